@@ -92,7 +92,7 @@ __all__ = [
     "verify",
 ]
 
-#: Which module each name is from.
+#: The module of each name.
 _NAMES = {
     "constants": ("constants",),
     "reports": ("reports",),

@@ -9,7 +9,7 @@ from .util import format_bytes
 
 #: Characters of a full bar.
 _WIDTH = 30
-#: Seconds between two looks of it.
+#: Seconds between two updates.
 _PACE = 0.1
 
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 #: The largest message that protobuf reads, in bytes.
 _LIMIT = 2**31 - 1
-#: Number of parts that are named.
+#: Number of parts to name.
 _NAMED = 3
-#: Number of the largest elements of a field that are looked at.
+#: Number of the largest elements of a field to examine.
 _TOP = 10
 #: An element with this share of its field, 1/8, is worth naming alone.
 _TELLING_SHARE = 8
 #: A field of more elements than this isn't divided into the fields of its elements.
 _MOST_ELEMENTS = 1 << 20
-#: Number of characters of a name that is shown.
+#: Maximum number of characters of a name to show.
 _LONGEST_NAME = 60
 #: Bytes of a number with a fixed width, by protobuf's number of its type.
 _WIDTHS: dict[int, int] = {1: 8, 2: 4, 6: 8, 7: 4, 8: 1, 15: 4, 16: 8}

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, Union
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-    #: What is read: a path, bytes of any kind, a URL, or an object with ``read`` and ``seek``.
+    #: A source: a path, bytes of any kind, a URL, or an object with ``read`` and ``seek``.
     Source = Union[str, os.PathLike[str], BytesLike, Any]
-    #: What is written: a path, a URL, or an object with ``write``.
+    #: A target: a path, a URL, or an object with ``write``.
     Target = Union[str, os.PathLike[str], Any]
 
-#: Bytes that are copied at once: 16 MiB.
+#: Number of bytes to copy at once: 16 MiB.
 _STEP = 16 << 20
-#: What a prefix may stand for.
+#: Extensions that are tried for a prefix.
 _EXTENSIONS = ("", ".cpb", ".pb")
 _EEXIST = 17
 

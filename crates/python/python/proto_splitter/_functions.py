@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     M = TypeVar("M", bound=Message)
 
-#: Called with bytes done and bytes in all; what it raises stops the work.
+#: Called with the bytes done and the total; an exception that it raises stops the work.
 Progress = Callable[[int, int], object]
 
 _SAVED_MODEL = "tensorflow.SavedModel"
@@ -30,15 +30,15 @@ _SAVED_MODEL = "tensorflow.SavedModel"
 class Chunk:
     """A chunk of a split message."""
 
-    #: Its index: 0 is what is left of the whole message.
+    #: Its index; chunk 0 is the remainder of the whole message.
     index: int
     #: ``MESSAGE``, or ``BYTES`` for the value of one field.
     kind: str
-    #: Where it belongs; empty for the whole message.
+    #: The path of its place; empty for the whole message.
     path: str
-    #: Bytes, uncompressed.
+    #: Uncompressed size, in bytes.
     size: int
-    #: Bytes in the file.
+    #: Size in the file, in bytes.
     stored_size: int
     #: An earlier chunk with the same bytes, which is stored once.
     same_as: int | None
@@ -50,19 +50,19 @@ class Written:
 
     #: ``PREFIX.cpb``, or ``PREFIX.pb`` if the message was within the maximum chunk size.
     path: str
-    #: Whether anything was cut.
+    #: True if the message was split into chunks.
     is_split: bool
-    #: Whether a merge gives the very bytes of the source.
+    #: True if a merge returns the bytes of the source.
     byte_exact: bool
-    #: Bytes of the message.
+    #: Size of the message, in bytes.
     source_size: int
-    #: Bytes of all files that were written.
+    #: Total size of the written files, in bytes.
     output_size: int
-    #: Other files that hold chunks, with ``max_file_size``.
+    #: Other files with chunks, for ``max_file_size``.
     files: tuple[str, ...]
-    #: The chunks in the order of their indices; none if nothing was cut.
+    #: The chunks in the order of their indices; empty without chunks.
     chunks: tuple[Chunk, ...]
-    #: The Merkle root in hexadecimal digits, with ``merkle_root``; ``None`` if nothing was cut.
+    #: The Merkle root in hexadecimal digits, with ``merkle_root``; ``None`` without chunks.
     merkle_root: str | None = None
 
 
@@ -72,15 +72,15 @@ class Merged:
 
     #: The file that was read.
     input: str
-    #: Whether it was in chunks.
+    #: True if it was in chunks.
     is_split: bool
-    #: Bytes of the message.
+    #: Size of the message, in bytes.
     size: int
     #: The crc32c of the message.
     crc32c: int
-    #: Whether these are the bytes that were split, compared by checksum; ``None`` if unknown.
+    #: True if these are the original bytes, compared by checksum; ``None`` if unknown.
     byte_exact: bool | None
-    #: The full name of the message's type, if the file says it.
+    #: The full name of the message's type, if the file names it.
     message_type: str | None
 
 

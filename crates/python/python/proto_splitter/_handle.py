@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     M = TypeVar("M", bound=Message)
 
 
-#: How many tensors a notebook shows.
+#: Number of tensors that a notebook shows.
 _MOST_ROWS = 100
 
 
@@ -29,11 +29,11 @@ class TensorInfo(NamedTuple):
 
     #: Its name in its format.
     name: str
-    #: What its elements are, as NumPy or ``ml_dtypes`` call it.
+    #: The type of its elements, as NumPy or ``ml_dtypes`` names it.
     dtype: str
     #: Its sizes, the slowest dimension first.
     shape: tuple[int, ...]
-    #: Bytes of its elements as they are stored.
+    #: Stored size of its elements, in bytes.
     nbytes: int
 
 
@@ -55,7 +55,7 @@ class File:
         self._name = name
         self._stamp = stamp
         self._tensors: Tensors | None = None
-        #: What `open` was called with.
+        #: The arguments of `open`.
         self._opened = opened
 
     def __reduce__(self) -> tuple[Any, ...]:

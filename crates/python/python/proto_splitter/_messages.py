@@ -19,21 +19,21 @@ from ._errors import FormatError
 Message: TypeAlias = Any
 FieldDescriptor: TypeAlias = Any
 
-#: The bytes of a message: in memory, or read as they are looked at.
+#: The bytes of a message: in memory, or read on access.
 View: TypeAlias = Union[memoryview, "Window"]
 
-#: A part of a message: bytes that stand as they are, or a span (offset, length) of the spool.
+#: A part of a message: bytes, or a span (offset, length) of the spool.
 Piece: TypeAlias = bytes | memoryview | tuple[int, int]
 
-#: A list with more elements than this has small ones; each is serialized as a whole first.
+#: In a list with more elements than this, elements are assumed small, and first serialized whole.
 _LONG_LIST = 4096
-#: A message below this many bytes is given to protobuf in one piece: 1 GiB.
+#: Smaller messages, in bytes, are passed to protobuf in one piece: 1 GiB.
 _WHOLE = 1 << 30
-#: Fields of fewer bytes than this are merged together with their neighbours: 16 MiB.
+#: Smaller fields, in bytes, are merged together with their neighbours: 16 MiB.
 _SMALL = 16 << 20
-#: A message that is read in pieces is given to protobuf in pieces of about so many bytes: 64 MiB.
+#: Approximate size of the pieces in which larger messages are passed to protobuf: 64 MiB.
 _RUN = 64 << 20
-#: Bytes that are copied at once: 16 MiB.
+#: Number of bytes to copy at once: 16 MiB.
 _STEP = 16 << 20
 
 _VARINT, _I64, _LEN, _SGROUP, _EGROUP, _I32 = range(6)
@@ -355,7 +355,7 @@ class Window:
     ``part`` returns a window of some of them, and a slice returns the bytes themselves.
     """
 
-    #: Bytes that are read at once when one is looked at: 64 KiB.
+    #: Number of bytes to read when one is accessed: 64 KiB.
     _AHEAD = 64 << 10
 
     def __init__(

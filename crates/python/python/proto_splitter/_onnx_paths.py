@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     from ._files import Source, Target
 
-#: The most bytes of a file that every reader of protobuf takes: 2^31 - 1.
+#: Largest file that every reader of protobuf accepts, in bytes: 2^31 - 1.
 _MOST = (1 << 31) - 1
-#: Bytes that are copied at once: 16 MiB.
+#: Number of bytes to copy at once: 16 MiB.
 _STEP = 16 << 20
-#: Asks Linux for a file that shares the data of another one.
+#: The request to Linux for a file that shares the data of another file.
 _FICLONE = 0x40049409
-#: The file of a model in a folder of its own.
+#: The name of a model's file in a separate folder.
 _NAME = "model.onnx"
-#: The file that a tool writes.
+#: The name of the file that a tool writes.
 _WRITTEN = "written.onnx"
 
 

@@ -103,7 +103,7 @@ class RepeatedMessageSplitter(ComposableSplitter):
         """Adds the chunks, and returns the number of bytes removed from the message."""
         outer = self._tags[:-1]
         holder = util.get_field(self._proto, outer)[0] if outer else self._proto
-        #: Where each run but the first begins, and its chunk, which is filled at the end.
+        #: The start of each run but the first, and its chunk, which is filled at the end.
         runs: list[tuple[int, Any]] = []
         bare = length = taken = 0
         for number, element in enumerate(self._elements):

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 __all__ = ["debug_set_max_size", "max_size"]
 
-#: 1 GiB.
+#: Default maximum size: 1 GiB.
 _DEFAULT = 1 << 30
 _max_size: ContextVar[int] = ContextVar("proto_splitter_max_size", default=_DEFAULT)
 

@@ -50,19 +50,19 @@ __all__ = [
 
 #: Initializers of fewer bytes stay in the model that onnxruntime parses: 1 KiB.
 _SMALL = 1 << 10
-#: Where an initializer begins in the buffer, as processors like it: multiples of 64 bytes.
+#: Alignment of initializers in the buffer, in bytes.
 _ALIGNMENT = 64
 #: onnxruntime looks for files by these names in memory only; each session has its own.
 _IN_MEMORY = map("proto_splitter_in_memory_{}".format, itertools.count())
-#: The first onnxruntime that uses initializers where they are in memory; others copy them.
+#: The first version of onnxruntime that uses initializers in place; earlier ones copy them.
 _BORROWS = (1, 31)
 
-#: Models with fewer bytes of weights than this are packed anew by onnxruntime: 1 GiB.
+#: Size of weights from which onnxruntime doesn't pack copies of them: 1 GiB.
 _PACKED_BELOW = 1 << 30
-#: What keeps onnxruntime from packing.
+#: The option that keeps onnxruntime from packing.
 _UNPACKED = "session.disable_prepacking"
 
-#: What the names of files end in that have a model in the header.
+#: Extension of files with a model in their header.
 _EMBEDDED = ".safetensors"
 
 convert = _models.convert
@@ -302,7 +302,7 @@ class _Value(NamedTuple):
     """An initializer that is read into the buffer."""
 
     name: str
-    #: The number that ONNX has for its type.
+    #: ONNX's number of its type.
     kind: int
     shape: tuple[int, ...]
     offset: int
@@ -383,9 +383,9 @@ def _read(file: _handle.File, values: list[_Value]) -> Any:
 
 
 def _is_odd(kind: int, with_packed: bool) -> bool:
-    """Whether onnxruntime can't be given the elements as bytes.
+    """Returns true if onnxruntime doesn't accept the elements as bytes.
 
-    These are texts, and, where it copies them from NumPy, elements of less than a byte.
+    These are texts and, if it copies them from NumPy, elements of less than a byte.
     """
     import onnx
 

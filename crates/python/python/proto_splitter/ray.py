@@ -32,7 +32,7 @@ Path = str | os.PathLike[str]
 
 __all__ = ["DEFAULT_RETRIES", "merge", "run", "split", "verify"]
 
-#: How often to run a part again after it failed or its worker died.
+#: Number of times to run a part again after it failed or its worker died.
 DEFAULT_RETRIES = 3
 
 

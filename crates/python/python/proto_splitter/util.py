@@ -18,7 +18,7 @@ __all__ = ["FieldTypes", "field_path", "format_bytes", "get_field", "get_field_t
 FieldTypes: TypeAlias = str | int | bool | Sequence[str | int | bool]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-#: Which member of a map key a key of each of protobuf's types is.
+#: The member of ``MapKey`` for a key of each of protobuf's types.
 _MAP_KEYS = {
     "TYPE_STRING": "s",
     "TYPE_BOOL": "boolean",

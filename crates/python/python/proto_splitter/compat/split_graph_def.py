@@ -18,7 +18,7 @@ __all__ = [
     "chunk_constant_value",
 ]
 
-#: What is left of a tensor whose value is a chunk.
+#: The fields that remain of a tensor whose value is a chunk.
 _HEADER = ("dtype", "tensor_shape", "version_number")
 _DT_STRING = 7
 

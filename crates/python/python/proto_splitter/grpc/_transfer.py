@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     M = TypeVar("M", bound=Message)
 
-#: Called with bytes done and bytes in all; what it raises stops the transfer.
+#: Called with the bytes done and the total; an exception that it raises stops the transfer.
 Progress = Callable[[int, int], object]
 
 #: The longest time without a frame, in seconds.
 IDLE_TIMEOUT = 60.0
 
-#: Options for a server or a channel that receives: 2 MiB are read ahead. By default grpcio reads ahead as
-#: much as the connection seems to be fast, over 100 MiB where the receiver is slower than the network.
+#: Options for a server or a channel that receives: 2 MiB are read ahead. By default grpcio reads
+#: ahead more the faster the connection seems: over 100 MiB if the receiver is slow.
 READ_AHEAD: tuple[tuple[str, int], ...] = (
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 2 << 20),
@@ -48,7 +48,7 @@ class Outgoing:
         self._total = len(sender)
         self._done = 0
         self._progress = progress
-        #: What the source raised, which the call can't tell.
+        #: The exception of the source, which the call doesn't report.
         self.error: BaseException | None = None
 
     def next(self) -> Any:
@@ -161,7 +161,7 @@ class Pending:
         self._lock = threading.Lock()
         self._turn = 0
         self._done = 0
-        #: When a transfer began or a frame came.
+        #: The time of the last frame, or of the beginning.
         self.touched = time.monotonic()
 
     @property

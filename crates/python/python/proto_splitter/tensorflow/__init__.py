@@ -49,7 +49,7 @@ __all__ = [
     "status",
 ]
 
-#: Constants of fewer bytes are left to TensorFlow unless something else is asked for.
+#: Default size of the smallest constant to capture.
 DEFAULT_MIN_SIZE = "1MiB"
 
 _SEAMS: dict[Seam, Callable[[Any], Any]] = {
@@ -126,7 +126,7 @@ _SEAMS: dict[Seam, Callable[[Any], Any]] = {
         "the functions behind saved_model_cli read models in chunks",
     ): _load.read_model,
 }
-#: The module whose flag keeps ``SaveOptions(experimental_image_format=True)`` from being made.
+#: The module whose flag disables ``SaveOptions(experimental_image_format=True)``.
 _OPTIONS = ("tensorflow.python.saved_model.save_options", "is_oss")
 #: Modules with a slot for a splitter, which no TensorFlow from PyPI fills.
 _SLOTS = ("tensorflow.python.saved_model.save", "tensorflow.python.saved_model.builder_impl")
@@ -180,7 +180,7 @@ class _Installed:
 _installed = _Installed()
 
 
-#: The earliest versions that models are saved with.
+#: The earliest versions that can save models.
 _EARLIEST = {"protobuf": (3, 20, 3), "tensorflow": (2, 16)}
 
 

@@ -11,13 +11,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Bytes that are compared or hashed at once: 4 MiB.
+#: Number of bytes to compare or hash at once: 4 MiB.
 _STEP = 4 << 20
 
 #: Vectors of whole numbers of fewer bytes may be shapes, or parts of them: 64 KiB.
 _LARGEST_SHAPE = 64 << 10
 
-#: Bytes that TensorFlow aligns tensors to; what isn't, it copies.
+#: TensorFlow's alignment of tensors, in bytes; it copies unaligned ones.
 _ALIGNMENT = 64
 
 
@@ -25,13 +25,13 @@ _ALIGNMENT = 64
 class Settings:
     """The settings of the replacements."""
 
-    #: Constants of fewer bytes are left to TensorFlow.
+    #: Smallest constant to capture, in bytes.
     min_size: int
-    #: Whether constants are captured while tracing.
+    #: True if constants are captured while tracing.
     capture: bool
-    #: ``assets`` for what any TensorFlow loads, or ``cpb``.
+    #: ``assets`` for a model that any TensorFlow loads, or ``cpb``.
     format: str
-    #: Called with bytes done and bytes in all while a model is written.
+    #: Called with the bytes done and the total while a model is written.
     progress: Callable[[int, int], object] | None = None
 
 
@@ -40,7 +40,7 @@ class Saving:
     """A running save."""
 
     settings: Settings
-    #: The values of the constants that the exported graph has without them, by node name.
+    #: The values that the exported graph's constants lack, by node name.
     values: dict[str, Any] = field(default_factory=dict)
 
 
@@ -48,8 +48,8 @@ class Saving:
 _local: ContextVar[Settings | None] = ContextVar("proto_splitter_settings", default=None)
 _saving: ContextVar[Saving | None] = ContextVar("proto_splitter_saving", default=None)
 _everywhere: list[Settings] = []
-#: Why functions that are traced at the moment capture nothing; ``None`` if they do, and empty
-#: where nobody need be told.
+#: The reason that the functions being traced capture no constants: ``None`` if they do capture,
+#: and empty if the reason needn't be reported.
 _left: ContextVar[str | None] = ContextVar("proto_splitter_left", default=None)
 
 
@@ -232,7 +232,7 @@ def _try(make: Callable[[Any], Any], array: Any) -> tuple[Any, str | None]:
         return None, f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
-#: Constants that stayed in graphs which were traced while this was on: graph and node.
+#: Constants that stayed in graphs although captures were enabled: graph and node.
 _traced: set[tuple[str, str]] = set()
 
 
@@ -253,7 +253,7 @@ def _is_large(tensor: Any, min_size: int) -> bool:
     return size >= min_size
 
 
-#: Where constants were left to TensorFlow, so that each place is named once.
+#: Places whose constants were left to TensorFlow, so that each is reported once.
 _told: set[tuple[str, int]] = set()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from .._functions import Progress
 
-#: Bytes that are copied at once, and between which Ctrl-C is heeded: 16 MiB.
+#: Number of bytes to copy at once, without reacting to Ctrl-C: 16 MiB.
 _STEP = 16 << 20
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-#: How many hexadecimal digits of a hash are compared.
+#: Number of hexadecimal digits of a hash to compare.
 _DIGITS = 12
 
 
@@ -21,11 +21,11 @@ class Seam:
 
     #: Its module, below ``tensorflow.python``.
     module: str
-    #: Its name in that module, as ``Class.method``.
+    #: Its name in that module, such as ``Class.method``.
     function: str
     #: The hashes of the sources that our replacement was written for.
     known: tuple[str, ...]
-    #: What the replacement is for.
+    #: The purpose of the replacement.
     purpose: str
 
     @property
@@ -40,13 +40,13 @@ class SeamStatus:
 
     #: The function of TensorFlow, by its full name.
     name: str
-    #: What its replacement is for.
+    #: The purpose of its replacement.
     purpose: str
-    #: Whether it is replaced at the moment.
+    #: True if it is currently replaced.
     on: bool
     #: The hash of its source; ``None`` if there is no such function.
     found: str | None
-    #: Why it can't be replaced; ``None`` if it can.
+    #: The reason that it can't be replaced; ``None`` if it can.
     refused: str | None
 
 

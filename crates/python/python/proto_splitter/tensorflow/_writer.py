@@ -22,10 +22,10 @@ from ._capture import (
     was_traced_here,
 )
 
-#: Bytes of the mark that stands for a value until it is written.
+#: Size of the mark that represents a value until it is written, in bytes.
 _MARK_SIZE = 32
 
-#: Constants of fewer bytes don't move: what would replace them is hardly smaller.
+#: Smaller constants, in bytes, aren't moved: their replacement would hardly be smaller.
 _LEAST_SIZE = 256
 
 
@@ -151,7 +151,7 @@ def _named(folder: str, target: str) -> Iterator[None]:
         raise
 
 
-#: What is in a folder for an externalized model alone.
+#: Files in a folder that only externalized models have.
 _BUNDLE = tuple(
     os.path.join("assets", "proto_splitter_constants" + end)
     for end in (".index", ".data-00000-of-00001")
