@@ -22,7 +22,7 @@ pub(crate) struct Failure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cause {
-    /// What went wrong, coarsely.
+    /// The kind of the error.
     pub kind: ErrorKind,
     /// The library's message, without the hints that the command adds.
     pub message: String,
@@ -63,7 +63,7 @@ impl Cause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failed {
-    /// How the run ended.
+    /// The exit status of the run.
     pub exit: Exit,
     /// The message that the command would print: one line.
     pub message: String,

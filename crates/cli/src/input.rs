@@ -34,7 +34,7 @@ pub(crate) use proto_splitter::container::{
 /// Name of standard input and standard output.
 pub(crate) const STANDARD: &str = "-";
 
-/// How a message is stored.
+/// The form in which a message is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// In chunks.

@@ -67,7 +67,7 @@ enum Stored {
         size: u64,
         /// True if all bytes come from one file or object.
         is_single: bool,
-        /// That file, if there is one.
+        /// The one file, if all bytes come from it.
         file: Option<(PathBuf, Arc<File>)>,
     },
 }

@@ -36,7 +36,7 @@ struct FieldOnTheWay {
     many: Many,
 }
 
-/// How the values of a field are distinguished.
+/// The way in which the values of a field are distinguished.
 #[derive(Clone, Copy)]
 enum Many {
     One,

@@ -41,7 +41,7 @@ pub(in crate::split) struct Chunks<'a> {
     pub(in crate::split) compression: ChunkCompression,
     /// True if they are written one by one, with the options of the writer.
     pub(in crate::split) one_by_one: bool,
-    /// Whether to hash the chunks as leaves of a Merkle tree.
+    /// Hashing of the chunks as leaves of a Merkle tree; `None` without a tree.
     pub(in crate::split) hashing: Option<Hashing>,
     pub(in crate::split) threads: NonZeroUsize,
     pub(in crate::split) meter: &'a Meter,

@@ -73,13 +73,13 @@ pub(super) struct Group {
     pub(super) first: u64,
     /// Size that stays, including tags, in bytes.
     pub(super) total: u64,
-    /// If sliced: the size in the source of the part that stays, in bytes.
+    /// Size in the source of the part that stays, in bytes, if the group was sliced.
     pub(super) kept_raw: Option<u64>,
     /// Ranges of the occurrences; adjacent ones are merged.
     pub(super) runs: Vec<Range<u64>>,
     /// Some occurrences, so that any one can be found without scanning from the first.
     pub(super) stops: SkipIndex,
-    /// If the group can't be sliced: its smaller members, which could leave too.
+    /// Smaller members of a group that can't be sliced, which could leave too.
     pub(super) spare: SmallMembers,
     pub(super) children: Vec<Child>,
     pub(super) slices: Vec<Slice>,
