@@ -59,13 +59,14 @@ pub use write::execute::{check_size, compared};
 pub(crate) use write::execute::{execute_into, to_bytes};
 #[doc(hidden)]
 pub use write::in_order::write;
-pub(crate) use write::in_order::{copy_exactly, write_around};
+pub(crate) use write::in_order::{copy_exactly, write_around, write_summed};
 pub use write::parallel::FilePlace;
 #[doc(hidden)]
 pub use write::parallel::write_at;
 pub(crate) use write::parallel::{gather, scatter};
 pub(crate) use write::plan_reader::PlanReader;
 pub use write::shared::shared_pieces;
+pub(crate) use write::whole_sum::WholeSum;
 
 pub use crate::container::{
     DEFAULT_LEAST_MAX_MERGED_SIZE, DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_FILES,

@@ -15,8 +15,8 @@ use record_file::{Chunk, ChunkType, CompressionKind, ReadAt};
 use crate::chunked_file::ChunkedFile;
 use crate::io::{at_target, open_file, threads};
 use crate::merge::{
-    ChunkStore, FilePlace, Found, MergePlan, ReadOptions, at_file, chunk_of, copy_exactly, find,
-    gather, scatter, write_around,
+    ChunkStore, FilePlace, Found, MergePlan, ReadOptions, WholeSum, at_file, chunk_of,
+    copy_exactly, find, gather, scatter, write_around,
 };
 use crate::newtypes::ChunkIndex;
 use crate::progress::Meter;
@@ -32,6 +32,9 @@ const MAX_HELD: u64 = 16 << 20;
 /// A chunk is read completely, with all its checksums, before its first byte is returned. An
 /// uncompressed chunk is then read in place. Others are kept decompressed: 16 MiB in memory, the
 /// rest in a temporary file. For copying, [`copy_to_files`](Self::copy_to_files) is faster.
+///
+/// Once all bytes of the message were read, in any order, their checksum is compared with the one
+/// in the file. The read that completes them fails if these differ.
 ///
 /// ```
 /// use proto_splitter_core::container::ChunkedFile;
@@ -58,6 +61,8 @@ pub struct MergedMessage<S = File> {
     chunks: Vec<OnceLock<Access>>,
     max_held: u64,
     unpacked: Mutex<Unpacked>,
+    /// The checksum of the whole message; `None` if there is nothing to compare.
+    sum: Option<WholeSum>,
 }
 
 /// The location of a chunk's decoded bytes.
@@ -113,7 +118,7 @@ impl MergedMessage {
                 let opened = || {
                     let file = ChunkedFile::open_with(&path, &options.limits)?;
                     let plan = file.plan(options)?;
-                    Ok(MergedMessage::planned(Arc::new(file), plan))
+                    Ok(MergedMessage::planned(Arc::new(file), plan).summed())
                 };
                 let merged = opened().map_err(|error| at_file(error, &path))?;
                 Ok(Arc::new(merged))
@@ -135,10 +140,11 @@ impl<S: ReadAt> MergedMessage<S> {
     ) -> Result<Self> {
         let file = file.into();
         let plan = file.plan(&ReadOptions::new().descriptor(descriptor))?;
-        Ok(MergedMessage::planned(file, plan))
+        Ok(MergedMessage::planned(file, plan).summed())
     }
 
-    /// Opens the message that this plan describes over the chunks of a file.
+    /// Opens the message that this plan describes over the chunks of a file, to read some of its
+    /// parts: the checksum of the whole message isn't computed.
     pub(crate) fn planned(file: Arc<ChunkedFile<S>>, plan: MergePlan) -> Self {
         let chunks = (0..file.len()).map(|_| OnceLock::new()).collect();
         MergedMessage {
@@ -147,7 +153,14 @@ impl<S: ReadAt> MergedMessage<S> {
             chunks,
             max_held: MAX_HELD,
             unpacked: Mutex::default(),
+            sum: None,
         }
+    }
+
+    /// Compares the checksum of the whole message once all its bytes were read.
+    fn summed(self) -> Self {
+        let sum = WholeSum::of(self.file.trailer(), self.total_size());
+        MergedMessage { sum, ..self }
     }
 
     /// Returns the size of the message in bytes.
@@ -213,14 +226,16 @@ impl<S: ReadAt> MergedMessage<S> {
         meter: &Meter,
     ) -> Result<()> {
         let threads = threads::count(threads);
-        scatter(&self.plan, &*self.file, places, threads, meter)
+        let sum = self.sum.as_ref();
+        scatter(&self.plan, &*self.file, sum, places, threads, meter)
     }
 
     /// Reads parts of the message into memory, each into a buffer of equal length, on this many
     /// threads. Default: the number of cores.
     ///
     /// Reads each needed chunk once, with all its checksums, directly to all of its destinations,
-    /// and keeps nothing. Don't use the bytes unless this succeeds.
+    /// and keeps nothing. Don't use the bytes unless this succeeds. The checksum of the message is
+    /// compared only if these parts are as long as the message.
     ///
     /// ```
     /// # use prost::Message;
@@ -251,7 +266,10 @@ impl<S: ReadAt> MergedMessage<S> {
         meter: &Meter,
     ) -> Result<()> {
         let threads = threads::count(threads);
-        gather(&self.plan, &*self.file, places, threads, meter)
+        let places: Vec<_> = places.into_iter().collect();
+        let len: u64 = places.iter().map(|(_, buffer)| buffer.len() as u64).sum();
+        let sum = self.sum.as_ref().filter(|_| len >= self.total_size());
+        gather(&self.plan, &*self.file, sum, places, threads, meter)
     }
 
     /// Returns the total size of the chunks that contain these parts and were not completely read
@@ -305,7 +323,8 @@ impl<S: ReadAt> MergedMessage<S> {
         sink: &mut W,
         leave_out: &mut dyn FnMut(&mut W, Range<u64>) -> Result<bool>,
     ) -> Result<()> {
-        write_around(&self.plan, &*self.file, sink, leave_out)
+        let sum = self.sum.as_ref();
+        write_around(&self.plan, &*self.file, sum, sink, leave_out)
     }
 
     fn read_chunk(&self, chunk: usize, offset: u64, buf: &mut [u8]) -> Result<usize> {
@@ -395,15 +414,19 @@ impl<S: ReadAt> ReadAt for MergedMessage<S> {
         };
         let left = usize::try_from(span.len).unwrap_or(usize::MAX);
         let n = buf.len().min(left);
-        match span.source {
+        let read = match span.source {
             SpanSource::Literal(bytes) => {
                 buf[..n].copy_from_slice(&bytes[..n]);
-                Ok(n)
+                n
             }
             SpanSource::Stored(chunk, start) => {
-                Ok(self.read_chunk(chunk.index(), start, &mut buf[..n])?)
+                self.read_chunk(chunk.index(), start, &mut buf[..n])?
             }
+        };
+        if let Some(sum) = &self.sum {
+            sum.add(offset, &buf[..read])?;
         }
+        Ok(read)
     }
 
     fn size(&self) -> io::Result<u64> {

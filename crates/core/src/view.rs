@@ -47,8 +47,8 @@ use record_file::ReadAt;
 use crate::container::Trailer;
 use crate::error::undecodable;
 use crate::merge::{
-    Buffer, ChunkStore, MergePlan, OnePiece, PlanReader, ReadOptions, RecordStore, gather, plan,
-    plan_part, write,
+    Buffer, ChunkStore, MergePlan, OnePiece, PlanReader, ReadOptions, RecordStore, WholeSum,
+    gather, plan, plan_part, write_summed,
 };
 use crate::path::{FieldPath, Select, TargetKind, check_field};
 use crate::progress::Progress;
@@ -245,10 +245,11 @@ impl<'a> MessageView<'a> {
         let (portion, pieces) = self.find_some(path)?;
         let stored = self.stored.chunks().stored_len();
         let mut memory = Buffer::reserve(total(&pieces), stored, &self.options)?;
+        let whole = self.whole_sum(path, &portion);
         match &mut memory {
-            Buffer::Growing(out) => self.copy(&portion, &pieces, out)?,
-            Buffer::Small(out) => self.fill(&portion, &pieces, out)?,
-            Buffer::Huge(out) => self.fill(&portion, &pieces, out)?,
+            Buffer::Growing(out) => self.copy(&portion, &pieces, whole.as_ref(), out)?,
+            Buffer::Small(out) => self.fill(&portion, &pieces, whole.as_ref(), out)?,
+            Buffer::Huge(out) => self.fill(&portion, &pieces, whole.as_ref(), out)?,
         }
         Ok(memory.into())
     }
@@ -270,7 +271,8 @@ impl<'a> MessageView<'a> {
             return Err(Error::new(ErrorKind::InvalidConfig, message).at_path(self.show(path)));
         };
         let len = front.len();
-        self.fill(&portion, &pieces, front)?;
+        let whole = self.whole_sum(path, &portion);
+        self.fill(&portion, &pieces, whole.as_ref(), front)?;
         Ok(len)
     }
 
@@ -282,7 +284,8 @@ impl<'a> MessageView<'a> {
     /// bytes that `sink` received.
     pub fn get_to(&self, path: &FieldPath, sink: &mut impl Write) -> Result<u64> {
         let (portion, pieces) = self.find_some(path)?;
-        self.copy(&portion, &pieces, sink)?;
+        let whole = self.whole_sum(path, &portion);
+        self.copy(&portion, &pieces, whole.as_ref(), sink)?;
         Ok(total(&pieces))
     }
 
@@ -304,7 +307,8 @@ impl<'a> MessageView<'a> {
             }
             before += len;
         }
-        self.copy(&portion, &wanted, sink)
+        let whole = self.whole_sum(path, &portion);
+        self.copy(&portion, &wanted, whole.as_ref(), sink)
     }
 
     /// Decodes the message at a path as a generated type.
@@ -520,9 +524,22 @@ impl<'a> MessageView<'a> {
         }
     }
 
+    /// Returns the sum to compare once the value at a path is read; `None` unless the value is the
+    /// whole message, whose checksum is in the file.
+    fn whole_sum(&self, path: &FieldPath, portion: &Portion<'_>) -> Option<WholeSum> {
+        let trailer = self.stored.trailer().filter(|_| path.is_root())?;
+        WholeSum::of(trailer, portion.plan().total_len())
+    }
+
     /// Reads the pieces directly into a buffer of their length, on several threads if they are in
     /// several chunks.
-    fn fill(&self, portion: &Portion<'_>, pieces: &[Range<u64>], buffer: &mut [u8]) -> Result<()> {
+    fn fill(
+        &self,
+        portion: &Portion<'_>,
+        pieces: &[Range<u64>],
+        whole: Option<&WholeSum>,
+        buffer: &mut [u8],
+    ) -> Result<()> {
         let meter = self.options.progress.meter(total(pieces));
         let threads = self.options.thread_count();
         let mut rest = buffer;
@@ -537,6 +554,7 @@ impl<'a> MessageView<'a> {
         gather(
             portion.plan(),
             self.stored.chunks(),
+            whole,
             places,
             threads,
             &meter,
@@ -548,12 +566,14 @@ impl<'a> MessageView<'a> {
         &self,
         portion: &Portion<'_>,
         pieces: &[Range<u64>],
+        whole: Option<&WholeSum>,
         sink: &mut dyn Write,
     ) -> Result<()> {
         let _span = tracing::debug_span!("copy", bytes = total(pieces)).entered();
         let meter = self.options.progress.meter(total(pieces));
         let plan = portion.plan().clip(pieces);
-        write(&plan, self.stored.chunks(), &mut meter.written_to(sink))?;
+        let mut sink = meter.written_to(sink);
+        write_summed(&plan, self.stored.chunks(), whole, &mut sink)?;
         meter.check()
     }
 

@@ -286,6 +286,13 @@ impl Trailer {
         self.metadata.splice_marker && (*byte_exact || !source_layout.is_empty())
     }
 
+    /// Returns the crc32c of the merged message, if the file stores it and a merge reproduces the
+    /// original bytes.
+    pub(crate) fn merged_crc32c(&self) -> Option<u32> {
+        let is_known = self.is_whole() && self.is_byte_exact();
+        self.metadata.source_crc32c.filter(|_| is_known)
+    }
+
     /// Returns the origin of every source byte, if a byte-exact merge needs it.
     pub(crate) fn source_layout(&self) -> Option<&[u8]> {
         let layout = &self.metadata.source_layout;

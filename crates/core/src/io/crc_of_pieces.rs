@@ -2,6 +2,7 @@
 //! threads.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::combine;
@@ -75,16 +76,54 @@ impl CrcOfPieces {
             let place = |offset: u64| usize::try_from(offset - at).ok();
             crc32c = crc32c::crc32c(bytes.get(place(start)?..place(end)?)?);
         }
-        let mut piece = Piece { end, crc32c };
+        self.join(&mut pieces, start, Piece { end, crc32c })
+    }
+
+    /// Adds bytes of a range by their crc32c, like [`add`](Self::add). Pieces that share bytes with
+    /// the range count as unread, except those within it.
+    ///
+    /// ```
+    /// use proto_splitter_core::checksum::CrcOfPieces;
+    ///
+    /// let sum = CrcOfPieces::new(9);
+    /// assert_eq!(sum.add_summed(4..9, crc32c::crc32c(b"split")), None);
+    /// assert_eq!(sum.add(0, b"pro-"), Some(crc32c::crc32c(b"pro-split")));
+    /// ```
+    pub fn add_summed(&self, range: Range<u64>, crc32c: u32) -> Option<u32> {
+        if range.is_empty() {
+            return None;
+        }
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let before_end = pieces.range(..range.end).rev();
+        let shared = before_end.take_while(|(_, piece)| piece.end > range.start);
+        let shared: Vec<u64> = shared.map(|(start, _)| *start).collect();
+        for start in shared {
+            pieces.remove(&start);
+        }
+        let piece = Piece {
+            end: range.end,
+            crc32c,
+        };
+        self.join(&mut pieces, range.start, piece)
+    }
+
+    /// Adds a piece that overlaps with no other, and returns the crc32c of all bytes if it completes
+    /// them.
+    fn join(
+        &self,
+        pieces: &mut BTreeMap<u64, Piece>,
+        mut start: u64,
+        mut piece: Piece,
+    ) -> Option<u32> {
         if let Some((&first, before)) = pieces.range(..start).next_back()
             && before.end == start
         {
-            piece.crc32c = combine(before.crc32c, crc32c, end - start);
+            piece.crc32c = combine(before.crc32c, piece.crc32c, piece.end - start);
             pieces.remove(&first);
             start = first;
         }
-        if let Some(after) = pieces.remove(&end) {
-            piece.crc32c = combine(piece.crc32c, after.crc32c, after.end - end);
+        if let Some(after) = pieces.remove(&piece.end) {
+            piece.crc32c = combine(piece.crc32c, after.crc32c, after.end - piece.end);
             piece.end = after.end;
         }
         if (start, piece.end) == (0, self.len) {
@@ -99,8 +138,6 @@ impl CrcOfPieces {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -153,6 +190,24 @@ mod tests {
         assert_eq!(sum.add(20, &good[20..40]), None);
         assert_eq!(sum.add(0, &bad[..90]), None);
         assert_eq!(sum.add(90, &good[90..]), Some(crc32c::crc32c(&bad)));
+    }
+
+    #[test]
+    fn a_piece_given_by_its_crc_replaces_those_that_share_bytes_with_it() {
+        let (bytes, whole) = (bytes(), Some(crc32c::crc32c(&bytes())));
+        let sum = CrcOfPieces::new(LEN as u64);
+        let known = |range: Range<usize>| {
+            let crc32c = crc32c::crc32c(&bytes[range.clone()]);
+            sum.add_summed(range.start as u64..range.end as u64, crc32c)
+        };
+        assert_eq!(sum.add(0, &bytes[..30]), None);
+        assert_eq!(known(30..60), None);
+        assert_eq!(known(60..100), whole);
+        assert_eq!(sum.add(0, &bytes[..50]), None);
+        assert_eq!((known(40..70), known(70..100)), (None, None));
+        assert_eq!(sum.add(0, &bytes[..40]), whole);
+        assert_eq!((known(0..40), known(10..20)), (None, None));
+        assert_eq!((known(20..100), known(0..10)), (None, whole));
     }
 
     #[test]

@@ -11,3 +11,4 @@ pub(super) mod parallel;
 pub(super) mod plan_reader;
 pub(super) mod shared;
 pub(super) mod whole_chunks;
+pub(super) mod whole_sum;

@@ -3,15 +3,21 @@
 use std::fs;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::str::FromStr;
 
 use crate::merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use crate::merge_support::schema::{descriptor, text};
 use crate::merge_support::{Chunked, cat, int, len};
-use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::{ChunkIndex, ChunkKind, ChunkSummary, ChunkedFile};
-use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions, Merger, ReadOptions};
+use proto_splitter_core::merge::{
+    ChunkStore, FilePlace, Limits, MergeOptions, Merger, ReadOptions,
+};
+use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::progress::Progress;
 use proto_splitter_core::proto::VersionDef;
-use record_file::Compression;
+use proto_splitter_core::{ErrorKind, MergedMessage, MessageOffset};
+use record_file::{Compression, ReadAt};
 
 const BIG: usize = 300_000;
 
@@ -221,6 +227,79 @@ fn a_part_is_what_its_metadata_says() {
         merged,
         cat([int(1, 1), len(8, []), len(10, len(8, [])), int(34, 1)])
     );
+}
+
+/// Reads a message completely in pieces of this size, the second half first if it is not `ordered`.
+fn read_by_position(message: &dyn ReadAt, step: u64, ordered: bool) -> io::Result<()> {
+    let size = message.size()?;
+    let middle = if ordered { 0 } else { size / 2 };
+    for mut range in [middle..size, 0..middle] {
+        while !range.is_empty() {
+            let len = step.min(range.end - range.start);
+            let mut piece = vec![0; usize::try_from(len).unwrap()];
+            message.read_exact_at(range.start, &mut piece)?;
+            range.start += len;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_reader_of_a_whole_message_compares_its_checksum() {
+    let (options, root) = (ReadOptions::new(), FieldPath::root());
+    let size = whole().len() as u64;
+    for layout in [
+        ALONE,
+        Layout::Alone(Compression::ZSTD),
+        Layout::Together(1 << 20),
+    ] {
+        for (crc32c, is_right) in [(crc32c::crc32c(&whole()), true), (1, false)] {
+            let bytes = cpb_with(&sample(), layout, |m| m.source_crc32c = Some(crc32c));
+            let file = || ChunkedFile::from_source(bytes.clone(), &Limits::default()).unwrap();
+            let opened = || MergedMessage::new(file(), None).unwrap();
+            let check = |way: &str, read: proto_splitter_core::Result<()>| {
+                let kind = read.err().map(|error| error.kind());
+                let expected = (!is_right).then_some(ErrorKind::ChecksumMismatch);
+                assert_eq!(kind, expected, "{way}, {layout:?}");
+            };
+            for (step, ordered) in [(7000, true), (250_000, true), (90_000, false)] {
+                let read = read_by_position(&opened(), step, ordered);
+                check("by position", read.map_err(Into::into));
+            }
+            let mut buffer = whole();
+            let places = [(0..size, &mut buffer[..])];
+            let meter = Progress::default().meter(size);
+            check("in parts", opened().read_parts(places, None, &meter));
+
+            let (merged, target) = (opened(), tempfile::tempfile().unwrap());
+            let mut left = Vec::new();
+            let around = merged.write_around(&mut io::sink(), &mut |_, range| {
+                left.push(range);
+                Ok(true)
+            });
+            let copied = around.and_then(|()| {
+                let place = |range: &Range<u64>| FilePlace {
+                    range: MessageOffset::range(range),
+                    file: &target,
+                    offset: range.start,
+                };
+                let places: Vec<_> = left.iter().map(place).collect();
+                merged.copy_to_files(&places, None, &meter)
+            });
+            assert!(!left.is_empty());
+            check("around whole chunks, and these", copied);
+
+            let (file, view) = (file(), options.clone());
+            let view = file.view(view);
+            check("a value", view.get(&root).map(drop));
+            check("a buffer", view.get_into(&root, &mut buffer).map(drop));
+            check("a sink", view.get_to(&root, &mut io::sink()).map(drop));
+            // A part of the message is no subject of the checksum.
+            let (part, merged) = (FieldPath::from_str("8").unwrap(), opened());
+            assert_eq!(view.get(&part).unwrap(), content(1));
+            assert!(merged.read_exact_at(1, &mut vec![0; BIG * 2]).is_ok());
+        }
+    }
 }
 
 #[test]

@@ -133,12 +133,10 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
 pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
     let whole = trailer.is_whole();
     let exact = trailer.is_byte_exact();
-    if let Some(expected) = trailer.metadata().source_crc32c.filter(|_| exact && whole)
+    if let Some(expected) = trailer.merged_crc32c()
         && expected != crc32c
     {
-        let message =
-            format!("the merge has crc32c {crc32c:08x}, what was split had {expected:08x}");
-        return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+        return Err(other_message(crc32c, expected));
     }
     Ok(Merged {
         input: PathBuf::new(),
@@ -152,6 +150,13 @@ pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
             .map(|_| exact),
         message_type: trailer.message_type().map(str::to_owned),
     })
+}
+
+/// Returns the error of a merged message whose crc32c is not the one that the file stores.
+#[cold]
+pub(super) fn other_message(found: u32, expected: u32) -> Error {
+    let message = format!("the merge has crc32c {found:08x}, what was split had {expected:08x}");
+    Error::new(ErrorKind::ChecksumMismatch, message)
 }
 
 /// Fails if the size of the merged message is wrong. It must equal the split message's, or be

@@ -7,6 +7,7 @@ use std::ops::Range;
 use tracing::Span;
 
 use super::whole_chunks::WholeChunk;
+use super::whole_sum::{Passing, WholeSum};
 use crate::Result;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
@@ -27,15 +28,26 @@ pub fn write<S: ChunkStore + ?Sized>(
     store: &S,
     sink: &mut dyn Write,
 ) -> Result<()> {
+    write_summed(plan, store, None, sink)
+}
+
+/// Writes like [`write`], and adds the written bytes to the sum of the message.
+pub(crate) fn write_summed<S: ChunkStore + ?Sized>(
+    plan: &MergePlan,
+    store: &S,
+    sum: Option<&WholeSum>,
+    sink: &mut dyn Write,
+) -> Result<()> {
     store.prefetch(&plan.chunks_in_order());
-    write_around(plan, store, sink, &mut |_, _| Ok(false))
+    write_around(plan, store, sum, sink, &mut |_, _| Ok(false))
 }
 
 /// Writes like [`write`], but leaves out each whole chunk for which `leave_out` returns true, given
-/// the chunk's range in the message.
+/// the chunk's range in the message. Adds the written bytes to the sum of the message.
 pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     plan: &MergePlan,
     store: &S,
+    sum: Option<&WholeSum>,
     sink: &mut W,
     leave_out: &mut dyn FnMut(&mut W, Range<u64>) -> Result<bool>,
 ) -> Result<()> {
@@ -49,7 +61,8 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     for span in plan.spans().iter() {
         let (chunk, range) = match span.source {
             SpanSource::Literal(bytes) => {
-                sink.write_all(bytes)?;
+                let at = span.offset;
+                Passing { sink, sum, at }.write_all(bytes)?;
                 continue;
             }
             SpanSource::Stored(chunk, start) => (chunk.index(), start..start + span.len),
@@ -57,6 +70,8 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
         if WholeChunk::is_one(plan, store, chunk, &range) && leave_out(sink, span.range())? {
             continue;
         }
+        let at = span.offset;
+        let sink = &mut Passing { sink, sum, at };
         if let Some(slice) = store.as_slice(chunk) {
             let range = usize::try_from(range.start)
                 .ok()

@@ -11,6 +11,7 @@ use record_file::PositionReader;
 
 use super::jobs::{Job, Jobs, Piece};
 use super::whole_chunks::{WholeChunk, WholeChunks};
+use super::whole_sum::WholeSum;
 use crate::io::combine;
 use crate::io::threads;
 use crate::io::{FileAt, WRITE_LEN};
@@ -210,15 +211,16 @@ pub struct FilePlace<'a> {
     pub offset: u64,
 }
 
-/// Copies parts of the planned message to their destinations.
+/// Copies parts of the planned message to their destinations, and adds them to its sum.
 pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
+    sum: Option<&WholeSum>,
     places: &[FilePlace<'_>],
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<()> {
-    let mut work = Work::new(false);
+    let mut work = Work::new(sum.is_some());
     for place in places {
         let wanted = place.range.start.get()..place.range.end.get();
         if wanted.end > plan.total_len() {
@@ -228,18 +230,41 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
         }
         work.add_file(plan, wanted, (place.file, place.offset), meter)?;
     }
-    work.run(store, threads, meter).map(drop)
+    let crcs = work.run(store, threads, meter)?;
+    let ranges = places.iter();
+    let ranges = ranges.map(|place| place.range.start.get()..place.range.end.get());
+    sum.map_or(Ok(()), |sum| add_to(sum, plan, ranges, &crcs))
 }
 
-/// Reads parts of the planned message into memory, each into a buffer of equal length.
+/// Adds ranges of the planned message to its sum, by the crc32c of each of their stored spans.
+fn add_to(
+    sum: &WholeSum,
+    plan: &MergePlan,
+    ranges: impl Iterator<Item = Range<u64>>,
+    crcs: &[u32],
+) -> Result<()> {
+    let spans = ranges.flat_map(|range| plan.spans().parts(range));
+    for (span, crc32c) in spans.zip(crcs) {
+        match span.source {
+            SpanSource::Literal(bytes) => sum.add(span.offset, bytes)?,
+            SpanSource::Stored(..) => sum.add_summed(span.range(), *crc32c)?,
+        }
+    }
+    Ok(())
+}
+
+/// Reads parts of the planned message into memory, each into a buffer of equal length. Adds them to
+/// the sum of the message.
 pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
+    sum: Option<&WholeSum>,
     places: impl IntoIterator<Item = (Range<u64>, &'b mut [u8])>,
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<()> {
-    let mut work = Work::new(false);
+    let mut work = Work::new(sum.is_some());
+    let mut ranges = Vec::new();
     for (wanted, buffer) in places {
         let len = usize::try_from(wanted.end.saturating_sub(wanted.start)).ok();
         if wanted.end > plan.total_len() || len != Some(buffer.len()) {
@@ -251,9 +276,11 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
+        ranges.extend(sum.map(|_| wanted.clone()));
         work.add_buffer(plan, store, wanted, buffer, meter)?;
     }
-    work.run(store, threads, meter).map(drop)
+    let crcs = work.run(store, threads, meter)?;
+    sum.map_or(Ok(()), |sum| add_to(sum, plan, ranges.into_iter(), &crcs))
 }
 
 /// The work of several threads: chunks to copy to their destinations, in segments or whole.

@@ -1,0 +1,76 @@
+//! The checksum of a whole message that is read in parts.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use super::execute::other_message;
+use crate::Result;
+use crate::container::Trailer;
+use crate::io::CrcOfPieces;
+
+/// The crc32c that a trailer stores for the whole message, compared by the read that completes it.
+/// Any thread may read any part, in any order.
+#[derive(Debug)]
+pub(crate) struct WholeSum {
+    expected: u32,
+    read: CrcOfPieces,
+}
+
+impl WholeSum {
+    /// Creates the sum of a message of this size; `None` if a merge has no checksum to compare.
+    pub(crate) fn of(trailer: &Trailer, size: u64) -> Option<WholeSum> {
+        Some(WholeSum {
+            expected: trailer.merged_crc32c()?,
+            read: CrcOfPieces::new(size),
+        })
+    }
+
+    /// Adds bytes of the message that were read at `at`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if these were the last
+    /// missing bytes, and the message is another one than that which was split.
+    pub(crate) fn add(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.compare(self.read.add(at, bytes))
+    }
+
+    /// Adds a range of the message that was read, by its crc32c.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add).
+    pub(crate) fn add_summed(&self, range: Range<u64>, crc32c: u32) -> Result<()> {
+        self.compare(self.read.add_summed(range, crc32c))
+    }
+
+    fn compare(&self, whole: Option<u32>) -> Result<()> {
+        match whole {
+            Some(found) if found != self.expected => Err(other_message(found, self.expected)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A writer that adds the bytes it passes on to the sum of their message.
+pub(super) struct Passing<'a, W: ?Sized> {
+    pub(super) sink: &'a mut W,
+    pub(super) sum: Option<&'a WholeSum>,
+    /// Offset of the next byte in the message.
+    pub(super) at: u64,
+}
+
+impl<W: Write + ?Sized> Write for Passing<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.sink.write(bytes)?;
+        if let (Some(sum), Some(passed)) = (self.sum, bytes.get(..written)) {
+            sum.add(self.at, passed)?;
+        }
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
