@@ -20,6 +20,7 @@ from shim import CONSTANTS, Checks, Dense, results_of, run_everywhere, same  # n
 
 import tensorflow as tf  # noqa: E402
 
+import gcs_server  # noqa: E402
 import loaders  # noqa: E402
 import models  # noqa: E402
 import proto_splitter as ps  # noqa: E402
@@ -68,6 +69,8 @@ def check_again(checks, work):
     with checks.check("what TensorFlow alone saved is externalized"):
         loaded = tf.saved_model.load(first)
         tf.saved_model.save(loaded, without, signatures=loaded.signatures)
+        # It makes Const nodes of captured tensors, as docs/python.md says.
+        assert size(without) > 2 * size(first), (size(without), size(first))
         report = ps.externalize(without, rescued, min_size="1KiB")
         assert len(report["stale"]) == 2 and size(rescued) < size(stock) / 2, report
     run_everywhere(checks, "saved by TensorFlow and externalized", expected, rescued)
@@ -177,29 +180,31 @@ def check_failing(checks, work):
 
 
 def remote_files(folder):
-    return sorted(f"{at}/{name}"[len(folder):].lstrip("/") for at, _, names in tf.io.gfile.walk(folder) for name in names)
+    walked = tf.io.gfile.walk(folder) if tf.io.gfile.exists(folder) else ()
+    # Google's folders end with a slash.
+    return sorted(f"{at.rstrip('/')}/{name}"[len(folder):].lstrip("/") for at, _, names in walked for name in names)
 
 
-def check_remote(checks):
+def check_remote(checks, place):
     model, small, x = Dense(64), Dense(64), tf.ones([2, 256])
     expected = model.call(x)["y0"].numpy()
-    path, again, chunked = "ram://remote/model", "ram://remote/again", "ram://remote/chunked"
-    with checks.check("a model is saved to where tf.io.gfile writes"):
+    path, again, chunked = (f"{place}/{name}" for name in ("model", "again", "chunked"))
+    with checks.check(f"{place}: a model is saved to where tf.io.gfile writes"):
         pst.save(model, path, signatures=model.call, min_size="1KiB")
         assert CONSTANTS in remote_files(path)
         # TensorFlow joins the paths of assets as those of local files.
         assert (tf.saved_model.load(path).call(x)["y0"].numpy() == expected).all()
-    with checks.check("what was loaded from there is saved there"):
+    with checks.check(f"{place}: what was loaded from there is saved there"):
         with pst.enabled(min_size="1KiB"):
             wrapper = Wrapper(tf.saved_model.load(path))
             tf.saved_model.save(wrapper, again, signatures=wrapper.call)
         assert (tf.saved_model.load(again).call(x)["y"].numpy() == wrapper.call(x)["y"].numpy()).all()
         assert len([name for name in remote_files(again) if "proto_splitter" in name]) == 3, remote_files(again)
-    with checks.check("a small model saved over a large one there leaves nothing of that"):
+    with checks.check(f"{place}: a small model saved over a large one there leaves nothing of that"):
         pst.save(small, path, signatures=small.call)
         assert remote_files(path) == ["fingerprint.pb", "saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index"], \
             remote_files(path)
-    with checks.check("a model in chunks is read from there"):
+    with checks.check(f"{place}: a model in chunks is read from there"):
         with pst.enabled(min_size="1KiB", format="cpb"):
             constants.debug_set_max_size(20_000)
             tf.saved_model.save(model, chunked, signatures=model.call)
@@ -209,9 +214,9 @@ def check_remote(checks):
             assert (tf.saved_model.load(chunked).call(x)["y0"].numpy() == expected).all()
             same(loaders.run_v1(chunked, ["serve"]), loaders.run_v1(path, ["serve"]))
         assert (pst.load(chunked).call(x)["y0"].numpy() == expected).all()
-    with checks.check("progress there goes from nothing to all, and what it raises ends the save and leaves nothing"):
+    with checks.check(f"{place}: progress there goes from nothing to all, and what it raises ends the save and leaves nothing"):
         told, large = [], Dense(2048)
-        pst.save(large, "ram://remote/told", large.call, progress=lambda done, total: told.append((done, total)))
+        pst.save(large, f"{place}/told", large.call, progress=lambda done, total: told.append((done, total)))
         assert told == sorted(told) and told[-1][0] == told[-1][1] > 1 << 20, told
         for stop_at in (0, told[-1][1] * 3 // 4):
 
@@ -220,11 +225,29 @@ def check_remote(checks):
                     raise InterruptedError("enough")
 
             try:
-                pst.save(large, "ram://remote/stopped", large.call, progress=stop)
+                pst.save(large, f"{place}/stopped", large.call, progress=stop)
                 raise RuntimeError("it went on")
             except InterruptedError:
-                assert not tf.io.gfile.exists("ram://remote/stopped")
-                assert not [name for name in tf.io.gfile.listdir("ram://remote") if "stopped" in name]
+                # Whether a folder is there, `gs://` remembers for some seconds.
+                assert not remote_files(f"{place}/stopped"), remote_files(f"{place}/stopped")
+                assert not [name for name in tf.io.gfile.listdir(place) if "stopped" in name]
+
+def check_refusing_store(checks, store):
+    model, path = Dense(64), "gs://bucket/refused"
+    with checks.check("gs://: a store that refuses the constants ends the save with its own error, and nothing stays"):
+        store.fail("POST /upload.*proto_splitter_constants", 403)
+        try:
+            pst.save(model, path, signatures=model.call, min_size="1KiB")
+            raise RuntimeError("it was saved")
+        except tf.errors.PermissionDeniedError as error:
+            assert tempfile.gettempdir() not in str(error), error
+        finally:
+            store.fail("", 0)
+        assert not [name for name in store.names("bucket") if name.startswith("refused")], store.names("bucket")
+
+
+def check_missing_scheme(checks):
+    model = Dense(64)
     with checks.check("a scheme that its wheel has no file system for is its own error"):
         errors = []
         for save in (tf.saved_model.save, pst.save):
@@ -250,7 +273,11 @@ def main():
         check_around(checks, work)
         check_over(checks, work)
         check_failing(checks, work)
-        check_remote(checks)
+        check_remote(checks, "ram://remote")
+        with gcs_server.running(tempfile.mkdtemp(dir=work), "bucket") as store:
+            check_remote(checks, "gs://bucket/models")
+            check_refusing_store(checks, store)
+        check_missing_scheme(checks)
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(bool(checks.failed))
 

@@ -2,7 +2,7 @@
 # Builds the Python wheel, packs what is published beside it, runs the README's lines with the wheel alone, and its types, stubs,
 # import time and tests against it, the tests with every version of Python that is here; then shim.py, again.py, zoo.py, compat.py and saving.py against TensorFlow 2.21, versions.sh,
 # onnx_session.py against onnxruntime, where shim.py and onnx_session.py get all arguments, and ../onnx/tools.py against twelve tools. With --whole, before
-# other arguments, whole.py too, which takes 12 GB of disk and of memory. Needs Rust, python3 (3.11 or later), and g++ for ../setup.sh.
+# other arguments, whole.py too, which takes 12 GB of disk and of memory. Needs Rust, python3 (3.11 or later), g++ for ../setup.sh, and openssl for gcs_server.py.
 set -euo pipefail
 
 whole=

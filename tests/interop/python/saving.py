@@ -140,6 +140,15 @@ def check_progress(checks, work):
             assert not os.path.exists(path)
         else:
             raise AssertionError("it went on")
+    with checks.check("a progress that can't be called is a ValueError before anything is saved"):
+        for wrong in (3, "bar"):
+            try:
+                pst.save(Dense(64), os.path.join(work, "wrong"), progress=wrong)
+            except ValueError as error:
+                assert repr(wrong) in str(error), error
+            else:
+                raise AssertionError("it was accepted")
+        assert not os.path.exists(os.path.join(work, "wrong"))
     with checks.check("a bar ends with a line"):
         ran = subprocess.run([sys.executable, __file__, "bar", os.path.join(work, "bar")], capture_output=True, text=True)
         assert ran.returncode == 0 and "saving 2MiB of 2MiB\n" in ran.stderr, ran.stderr[-2000:]

@@ -215,6 +215,8 @@ def _settings(
     _check_packages()
     if format not in ("assets", "cpb"):
         raise ValueError(f"expected the format assets or cpb, found {format!r}")
+    if progress and progress is not True and not callable(progress):
+        raise ValueError(f"expected a function for progress, or true for a bar, found {progress!r}")
     told = _bar.Bar("saving") if progress is True else progress or None
     return Settings(_size(min_size), capture, format, told)
 

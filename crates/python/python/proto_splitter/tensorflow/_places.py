@@ -39,14 +39,17 @@ def exists(path: str) -> bool:
 
 
 def is_new(path: str) -> bool:
-    """Returns true if no file or folder has this path.
+    """Returns true if no file or folder has this path, or the remote folder is empty.
 
     Returns false if that can't be determined; writing there then fails with the reason.
     """
     if not is_remote(path):
         return not os.path.lexists(path)
     try:
-        return not exists(path)
+        # For some seconds after its files were removed, ``gs://`` says that a folder exists.
+        if not exists(path):
+            return True
+        return bool(_gfile().isdir(path)) and not _gfile().listdir(path)
     except Exception:  # noqa: BLE001: TensorFlow has many, such as for an unknown scheme.
         return False
 
