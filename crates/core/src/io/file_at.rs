@@ -2,7 +2,10 @@
 
 use std::borrow::Borrow;
 use std::fs::File;
-use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+#[cfg(target_os = "linux")]
+use std::io::IoSlice;
+use std::io::{self, Seek, SeekFrom, Write};
+#[cfg(target_os = "linux")]
 use std::num::NonZeroU64;
 
 /// Number of bytes to write before asking the kernel to write them back. Meanwhile the next bytes
@@ -102,4 +105,10 @@ fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
 #[cfg(windows)]
 fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
+}
+
+// WebAssembly, where std opens no file.
+#[cfg(not(any(unix, windows)))]
+fn write_at(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
 }

@@ -161,6 +161,8 @@ pub fn check_space(target: &Path, bytes: u64) -> Result<()> {
             ));
         }
     }
+    #[cfg(not(unix))]
+    let _ = (target, bytes);
     Ok(())
 }
 
