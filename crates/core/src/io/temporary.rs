@@ -190,7 +190,11 @@ fn detached_prefix(target: &Path) -> String {
 pub fn discard(path: &Path) -> io::Result<()> {
     let doomed = beside(path, None, |builder| {
         builder.tempdir_in(folder(path)).map(Some)
-    })?;
+    });
+    // Without a second name, the folder is removed where it is.
+    let Ok(doomed) = doomed else {
+        return fs::remove_dir_all(path);
+    };
     let doomed = doomed.keep();
     // Not every system replaces an empty folder.
     let _ = fs::remove_dir(&doomed);
