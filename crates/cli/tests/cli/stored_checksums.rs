@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::ChunkStore;
 use proto_splitter::onnx::proto::StringStringEntryProto;
 use proto_splitter::prost::Message;
+use proto_splitter::record_file::{Compression, RecordWriter, WriterOptions};
 use proto_splitter_samediff::{Draft, Model, SameDiffWriteOptions, ZipCompression};
 use proto_splitter_testkit::generate::Random;
 use protosplit_cli::Exit;
@@ -387,4 +390,116 @@ fn no_verb_of_any_format_takes_a_flipped_bit_for_a_sound_byte() {
         // The other flips are in names, padding, or redundant data.
         assert!(refused * 4 > all, "{}: {refused} of {all}", input.name);
     }
+}
+
+/// Splits an input to `model.cpb` in the folder.
+fn split_again(input: &Path, folder: &Path, options: &str) {
+    let line = format!("split IN -o TWIN --max-chunk-size 1KiB --profile extended{options}");
+    let words = words(&line, input, &folder.join("model"), folder);
+    assert_eq!(ran(&words).exit, Exit::Done);
+}
+
+/// Writes a file in chunks again, with another checksum of the whole message. Its records, its
+/// chunks and their checksums stay sound.
+fn with_checksum_of_another_message(path: &Path) {
+    let file = ChunkedFile::open(path).unwrap();
+    let mut metadata = file.trailer().metadata().clone();
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    for (at, info) in metadata.chunks.iter_mut().enumerate() {
+        let mut chunk = vec![0; usize::try_from(file.size(at)).unwrap()];
+        file.read_into(at, &mut chunk).unwrap();
+        let written = writer.write_record_alone(&chunk, Compression::None);
+        written.unwrap();
+        info.offset = writer.last_position().unwrap().numeric();
+    }
+    metadata.source_crc32c = Some(metadata.source_crc32c.unwrap() ^ 1);
+    let trailer = metadata.encode_to_vec();
+    writer.write_record(&trailer).unwrap();
+    fs::remove_file(path).unwrap();
+    fs::write(path, writer.finish().unwrap()).unwrap();
+}
+
+/// Verbs that put a message together from its chunks, whatever its type. `recompress` copies chunks, with
+/// the stored checksum, which the next of these verbs compares.
+const OF_ANY_MESSAGE: &[&str] = &[
+    "verify IN",
+    "verify IN --deep",
+    "merge IN -o OUT/m.pb",
+    "merge IN --canonical -o OUT/m.pb",
+    "get IN . -o OUT/m.pb",
+];
+
+/// Inputs to split, and the verbs that read all bytes of each.
+const MADE_OF_ANOTHER: &[(&str, fn(&Path), &[&str])] = &[
+    (
+        "SavedModel",
+        |folder| in_chunks(folder, " --profile extended"),
+        &[],
+    ),
+    (
+        "ONNX model",
+        |folder| {
+            let file = folder.join("source.onnx");
+            fs::write(&file, crate::onnx::model().encode_to_vec()).unwrap();
+            split_again(&file, folder, "");
+            fs::remove_file(file).unwrap();
+        },
+        &[
+            "convert IN -o OUT/m.onnx --to onnx",
+            "convert IN -o OUT/m.onnx --to external --set min-size=64B",
+            "convert IN -o OUT/m.onnx --to safetensors --set min-size=64B",
+            "convert IN -o OUT/m.safetensors --to onnx-safetensors",
+        ],
+    ),
+    (
+        "Paddle model",
+        |folder| split_again(&fixture("../paddle/infer_fc"), folder, ""),
+        &[
+            "convert IN -o OUT/m --to files",
+            "convert IN -o OUT/m --to separate",
+            "convert IN -o OUT/m --to combined",
+        ],
+    ),
+    (
+        "XLA module",
+        |folder| {
+            split_again(
+                &fixture("../xla/jax01201_dtypes_before.riegeli"),
+                folder,
+                "",
+            )
+        },
+        &[
+            "convert IN -o OUT/m.pb --to pb",
+            "convert IN -o OUT/m.riegeli --to split-proto",
+        ],
+    ),
+];
+
+#[test]
+fn every_verb_that_reads_a_whole_message_compares_its_checksum() {
+    let mut taken = Vec::new();
+    for (name, make, verbs) in MADE_OF_ANOTHER {
+        let dir = Dir::new();
+        make(&dir.path(""));
+        let input = dir.path("model.cpb");
+        let run = |line: &str| {
+            let out = Dir::new();
+            let ran = ran(&words(line, &input, &input, &out.path("")));
+            (ran, out.files())
+        };
+        let lines = || OF_ANY_MESSAGE.iter().chain(*verbs);
+        for line in lines() {
+            let (ran, _) = run(line);
+            assert_eq!(ran.exit, Exit::Done, "{name}: {line}: {ran:?}");
+        }
+        with_checksum_of_another_message(&input);
+        for line in lines() {
+            let (ran, files) = run(line);
+            if ran.exit == Exit::Done || !files.is_empty() {
+                taken.push(format!("{name}: {line}: {ran:?} {files:?}"));
+            }
+        }
+    }
+    assert_eq!(taken, [""; 0]);
 }
