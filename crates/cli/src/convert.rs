@@ -1,106 +1,135 @@
 //! `protosplit convert`.
 
-mod chunked;
-mod format;
 mod forms;
 
-pub(crate) use format::form;
+use std::path::Path;
 
-use proto_splitter::directory::{FingerprintOutcome, Saved};
+use proto_splitter::merge::Limits;
+use proto_splitter::ops::{
+    self, CHUNKS, ConversionOptions, ConvertReport, ConvertSavedModelReport, targets,
+};
 use proto_splitter::split::SplitOptions;
-use proto_splitter::{SaveOptions, SavedModelDir, TargetForm};
-use serde::Serialize;
+use proto_splitter::{Error, ErrorKind, Opened, SaveOptions};
 
 use crate::Exit;
-use crate::args::ConvertArgs;
+use crate::args::{ConvertArgs, SchemaArgs};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::{check_named, shown};
+use crate::input::{self, Input, Opening, check_named, shown};
+use crate::open_objects::OpenObjects;
 use crate::output::Output;
+use crate::sanitize::one_line;
 use crate::size;
+use crate::split::note_removed;
 
-/// The report of a conversion.
-#[derive(Debug, Serialize)]
-struct Report {
-    /// The model's file.
-    output: String,
-    split: bool,
-    /// Size of the model as a .pb.
-    message_bytes: u64,
-    output_bytes: u64,
-    /// False if the model already had this form, which can only happen in place.
-    changed: bool,
-    /// State of fingerprint.pb: `written`, `kept`, `absent` or `refused`.
-    fingerprint: &'static str,
-}
+/// Value of `--to` that requests the list of forms.
+const HELP: &str = "help";
 
 pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let target = args.output.as_ref().or(args.named.as_ref());
-    if args.to == format::HELP {
+    let target = args.output.as_deref().or(args.named.as_deref());
+    if args.to == HELP {
         return forms::run(args, output);
     }
     if target.is_none() && !args.in_place {
         let message = "name the folder or file to write with -o, or convert a folder --in-place";
         return Err(Failure::usage(message));
     }
-    if let Some(target) = target {
-        check_named(target)?;
-        if let Some(opened) = format::open(args, output)? {
-            if chunked::is_asked(args, target)? {
-                return chunked::run(&opened, args, target, output);
-            }
-            return format::run(&opened, args, target, output);
-        }
-    }
-    check_folder(args)?;
-    if let Some((name, _)) = args.set.first() {
-        return Err(Failure::usage(format!(
-            "--set {name}: a SavedModel has no settings"
-        )));
-    }
-    if args.max_file_size.is_some() {
-        let message = "--max-file-size: a SavedModel is converted to one file";
-        return Err(Failure::usage(message));
-    }
-    let failed = |error| Failure::of(&args.input, &error);
     let split = SplitOptions::new()
         .max_chunk_size(args.max_chunk_size)
         .value_chunk_size(args.value_chunk_size.0)
         .compression(args.compression)
+        .force(args.force)
         .threads(args.threads.threads)
         .progress(output.writing("converting"));
-    let options = SaveOptions::new()
-        .split(split)
-        .force(args.force)
+    let mut options = ConversionOptions::new()
+        .to(&args.to)
+        .max_file_size(args.max_file_size)
+        .split(split);
+    for (name, value) in &args.set {
+        options = options.setting(name, value);
+    }
+    if let Some(target) = target {
+        check_named(target)?;
+        if let Some(input) = open(&args.input, &args.schema, &options, output.objects())? {
+            let report = to_form(&input, target, &options)?;
+            for note in &report.notes {
+                output.note(note);
+            }
+            note_removed(&report.removed_files, output);
+            output.done(args.json, &report, |report, _| text(report))?;
+            return Ok(Exit::Done);
+        }
+    }
+    let saving = SaveOptions::new()
         .keep_fingerprint(args.keep_fingerprint)
         .on_copy(output.line().copies())
         .progress(output.interruptible());
-    let form = match args.to.as_str() {
-        "auto" => TargetForm::Auto,
-        "pb" => TargetForm::Plain,
-        "cpb" => TargetForm::Chunked,
-        other => {
-            let message = format!("--to {other}: a SavedModel's forms are auto, pb and cpb");
-            return Err(Failure::usage(message));
-        }
-    };
-    let saved = match target {
-        Some(to) => SavedModelDir::open(&args.input)
-            .and_then(|dir| dir.save_as(to, form, &options))
-            .map_err(failed)?,
-        None => SavedModelDir::convert_in_place(&args.input, form, &options).map_err(failed)?,
-    };
-    note_refusal(&saved.fingerprint, output);
-    let report = Report::new(&saved)?;
-    output.done(args.json, &report, |report, _| report.text())?;
+    let report = saved_model(&args.input, target, &options, &saving)?;
+    note_refusal(&report.fingerprint, output);
+    output.done(args.json, &report, |report, _| saved_model_text(report))?;
     Ok(Exit::Done)
+}
+
+/// Opens the input unless it is the folder of a SavedModel or of no format, for which [`saved_model`] reports the error.
+pub(crate) fn open(
+    name: &Path,
+    schema: &SchemaArgs,
+    options: &ConversionOptions,
+    objects: &OpenObjects,
+) -> Result<Option<Input>, Failure> {
+    let companion = &schema.companion;
+    let is_said = schema.message.is_some() || schema.delimited.is_some() || companion.is_named();
+    let place = match input::locate(name, companion) {
+        Ok(place) => place,
+        Err(failure) if is_said || failure.exit() == Exit::Bad => return Err(failure),
+        Err(_) => return Ok(None),
+    };
+    if place.folder.is_some() {
+        return Ok(None);
+    }
+    let input = Opening::new(schema, Limits::new(), objects)
+        .settings(options.get_settings())
+        .open_at(place)?;
+    let to = options.get_to();
+    let has_own = |input: &Input| input.format().is_some_and(|own| !own.targets().is_empty());
+    let has_named = |input: &Input| to == CHUNKS || targets(input).any(|(_, form)| form.name == to);
+    let lists = to == HELP;
+    Ok(Some(input).filter(|input| lists || has_own(input) || has_named(input)))
+}
+
+/// Writes an input in another form.
+pub(crate) fn to_form(
+    input: &Opened,
+    target: &Path,
+    options: &ConversionOptions,
+) -> Result<ConvertReport, Failure> {
+    ops::convert(input, target, options).map_err(|error| failure(input, target, &error))
+}
+
+/// Returns the error of a conversion, which may concern a folder that leads to the output.
+fn failure(opened: &Opened, target: &Path, error: &Error) -> Failure {
+    let about = error.file().filter(|_| error.kind() == ErrorKind::Io);
+    let folder = about.filter(|about| target.ancestors().skip(1).any(|folder| folder == *about));
+    Failure::of(folder.unwrap_or(opened.input()), error)
+}
+
+/// Writes a SavedModel in another form, in place if there is no target.
+pub(crate) fn saved_model(
+    folder: &Path,
+    target: Option<&Path>,
+    options: &ConversionOptions,
+    saving: &SaveOptions,
+) -> Result<ConvertSavedModelReport, Failure> {
+    check_folder(folder)?;
+    ops::convert_saved_model(folder, target, options, saving)
+        .map_err(|error| Failure::of(folder, &error))
 }
 
 /// Fails unless the input is a folder. Call it before reporting any error about the options of
 /// SavedModels.
-fn check_folder(args: &ConvertArgs) -> Result<(), Failure> {
-    let name = shown(&args.input);
-    let why = match std::fs::metadata(&args.input) {
+fn check_folder(input: &Path) -> Result<(), Failure> {
+    let name = shown(input);
+    let why = match std::fs::metadata(input) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no such file or folder",
         Ok(found) if found.is_file() => {
             "a file, and not the folder of a SavedModel; of a message in a file `protosplit split` \
@@ -111,34 +140,24 @@ fn check_folder(args: &ConvertArgs) -> Result<(), Failure> {
     Err(Failure::usage(format!("{name}: {why}")))
 }
 
-impl Report {
-    fn new(saved: &Saved) -> Result<Self, Failure> {
-        let file = &saved.model_path;
-        let metadata = std::fs::metadata(file).map_err(|error| Failure::io(file, &error))?;
-        Ok(Report {
-            output: shown(file),
-            split: saved.form == proto_splitter::ModelForm::Chunked,
-            message_bytes: saved.message_size,
-            output_bytes: metadata.len(),
-            changed: saved.changed,
-            fingerprint: match saved.fingerprint {
-                FingerprintOutcome::Written(_) => "written",
-                FingerprintOutcome::Kept => "kept",
-                FingerprintOutcome::Absent => "absent",
-                FingerprintOutcome::Refused(_) => "refused",
-            },
-        })
-    }
+fn text(report: &ConvertReport) -> String {
+    let main = report.files.first();
+    let main = main.map_or(String::new(), |file| one_line(&shown(file)));
+    let others = match report.files.len() {
+        0 | 1 => String::new(),
+        files => format!(", {files} files"),
+    };
+    format!("{main}: {}{others}\n", size::show(report.output_bytes))
+}
 
-    fn text(&self) -> String {
-        let (output, bytes) = (&self.output, size::show(self.message_bytes));
-        match (self.changed, self.split) {
-            (false, _) => format!("{output}: {bytes}: nothing to do\n"),
-            (true, false) => format!("{output}: {bytes}, in one piece\n"),
-            (true, true) => {
-                let file = size::show(self.output_bytes);
-                format!("{output}: {bytes} in chunks, a file of {file}\n")
-            }
+fn saved_model_text(report: &ConvertSavedModelReport) -> String {
+    let (output, bytes) = (shown(&report.output), size::show(report.message_bytes));
+    match (report.changed, report.split) {
+        (false, _) => format!("{output}: {bytes}: nothing to do\n"),
+        (true, false) => format!("{output}: {bytes}, in one piece\n"),
+        (true, true) => {
+            let file = size::show(report.output_bytes);
+            format!("{output}: {bytes} in chunks, a file of {file}\n")
         }
     }
 }

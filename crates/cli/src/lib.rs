@@ -87,7 +87,8 @@ use output::Output;
 pub use failure::{Cause, Failed};
 pub use interrupt::Interrupt;
 pub use named_input::{
-    NameOptions, NamedInput, NamedTreeOptions, failed, open_named, tree_text, verify_named,
+    ConvertedNamed, NameOptions, NamedInput, NamedTreeOptions, convert_named, failed, open_named,
+    tree_text, verify_named,
 };
 pub use terminal::Terminal;
 

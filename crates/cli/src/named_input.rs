@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter::merge::Limits;
 use proto_splitter::ops::{
-    self, LeastSize, MeasuredTree, TreeOptions, TreeReport, VerifyOptions, VerifyReport,
+    self, ConversionOptions, ConvertReport, ConvertSavedModelReport, LeastSize, MeasuredTree,
+    TreeOptions, TreeReport, VerifyOptions, VerifyReport,
 };
 use proto_splitter::progress::Progress;
-use proto_splitter::{Error, Opened};
+use proto_splitter::{Error, Opened, SaveOptions};
 
 use crate::args::SchemaArgs;
+use crate::convert;
 use crate::failure::{Failed, Failure};
 use crate::input::{self, Input, Opening, name_file};
 use crate::open_objects::OpenObjects;
@@ -170,6 +172,60 @@ pub fn verify_named(
     let mut report = report.map_err(|error| failed(input.path(), &error))?;
     report.file = verify::file_of(&report, &input).to_owned();
     Ok(report)
+}
+
+/// The result of [`convert_named`].
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum ConvertedNamed {
+    /// Files of any format.
+    Files(ConvertReport),
+    /// The folder of a SavedModel.
+    SavedModel(ConvertSavedModelReport),
+}
+
+/// Writes what a name means to the command in another form, as
+/// [`ops::convert`](proto_splitter::ops::convert) and
+/// [`ops::convert_saved_model`](proto_splitter::ops::convert_saved_model) do.
+///
+/// ```
+/// use proto_splitter::ops::ConversionOptions;
+/// use protosplit_cli::{Exit, convert_named};
+///
+/// let folder = tempfile::tempdir()?;
+/// let [input, output] = ["numbers.pb", "new.onnx"].map(|name| folder.path().join(name));
+/// std::fs::write(&input, [0x08, 0x07])?;
+/// let failed = convert_named(&input, &output, &ConversionOptions::new()).unwrap_err();
+/// assert_eq!(failed.exit, Exit::Usage);
+/// assert!(!output.exists());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The failure that the command would have, if the input doesn't exist, is damaged, or can't have
+/// the form, or if something can't be written.
+pub fn convert_named(
+    name: &Path,
+    output: &Path,
+    options: &ConversionOptions,
+) -> Result<ConvertedNamed, Failed> {
+    input::check_named(output)?;
+    let name = file_of(name);
+    let opened = convert::open(
+        &name,
+        &SchemaArgs::default(),
+        options,
+        &OpenObjects::default(),
+    )?;
+    if let Some(input) = opened {
+        let report = convert::to_form(&input, output, options)?;
+        return Ok(ConvertedNamed::Files(report));
+    }
+    let saving = SaveOptions::new().progress(options.get_split().get_progress().clone());
+    let report = convert::saved_model(&name, Some(output), options, &saving)?;
+    Ok(ConvertedNamed::SavedModel(report))
 }
 
 /// Returns the main file of a folder of a known format, and any other name unchanged.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use proto_splitter::formats::ConvertTarget;
+use proto_splitter::ops;
 
-use crate::convert;
 use crate::failure::Failure;
 use crate::input::{CHUNKED, Input};
 
@@ -28,6 +28,6 @@ pub(crate) fn requested(
         };
         return Err(Failure::usage(format!("--to {to}: {what}")));
     }
-    let (_, form) = convert::form(input, to)?;
+    let (_, form) = ops::form(input, to)?;
     Ok(Some(form))
 }

@@ -2,23 +2,31 @@
 
 mod folders;
 mod forms;
+mod options;
+#[cfg(feature = "tensorflow")]
+mod saved_model;
 
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::MadeFrom;
-use proto_splitter_core::container::prefix_of;
-use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Opened};
-use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
+use proto_splitter_core::container::{CHUNKED_EXTENSION, prefix_of};
+use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Format, Opened};
+use proto_splitter_core::split::{Source, SplitExt};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::error_place::at;
+use crate::size::parse_size;
 use folders::MadeFolders;
-pub use forms::{CHUNKS, FormInfo, FormSetting, FormsReport, forms, targets};
+pub use forms::{CHUNKS, FormInfo, FormSetting, FormsReport, form, forms, targets};
+pub use options::ConversionOptions;
+use options::USUAL;
+#[cfg(feature = "tensorflow")]
+pub use saved_model::{ConvertSavedModelReport, convert_saved_model};
 
 /// Name of an input without a format, in reports.
 const MESSAGE: &str = "message";
 
-/// The result of [`convert`] and [`convert_to_chunks`].
+/// The result of [`convert`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -39,68 +47,14 @@ pub struct ConvertReport {
     pub removed_files: Vec<PathBuf>,
 }
 
-/// Writes an input in a form of its format, and creates the missing folders that lead to the output. [`forms`] lists the forms.
+/// Writes an input in another form, and creates the missing folders that lead to the output. [`forms`] lists the forms.
+///
+/// Any message can be written in chunks, even a small one: as the form [`CHUNKS`], or by a name of the output that ends in `.cpb`.
 ///
 /// ```
 /// use proto_splitter_core::ErrorKind;
-/// use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, OpenOptions, Opened};
-/// use proto_splitter_ops::convert;
-///
-/// static EXTERNAL: ConvertTarget = ConvertTarget { name: "external", title: "model with its tensors beside it" };
-/// let folder = tempfile::tempdir()?;
-/// let path = folder.path().join("message.pb");
-/// std::fs::write(&path, b"\x08\x01")?;
-/// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
-/// // No format is known for these bytes, or writes any message.
-/// let refused = convert(&input, &EXTERNAL, folder.path().join("new/model"), &ConvertOptions::new());
-/// assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidConfig);
-/// assert!(!folder.path().join("new").exists());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::InvalidConfig`] if the input's format doesn't have the form, or doesn't know a setting.
-/// - [`ErrorKind::AlreadyExists`] if the output exists and isn't to be overwritten.
-/// - Any error if the input is damaged, or something can't be read or written. Then the created folders are removed again.
-pub fn convert(
-    input: &Opened,
-    form: &ConvertTarget,
-    output: impl AsRef<Path>,
-    options: &ConvertOptions,
-) -> Result<ConvertReport> {
-    let output = output.as_ref();
-    let Some((writer, known)) = targets(input).find(|(_, known)| known.name == form.name) else {
-        let kind = input.format().map_or("message", |format| format.title());
-        let message = format!(
-            "there is no form {:?} for a file of the kind {kind}",
-            form.name
-        );
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    };
-    let folders = MadeFolders::around(output)?;
-    let converted = writer
-        .convert(input, form, output, options)
-        .map_err(|error| at(input, error))?;
-    folders.keep();
-    Ok(ConvertReport {
-        format: input.format().map_or(MESSAGE, |format| format.name()),
-        to: known.name,
-        files: converted.files,
-        output_bytes: converted.bytes,
-        notes: converted.notes,
-        removed_files: Vec::new(),
-    })
-}
-
-/// Writes an input of any format that is a message as a file in chunks, and creates the missing folders that lead to it.
-///
-/// The output is in chunks even if the message is small: [`always_chunked`](SplitOptions::always_chunked) is set.
-///
-/// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
-/// use proto_splitter_core::split::SplitOptions;
-/// use proto_splitter_ops::convert_to_chunks;
+/// use proto_splitter_ops::{ConversionOptions, convert};
 /// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
 ///
 /// let folder = tempfile::tempdir()?;
@@ -108,30 +62,132 @@ pub fn convert(
 /// std::fs::write(&path, b"\x0a\x01n")?;
 /// let root = FileDescriptorProto::default().descriptor();
 /// let input = Opened::of_file(&path, Some(root), &OpenOptions::new())?;
-/// let report = convert_to_chunks(&input, folder.path().join("new/message.cpb"), &SplitOptions::new())?;
+/// let report = convert(&input, folder.path().join("new/message.cpb"), &ConversionOptions::new())?;
 /// assert_eq!(report.files, [folder.path().join("new/message.cpb")]);
+///
+/// // No format is known for these bytes, or writes any message.
+/// let options = ConversionOptions::new().to("external");
+/// let refused = convert(&input, folder.path().join("other/model"), &options);
+/// assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidConfig);
+/// assert!(!folder.path().join("other").exists());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidConfig`] if the input is in chunks already or isn't a message of a known type, or the output is one of its files.
+/// - [`ErrorKind::InvalidConfig`] if the input can't have the form, the form doesn't have a setting, or the output is one of the input's
+///   files.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and isn't to be overwritten.
 /// - Any error if the input is damaged or incomplete, or something can't be read or written. Then the created folders are removed again.
-pub fn convert_to_chunks(
+pub fn convert(
     input: &Opened,
     output: impl AsRef<Path>,
-    options: &SplitOptions,
+    options: &ConversionOptions,
 ) -> Result<ConvertReport> {
     let output = output.as_ref();
+    if is_in_chunks(output, options.get_to())? {
+        to_chunks(input, output, options)
+    } else {
+        to_form(input, output, options)
+    }
+}
+
+/// Returns true if a chunked file is requested, by the form or else by the name of the output.
+fn is_in_chunks(output: &Path, to: &str) -> Result<bool> {
+    let extension = output.extension();
+    let is_named = extension.is_some_and(|extension| extension == CHUNKED_EXTENSION);
+    match to {
+        CHUNKS => Ok(true),
+        USUAL => Ok(is_named),
+        other if is_named => Err(invalid(format!(
+            "{}: a .cpb is a file in chunks, which the form {other} isn't",
+            output.display()
+        ))),
+        _ => Ok(false),
+    }
+}
+
+/// Returns the settings that affect the output rather than how the input is opened.
+fn written_settings<'a>(
+    input: &'a Opened,
+    options: &'a ConversionOptions,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let format = input.format().filter(|_| input.chunked().is_none());
+    let opening = format.map_or(&[][..], |format| format.open_settings());
+    let settings = options.get_settings().iter();
+    let settings = settings.map(|(name, value)| (name.as_str(), value.as_str()));
+    settings.filter(move |(name, _)| !opening.contains(name))
+}
+
+/// Writes an input in a form that a format has.
+fn to_form(input: &Opened, output: &Path, options: &ConversionOptions) -> Result<ConvertReport> {
+    let (writer, form) = form(input, options.get_to())?;
+    let split = options.get_split();
+    let mut converting = ConvertOptions::new()
+        .force(split.get_force())
+        .threads(split.get_threads())
+        .progress(split.get_progress().clone());
+    for (name, value) in written_settings(input, options) {
+        converting = converting.setting(name, setting(writer, form, name, value)?);
+    }
+    if let Some(bytes) = options.get_max_file_size() {
+        let name = "max-file-size";
+        converting = converting.setting(name, setting(writer, form, name, &bytes.to_string())?);
+    }
+    let folders = MadeFolders::around(output)?;
+    let converted = writer
+        .convert(input, form, output, &converting)
+        .map_err(|error| at(input, error))?;
+    folders.keep();
+    Ok(ConvertReport {
+        format: input.format().map_or(MESSAGE, |format| format.name()),
+        to: form.name,
+        files: converted.files,
+        output_bytes: converted.bytes,
+        notes: converted.notes,
+        removed_files: Vec::new(),
+    })
+}
+
+/// Returns the value of a setting as the format expects it: a size in bytes.
+fn setting(writer: &dyn Format, form: &ConvertTarget, name: &str, value: &str) -> Result<String> {
+    let known = writer.convert_settings();
+    let Some(known) = known.iter().find(|known| known.name == name) else {
+        // The format's own error lists its settings.
+        return Ok(value.to_owned());
+    };
+    if !known.forms.contains(&form.name) {
+        let forms = known.forms.join(", ");
+        let message = format!(
+            "{name}: the form {} ignores it; it is for {forms}",
+            form.name
+        );
+        return Err(invalid(message));
+    }
+    if !known.is_size {
+        return Ok(value.to_owned());
+    }
+    parse_size(value)
+        .map(|bytes| bytes.to_string())
+        .map_err(|why| invalid(format!("{name} must be a number of bytes: {why}")))
+}
+
+/// Writes an input of any format that is a message as a file in chunks.
+fn to_chunks(input: &Opened, output: &Path, options: &ConversionOptions) -> Result<ConvertReport> {
+    if options.get_max_file_size().is_some() {
+        let message = "max-file-size: a split, not a conversion, writes chunks to several files";
+        return Err(invalid(message));
+    }
+    if let Some((name, _)) = written_settings(input, options).next() {
+        return Err(invalid(format!("{name}: a chunked file has no settings")));
+    }
     let (Some((bytes, size)), Some(descriptor)) = (input.plain(), input.descriptor()) else {
         let why = if input.chunked().is_some() {
-            "it is in chunks already"
+            "it is in chunks already; recompressing stores them in another way"
         } else {
             "it has tensors and isn't a message, so it can't be cut into chunks"
         };
-        let message = format!("{}: {why}", input.input().display());
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
+        return Err(invalid(format!("{}: {why}", input.input().display())));
     };
     let failed = |error| at(input, error);
     input.check_complete().map_err(failed)?;
@@ -140,9 +196,9 @@ pub fn convert_to_chunks(
         Source::from_reader(bytes.clone(), size, descriptor.clone()).read_from(input.files());
     let splitter = input.registry().splitter(descriptor.full_name());
     let folders = MadeFolders::around(output)?;
-    let options = options.clone().always_chunked(true);
+    let splitting = options.get_split().clone().always_chunked(true);
     let written = splitter
-        .write_with(message, prefix_of(output), &options)
+        .write_with(message, prefix_of(output), &splitting)
         .map_err(failed)?;
     folders.keep();
     Ok(ConvertReport {
@@ -153,4 +209,9 @@ pub fn convert_to_chunks(
         notes: Vec::new(),
         removed_files: written.removed_files,
     })
+}
+
+/// Creates an error about a form or a setting.
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidConfig, message)
 }

@@ -43,6 +43,7 @@ mod pieces;
 mod pipe;
 mod rewrite;
 mod salvage;
+mod size;
 mod tally;
 mod target_form;
 mod tensors;
@@ -50,9 +51,11 @@ mod tree;
 mod verify;
 
 pub use convert::{
-    CHUNKS, ConvertReport, FormInfo, FormSetting, FormsReport, convert, convert_to_chunks, forms,
-    targets,
+    CHUNKS, ConversionOptions, ConvertReport, FormInfo, FormSetting, FormsReport, convert, form,
+    forms, targets,
 };
+#[cfg(feature = "tensorflow")]
+pub use convert::{ConvertSavedModelReport, convert_saved_model};
 pub use diff::{
     DiffDetails, DiffOptions, DiffReport, MessageDifference, Outcome, TensorDifference, diff,
 };
@@ -77,6 +80,7 @@ pub use npy::write_npy;
 pub use pieces::{PiecesOptions, PiecesReport, WrittenPiece, pieces};
 pub use rewrite::{ReplaceOptions, RewriteReport, RewrittenFile, recompress, replace};
 pub use salvage::{LostPart, Salvage, SalvageOptions, SalvageReport, salvage};
+pub use size::parse_size;
 pub use tally::{Tally, TallyGroup, TallyOptions, Total, tally};
 pub use tensors::{TensorEntry, TensorsReport, tensors};
 pub use tree::{

@@ -1,6 +1,6 @@
 //! `protosplit convert --to help`: the forms that an input can be written in, and their settings.
 
-use proto_splitter::ops::{FormsReport, forms};
+use proto_splitter::ops::{ConversionOptions, FormsReport, forms};
 
 use crate::Exit;
 use crate::args::ConvertArgs;
@@ -8,13 +8,18 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::facts;
 
-use super::{check_folder, format};
+use super::{HELP, check_folder, open};
 
 pub(super) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let report = match format::open(args, output)? {
+    let mut options = ConversionOptions::new().to(HELP);
+    for (name, value) in &args.set {
+        options = options.setting(name, value);
+    }
+    let input = open(&args.input, &args.schema, &options, output.objects())?;
+    let report = match input {
         Some(opened) => forms(&opened),
         None => {
-            check_folder(args)?;
+            check_folder(&args.input)?;
             FormsReport::of_saved_model()
         }
     };

@@ -62,17 +62,17 @@ fn sizes_take_units_and_a_setting_that_a_form_ignores_is_an_error() {
         (
             "onnx",
             "alignment=4096",
-            "alignment: --to onnx ignores it; it is for auto, external",
+            "alignment: the form onnx ignores it; it is for auto, external",
         ),
         (
             "safetensors",
             "alignment=4K",
-            "alignment: --to safetensors ignores it",
+            "alignment: the form safetensors ignores it",
         ),
         (
             "onnx-safetensors",
             "shards=5GiB",
-            "shards: --to onnx-safetensors ignores it",
+            "shards: the form onnx-safetensors ignores it",
         ),
         (
             "external",
@@ -97,7 +97,7 @@ fn sizes_take_units_and_a_setting_that_a_form_ignores_is_an_error() {
     ])
     .failed(Exit::Usage);
     assert!(
-        line.contains("max-file-size: --to onnx ignores it"),
+        line.contains("max-file-size: the form onnx ignores it"),
         "{line}"
     );
 }

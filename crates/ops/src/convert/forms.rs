@@ -1,8 +1,11 @@
 //! The forms that an input can be written in, and their settings.
 
+use proto_splitter_core::Result;
 use proto_splitter_core::formats::{ConvertTarget, Format, Opened};
 
-/// Name of the form that every message has: a file in chunks, which [`convert_to_chunks`](super::convert_to_chunks) writes.
+use super::{USUAL, invalid};
+
+/// Name of the form that every message has: a file in chunks, which [`convert`](super::convert) writes.
 pub const CHUNKS: &str = "cpb";
 
 /// The result of [`forms`].
@@ -65,6 +68,40 @@ pub fn targets(
     let of_any = writers_of_any(input).map(|format| (format, format.targets_of_any()));
     let all = own.into_iter().chain(of_any);
     all.flat_map(|(format, targets)| targets.iter().map(move |target| (format, target)))
+}
+
+/// Returns the form with this name and the format that writes it. For `auto`, returns the default form of the input's own format,
+/// unless a form is named `auto`.
+///
+/// ```
+/// use proto_splitter_core::formats::{OpenOptions, Opened};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("message.pb");
+/// std::fs::write(&path, b"\x08\x01")?;
+/// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
+/// assert!(proto_splitter_ops::form(&input, "external").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) with the names of the input's forms, if it doesn't have this one.
+pub fn form(input: &Opened, name: &str) -> Result<(&'static dyn Format, &'static ConvertTarget)> {
+    let named = targets(input).find(|(_, target)| target.name == name);
+    let usual = || {
+        let format = input.format().filter(|_| name == USUAL)?;
+        Some((format, format.targets().first()?))
+    };
+    named.or_else(usual).ok_or_else(|| {
+        let forms = targets(input).map(|(_, form)| format!("{} ({})", form.name, form.title));
+        let forms: Vec<String> = forms.collect();
+        let title = input.format().map_or("message", |format| format.title());
+        let forms = forms.join(", ");
+        invalid(format!(
+            "{name}: the forms of a file of the kind {title}: {forms}"
+        ))
+    })
 }
 
 /// Returns the formats that can write an input, its own first.

@@ -1,0 +1,97 @@
+//! Options for converting.
+
+use proto_splitter_core::split::SplitOptions;
+
+/// Name of the form that an input is usually written in.
+pub(super) const USUAL: &str = "auto";
+
+/// Options for [`convert`](super::convert): the form, its settings, and how chunks are written.
+///
+/// ```
+/// use proto_splitter_core::split::SplitOptions;
+/// use proto_splitter_ops::ConversionOptions;
+///
+/// let options = ConversionOptions::new()
+///     .to("external")
+///     .setting("min-size", "4KiB")
+///     .split(SplitOptions::new().force(true));
+/// assert_eq!(options.get_to(), "external");
+/// assert!(options.get_split().get_force());
+/// ```
+#[derive(Clone, Debug)]
+pub struct ConversionOptions {
+    to: String,
+    settings: Vec<(String, String)>,
+    max_file_size: Option<u64>,
+    split: SplitOptions,
+}
+
+impl Default for ConversionOptions {
+    fn default() -> Self {
+        ConversionOptions {
+            to: USUAL.to_owned(),
+            settings: Vec::new(),
+            max_file_size: None,
+            split: SplitOptions::new(),
+        }
+    }
+}
+
+impl ConversionOptions {
+    /// Creates the default options.
+    #[must_use]
+    pub fn new() -> Self {
+        ConversionOptions::default()
+    }
+
+    /// Sets the name of the form to write. Default: `auto`, chunks if the output's name ends in `.cpb`, and otherwise the usual form of
+    /// the input's format.
+    #[must_use]
+    pub fn to(mut self, form: impl Into<String>) -> Self {
+        self.to = form.into();
+        self
+    }
+
+    /// Adds a setting of the form. Sizes may have units, as in `4KiB`. A setting that only affects how inputs are opened is ignored.
+    /// Default: none.
+    #[must_use]
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the size of the largest file, in bytes, for formats with files of external data. Default: any size.
+    #[must_use]
+    pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
+        self.max_file_size = bytes;
+        self
+    }
+
+    /// Sets the options for writing chunks. Every form uses their [`force`](SplitOptions::force), [`threads`](SplitOptions::threads) and
+    /// [`progress`](SplitOptions::progress). Default: the default options.
+    #[must_use]
+    pub fn split(mut self, options: SplitOptions) -> Self {
+        self.split = options;
+        self
+    }
+
+    /// Returns the name of the form to write.
+    pub fn get_to(&self) -> &str {
+        &self.to
+    }
+
+    /// Returns the settings of the form, in the order given.
+    pub fn get_settings(&self) -> &[(String, String)] {
+        &self.settings
+    }
+
+    /// Returns the size of the largest file, in bytes.
+    pub const fn get_max_file_size(&self) -> Option<u64> {
+        self.max_file_size
+    }
+
+    /// Returns the options for writing chunks.
+    pub const fn get_split(&self) -> &SplitOptions {
+        &self.split
+    }
+}
