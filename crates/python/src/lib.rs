@@ -37,7 +37,9 @@ mod _core {
     #[pymodule_export]
     use crate::pieces::Pieces;
     #[pymodule_export]
-    use crate::reports::{Tree, diff, externalize, fingerprint, info, internalize, verify};
+    use crate::reports::{
+        Tree, convert, diff, externalize, fingerprint, info, internalize, verify,
+    };
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]

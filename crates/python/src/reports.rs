@@ -6,11 +6,14 @@ use std::slice::from_ref;
 use proto_splitter::container::MerkleRoot;
 use proto_splitter::externalize::ExternalizeOptions;
 use proto_splitter::ops::{
-    self, DiffOptions, ExternalizeTo, Info, Outcome, TreeReport, VerifyOptions, VerifyReport,
+    self, ConversionOptions, DiffOptions, ExternalizeTo, Info, Outcome, TreeReport, VerifyOptions,
+    VerifyReport,
 };
 use proto_splitter::progress::Progress;
+use proto_splitter::split::SplitOptions;
 use protosplit_cli::{
-    Failed, NameOptions, NamedTreeOptions, failed, open_named, tree_text, verify_named,
+    Failed, NameOptions, NamedTreeOptions, convert_named, failed, open_named, tree_text,
+    verify_named,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -232,6 +235,28 @@ pub(crate) fn internalize<'py>(
     let report = run(py, progress.as_ref(), from_ref(&output), |progress| {
         let report = ops::internalize(&folder, &output, &options.progress(progress));
         report.map_err(|error| failed(&folder, &error))
+    })?;
+    dictionary(py, &report)
+}
+
+/// Writes a model in another form.
+#[pyfunction]
+pub(crate) fn convert<'py>(
+    py: Python<'py>,
+    name: PathBuf,
+    output: PathBuf,
+    to: &str,
+    settings: Vec<(String, String)>,
+    force: bool,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut options = ConversionOptions::new().to(to);
+    for (name, value) in settings {
+        options = options.setting(name, value);
+    }
+    let report = run(py, progress.as_ref(), from_ref(&output), |progress| {
+        let split = SplitOptions::new().force(force).progress(progress);
+        convert_named(&name, &output, &options.split(split))
     })?;
     dictionary(py, &report)
 }

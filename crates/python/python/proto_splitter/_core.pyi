@@ -123,6 +123,14 @@ def externalize(
     arguments: dict[str, Any],
     progress: Callable[[int, int], object] | None,
 ) -> dict[str, Any]: ...
+def convert(
+    name: str,
+    output: str,
+    to: str,
+    settings: Sequence[tuple[str, str]],
+    force: bool,
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
 def internalize(
     folder: str,
     output: str,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._files import named, shown, written_to
 from ._functions import Progress
-from ._reports import run
 from ._sizes import size
 
 if TYPE_CHECKING:
@@ -111,14 +109,9 @@ def convert(
         ValueError: If several files are written to an object with ``write``.
         Error: If it is damaged, or can't be written in this form.
     """
-    arguments = ["--json", "--to", to, *(["--force"] if force else [])]
-    for name, value in (settings or {}).items():
-        arguments += ["--set", f"{name}={value}"]
+    given = [(name, str(value)) for name, value in (settings or {}).items()]
 
     def write(name: str, path: str) -> dict[str, Any]:
-        told = [*arguments, "--", name, path]
-        _, output = run("convert", *told, outputs=(path,), progress=progress)
-        report: dict[str, Any] = json.loads(output)
-        return report
+        return _core.convert(name, path, to, given, force, progress)
 
     return _written(source, output, force, write)  # type: ignore[no-any-return]
