@@ -4,64 +4,26 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::types::{
-    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType,
-};
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array,
-    Int64Array, ListArray, MapArray, PrimitiveArray, StringArray, StructArray, UInt32Array,
-    UInt64Array,
+    Int64Array, ListArray, MapArray, StringArray, StructArray, UInt32Array, UInt64Array,
 };
 use arrow_buffer::{
     BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer,
 };
 use arrow_schema::{ArrowError, TimeUnit};
-use proto_splitter_core::wire::{WireType, decode_varint};
+use proto_splitter_core::wire::WireType;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::fields::Met;
+use crate::fields::{Met, number};
+use crate::flat::Flat;
 use crate::names::EnumNames;
+use crate::pending::Pending;
 use crate::shape::{
-    MessageShape, Scalar, Shape, Slot, entries_field, entry_fields, item_field, low,
+    MessageShape, Scalar, Shape, Simple, Slot, entries_field, entry_fields, item_field, low,
 };
 use crate::source::Source;
 use crate::time;
-
-/// A value that may be followed by another of the same field.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Pending {
-    pub(crate) is_there: bool,
-    bits: u64,
-    /// The value, or the last piece of a message, whose other pieces are in `before`.
-    value: Range<usize>,
-    before: Vec<Range<usize>>,
-}
-
-impl Pending {
-    pub(crate) fn clear(&mut self) {
-        self.is_there = false;
-        self.before.clear();
-    }
-
-    pub(crate) fn set(&mut self, met: &Met, is_message: bool) {
-        if is_message && self.is_there {
-            self.before.push(self.value.clone());
-        }
-        self.is_there = true;
-        self.bits = met.bits;
-        self.value = met.value.clone();
-    }
-
-    /// Returns an empty message or text, or the number 0.
-    fn empty() -> Pending {
-        Pending {
-            is_there: true,
-            ..Pending::default()
-        }
-    }
-}
 
 /// A column under construction, with one value for each row of its parent.
 pub(crate) struct Column {
@@ -231,20 +193,10 @@ impl Column {
         self.nulls.len()
     }
 
-    /// Takes the rows.
-    pub(crate) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+    /// Takes the rows, which were read from these bytes.
+    pub(crate) fn finish(&mut self, bytes: &[u8]) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls.finish();
-        self.values.finish(nulls)
-    }
-}
-
-/// Decodes the number at the start of `bytes`, and returns it with its length.
-#[inline]
-pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
-    match wire {
-        WireType::Fixed64 => Some((u64::from_le_bytes(*bytes.first_chunk()?), 8)),
-        WireType::Fixed32 => Some((u32::from_le_bytes(*bytes.first_chunk()?).into(), 4)),
-        _ => decode_varint(bytes),
+        self.values.finish(nulls, bytes)
     }
 }
 
@@ -303,14 +255,14 @@ impl Values {
                 None => return Ok(false),
             },
             Values::Timestamp(values, unit) => {
-                values.push(time::timestamp(source, pieces(value), *unit)?);
+                values.push(time::timestamp(source, value.pieces(), *unit)?);
             }
             Values::Duration(values, unit) => {
-                values.push(time::duration(source, pieces(value), *unit)?);
+                values.push(time::duration(source, value.pieces(), *unit)?);
             }
             Values::Wrapped(values, wire) => {
                 let mut inner = Pending::empty();
-                for piece in pieces(value) {
+                for piece in value.pieces() {
                     let mut fields = source.fields(piece);
                     while let Some(met) = fields.next()? {
                         if met.number == 1 && met.wire == *wire {
@@ -321,13 +273,14 @@ impl Values {
                 return values.append(source, &inner);
             }
             Values::Mark(values) => values.append(true),
-            Values::Message(message) => message.append(source, pieces(value))?,
+            Values::Message(message) => message.append(source, value.pieces())?,
             Values::List(..) | Values::Map(_) => {}
         }
         Ok(true)
     }
 
-    fn finish(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    /// Takes the rows, which were read from the bytes of `source`.
+    fn finish(&mut self, nulls: Option<NullBuffer>, source: &[u8]) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             Values::Int32(values, _) => Arc::new(Int32Array::try_new(buffer(values), nulls)?),
             Values::Int64(values, _) => Arc::new(Int64Array::try_new(buffer(values), nulls)?),
@@ -354,25 +307,24 @@ impl Values {
                 let places = Int32Array::try_new(buffer(places), nulls)?;
                 Arc::new(DictionaryArray::try_new(places, names.dictionary())?)
             }
-            Values::Timestamp(values, unit) => timestamps(buffer(values), nulls, *unit)?,
-            Values::Duration(values, unit) => durations(buffer(values), nulls, *unit)?,
-            Values::Wrapped(values, _) => values.finish(nulls)?,
+            Values::Timestamp(values, unit) => time::timestamps(buffer(values), nulls, *unit)?,
+            Values::Duration(values, unit) => time::durations(buffer(values), nulls, *unit)?,
+            Values::Wrapped(values, _) => values.finish(nulls, source)?,
             Values::Message(message) => {
                 let fields = message.shape().arrow_fields();
-                Arc::new(StructArray::try_new(fields, message.finish()?, nulls)?)
+                Arc::new(StructArray::try_new(
+                    fields,
+                    message.finish(source)?,
+                    nulls,
+                )?)
             }
             Values::List(ends, items, shape) => {
-                let (item, items) = (Arc::new(item_field(shape)), items.finish()?);
+                let (item, items) = (Arc::new(item_field(shape)), items.finish(source)?);
                 Arc::new(ListArray::try_new(item, offsets(ends), items, nulls)?)
             }
-            Values::Map(map) => map.finish(nulls)?,
+            Values::Map(map) => map.finish(nulls, source)?,
         })
     }
-}
-
-/// Returns all pieces of a message in order.
-fn pieces(value: &Pending) -> impl Iterator<Item = &Range<usize>> {
-    value.before.iter().chain([&value.value])
 }
 
 fn buffer<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> ScalarBuffer<T> {
@@ -382,42 +334,6 @@ fn buffer<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> ScalarBuffer
 /// Returns the ends of values as offsets that start with 0.
 fn offsets(ends: &mut Vec<i32>) -> OffsetBuffer<i32> {
     OffsetBuffer::new(ScalarBuffer::from(std::mem::replace(ends, vec![0])))
-}
-
-fn timestamps(
-    values: ScalarBuffer<i64>,
-    nulls: Option<NullBuffer>,
-    unit: TimeUnit,
-) -> Result<ArrayRef, ArrowError> {
-    macro_rules! of {
-        ($type:ty) => {
-            Arc::new(PrimitiveArray::<$type>::try_new(values, nulls)?.with_timezone("UTC"))
-        };
-    }
-    Ok(match unit {
-        TimeUnit::Second => of!(TimestampSecondType),
-        TimeUnit::Millisecond => of!(TimestampMillisecondType),
-        TimeUnit::Microsecond => of!(TimestampMicrosecondType),
-        TimeUnit::Nanosecond => of!(TimestampNanosecondType),
-    })
-}
-
-fn durations(
-    values: ScalarBuffer<i64>,
-    nulls: Option<NullBuffer>,
-    unit: TimeUnit,
-) -> Result<ArrayRef, ArrowError> {
-    macro_rules! of {
-        ($type:ty) => {
-            Arc::new(PrimitiveArray::<$type>::try_new(values, nulls)?)
-        };
-    }
-    Ok(match unit {
-        TimeUnit::Second => of!(DurationSecondType),
-        TimeUnit::Millisecond => of!(DurationMillisecondType),
-        TimeUnit::Microsecond => of!(DurationMicrosecondType),
-        TimeUnit::Nanosecond => of!(DurationNanosecondType),
-    })
 }
 
 impl MapColumn {
@@ -484,9 +400,9 @@ impl MapColumn {
             .collect()
     }
 
-    fn finish(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    fn finish(&mut self, nulls: Option<NullBuffer>, source: &[u8]) -> Result<ArrayRef, ArrowError> {
         let fields = entry_fields(self.key, &self.value);
-        let columns = vec![self.keys.finish()?, self.values.finish()?];
+        let columns = vec![self.keys.finish(source)?, self.values.finish(source)?];
         let entries = StructArray::try_new(fields, columns, None)?;
         let field = Arc::new(entries_field(self.key, &self.value));
         let ends = offsets(&mut self.ends);
@@ -499,26 +415,69 @@ impl MapColumn {
 /// The columns filled from the fields of a message.
 pub(crate) struct MessageColumns {
     shape: Arc<MessageShape>,
-    columns: Vec<Column>,
-    /// The values of singular fields in the current message.
-    pending: Vec<Pending>,
+    columns: Vec<Member>,
+    /// Indices of the columns that each row is appended to.
+    appended: Vec<usize>,
+    rows: usize,
+    /// Number of rows that collected columns have room for.
+    room: usize,
+    /// The rows without a message, if there is one.
+    nulls: Option<NullBufferBuilder>,
+}
+
+/// The column of a field.
+enum Member {
+    /// Values are collected by row.
+    Flat(Flat),
+    /// Rows are appended when a message ends. The value of a singular field waits until then.
+    Appended(Column, Pending),
 }
 
 impl MessageColumns {
     pub(crate) fn new(shape: &Arc<MessageShape>) -> Self {
-        let fields = &shape.fields;
+        let columns = shape.fields.iter().map(|field| match Flat::new(field) {
+            Some(flat) => Member::Flat(flat),
+            None => Member::Appended(Column::new(&field.shape), Pending::default()),
+        });
+        let columns: Vec<Member> = columns.collect();
+        let appended = columns.iter().enumerate();
+        let appended = appended.filter(|(_, column)| matches!(column, Member::Appended(..)));
         MessageColumns {
             shape: Arc::clone(shape),
-            columns: fields
-                .iter()
-                .map(|field| Column::new(&field.shape))
-                .collect(),
-            pending: vec![Pending::default(); fields.len()],
+            appended: appended.map(|(at, _)| at).collect(),
+            columns,
+            rows: 0,
+            room: 0,
+            nulls: None,
         }
     }
 
     pub(crate) fn shape(&self) -> &MessageShape {
         &self.shape
+    }
+
+    /// Makes room for this many rows.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        if rows <= self.room {
+            return;
+        }
+        self.room = rows;
+        for column in &mut self.columns {
+            if let Member::Flat(flat) = column {
+                flat.resize(rows);
+            }
+        }
+    }
+
+    /// Begins a row without values and returns its index.
+    #[inline]
+    fn begin_row(&mut self) -> usize {
+        let row = self.rows;
+        if row == self.room {
+            self.reserve((self.room * 2).max(64));
+        }
+        self.rows += 1;
+        row
     }
 
     /// Appends a row for the message with these pieces.
@@ -527,20 +486,31 @@ impl MessageColumns {
         source: Source<'_>,
         pieces: impl Iterator<Item = &'p Range<usize>>,
     ) -> Result<()> {
-        self.pending.iter_mut().for_each(Pending::clear);
-        for piece in pieces {
-            let mut fields = source.fields(piece);
-            while let Some(met) = fields.next()? {
-                self.meet(source, &met)?;
+        let row = self.begin_row();
+        if let Some(nulls) = &mut self.nulls {
+            nulls.append_non_null();
+        }
+        for &at in &self.appended {
+            if let Member::Appended(_, pending) = &mut self.columns[at] {
+                pending.clear();
             }
         }
-        for ((field, column), pending) in self
-            .shape
-            .fields
-            .iter()
-            .zip(&mut self.columns)
-            .zip(&self.pending)
-        {
+        for piece in pieces {
+            let mut left = piece.clone();
+            loop {
+                self.collect(source, &mut left, row)?;
+                let mut fields = source.fields(&left);
+                let Some(met) = fields.next()? else { break };
+                left.start = fields.position();
+                self.meet(source, &met, row)?;
+            }
+        }
+        for &at in &self.appended {
+            let (Some(field), Member::Appended(column, pending)) =
+                (self.shape.fields.get(at), &mut self.columns[at])
+            else {
+                continue;
+            };
             match &field.shape {
                 Shape::List(_) | Shape::Map(..) => column.end_row(source)?,
                 _ if pending.is_there => {
@@ -553,8 +523,22 @@ impl MessageColumns {
         Ok(())
     }
 
+    /// Collects the values of the first fields of a message, and leaves in `left` the others, from
+    /// the first one that isn't [simple](MessageShape::simple).
     #[inline]
-    fn meet(&mut self, source: Source<'_>, met: &Met) -> Result<()> {
+    fn collect(&mut self, source: Source<'_>, left: &mut Range<usize>, row: usize) -> Result<()> {
+        while let Some((what, bits, len)) = self.shape.simple(source.bytes, left) {
+            if let Simple::Column(at) = what
+                && let Some(Member::Flat(flat)) = self.columns.get_mut(usize::from(at))
+            {
+                flat.set(row, bits)?;
+            }
+            left.start += len;
+        }
+        Ok(())
+    }
+
+    fn meet(&mut self, source: Source<'_>, met: &Met, row: usize) -> Result<()> {
         let Some(slot) = self.shape.slot(met.number) else {
             return Ok(());
         };
@@ -564,41 +548,61 @@ impl MessageColumns {
         if let Some(at) = slot.field
             && let Some(field) = self.shape.fields.get(at)
         {
-            match &field.shape {
-                Shape::List(_) | Shape::Map(..) => return self.columns[at].add(source, met),
-                // Readers treat it as an unknown field, which doesn't replace an earlier value.
-                Shape::Enum(names) if names.place(low(met.bits).cast_signed())?.is_none() => {
-                    return Ok(());
+            match (&mut self.columns[at], &field.shape) {
+                (Member::Flat(flat), _) => {
+                    if !flat.set_met(row, met)? {
+                        return Ok(());
+                    }
                 }
-                shape => self.pending[at].set(met, shape.is_message()),
+                (Member::Appended(column, _), Shape::List(_) | Shape::Map(..)) => {
+                    return column.add(source, met);
+                }
+                (Member::Appended(_, pending), shape) => pending.set(met, shape.is_message()),
             }
         }
         for &rival in &slot.rivals {
-            self.pending[rival].clear();
+            match &mut self.columns[rival] {
+                Member::Flat(flat) => flat.clear(row),
+                Member::Appended(_, pending) => pending.clear(),
+            }
         }
         Ok(())
     }
 
     /// Appends a row without a message.
     pub(crate) fn append_null(&mut self) -> Result<()> {
-        self.columns.iter_mut().try_for_each(Column::append_null)
+        let row = self.begin_row();
+        let nulls = self.nulls.get_or_insert_with(|| {
+            let mut nulls = NullBufferBuilder::new(0);
+            nulls.append_n_non_nulls(row);
+            nulls
+        });
+        nulls.append_null();
+        for &at in &self.appended {
+            if let Member::Appended(column, _) = &mut self.columns[at] {
+                column.append_null()?;
+            }
+        }
+        Ok(())
     }
 
-    /// Takes the rows.
-    pub(crate) fn finish(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
-        self.columns.iter_mut().map(Column::finish).collect()
+    /// Takes the rows, which were read from these bytes.
+    pub(crate) fn finish(&mut self, bytes: &[u8]) -> Result<Vec<ArrayRef>, ArrowError> {
+        let nulls = self.nulls.take().and_then(|mut nulls| nulls.finish());
+        let rows = std::mem::take(&mut self.rows);
+        self.room = 0;
+        let columns = self.columns.iter_mut().map(|column| match column {
+            Member::Flat(flat) => flat.finish(rows, nulls.as_ref(), bytes),
+            Member::Appended(column, _) => column.finish(bytes),
+        });
+        columns.collect()
     }
 }
 
 /// Returns the error for a field whose wire type differs from the schema's. Readers would treat it
 /// as unknown, and in a table it would be missing.
 #[cold]
-fn other_type(
-    source: Source<'_>,
-    met: &Met,
-    slot: &Slot,
-    message: &MessageShape,
-) -> proto_splitter_core::Error {
+fn other_type(source: Source<'_>, met: &Met, slot: &Slot, message: &MessageShape) -> Error {
     let text = format!(
         "the message may be of another type: field {} has a wire type that {} does not declare",
         slot.name, message.name

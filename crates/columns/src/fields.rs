@@ -76,6 +76,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Returns the start of the next field in the buffer.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
     /// Returns the next field; `None` at the end of the message.
     ///
     /// # Errors
@@ -160,6 +165,33 @@ impl<'a> Fields<'a> {
         self.at = origin.there(field.end);
         Ok(Some(met))
     }
+}
+
+/// Decodes the number at the start of `bytes`, and returns it with its length.
+#[inline]
+pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
+    match wire {
+        WireType::Fixed64 => Some((u64::from_le_bytes(*bytes.first_chunk()?), 8)),
+        WireType::Fixed32 => Some((u32::from_le_bytes(*bytes.first_chunk()?).into(), 4)),
+        _ => decode_varint(bytes),
+    }
+}
+
+/// The bits of a packed range with its length.
+pub(crate) const LEN: u64 = 0xffff_ffff;
+
+/// Packs a range of a buffer that has less than 4 GiB into 64 bits.
+#[inline]
+pub(crate) fn pack(range: &Range<usize>) -> u64 {
+    (range.start as u64) << 32 | (range.end - range.start) as u64 & LEN
+}
+
+/// Returns the range that was [packed](pack).
+#[inline]
+pub(crate) fn unpack(bits: u64) -> Range<usize> {
+    let part = |bits: u64| usize::try_from(bits).unwrap_or(usize::MAX);
+    let start = part(bits >> 32);
+    start..start.saturating_add(part(bits & LEN))
 }
 
 /// A buffer read by offsets in the message.

@@ -24,10 +24,12 @@
 mod column;
 mod csv;
 mod fields;
+mod flat;
 mod ipc;
 mod names;
 mod options;
 mod parquet;
+mod pending;
 mod plan;
 mod shape;
 mod source;

@@ -1,11 +1,13 @@
 //! Protobuf types as Arrow types.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use prost_reflect::Kind;
-use proto_splitter_core::wire::{WireType, unzigzag};
+use proto_splitter_core::wire::{WireType, decode_varint, unzigzag};
 
+use crate::fields::{number, pack};
 use crate::names::EnumNames;
 
 /// A type that is neither a message nor an enum.
@@ -209,7 +211,20 @@ pub(crate) struct MessageShape {
     near: [u8; 64],
     /// Slots of all fields, by number.
     far: Vec<(u32, usize)>,
+    /// Simple fields by tag.
+    simple: Vec<Option<Simple>>,
 }
+
+/// A field without any effect on other columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Simple {
+    /// Index of the column of a single value that isn't a message.
+    Column(u8),
+    Unknown,
+}
+
+/// End of the tags that are looked up in a table.
+const TAGS: u32 = 64 << 3;
 
 impl MessageShape {
     pub(crate) fn new(name: String, fields: Vec<FieldShape>, slots: Vec<Slot>) -> Self {
@@ -226,13 +241,48 @@ impl MessageShape {
             }
         }
         far.sort_unstable();
+        let simple = (0..TAGS).map(|tag| simple(tag, &fields, &slots)).collect();
         MessageShape {
             name,
             fields,
             slots,
             near,
             far,
+            simple,
         }
+    }
+
+    /// Decodes the first field of the message at a range of `bytes`: its effect, the bits of a number
+    /// or the [packed range](pack) of bytes, and its size with the tag.
+    ///
+    /// Returns `None` if it isn't well-formed, has a large number, or may affect other columns.
+    #[inline]
+    pub(crate) fn simple(
+        &self,
+        bytes: &[u8],
+        message: &Range<usize>,
+    ) -> Option<(Simple, u64, usize)> {
+        let rest = bytes.get(message.start..)?;
+        let (tag, tag_len) = match *rest {
+            [tag, ..] if tag < 0x80 => (usize::from(tag), 1),
+            [low, high, ..] if high < 0x80 => (usize::from(low & 0x7f) | usize::from(high) << 7, 2),
+            _ => return None,
+        };
+        let what = (*self.simple.get(tag)?)?;
+        let behind = rest.get(tag_len..)?;
+        let (bits, len) = match WireType::from_bits(tag as u64)? {
+            WireType::Len => {
+                let (len, len_len) = decode_varint(behind)?;
+                let len = usize::try_from(len)
+                    .ok()
+                    .filter(|&len| len <= behind.len())?;
+                let start = message.start + tag_len + len_len;
+                (pack(&(start..start + len)), len_len + len)
+            }
+            wire => number(behind, wire)?,
+        };
+        let len = tag_len + len;
+        (len <= message.end.saturating_sub(message.start)).then_some((what, bits, len))
     }
 
     /// Returns the slot of the field with this number.
@@ -254,4 +304,23 @@ impl MessageShape {
     pub(crate) fn arrow_fields(&self) -> Fields {
         self.fields.iter().map(FieldShape::arrow_field).collect()
     }
+}
+
+/// Returns the effect of a field with this tag, if it affects at most its own column, which holds
+/// single values that aren't messages.
+fn simple(tag: u32, fields: &[FieldShape], slots: &[Slot]) -> Option<Simple> {
+    let wire = WireType::from_bits(tag.into())?;
+    let number = tag >> 3;
+    if number == 0 || matches!(wire, WireType::StartGroup | WireType::EndGroup) {
+        return None;
+    }
+    let Some(slot) = slots.iter().find(|slot| slot.number == number) else {
+        return Some(Simple::Unknown);
+    };
+    let at = slot
+        .field
+        .filter(|_| slot.wire == wire && slot.rivals.is_empty())?;
+    let is_flat = matches!(fields.get(at)?.shape, Shape::Scalar(_) | Shape::Enum(_));
+    let column = u8::try_from(at).ok()?;
+    is_flat.then_some(Simple::Column(column))
 }

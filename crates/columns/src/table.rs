@@ -19,9 +19,9 @@ use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::TableOptions;
-use crate::column::MessageColumns;
-use crate::column::{Column, Pending, number};
-use crate::fields::Met;
+use crate::column::{Column, MessageColumns};
+use crate::fields::{Met, number};
+use crate::pending::Pending;
 use crate::plan::{Columns, Planner};
 use crate::shape::{Scalar, Shape};
 use crate::source::Source;
@@ -363,12 +363,16 @@ impl Row {
         rows: &Range<usize>,
     ) -> Result<Vec<ArrayRef>> {
         let finished = match (self, columns) {
-            (Row::Message(columns), RowColumns::Message(filled)) => filled.finish().map(|arrays| {
-                let outputs = columns.outputs.iter();
-                outputs.map(|output| output.of(&arrays)).collect()
-            }),
-            (_, RowColumns::Value(column)) => column.finish().map(|array| vec![array]),
-            (Row::Value(_), RowColumns::Message(filled)) => filled.finish(),
+            (Row::Message(columns), RowColumns::Message(filled)) => {
+                filled.finish(&elements.bytes).map(|arrays| {
+                    let outputs = columns.outputs.iter();
+                    outputs.map(|output| output.of(&arrays)).collect()
+                })
+            }
+            (_, RowColumns::Value(column)) => {
+                column.finish(&elements.bytes).map(|array| vec![array])
+            }
+            (Row::Value(_), RowColumns::Message(filled)) => filled.finish(&elements.bytes),
         };
         finished.map_err(|error| self.culprit(elements, rows, error))
     }
@@ -379,8 +383,8 @@ impl Row {
         for at in rows.clone() {
             let alone = self.fill(elements, at..at + 1);
             let is_sound = match alone {
-                Ok(RowColumns::Message(mut filled)) => filled.finish().is_ok(),
-                Ok(RowColumns::Value(mut column)) => column.finish().is_ok(),
+                Ok(RowColumns::Message(mut filled)) => filled.finish(&elements.bytes).is_ok(),
+                Ok(RowColumns::Value(mut column)) => column.finish(&elements.bytes).is_ok(),
                 Err(_) => false,
             };
             if !is_sound {
@@ -395,6 +399,7 @@ impl Row {
 
 /// Appends message elements as rows.
 fn append(columns: &mut MessageColumns, elements: &Elements, rows: Range<usize>) -> Result<()> {
+    columns.reserve(rows.len());
     for at in rows {
         let source = Source {
             bytes: &elements.bytes,
@@ -485,7 +490,7 @@ impl Level {
             None => Arc::new(UInt64Array::from(unit.indices.clone())),
         }];
         if let (Some(filled), Some(columns)) = (filled, &self.fields) {
-            let finished = filled.finish().map_err(|error| {
+            let finished = filled.finish(&unit.elements.bytes).map_err(|error| {
                 let start = unit.elements.origin(0).broken("", 0).offset();
                 let message = format!("a string around the elements is not UTF-8 ({error})");
                 let error = Error::new(ErrorKind::InvalidMessage, message);

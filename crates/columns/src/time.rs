@@ -1,8 +1,16 @@
-//! Times and durations of protobuf as numbers.
+//! Times and durations of protobuf as numbers, and columns of them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow_schema::TimeUnit;
+use arrow_array::types::{
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
+};
+use arrow_array::{ArrayRef, PrimitiveArray};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, TimeUnit};
 use proto_splitter_core::wire::WireType;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -62,5 +70,43 @@ fn count<'p>(
         let place = source.origin.broken("", at);
         Error::new(ErrorKind::LimitExceeded, message)
             .at_offset(place.offset().unwrap_or_default())
+    })
+}
+
+/// Returns counted units since 1970 as a column.
+pub(crate) fn timestamps(
+    values: ScalarBuffer<i64>,
+    nulls: Option<NullBuffer>,
+    unit: TimeUnit,
+) -> Result<ArrayRef, ArrowError> {
+    macro_rules! of {
+        ($type:ty) => {
+            Arc::new(PrimitiveArray::<$type>::try_new(values, nulls)?.with_timezone("UTC"))
+        };
+    }
+    Ok(match unit {
+        TimeUnit::Second => of!(TimestampSecondType),
+        TimeUnit::Millisecond => of!(TimestampMillisecondType),
+        TimeUnit::Microsecond => of!(TimestampMicrosecondType),
+        TimeUnit::Nanosecond => of!(TimestampNanosecondType),
+    })
+}
+
+/// Returns counted units as a column.
+pub(crate) fn durations(
+    values: ScalarBuffer<i64>,
+    nulls: Option<NullBuffer>,
+    unit: TimeUnit,
+) -> Result<ArrayRef, ArrowError> {
+    macro_rules! of {
+        ($type:ty) => {
+            Arc::new(PrimitiveArray::<$type>::try_new(values, nulls)?)
+        };
+    }
+    Ok(match unit {
+        TimeUnit::Second => of!(DurationSecondType),
+        TimeUnit::Millisecond => of!(DurationMillisecondType),
+        TimeUnit::Microsecond => of!(DurationMicrosecondType),
+        TimeUnit::Nanosecond => of!(DurationNanosecondType),
     })
 }

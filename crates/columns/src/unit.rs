@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use proto_splitter_core::path::{MapKey, Select};
-use proto_splitter_core::view::Selected;
+use proto_splitter_core::view::{RunSize, Selected};
 use proto_splitter_core::wire::Field;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -40,39 +40,65 @@ pub(crate) struct LevelUnit {
 /// Consecutive messages or values.
 #[derive(Default)]
 pub(crate) struct Elements {
+    /// Values, and anything between them.
     pub(crate) bytes: Vec<u8>,
-    ends: Vec<usize>,
-    /// Offsets in the message.
-    starts: Vec<u64>,
+    places: Vec<Place>,
     /// Indices of elements that are incomplete or in several pieces, in order.
     partial: Vec<usize>,
 }
 
+/// The position of an element.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Offset in the message.
+    start: u64,
+    /// Offset in the buffer.
+    begin: u32,
+    len: u32,
+}
+
 impl Elements {
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.places.len()
     }
 
     pub(crate) fn range(&self, at: usize) -> Range<usize> {
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        start..self.ends[at]
+        let place = self.places[at];
+        let [begin, len] = [place.begin, place.len].map(|part| part as usize);
+        begin..begin + len
     }
 
     pub(crate) fn origin(&self, at: usize) -> Origin {
         Origin {
             begin: self.range(at).start,
-            start: self.starts[at],
+            start: self.places[at].start,
             is_exact: self.partial.binary_search(&at).is_err(),
         }
     }
 
-    /// Ends the element whose bytes have been added.
-    fn end(&mut self, start: u64, is_exact: bool) {
+    /// Adds the element whose bytes begin at `begin` in the buffer, and have been added.
+    fn end(&mut self, start: u64, begin: usize, is_exact: bool) -> Result<()> {
+        let size = self.bytes.len();
+        // The same bound holds for the bytes of a column's values.
+        if i32::try_from(size).is_err() {
+            let message = "more than 2 GiB of elements in one part of a column";
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
+        }
         if !is_exact {
             self.partial.push(self.len());
         }
-        self.ends.push(self.bytes.len());
-        self.starts.push(start);
+        self.places.push(place(start, begin..size));
+        Ok(())
+    }
+}
+
+/// Returns the position of an element in a buffer of less than 4 GiB.
+fn place(start: u64, range: Range<usize>) -> Place {
+    let part = |part: usize| u32::try_from(part).unwrap_or(u32::MAX);
+    Place {
+        start,
+        begin: part(range.start),
+        len: part(range.len()),
     }
 }
 
@@ -140,6 +166,7 @@ impl<'a> Walk<'a> {
         }
         while let Some(size) = self.selected.next().transpose()? {
             self.add(&mut unit, size)?;
+            self.add_run(&mut unit.elements);
             let elements = &unit.elements;
             if elements.len() >= self.size.rows || elements.bytes.len() >= self.size.bytes {
                 return Ok(Some(unit));
@@ -149,9 +176,25 @@ impl<'a> Walk<'a> {
         Ok(Some(unit).filter(|unit| unit.elements.len() > 0))
     }
 
+    /// Adds elements that follow in memory, all at once.
+    fn add_run(&mut self, elements: &mut Elements) {
+        let (rows, bytes) = (elements.len(), elements.bytes.len());
+        if !self.levels.is_empty() || rows >= self.size.rows || bytes >= self.size.bytes {
+            return;
+        }
+        let size = RunSize {
+            elements: self.size.rows - rows,
+            bytes: self.size.bytes - bytes,
+            large: LARGE,
+        };
+        let places = &mut elements.places;
+        let met = |start, range| places.push(place(start, range));
+        self.selected.copy_run(size, &mut elements.bytes, met);
+    }
+
     fn add(&mut self, unit: &mut Unit, size: u64) -> Result<()> {
         let elements = &mut unit.elements;
-        let start = self.selected.start();
+        let (start, begin) = (self.selected.start(), elements.bytes.len());
         let mut is_exact = self.selected.is_in_one_piece();
         match &self.shape {
             Some(shape) if size > LARGE => {
@@ -161,7 +204,7 @@ impl<'a> Walk<'a> {
             _ if size > MOST_HELD => return Err(too_large(size, start)),
             _ => self.selected.value_to(&mut elements.bytes)?,
         }
-        elements.end(start, is_exact);
+        elements.end(start, begin, is_exact)?;
         for (at, (level, unit)) in self.levels.iter_mut().zip(&mut unit.levels).enumerate() {
             level.add(at, &mut self.selected, unit)?;
         }
@@ -190,8 +233,9 @@ impl LevelWalk {
         }
         if is_new {
             (self.start, self.is_in_unit) = (start, true);
+            let begin = unit.elements.bytes.len();
             unit.elements.bytes.extend_from_slice(&self.fields);
-            unit.elements.end(start.unwrap_or_default(), false);
+            unit.elements.end(start.unwrap_or_default(), begin, false)?;
         }
         let last = unit.elements.len().saturating_sub(1);
         of_rows.push(u32::try_from(last).unwrap_or(u32::MAX));

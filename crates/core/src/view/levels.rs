@@ -62,6 +62,13 @@ impl Level {
         self.packed.is_some() && met.wire_type == WireType::Len
     }
 
+    /// Returns true if all elements in the selected range of indices are values of the query.
+    pub(super) fn takes_all(&self) -> bool {
+        self.is_quick
+            && self.way.is_empty()
+            && !matches!(self.pick, Pick::Named(_) | Pick::Where(_))
+    }
+
     /// Returns the name of an element, given its first piece.
     pub(super) fn name_of(
         &self,

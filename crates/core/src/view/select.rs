@@ -30,16 +30,16 @@ pub struct Selected<'a> {
     pub(super) cursor: WireCursor<Portion<'a>>,
     /// The path to the first field with a level.
     prefix: FieldPath,
-    levels: Vec<Level>,
+    pub(super) levels: Vec<Level>,
     pub(super) frames: Vec<Frame>,
     /// The pieces of the only value, for a query that is a path.
     only: Option<Found>,
     /// The pieces of the last value returned.
     pub(super) last: Vec<Range<u64>>,
     /// Wire type of that value.
-    wire: Option<WireType>,
+    pub(super) wire: Option<WireType>,
     /// Range of the latest element or map entry, including its tag.
-    met: Range<u64>,
+    pub(super) met: Range<u64>,
     most: u64,
 }
 
@@ -47,11 +47,11 @@ pub struct Selected<'a> {
 pub(super) struct Frame {
     pieces: std::vec::IntoIter<Range<u64>>,
     /// Remaining range of the piece.
-    left: Range<u64>,
+    pub(super) left: Range<u64>,
     /// Index of the next element.
-    next: u64,
+    pub(super) next: u64,
     /// Range of indices that may be selected.
-    picked: Range<u64>,
+    pub(super) picked: Range<u64>,
     /// Next slice on the way to the first selected index, in the current piece.
     passing: Option<RunCursor>,
     /// The remaining packed numbers at the cursor's position.

@@ -23,6 +23,17 @@ pub fn decode_varint(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
+    if let Some(front) = bytes.first_chunk() {
+        let front = u64::from_le_bytes(*front);
+        let ends = !front & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            // All bits up to the highest of the last byte.
+            return Some((
+                sevens(front & (ends ^ (ends - 1))),
+                ends.trailing_zeros() as usize / 8 + 1,
+            ));
+        }
+    }
     let mut value = 0u64;
     for (i, &byte) in bytes.iter().take(MAX_VARINT_LEN).enumerate() {
         if i == MAX_VARINT_LEN - 1 && byte > 1 {
@@ -34,6 +45,16 @@ fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
         }
     }
     None
+}
+
+/// Joins the low seven bits of each byte.
+#[inline]
+const fn sevens(bytes: u64) -> u64 {
+    // Pairs of neighbors are joined three times: bytes, then halves of words, then words.
+    let bits = bytes & 0x7f7f_7f7f_7f7f_7f7f;
+    let bits = bits & 0x007f_007f_007f_007f | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
+    let bits = bits & 0x0000_3fff_0000_3fff | (bits & 0x3fff_0000_3fff_0000) >> 2;
+    bits & 0x0fff_ffff | (bits & 0x0fff_ffff_0000_0000) >> 4
 }
 
 /// Returns the size in bytes of the varint at the beginning of `bytes`, but not its value. Returns

@@ -1,0 +1,201 @@
+//! Columns of single values that are collected as bits and converted all at once.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array,
+    Int64Array, StringArray, UInt32Array, UInt64Array,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::ArrowError;
+use proto_splitter_core::Result;
+use proto_splitter_core::wire::unzigzag;
+
+use crate::fields::{LEN, Met, pack, unpack};
+use crate::names::EnumNames;
+use crate::shape::{FieldShape, Scalar, Shape, low};
+
+/// A column of a field that has a single value and isn't a message.
+///
+/// While fields are read, a value is only stored, since a later one may replace it. Conversion in a
+/// loop for each column takes much less time than one for each value.
+pub(crate) struct Flat {
+    /// The bits of a number, the place of an enum's name, or the packed range of bytes, by row.
+    bits: Vec<u64>,
+    /// Whether a row has a value, if that matters.
+    is_there: Option<Vec<bool>>,
+    /// Bits of a row without a value.
+    absent: u64,
+    names: Option<Arc<EnumNames>>,
+    is_bytes: bool,
+    shape: Shape,
+}
+
+impl Flat {
+    /// Creates an empty column; `None` if values of the field aren't collected.
+    pub(crate) fn new(field: &FieldShape) -> Option<Flat> {
+        let (names, is_bytes) = match &field.shape {
+            Shape::Scalar(scalar) => (None, matches!(scalar, Scalar::String | Scalar::Bytes)),
+            Shape::Enum(names) => (Some(Arc::clone(names)), false),
+            _ => return None,
+        };
+        // An open enum has a name for 0.
+        let zero = names.as_ref().and_then(|names| names.place(0).ok()?);
+        Some(Flat {
+            bits: Vec::new(),
+            is_there: field.has_presence.then(Vec::new),
+            absent: place_bits(zero.unwrap_or_default()),
+            names,
+            is_bytes,
+            shape: field.shape.clone(),
+        })
+    }
+
+    /// Makes room for this many rows, which have no value at first.
+    pub(crate) fn resize(&mut self, rows: usize) {
+        self.bits.resize(rows, self.absent);
+        if let Some(is_there) = &mut self.is_there {
+            is_there.resize(rows, false);
+        }
+    }
+
+    /// Sets the value of a row from the bits of a number, or a [packed range](pack).
+    ///
+    /// Returns false for the number of an enum that readers treat as an unknown field, which
+    /// doesn't replace an earlier value.
+    #[inline]
+    pub(crate) fn set(&mut self, row: usize, bits: u64) -> Result<bool> {
+        let bits = match &self.names {
+            None => bits,
+            Some(names) => match names.place(low(bits).cast_signed())? {
+                Some(place) => place_bits(place),
+                None => return Ok(false),
+            },
+        };
+        self.bits[row] = bits;
+        if let Some(is_there) = &mut self.is_there {
+            is_there[row] = true;
+        }
+        Ok(true)
+    }
+
+    /// Sets the value of a row.
+    pub(crate) fn set_met(&mut self, row: usize, met: &Met) -> Result<bool> {
+        let bits = if self.is_bytes {
+            pack(&met.value)
+        } else {
+            met.bits
+        };
+        self.set(row, bits)
+    }
+
+    /// Removes the value of a row.
+    pub(crate) fn clear(&mut self, row: usize) {
+        self.bits[row] = self.absent;
+        if let Some(is_there) = &mut self.is_there {
+            is_there[row] = false;
+        }
+    }
+
+    /// Takes the first `rows` rows. `nulls` has the rows without a message; `bytes` are those that
+    /// ranges refer to.
+    pub(crate) fn finish(
+        &mut self,
+        rows: usize,
+        nulls: Option<&NullBuffer>,
+        bytes: &[u8],
+    ) -> Result<ArrayRef, ArrowError> {
+        let mut bits = std::mem::take(&mut self.bits);
+        bits.truncate(rows);
+        let nulls = match &mut self.is_there {
+            None => nulls.cloned(),
+            Some(is_there) => {
+                let is_there = std::mem::take(is_there);
+                let is_there = BooleanBuffer::collect_bool(rows, |row| is_there[row]);
+                Some(NullBuffer::new(is_there)).filter(|nulls| nulls.null_count() > 0)
+            }
+        };
+        match &self.shape {
+            Shape::Scalar(scalar) => array(*scalar, &bits, bytes, nulls),
+            _ => {
+                let places = bits.iter().map(|&bits| low(bits).cast_signed());
+                let places = Int32Array::try_new(places.collect(), nulls)?;
+                let names = self.names.as_ref().map(|names| names.dictionary());
+                let names = names.unwrap_or_else(|| Arc::new(StringArray::new_null(0)));
+                Ok(Arc::new(DictionaryArray::try_new(places, names)?))
+            }
+        }
+    }
+}
+
+/// Returns collected values as a column. `source` has the bytes that ranges refer to.
+fn array(
+    scalar: Scalar,
+    bits: &[u64],
+    source: &[u8],
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    let all = bits.iter().copied();
+    Ok(match scalar {
+        Scalar::Int32 | Scalar::Sfixed32 => {
+            let values = all.map(|bits| low(bits).cast_signed());
+            Arc::new(Int32Array::try_new(values.collect(), nulls)?)
+        }
+        Scalar::Sint32 => {
+            let values = all.map(|bits| low(scalar.bits(bits)).cast_signed());
+            Arc::new(Int32Array::try_new(values.collect(), nulls)?)
+        }
+        Scalar::Int64 | Scalar::Sfixed64 => Arc::new(Int64Array::try_new(
+            all.map(u64::cast_signed).collect(),
+            nulls,
+        )?),
+        Scalar::Sint64 => Arc::new(Int64Array::try_new(all.map(unzigzag).collect(), nulls)?),
+        Scalar::Uint32 | Scalar::Fixed32 => {
+            Arc::new(UInt32Array::try_new(all.map(low).collect(), nulls)?)
+        }
+        Scalar::Uint64 | Scalar::Fixed64 => Arc::new(UInt64Array::try_new(all.collect(), nulls)?),
+        Scalar::Float => {
+            let values = all.map(|bits| f32::from_bits(low(bits)));
+            Arc::new(Float32Array::try_new(values.collect(), nulls)?)
+        }
+        Scalar::Double => {
+            let values = all.map(f64::from_bits);
+            Arc::new(Float64Array::try_new(values.collect(), nulls)?)
+        }
+        Scalar::Bool => {
+            let values = BooleanBuffer::collect_bool(bits.len(), |row| bits[row] != 0);
+            Arc::new(BooleanArray::new(values, nulls))
+        }
+        Scalar::String | Scalar::Bytes => {
+            let (ends, bytes) = joined(bits, source)?;
+            if scalar == Scalar::String {
+                Arc::new(StringArray::try_new(ends, bytes, nulls)?)
+            } else {
+                Arc::new(BinaryArray::try_new(ends, bytes, nulls)?)
+            }
+        }
+    })
+}
+
+/// Copies packed ranges one after the other, and returns their offsets and bytes.
+fn joined(bits: &[u64], source: &[u8]) -> Result<(OffsetBuffer<i32>, Buffer), ArrowError> {
+    let size: u64 = bits.iter().map(|bits| bits & LEN).sum();
+    let size = i32::try_from(size).map_err(|_| ArrowError::OffsetOverflowError(bits.len()))?;
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    let mut ends = Vec::with_capacity(bits.len() + 1);
+    let mut end = 0;
+    ends.push(end);
+    for &bits in bits {
+        if bits & LEN > 0 {
+            bytes.extend_from_slice(source.get(unpack(bits)).unwrap_or_default());
+            end += low(bits).cast_signed();
+        }
+        ends.push(end);
+    }
+    let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
+    Ok((ends, Buffer::from_vec(bytes)))
+}
+
+fn place_bits(place: i32) -> u64 {
+    place.cast_unsigned().into()
+}

@@ -1,0 +1,248 @@
+//! Rows compared with what a reader of the whole messages decodes.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
+use proto_splitter_columns::arrow_array::cast::AsArray;
+use proto_splitter_columns::arrow_array::types::{Float32Type, Int32Type, UInt32Type, UInt64Type};
+use proto_splitter_columns::arrow_array::{Array, RecordBatch};
+use proto_splitter_columns::arrow_schema::DataType;
+use proto_splitter_columns::{Table, TableOptions};
+use proto_splitter_core::ReadOptions;
+use proto_splitter_core::path::PathQuery;
+use proto_splitter_core::view::MessageView;
+use proto_splitter_core::wire::put_varint;
+
+const SCHEMA: &str = r#"
+syntax = "proto2";
+package t;
+message All { repeated Item item = 1; optional string end = 2; }
+message Item {
+  optional int32 small = 1;
+  optional sint32 zigzag = 2;
+  optional fixed64 wide = 3;
+  optional float half = 4;
+  optional bool flag = 5;
+  optional string text = 6;
+  optional Level level = 7;
+  oneof either {
+    uint32 number = 8;
+    string word = 9;
+    Item item = 10;
+  }
+  repeated int64 many = 11;
+  optional uint64 far = 100;
+  optional string farther = 3000;
+  enum Level { LOW = 1; HIGH = 2; }
+}
+"#;
+
+const COLUMNS: [&str; 12] = [
+    "small",
+    "zigzag",
+    "wide",
+    "half",
+    "flag",
+    "text",
+    "level",
+    "number",
+    "word",
+    "item.text",
+    "far",
+    "farther",
+];
+
+fn all() -> MessageDescriptor {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.proto");
+    std::fs::write(&file, SCHEMA).unwrap();
+    let files = protox::compile([&file], [folder.path()]).unwrap();
+    let pool = DescriptorPool::from_file_descriptor_set(files).unwrap();
+    pool.get_message_by_name("t.All").unwrap()
+}
+
+fn rows(message: &[u8], query: &str, columns: &[&str]) -> Vec<Vec<Option<String>>> {
+    let view = MessageView::of_plain(&message, ReadOptions::new().descriptor(all())).unwrap();
+    let query = PathQuery::parse(query, view.descriptor()).unwrap();
+    let options = TableOptions::new().columns(columns.iter().copied());
+    let table = Table::new(view, &query, &[], &options).unwrap();
+    let mut rows = Vec::new();
+    let taken = table.for_each_batch(|batch| {
+        rows.extend((0..batch.num_rows()).map(|row| cells(&batch, row)));
+        Ok(())
+    });
+    taken.unwrap();
+    rows
+}
+
+fn cells(batch: &RecordBatch, row: usize) -> Vec<Option<String>> {
+    let text = |column: &dyn Array| match column.data_type() {
+        DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
+        DataType::UInt32 => column.as_primitive::<UInt32Type>().value(row).to_string(),
+        DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).to_string(),
+        DataType::Float32 => {
+            let value = column.as_primitive::<Float32Type>().value(row);
+            value.to_bits().to_string()
+        }
+        DataType::Boolean => column.as_boolean().value(row).to_string(),
+        DataType::Dictionary(..) => {
+            let column = column.as_dictionary::<Int32Type>();
+            let place = usize::try_from(column.keys().value(row)).unwrap();
+            column.values().as_string::<i32>().value(place).to_owned()
+        }
+        _ => column.as_string::<i32>().value(row).to_owned(),
+    };
+    let columns = batch.columns().iter();
+    columns
+        .map(|column| column.is_valid(row).then(|| text(column)))
+        .collect()
+}
+
+/// Returns a field of a decoded message as text.
+fn expected(message: &DynamicMessage, path: &str) -> Option<String> {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    if !message.has_field_by_name(first) {
+        return None;
+    }
+    let value = message.get_field_by_name(first)?;
+    Some(match &*value {
+        Value::Message(inner) => return expected(inner, rest),
+        Value::I32(value) => value.to_string(),
+        Value::U32(value) => value.to_string(),
+        Value::U64(value) => value.to_string(),
+        Value::F32(value) => value.to_bits().to_string(),
+        Value::Bool(value) => value.to_string(),
+        Value::String(value) => value.clone(),
+        Value::EnumNumber(1) => "LOW".into(),
+        Value::EnumNumber(2) => "HIGH".into(),
+        other => format!("{other:?}"),
+    })
+}
+
+/// A sequence of numbers without a pattern.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % end
+    }
+}
+
+fn varint(out: &mut Vec<u8>, value: u64, padded: bool) {
+    put_varint(out, value);
+    if padded && let Some(last) = out.last_mut() {
+        *last |= 0x80;
+        out.push(0);
+    }
+}
+
+/// Appends fields in any order, some of them several times, and some unknown.
+fn put_item(numbers: &mut Numbers, out: &mut Vec<u8>, depth: u64) {
+    for _ in 0..numbers.below(6) {
+        let number = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 100, 3000];
+        let number = number[usize::try_from(numbers.below(16)).unwrap()];
+        let wire = match number {
+            3 | 14 => 1,
+            4 => 5,
+            6 | 9 | 10 | 13 | 3000 => 2,
+            _ => 0,
+        };
+        let padded = numbers.below(8) == 0;
+        varint(out, number << 3 | wire, padded && numbers.below(2) == 0);
+        match (number, wire) {
+            (3 | 14, _) => out.extend(numbers.below(1 << 30).to_le_bytes()),
+            (4, _) => out.extend((numbers.below(1000) as f32).to_le_bytes()),
+            (7, _) => varint(out, numbers.below(2) + 1, padded),
+            (5, _) => varint(out, numbers.below(2), padded),
+            (10, _) => {
+                let mut inner = Vec::new();
+                if depth > 0 {
+                    put_item(numbers, &mut inner, depth - 1);
+                }
+                varint(out, inner.len() as u64, padded);
+                out.extend(inner);
+            }
+            (_, 2) => {
+                let text = "ä long text".repeat(usize::try_from(numbers.below(4)).unwrap());
+                varint(out, text.len() as u64, padded);
+                out.extend(text.bytes());
+            }
+            _ => {
+                let shift = numbers.below(31);
+                varint(out, numbers.below(1 << 30) >> shift, padded);
+            }
+        }
+    }
+}
+
+fn put_field(out: &mut Vec<u8>, number: u64, content: &[u8]) {
+    put_varint(out, number << 3 | 2);
+    put_varint(out, content.len() as u64);
+    out.extend(content);
+}
+
+#[test]
+fn rows_have_the_values_that_a_reader_of_each_element_decodes() {
+    let mut numbers = Numbers(7);
+    let item = all().get_field_by_name("item").unwrap();
+    let item = item.kind().as_message().unwrap().clone();
+    let (mut message, mut decoded) = (Vec::new(), Vec::new());
+    for at in 0..40_000 {
+        let mut bytes = Vec::new();
+        put_item(&mut numbers, &mut bytes, 3);
+        decoded.push(DynamicMessage::decode(item.clone(), &bytes[..]).unwrap());
+        put_field(&mut message, 1, &bytes);
+        if at % 1000 == 0 {
+            // A field between the elements.
+            put_field(&mut message, 2, b"between");
+        }
+    }
+    let of = |decoded: &DynamicMessage| COLUMNS.map(|path| expected(decoded, path)).to_vec();
+    let expected: Vec<_> = decoded.iter().map(of).collect();
+    assert_eq!(rows(&message, "item[*]", &COLUMNS), expected);
+    assert_eq!(
+        rows(&message, "item[7:39990]", &COLUMNS),
+        expected[7..39_990]
+    );
+    let deep = rows(&message, "item[*].item", &["text"]);
+    let present = decoded.iter().filter(|item| item.has_field_by_name("item"));
+    assert_eq!(deep.len(), present.count());
+}
+
+#[test]
+fn an_unknown_number_of_a_closed_enum_does_not_replace_an_earlier_one() {
+    let mut message = Vec::new();
+    for item in [
+        &b"\x38\x02\x38\x07"[..],
+        b"\x38\x07",
+        b"\x38\x07\x38\x01",
+        b"",
+    ] {
+        put_field(&mut message, 1, item);
+    }
+    let levels: Vec<_> = rows(&message, "item[*]", &["level"]).concat();
+    let expected = [Some("HIGH"), None, Some("LOW"), None].map(|name| name.map(str::to_owned));
+    assert_eq!(levels, expected);
+}
+
+#[test]
+fn damage_in_an_element_among_many_is_an_error_at_its_offset() {
+    let mut message = Vec::new();
+    for at in 0..1000 {
+        let item: &[u8] = if at == 700 {
+            b"\x08\x01\x32\x05x"
+        } else {
+            b"\x08\x01\x32\x01x"
+        };
+        put_field(&mut message, 1, item);
+    }
+    let view = MessageView::of_plain(&message, ReadOptions::new().descriptor(all())).unwrap();
+    let query = PathQuery::parse("item[*]", view.descriptor()).unwrap();
+    let table = Table::new(view, &query, &[], &TableOptions::new()).unwrap();
+    let error = table.for_each_batch(|_| Ok(())).unwrap_err();
+    assert_eq!(error.offset(), Some(700 * 7 + 4), "{error}");
+}
