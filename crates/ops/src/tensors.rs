@@ -36,6 +36,9 @@ pub struct TensorEntry {
     pub dtype: String,
     /// Sizes of the dimensions.
     pub shape: Vec<u64>,
+    /// For each level of a Paddle tensor's LoD, the start of every sequence and the end of the last.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub lod: Vec<Vec<u64>>,
     /// Size in bytes.
     pub bytes: u64,
     /// A path in the message, or a file or entry and the offset within it.
@@ -81,17 +84,19 @@ pub fn tensors<E: From<Error>>(
         let tensor = tensor.map_err(failed)?;
         report.count += 1;
         report.bytes = report.bytes.saturating_add(tensor.bytes);
-        each(TensorEntry::of(&tensor))?;
+        let lod = input.lod(&tensor).map_err(failed)?;
+        each(TensorEntry::of(&tensor, lod))?;
     }
     Ok(report)
 }
 
 impl TensorEntry {
-    fn of(info: &TensorInfo) -> TensorEntry {
+    fn of(info: &TensorInfo, lod: Vec<Vec<u64>>) -> TensorEntry {
         TensorEntry {
             name: info.name.clone(),
             dtype: info.dtype.to_string(),
             shape: info.shape.clone(),
+            lod,
             bytes: info.bytes,
             location: info.location.to_string(),
         }

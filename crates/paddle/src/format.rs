@@ -133,7 +133,7 @@ impl Format for PaddleFormat {
         let spans = model.spans()?;
         let files: Vec<PathBuf> = spans.files().map(Path::to_owned).collect();
         let opened = Opened::of_reader(Arc::new(spans), descriptor, options)?;
-        Ok(opened.with_archive(Parameters { model }).reading(files))
+        Ok(opened.with_archive(Parameters::new(model)).reading(files))
     }
 
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
@@ -383,6 +383,8 @@ fn dtype(of: Type) -> DType {
 #[derive(Debug)]
 struct Parameters {
     model: PaddleModel,
+    /// Whether any parameter has LoD. Few models do, and others need no lookup per parameter.
+    has_lod: bool,
 }
 
 /// Describes the parameter with this counter, under its name if it has one.
@@ -401,6 +403,25 @@ fn named(name: String, file: &ParameterFile, parameter: &Parameter) -> TensorInf
     TensorInfo::new(name, dtype, shape)
         .sized(len(&stream.data()))
         .located(Location::file(file.path(), stream.data().start))
+}
+
+impl Parameters {
+    fn new(model: PaddleModel) -> Parameters {
+        let mut all = model.parameters();
+        let has_lod = all.any(|(_, parameter)| parameter.stream().lod_levels() > 0);
+        drop(all);
+        Parameters { model, has_lod }
+    }
+
+    /// Returns the parameter with this name, or else the one with this counter, and its file.
+    fn parameter(&self, info: &TensorInfo) -> Result<(&ParameterFile, &Parameter)> {
+        let by_name = self.model.parameter(&info.name);
+        let by_counter = || self.model.parameters().nth(info.name.parse().ok()?);
+        by_name.or_else(by_counter).ok_or_else(|| {
+            let message = format!("there is no parameter {:?}", info.name);
+            Error::new(ErrorKind::InvalidPath, message)
+        })
+    }
 }
 
 impl Archive for Parameters {
@@ -425,18 +446,26 @@ impl Archive for Parameters {
     }
 
     fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
-        let by_name = self.model.parameter(&info.name);
-        let by_counter = || self.model.parameters().nth(info.name.parse().ok()?);
-        let Some((file, parameter)) = by_name.or_else(by_counter) else {
-            let message = format!("there is no parameter {:?}", info.name);
-            return Err(Error::new(ErrorKind::InvalidPath, message));
-        };
+        let (file, parameter) = self.parameter(info)?;
         let source = Arc::new(file.part().clone());
         Ok(TensorReader::of_range(
             info.clone(),
             source,
             parameter.stream().data(),
         ))
+    }
+
+    fn lod(&self, info: &TensorInfo) -> Result<Vec<Vec<u64>>> {
+        if !self.has_lod {
+            return Ok(Vec::new());
+        }
+        let (file, parameter) = self.parameter(info)?;
+        let lod = parameter.stream().lod(file.bytes());
+        lod.map_err(|error| {
+            error
+                .context(format!("tensor {:?}", info.name))
+                .in_file(file.path())
+        })
     }
 
     fn entries(&self) -> Result<Vec<Entry>> {

@@ -48,6 +48,17 @@ pub trait Archive: Any + Debug + Send + Sync {
         Ok(tensors.find(|tensor| tensor.name == name))
     }
 
+    /// Returns a tensor's LoD (level of detail), which divides its rows into sequences: for each level,
+    /// the coarsest first, the start of every sequence and the end of the last. Default: no levels.
+    ///
+    /// # Errors
+    ///
+    /// If the offsets can't be read.
+    fn lod(&self, info: &TensorInfo) -> Result<Vec<Vec<u64>>> {
+        let _ = info;
+        Ok(Vec::new())
+    }
+
     /// Returns the file and the range with a tensor's elements, if they are contiguous, have the
     /// layout of memory, and no checksum covers them. Default: `None`.
     fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {

@@ -116,6 +116,19 @@ impl Opened {
         }
     }
 
+    /// Returns the LoD of a tensor that [`tensors`](Self::tensors) returned, as
+    /// [`Archive::lod`](crate::formats::Archive::lod) does. Tensors of a message have none.
+    ///
+    /// # Errors
+    ///
+    /// If the offsets can't be read.
+    pub fn lod(&self, info: &TensorInfo) -> Result<Vec<Vec<u64>>> {
+        match &self.archive {
+            Some(archive) => archive.lod(info),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Opens a tensor that [`tensors`](Self::tensors) returned.
     ///
     /// # Errors
