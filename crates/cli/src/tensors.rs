@@ -19,14 +19,32 @@ const COLUMNS: [(&str, Align); 5] = [
     ("where", Align::Left),
 ];
 
+/// Number of offsets to show of one level of LoD: `--json` has all.
+const SHOWN_OFFSETS: usize = 6;
+
+/// Returns a level of LoD as text, without the offsets in the middle of a long one.
+fn level(offsets: &[u64]) -> String {
+    let mut shown: Vec<String> = offsets.iter().map(u64::to_string).collect();
+    if shown.len() > SHOWN_OFFSETS {
+        shown.splice(SHOWN_OFFSETS - 2..shown.len() - 1, ["...".to_owned()]);
+    }
+    format!(" [{}]", shown.join(", "))
+}
+
 fn row(tensor: &TensorEntry) -> [String; 5] {
     let sizes: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
+    let lod = match &tensor.lod[..] {
+        [] => String::new(),
+        levels => levels
+            .iter()
+            .fold(" lod".to_owned(), |text, one| text + &level(one)),
+    };
     let is_path = tensor.location == tensor.name;
     let location = if is_path { "" } else { &tensor.location };
     [
         size::show(tensor.bytes),
         tensor.dtype.clone(),
-        format!("[{}]", sizes.join(", ")),
+        format!("[{}]{lod}", sizes.join(", ")),
         cell(&tensor.name),
         cell(location),
     ]

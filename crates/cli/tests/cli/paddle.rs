@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proto_splitter::paddle::ParameterWriter;
+use proto_splitter::paddle::proto::framework::var_type::Type;
+use proto_splitter::paddle::stream::{Layout, TensorSpec};
 use protosplit_cli::Exit;
 use serde_json::{Value, json};
 
@@ -567,4 +570,51 @@ fn selected_rows_are_not_put_into_a_file_that_paddle_cannot_load() {
         &"separate",
     ])
     .ok();
+}
+
+#[test]
+fn levels_of_detail_are_listed_with_the_tensors_that_have_any() {
+    let parameters = paddle("combined_all_dtypes/params");
+    let program = paddle("combined_all_dtypes/program.pdmodel");
+    let listing: [&dyn AsRef<Path>; 4] = [&"tensors", &parameters, &"--program", &program];
+    let as_json = listing.into_iter().chain([&"--json" as &dyn AsRef<Path>]);
+    let listed = run_all(as_json).json();
+    let tensors = listed["tensors"].as_array().unwrap();
+    let with_lod: Vec<(&str, &Value)> = tensors
+        .iter()
+        .filter_map(|tensor| Some((tensor["name"].as_str()?, tensor.get("lod")?)))
+        .collect();
+    assert_eq!(
+        with_lod,
+        [
+            ("lod1", &json!([[0, 2, 5, 6]])),
+            ("lod2", &json!([[0, 2, 3], [0, 2, 4, 7]]))
+        ]
+    );
+    assert!(tensors.len() > 2);
+    let text = run(listing).ok();
+    for expected in [
+        "[6, 2] lod [0, 2, 5, 6] ",
+        "[7, 1] lod [0, 2, 3] [0, 2, 4, 7] ",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+    assert_eq!(text.matches("lod [").count(), 2, "{text}");
+}
+
+#[test]
+fn a_long_level_of_detail_is_shortened_for_people_only() {
+    let dir = Dir::new();
+    let path = dir.path("sequences");
+    let offsets: Vec<u64> = (0..=9).collect();
+    let spec = TensorSpec::dense(Type::Uint8, [9]).lod([offsets.clone()]);
+    let mut writer = ParameterWriter::create(&path, Layout::Paddle, false).unwrap();
+    writer.write(&spec, &mut &[7; 9][..]).unwrap();
+    writer.finish().unwrap();
+    let tensors: [&dyn AsRef<Path>; 4] = [&"tensors", &path, &"--input-format", &"paddle"];
+    let text = run(tensors).ok();
+    assert!(text.contains("[9] lod [0, 1, 2, 3, ..., 9] "), "{text}");
+    let as_json = tensors.into_iter().chain([&"--json" as &dyn AsRef<Path>]);
+    let listed = run_all(as_json).json();
+    assert_eq!(listed["tensors"][0]["lod"], json!([offsets]));
 }
