@@ -429,8 +429,10 @@ const OF_ANY_MESSAGE: &[&str] = &[
     "get IN . -o OUT/m.pb",
 ];
 
-/// Inputs to split, and the verbs that read all bytes of each.
-const MADE_OF_ANOTHER: &[(&str, fn(&Path), &[&str])] = &[
+/// The name of an input, how its `model.cpb` is made, and the verbs of its format that read all of it.
+type InChunks = (&'static str, fn(&Path), &'static [&'static str]);
+
+const MADE_OF_ANOTHER: &[InChunks] = &[
     (
         "SavedModel",
         |folder| in_chunks(folder, " --profile extended"),
