@@ -33,6 +33,7 @@ mod pieces;
 mod place;
 mod portion;
 mod rows;
+mod run_size;
 mod scalar_path;
 mod select;
 
@@ -63,7 +64,7 @@ pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
 pub use from_scalar::{FromScalar, ScalarValue};
 pub use pieces::{Piece, PieceOptions, Pieces};
 pub(crate) use place::{Place, enclosing, enclosing_range};
-pub use rows::RunSize;
+pub use run_size::RunSize;
 pub use scalar_path::ScalarPath;
 pub use select::Selected;
 

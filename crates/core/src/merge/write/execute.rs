@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::buffer::Buffer;
 use super::chunk_cache::with_plan;
 use super::counting_writer::CountingWriter;
+use super::whole_sum::other_message;
 use super::{in_order, parallel};
 use crate::container::Trailer;
 use crate::merge::plan::merge_plan::MergePlan;
@@ -150,13 +151,6 @@ pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
             .map(|_| exact),
         message_type: trailer.message_type().map(str::to_owned),
     })
-}
-
-/// Returns the error of a merged message whose crc32c is not the one that the file stores.
-#[cold]
-pub(super) fn other_message(found: u32, expected: u32) -> Error {
-    let message = format!("the merge has crc32c {found:08x}, what was split had {expected:08x}");
-    Error::new(ErrorKind::ChecksumMismatch, message)
 }
 
 /// Fails if the size of the merged message is wrong. It must equal the split message's, or be

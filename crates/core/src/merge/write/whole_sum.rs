@@ -3,10 +3,9 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-use super::execute::other_message;
-use crate::Result;
 use crate::container::Trailer;
 use crate::io::CrcOfPieces;
+use crate::{Error, ErrorKind, Result};
 
 /// The crc32c that a trailer stores for the whole message, compared by the read that completes it.
 /// Any thread may read any part, in any order.
@@ -50,6 +49,13 @@ impl WholeSum {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns the error of a merged message whose crc32c is not the one that the file stores.
+#[cold]
+pub(super) fn other_message(found: u32, expected: u32) -> Error {
+    let message = format!("the merge has crc32c {found:08x}, what was split had {expected:08x}");
+    Error::new(ErrorKind::ChecksumMismatch, message)
 }
 
 /// A writer that adds the bytes it passes on to the sum of their message.
