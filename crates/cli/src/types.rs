@@ -9,8 +9,8 @@ use proto_splitter::sequences::Root;
 use proto_splitter::split::{ComposableSplitter, SplitContext};
 
 use crate::args::SchemaArgs;
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::shown;
 use crate::schema::{self, beside};
 use crate::suggest;
 
