@@ -505,6 +505,24 @@ fn a_changed_pair_stays_a_pair_unless_another_form_is_asked_for() {
 }
 
 #[test]
+fn a_pair_keeps_its_small_tensors_beside_it_when_the_large_ones_are_stripped() {
+    let dir = Dir::new();
+    let one = dir.file("one.onnx", model().encode_to_vec());
+    let pair = dir.path("pair.onnx");
+    run([&"convert", &one, &"-o", &pair, &"--to", &"external"]).ok();
+    let strip = |input: &Path, output: &str| {
+        let output = dir.path(output);
+        run([&"strip", &input, &"--over", &"7000", &"-o", &output]).ok();
+        output
+    };
+    let expected = strip(&one, "stripped-one.onnx");
+    let stripped = strip(&pair, "stripped.onnx");
+    let data = fs::metadata(dir.path("stripped.onnx.data")).unwrap();
+    assert_eq!(data.len(), 6000);
+    run([&"diff", &stripped, &expected]).ok();
+}
+
+#[test]
 fn references_are_kept_only_where_they_lead_to_the_data() {
     let dir = Dir::new();
     let [_, pair, _] = forms(&dir);
