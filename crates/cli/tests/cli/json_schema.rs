@@ -40,7 +40,10 @@ const REPORTS: &[(&str, &[&str])] = &[
     ("ls of an archive", &["ls model.safetensors"]),
     ("layout", &["layout small --blocks"]),
     ("schema", &["schema small"]),
-    ("tensors", &["tensors small"]),
+    (
+        "tensors",
+        &["tensors small", "tensors params --program program.pdmodel"],
+    ),
     ("export", &["export small -o all.npz"]),
     (
         "pieces",
@@ -196,6 +199,10 @@ fn the_schema_describes_the_report_of_every_command() {
     ] {
         let source = crate::support::fixture("keras_mlp").join(file);
         fs::copy(source, dir.path("whole").join(file)).unwrap();
+    }
+    for file in ["params", "program.pdmodel"] {
+        let source = crate::support::fixture("../paddle/combined_all_dtypes").join(file);
+        fs::copy(source, dir.path(file)).unwrap();
     }
     let mut nested = Vec::new();
     let reports: serde_json::Map<_, _> = REPORTS
