@@ -188,18 +188,17 @@ fn detached_prefix(target: &Path) -> String {
 /// one is killed.
 #[doc(hidden)]
 pub fn discard(path: &Path) -> io::Result<()> {
-    let doomed = beside(path, None, |builder| {
+    let second_name = beside(path, None, |builder| {
         builder.tempdir_in(folder(path)).map(Some)
     });
+    let renamed = second_name.and_then(|made| {
+        let doomed = made.keep();
+        // Not every system replaces an empty folder.
+        let _ = fs::remove_dir(&doomed);
+        fs::rename(path, &doomed).map(|()| doomed)
+    });
     // Without a second name, the folder is removed where it is.
-    let Ok(doomed) = doomed else {
-        return fs::remove_dir_all(path);
-    };
-    let doomed = doomed.keep();
-    // Not every system replaces an empty folder.
-    let _ = fs::remove_dir(&doomed);
-    fs::rename(path, &doomed)?;
-    match fs::remove_dir_all(&doomed) {
+    match fs::remove_dir_all(renamed.as_deref().unwrap_or(path)) {
         // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,

@@ -12,6 +12,7 @@ __all__ = [
     "Tree",
     "__version__",
     "command",
+    "convert",
     "diff",
     "externalize",
     "fingerprint",
