@@ -307,8 +307,14 @@ impl Values {
                 let places = Int32Array::try_new(buffer(places), nulls)?;
                 Arc::new(DictionaryArray::try_new(places, names.dictionary())?)
             }
-            Values::Timestamp(values, unit) => time::timestamps(buffer(values), nulls, *unit)?,
-            Values::Duration(values, unit) => time::durations(buffer(values), nulls, *unit)?,
+            Values::Timestamp(values, unit) => {
+                let of = Shape::Timestamp(*unit).data_type();
+                time::counted(buffer(values), nulls, of)?
+            }
+            Values::Duration(values, unit) => {
+                let of = Shape::Duration(*unit).data_type();
+                time::counted(buffer(values), nulls, of)?
+            }
             Values::Wrapped(values, _) => values.finish(nulls, source)?,
             Values::Message(message) => {
                 let fields = message.shape().arrow_fields();

@@ -1,16 +1,10 @@
 //! Times and durations of protobuf as numbers, and columns of them.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use arrow_array::types::{
-    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType,
-};
-use arrow_array::{ArrayRef, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, Int64Array, make_array};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, TimeUnit};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
 use proto_splitter_core::wire::WireType;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -73,40 +67,13 @@ fn count<'p>(
     })
 }
 
-/// Returns counted units since 1970 as a column.
-pub(crate) fn timestamps(
+/// Returns counted units as a column of this type, a timestamp or a duration.
+pub(crate) fn counted(
     values: ScalarBuffer<i64>,
     nulls: Option<NullBuffer>,
-    unit: TimeUnit,
+    data_type: DataType,
 ) -> Result<ArrayRef, ArrowError> {
-    macro_rules! of {
-        ($type:ty) => {
-            Arc::new(PrimitiveArray::<$type>::try_new(values, nulls)?.with_timezone("UTC"))
-        };
-    }
-    Ok(match unit {
-        TimeUnit::Second => of!(TimestampSecondType),
-        TimeUnit::Millisecond => of!(TimestampMillisecondType),
-        TimeUnit::Microsecond => of!(TimestampMicrosecondType),
-        TimeUnit::Nanosecond => of!(TimestampNanosecondType),
-    })
-}
-
-/// Returns counted units as a column.
-pub(crate) fn durations(
-    values: ScalarBuffer<i64>,
-    nulls: Option<NullBuffer>,
-    unit: TimeUnit,
-) -> Result<ArrayRef, ArrowError> {
-    macro_rules! of {
-        ($type:ty) => {
-            Arc::new(PrimitiveArray::<$type>::try_new(values, nulls)?)
-        };
-    }
-    Ok(match unit {
-        TimeUnit::Second => of!(DurationSecondType),
-        TimeUnit::Millisecond => of!(DurationMillisecondType),
-        TimeUnit::Microsecond => of!(DurationMicrosecondType),
-        TimeUnit::Nanosecond => of!(DurationNanosecondType),
-    })
+    let numbers = Int64Array::try_new(values, nulls)?.into_data();
+    let data = numbers.into_builder().data_type(data_type).build()?;
+    Ok(make_array(data))
 }
