@@ -215,6 +215,14 @@ impl Handle {
         made.map_err(|error| raise(py, &error, self.name.as_deref()))
     }
 
+    /// Returns the levels of detail of a tensor: see `Opened::lod`.
+    fn lod(&self, py: Python<'_>, name: &str) -> PyResult<Vec<Vec<u64>>> {
+        let open = self.open()?;
+        detached(py, self.name.as_deref(), None, |_| {
+            open.lod(&found_tensor(&open, name)?)
+        })
+    }
+
     /// Returns the file and offset at which a tensor is stored, if it is contiguous: see `Opened::tensor_in_file`.
     fn tensor_in_file(&self, py: Python<'_>, name: &str) -> PyResult<Option<(PathBuf, u64)>> {
         let open = self.open()?;

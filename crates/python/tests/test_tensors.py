@@ -461,3 +461,20 @@ def test_strings_that_do_not_fit_their_shape_are_an_error(tmp_path: Path) -> Non
         path.write_bytes(string_constant("words", shape, strings))
         with ps.open(path, "tensorflow.GraphDef") as file, pytest.raises(ps.Error):
             file.tensors.load()
+
+
+def test_levels_of_detail_of_a_paddle_parameter_are_listed(tmp_path: Path) -> None:
+    levels = [[0, 2, 3], [0, 2, 4, 9]]
+    stored = b"".join(np.array([8 * len(level), *level], "<u8").tobytes() for level in levels)
+    # The type uint8, and one dimension.
+    described = field(1, 20) + field(2, 9)
+    head = np.uint32(0).tobytes() + np.uint64(len(levels)).tobytes() + stored
+    tensor = np.uint32(0).tobytes() + np.int32(len(described)).tobytes() + described + bytes(9)
+    path = tmp_path / "model.pdiparams"
+    path.write_bytes(head + tensor)
+    with ps.open(path) as file:
+        (name,) = file.tensors
+        assert file.tensors.info(name).shape == (9,)
+        assert file.tensors.lod(name) == levels
+        with pytest.raises(KeyError):
+            file.tensors.lod("absent")

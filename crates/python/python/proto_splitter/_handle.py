@@ -297,6 +297,18 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         row = self._rows[name]
         return TensorInfo(name, row["dtype"], tuple(row["shape"]), row["bytes"])
 
+    def lod(self, name: str) -> list[list[int]]:
+        """Returns the levels of detail of a Paddle parameter: the offsets of its sequences, level by level.
+
+        It is empty for every other tensor.
+
+        Raises:
+            KeyError: If there is no tensor of this name.
+        """
+        if name not in self._rows:
+            raise KeyError(name)
+        return self._native.lod(name)
+
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
         return self.read(name)
 
