@@ -113,7 +113,7 @@ fn failure(opened: &Opened, target: &Path, error: &Error) -> Failure {
     Failure::of(folder.unwrap_or(opened.input()), error)
 }
 
-/// Writes a SavedModel in another form, in place if there is no target.
+/// Writes a SavedModel in another form: to the target or, without one, in place.
 pub(crate) fn saved_model(
     folder: &Path,
     target: Option<&Path>,

@@ -294,7 +294,7 @@ fn every_reader_of_a_whole_message_compares_its_checksum() {
             check("a value", view.get(&root).map(drop));
             check("a buffer", view.get_into(&root, &mut buffer).map(drop));
             check("a sink", view.get_to(&root, &mut io::sink()).map(drop));
-            // A part of the message is no subject of the checksum.
+            // The checksum covers the whole message, not a part of it.
             let (part, merged) = (FieldPath::from_str("8").unwrap(), opened());
             assert_eq!(view.get(&part).unwrap(), content(1));
             assert!(merged.read_exact_at(1, &mut vec![0; BIG * 2]).is_ok());

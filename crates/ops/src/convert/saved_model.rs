@@ -34,8 +34,8 @@ pub struct ConvertSavedModelReport {
 
 /// Writes a SavedModel in another form to the folder `output`, or in place if there is none.
 ///
-/// The forms are `auto`, `pb` and `cpb`; a SavedModel has no settings. The options for chunks, and whether to overwrite, are those of
-/// `options`; those of `saving` are replaced.
+/// The forms are `auto`, `pb` and `cpb`. A SavedModel has no settings. `options` says how to write chunks and whether to overwrite,
+/// even if `saving` says otherwise.
 ///
 /// # Errors
 ///

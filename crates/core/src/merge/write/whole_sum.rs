@@ -16,7 +16,8 @@ pub(crate) struct WholeSum {
 }
 
 impl WholeSum {
-    /// Creates the sum of a message of this size; `None` if a merge has no checksum to compare.
+    /// Creates the sum for a message of this size. Returns `None` if the trailer stores no checksum of
+    /// the merged message.
     pub(crate) fn of(trailer: &Trailer, size: u64) -> Option<WholeSum> {
         Some(WholeSum {
             expected: trailer.merged_crc32c()?,
@@ -29,7 +30,7 @@ impl WholeSum {
     /// # Errors
     ///
     /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if these were the last
-    /// missing bytes, and the message is another one than that which was split.
+    /// missing bytes, and the message differs from the one that was split.
     pub(crate) fn add(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.compare(self.read.add(at, bytes))
     }
