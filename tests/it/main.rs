@@ -9,6 +9,8 @@
 
 /// Comparing messages.
 mod comparing;
+/// Memory for iterating over many elements.
+mod element_memory;
 /// Typed messages on several threads.
 /// Chunked files that TensorFlow fingerprints specially.
 mod fingerprint_shapes;

@@ -11,6 +11,8 @@ mod compress_pieces;
 mod compressor;
 mod decode;
 mod encode;
+#[cfg(test)]
+mod features_tests;
 mod memory;
 #[cfg(feature = "snappy")]
 mod snappy;

@@ -14,6 +14,7 @@ pub mod memory;
 pub mod models;
 #[cfg(target_os = "linux")]
 pub mod opens;
+pub mod own_process;
 pub mod reference;
 pub mod runnable;
 pub mod schemas;

@@ -27,6 +27,8 @@ mod info;
 mod json_schema;
 mod kill;
 mod layout;
+#[cfg(target_os = "linux")]
+mod memory;
 mod merge;
 mod merkle_root;
 mod onnx;
@@ -39,13 +41,19 @@ mod process;
 mod queries;
 mod rewrite;
 mod samediff;
+#[cfg(target_os = "linux")]
+mod samediff_memory;
 mod schemas;
 mod schemas_beside;
 mod sequences;
 mod servers;
 mod sign;
 mod split;
+#[cfg(target_os = "linux")]
+mod split_memory;
 mod standard_streams;
+#[cfg(unix)]
+mod stopping;
 mod stored_checksums;
 mod stores;
 mod system;

@@ -1,5 +1,4 @@
-//! Tests of the library from outside, in one executable, except `huge_value`, which measures the
-//! memory of its own process.
+//! Tests of the library from outside, in one executable.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +9,9 @@
 )]
 
 mod merge_support;
+// The test kit depends on this crate.
+#[path = "../../../testkit/src/own_process.rs"]
+mod own_process;
 mod targets;
 
 mod attacks;
@@ -20,6 +22,7 @@ mod extended;
 mod extended_files;
 mod extents;
 mod fuzzed;
+mod huge_value;
 mod lazy;
 mod merge_ambiguous;
 mod merge_anything;

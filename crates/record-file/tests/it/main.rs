@@ -18,7 +18,7 @@
 //! | metadata | `metadata`, `reading`, `recovering`, `damage` |
 //! | `array_record` files | `fixtures`; the package `record-file-peers` compares with
 //! `array_record` itself |
-//! | levels, windows, threads, pairs | `codecs`, `streams`, `parallel`, `parallel_reading`, `pairs`, `two_at_once`, and `tests/memory` |
+//! | levels, windows, threads, pairs | `codecs`, `streams`, `parallel`, `parallel_reading`, `pairs`, `two_at_once`, `memory` |
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod appending;
@@ -34,11 +34,16 @@ mod hostile_io;
 mod hostile_transposed;
 mod large;
 mod layout;
+mod memory;
 mod metadata;
 mod mutations;
 mod noise;
 mod one_by_one;
 mod options;
+// The test kit depends on this crate.
+#[path = "../../../testkit/src/own_process.rs"]
+#[allow(unreachable_pub, reason = "a file of the test kit")]
+mod own_process;
 mod padding;
 mod pairs;
 mod parallel;

@@ -1,27 +1,20 @@
-//! The peak memory of readers and writers. These tests have their own process, since the allocator
-//! counts all of its allocations. The allocations that zstd and brotli make in C aren't counted: a
-//! context for each thread, and a window, which an option limits.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+//! The peak memory of readers and writers. Each test has its own process, since the allocator counts
+//! all allocations. The allocations that zstd and brotli make in C aren't counted: a context for
+//! each thread, and a window, which an option limits.
 
 mod claims;
-#[path = "../it/elsewhere.rs"]
-mod elsewhere;
-#[path = "../it/support/frame.rs"]
-#[allow(dead_code)]
-mod frame;
-#[path = "../it/noise.rs"]
-mod noise;
 mod transposed;
 
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use elsewhere::Elsewhere;
-use noise::noise;
 use peak_alloc::PeakAlloc;
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordInput, RecordReader, RecordWriter, WriterOptions,
 };
+
+use crate::elsewhere::Elsewhere;
+use crate::noise::noise;
+use crate::own_process::in_own_process;
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -31,13 +24,6 @@ const MIB: usize = 1 << 20;
 const FIXED: usize = 3 * MIB;
 const CHUNK: usize = 4 * MIB;
 const LARGE: usize = 72 * MIB;
-
-/// Returns a lock that makes the other tests of this process wait, so that their allocations aren't
-/// counted.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Returns the peak of allocated memory while `work` ran.
 fn most(work: impl FnOnce()) -> usize {
@@ -77,21 +63,22 @@ impl Seek for Counted {
 
 #[test]
 fn memory_is_bounded_by_chunks_and_threads_and_large_records_stream() {
-    let _alone = alone();
-    let noise = noise(LARGE, 1);
-    for compression in [Compression::None, Compression::zstd(1)] {
-        for transpose in [false, true] {
-            small_records(&noise, compression, transpose);
+    in_own_process(|| {
+        let noise = noise(LARGE, 1);
+        for compression in [Compression::None, Compression::zstd(1)] {
+            for transpose in [false, true] {
+                small_records(&noise, compression, transpose);
+            }
+            large_record(&noise, compression);
+            copied_records(&noise, compression);
         }
-        large_record(&noise, compression);
-        copied_records(&noise, compression);
-    }
-    // Chunks whose stored size is a tenth of their decoded size.
-    let repeated = noise[..LARGE / 10].chunks(100);
-    let repeated: Vec<u8> = repeated.flat_map(|bytes| bytes.repeat(10)).collect();
-    for transpose in [false, true] {
-        small_records(&repeated, Compression::zstd(1), transpose);
-    }
+        // Chunks whose stored size is a tenth of their decoded size.
+        let repeated = noise[..LARGE / 10].chunks(100);
+        let repeated: Vec<u8> = repeated.flat_map(|bytes| bytes.repeat(10)).collect();
+        for transpose in [false, true] {
+            small_records(&repeated, Compression::zstd(1), transpose);
+        }
+    });
 }
 
 /// Tests records in their own chunks, which are copied for threads.
@@ -121,78 +108,80 @@ fn copied_records(noise: &[u8], compression: Compression) {
 /// A record in memory is compressed without copying it or holding its compressed form.
 #[test]
 fn large_records_in_memory_stream_to_what_can_seek() {
-    let _alone = alone();
-    let noise = noise(LARGE, 1);
-    for compression in [
-        Compression::zstd(1),
-        Compression::brotli(1),
-        Compression::brotli(2),
-        Compression::SNAPPY,
-    ] {
-        for threads in [0, 2] {
-            let options = WriterOptions::new()
-                .compression(compression)
-                .threads(threads)
-                .max_copied(CHUNK as u64);
-            for parts in [1, 3] {
-                let parts: Vec<_> = noise.chunks(LARGE / parts).collect();
-                let used = most(|| {
-                    let writer = RecordWriter::new(Counted::default(), options.clone());
-                    let mut writer = writer.unwrap().seekable();
-                    writer.write_record_slices(&parts).unwrap();
-                    writer
-                        .write_record_slices_alone(&parts, compression)
-                        .unwrap();
-                    writer.finish().unwrap();
-                });
-                let what = format!("streaming {} parts, {options}", parts.len());
-                check(&what, used, FIXED);
+    in_own_process(|| {
+        let noise = noise(LARGE, 1);
+        for compression in [
+            Compression::zstd(1),
+            Compression::brotli(1),
+            Compression::brotli(2),
+            Compression::SNAPPY,
+        ] {
+            for threads in [0, 2] {
+                let options = WriterOptions::new()
+                    .compression(compression)
+                    .threads(threads)
+                    .max_copied(CHUNK as u64);
+                for parts in [1, 3] {
+                    let parts: Vec<_> = noise.chunks(LARGE / parts).collect();
+                    let used = most(|| {
+                        let writer = RecordWriter::new(Counted::default(), options.clone());
+                        let mut writer = writer.unwrap().seekable();
+                        writer.write_record_slices(&parts).unwrap();
+                        writer
+                            .write_record_slices_alone(&parts, compression)
+                            .unwrap();
+                        writer.finish().unwrap();
+                    });
+                    let what = format!("streaming {} parts, {options}", parts.len());
+                    check(&what, used, FIXED);
+                }
             }
         }
-    }
+    });
 }
 
 /// Threads hold small chunks. A large record is held once, or never if it is streamed.
 #[test]
 fn a_reader_with_threads_holds_one_large_record_or_none() {
-    const RECORD: usize = 24 * MIB;
-    let _alone = alone();
-    let noise = noise(RECORD, 1);
-    for compression in [Compression::None, Compression::zstd(1)] {
-        let options = WriterOptions::new()
-            .compression(compression)
-            .chunk_size(CHUNK as u64);
-        let mut writer = RecordWriter::new(Vec::new(), options.clone()).unwrap();
-        for _ in 0..3 {
-            for record in noise.chunks(MIB / 2) {
-                writer.write_record(record).unwrap();
+    in_own_process(|| {
+        const RECORD: usize = 24 * MIB;
+        let noise = noise(RECORD, 1);
+        for compression in [Compression::None, Compression::zstd(1)] {
+            let options = WriterOptions::new()
+                .compression(compression)
+                .chunk_size(CHUNK as u64);
+            let mut writer = RecordWriter::new(Vec::new(), options.clone()).unwrap();
+            for _ in 0..3 {
+                for record in noise.chunks(MIB / 2) {
+                    writer.write_record(record).unwrap();
+                }
+                for _ in 0..2 {
+                    writer.write_record_alone(&noise, compression).unwrap();
+                }
             }
-            for _ in 0..2 {
-                writer.write_record_alone(&noise, compression).unwrap();
+            let file = writer.finish().unwrap();
+            for threads in [1, 3] {
+                let options = ReaderOptions::new().threads(threads);
+                let small = threads as usize * 2 * CHUNK + FIXED;
+                let what = format!("on {threads} threads, {compression}");
+                let of_file = || RecordReader::new(Elsewhere(&file), options);
+                let of_stream = || RecordReader::from_read(&file[..], options);
+                let used = most(|| read(of_file()));
+                check(&format!("reading {what}"), used, RECORD + small);
+                // The size is unknown before reading, so memory is doubled as needed.
+                let used = most(|| read(of_stream()));
+                check(
+                    &format!("reading a stream {what}"),
+                    used,
+                    2 * RECORD + small,
+                );
+                let used = most(|| stream_all(of_file()));
+                check(&format!("streaming {what}"), used, small);
+                let used = most(|| stream_all(of_stream()));
+                check(&format!("streaming a stream {what}"), used, small);
             }
         }
-        let file = writer.finish().unwrap();
-        for threads in [1, 3] {
-            let options = ReaderOptions::new().threads(threads);
-            let small = threads as usize * 2 * CHUNK + FIXED;
-            let what = format!("on {threads} threads, {compression}");
-            let of_file = || RecordReader::new(Elsewhere(&file), options);
-            let of_stream = || RecordReader::from_read(&file[..], options);
-            let used = most(|| read(of_file()));
-            check(&format!("reading {what}"), used, RECORD + small);
-            // The size is unknown before reading, so memory is doubled as needed.
-            let used = most(|| read(of_stream()));
-            check(
-                &format!("reading a stream {what}"),
-                used,
-                2 * RECORD + small,
-            );
-            let used = most(|| stream_all(of_file()));
-            check(&format!("streaming {what}"), used, small);
-            let used = most(|| stream_all(of_stream()));
-            check(&format!("streaming a stream {what}"), used, small);
-        }
-    }
+    });
 }
 
 fn stream_all<I: RecordInput>(mut reader: RecordReader<I>) {

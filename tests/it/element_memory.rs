@@ -1,9 +1,5 @@
-//! Iterating over hundreds of thousands of elements takes a constant amount of memory.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests fail by panicking"
-)]
+//! Iterating over hundreds of thousands of elements takes a constant amount of memory. The test has its own process, since it
+//! counts the process's allocations.
 
 use std::hint::black_box;
 
@@ -17,6 +13,7 @@ use proto_splitter::split::{
 use proto_splitter::view::{MessageView, PieceOptions};
 use proto_splitter::wire::put_varint;
 use proto_splitter_testkit::generate::kitchen_sink;
+use proto_splitter_testkit::own_process::in_own_process;
 use proto_splitter_testkit::traces::{trace, trace_type};
 
 #[global_allocator]
@@ -91,52 +88,54 @@ fn taken(work: impl FnOnce()) -> usize {
     MEMORY.peak_usage().saturating_sub(before)
 }
 
-// There is only one test, since others in the same process would also take memory.
 #[test]
 fn elements_are_gone_through_in_memory_that_does_not_grow_with_their_number() {
-    let bytes = Bytes::from(trace(PACKETS));
-    let source = Source::from_bytes(bytes.clone(), trace_type());
-    let plan = taken(|| {
-        let plan = Look.plan(&source, &SplitOptions::new()).unwrap();
-        assert_eq!(plan.chunks().len(), 4);
-    });
-    assert!(plan < MOST, "a splitter of one's own: {plan}");
-
-    let map = Source::from_bytes(large_map(), kitchen_sink());
-    let looked_up = taken(|| {
-        LookUp.plan(&map, &SplitOptions::new()).unwrap();
-    });
-    assert!(
-        looked_up < 2 * MAP_KEYS_HELD,
-        "the entries of a map: {looked_up}"
-    );
-
-    let view = MessageView::of_plain(&bytes, ReadOptions::new().descriptor(trace_type())).unwrap();
-    for query in [
-        "packet[*].timestamp",
-        "packet[track=1]",
-        "packet[\"event 8\"]",
-    ] {
-        let query = PathQuery::parse(query, view.descriptor()).unwrap();
-        let selected = taken(|| {
-            let mut selected = view.select(&query, &[]).unwrap();
-            let mut count = 0;
-            while selected.next().transpose().unwrap().is_some() {
-                black_box(selected.value().unwrap());
-                count += 1;
-            }
-            assert!(count > 100);
+    in_own_process(|| {
+        let bytes = Bytes::from(trace(PACKETS));
+        let source = Source::from_bytes(bytes.clone(), trace_type());
+        let plan = taken(|| {
+            let plan = Look.plan(&source, &SplitOptions::new()).unwrap();
+            assert_eq!(plan.chunks().len(), 4);
         });
-        assert!(selected < MOST, "{query:?}: {selected}");
-    }
-    let field = FieldPath::parse("packet", &trace_type()).unwrap();
-    let pieces = taken(|| {
-        let options = PieceOptions::new().max_count(100_000).with_rest(true);
-        let mut pieces = view.pieces(&field, &options).unwrap();
-        while let Some(piece) = pieces.next().transpose().unwrap() {
-            assert_eq!(piece.count, 100_000);
-            pieces.write_to(&mut std::io::sink()).unwrap();
+        assert!(plan < MOST, "a splitter of one's own: {plan}");
+
+        let map = Source::from_bytes(large_map(), kitchen_sink());
+        let looked_up = taken(|| {
+            LookUp.plan(&map, &SplitOptions::new()).unwrap();
+        });
+        assert!(
+            looked_up < 2 * MAP_KEYS_HELD,
+            "the entries of a map: {looked_up}"
+        );
+
+        let view =
+            MessageView::of_plain(&bytes, ReadOptions::new().descriptor(trace_type())).unwrap();
+        for query in [
+            "packet[*].timestamp",
+            "packet[track=1]",
+            "packet[\"event 8\"]",
+        ] {
+            let query = PathQuery::parse(query, view.descriptor()).unwrap();
+            let selected = taken(|| {
+                let mut selected = view.select(&query, &[]).unwrap();
+                let mut count = 0;
+                while selected.next().transpose().unwrap().is_some() {
+                    black_box(selected.value().unwrap());
+                    count += 1;
+                }
+                assert!(count > 100);
+            });
+            assert!(selected < MOST, "{query:?}: {selected}");
         }
+        let field = FieldPath::parse("packet", &trace_type()).unwrap();
+        let pieces = taken(|| {
+            let options = PieceOptions::new().max_count(100_000).with_rest(true);
+            let mut pieces = view.pieces(&field, &options).unwrap();
+            while let Some(piece) = pieces.next().transpose().unwrap() {
+                assert_eq!(piece.count, 100_000);
+                pieces.write_to(&mut std::io::sink()).unwrap();
+            }
+        });
+        assert!(pieces < MOST, "pieces: {pieces}");
     });
-    assert!(pieces < MOST, "pieces: {pieces}");
 }

@@ -1,10 +1,4 @@
 //! Memory use for splitting and merging messages larger than the limit.
-#![cfg(target_os = "linux")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests fail by panicking"
-)]
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

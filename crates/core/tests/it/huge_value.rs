@@ -1,6 +1,4 @@
-//! A value that no protobuf library can hold, in bounded memory. The test is alone in its process,
-//! since it measures the process's peak memory.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+//! A value that no protobuf library can hold, in bounded memory.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,6 +8,8 @@ use prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::merge::Merger;
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use record_file::ReadAt;
+
+use crate::own_process::in_own_process;
 
 /// Size of the value, in bytes: 3 GiB.
 const VALUE: u64 = 3 << 30;
@@ -106,26 +106,28 @@ fn most_memory() -> Option<u64> {
 
 #[test]
 fn a_value_of_3_gib_goes_through_both_profiles_in_bounded_memory() {
-    let folder = tempfile::tempdir().unwrap();
-    for (profile, chunks) in [(Profile::TensorFlow, 2), (Profile::Extended, 4)] {
-        let generated = Generated::new();
-        let size = generated.size().unwrap();
-        let descriptor = FileDescriptorProto::default().descriptor();
-        let source = Source::from_reader(Arc::new(generated), size, descriptor);
-        let prefix = folder.path().join(profile.to_string());
-        let options = SplitOptions::new().profile(profile);
-        let written = SizeSplitter.write_with(source, &prefix, &options).unwrap();
-        assert_eq!(written.chunks.len(), chunks);
-        assert!(written.output_size < 64 << 20, "{}", written.output_size);
-        let mut sink = Compared {
-            expected: Generated::new(),
-            written: 0,
-            block: Vec::new(),
-        };
-        let merged = Merger::new().merge_to(&prefix, &mut sink).unwrap();
-        assert_eq!((merged.byte_exact, sink.written), (Some(true), size));
-    }
-    if let Some(most) = most_memory() {
-        assert!(most <= MOST_MEMORY, "{most} bytes of memory");
-    }
+    in_own_process(|| {
+        let folder = tempfile::tempdir().unwrap();
+        for (profile, chunks) in [(Profile::TensorFlow, 2), (Profile::Extended, 4)] {
+            let generated = Generated::new();
+            let size = generated.size().unwrap();
+            let descriptor = FileDescriptorProto::default().descriptor();
+            let source = Source::from_reader(Arc::new(generated), size, descriptor);
+            let prefix = folder.path().join(profile.to_string());
+            let options = SplitOptions::new().profile(profile);
+            let written = SizeSplitter.write_with(source, &prefix, &options).unwrap();
+            assert_eq!(written.chunks.len(), chunks);
+            assert!(written.output_size < 64 << 20, "{}", written.output_size);
+            let mut sink = Compared {
+                expected: Generated::new(),
+                written: 0,
+                block: Vec::new(),
+            };
+            let merged = Merger::new().merge_to(&prefix, &mut sink).unwrap();
+            assert_eq!((merged.byte_exact, sink.written), (Some(true), size));
+        }
+        if let Some(most) = most_memory() {
+            assert!(most <= MOST_MEMORY, "{most} bytes of memory");
+        }
+    });
 }

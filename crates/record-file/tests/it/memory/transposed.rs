@@ -3,8 +3,10 @@ use record_file::{
     Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };
 
+use super::{Counted, MIB, check, most, read};
+use crate::elsewhere::Elsewhere;
 use crate::noise::noise;
-use crate::{Counted, Elsewhere, MIB, alone, check, most, read};
+use crate::own_process::in_own_process;
 
 /// Memory of each thread, independent of the size of chunks. A writer has, for each field, a partly
 /// filled block of 64 KiB and smaller blocks before it, which are kept for the next chunk. A reader
@@ -78,44 +80,47 @@ fn some(messages: &[Vec<u8>], chunk: usize) -> impl Iterator<Item = &[u8]> {
 
 #[test]
 fn a_transposing_writer_holds_the_chunk_of_each_thread_once() {
-    let _alone = alone();
-    let messages = messages(150 * MIB);
-    for (chunk, compression) in cases() {
-        for threads in [0, 1, 2, 3] {
-            let options = options(chunk, compression).threads(threads);
-            let used = most(|| {
-                let mut writer = RecordWriter::new(Counted::default(), options.clone()).unwrap();
-                some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
-                writer.finish().unwrap();
-            });
-            // The caller's thread has the chunk that is being gathered. The length of each record
-            // takes a byte or two. Stored data replaces records, so this is less than a chunk and
-            // its compressed form.
-            let bound = (threads as usize + 1) * (chunk + chunk / 32 + PER_THREAD) + FIXED;
-            check(&format!("writing, {options}"), used, bound);
+    in_own_process(|| {
+        let messages = messages(150 * MIB);
+        for (chunk, compression) in cases() {
+            for threads in [0, 1, 2, 3] {
+                let options = options(chunk, compression).threads(threads);
+                let used = most(|| {
+                    let mut writer =
+                        RecordWriter::new(Counted::default(), options.clone()).unwrap();
+                    some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
+                    writer.finish().unwrap();
+                });
+                // The caller's thread has the chunk that is being gathered. The length of each record
+                // takes a byte or two. Stored data replaces records, so this is less than a chunk and
+                // its compressed form.
+                let bound = (threads as usize + 1) * (chunk + chunk / 32 + PER_THREAD) + FIXED;
+                check(&format!("writing, {options}"), used, bound);
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_reader_of_transposed_chunks_holds_those_of_its_threads_and_what_they_are_stored_as() {
-    let _alone = alone();
-    let messages = messages(150 * MIB);
-    for (chunk, compression) in cases() {
-        let options = options(chunk, compression);
-        let mut writer = RecordWriter::new(Vec::new(), options.clone()).unwrap();
-        some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
-        let file = writer.finish().unwrap();
-        let stored = most_stored(&file);
-        for threads in [0, 1, 3] {
-            let reading = ReaderOptions::new().threads(threads);
-            let used = most(|| read(RecordReader::new(Elsewhere(&file), reading)));
-            let bound = threads.max(1) as usize * (chunk + stored + PER_THREAD) + FIXED;
-            check(
-                &format!("reading on {threads} threads, {options}"),
-                used,
-                bound,
-            );
+    in_own_process(|| {
+        let messages = messages(150 * MIB);
+        for (chunk, compression) in cases() {
+            let options = options(chunk, compression);
+            let mut writer = RecordWriter::new(Vec::new(), options.clone()).unwrap();
+            some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
+            let file = writer.finish().unwrap();
+            let stored = most_stored(&file);
+            for threads in [0, 1, 3] {
+                let reading = ReaderOptions::new().threads(threads);
+                let used = most(|| read(RecordReader::new(Elsewhere(&file), reading)));
+                let bound = threads.max(1) as usize * (chunk + stored + PER_THREAD) + FIXED;
+                check(
+                    &format!("reading on {threads} threads, {options}"),
+                    used,
+                    bound,
+                );
+            }
         }
-    }
+    });
 }

@@ -1,12 +1,8 @@
-//! Behavior of a build with only some of the codecs. CI runs this without any of them, and with
-//! all.
-#![allow(clippy::unwrap_used)]
+//! Behavior of a build with only some of the codecs. CI runs this without any of them, and with all.
 
 use std::io::Cursor;
 
-use record_file::{
-    Compression, ErrorKind, ReaderOptions, RecordReader, RecordWriter, WriterOptions,
-};
+use crate::{Compression, ErrorKind, ReaderOptions, RecordReader, RecordWriter, WriterOptions};
 
 const ALL: [Compression; 4] = [
     Compression::None,

@@ -1,0 +1,61 @@
+//! Tests that measure their process, or that other tests in it would disturb.
+
+use std::any::type_name;
+use std::env;
+use std::process::Command;
+
+/// Names the test for which a process was started.
+const STARTED_FOR: &str = "TEST_IN_OWN_PROCESS";
+
+/// Runs the body of a test in a process of its own, so that the test can stay in the executable of all others.
+///
+/// The process is the same executable, started for this test alone. Call this function from the test itself: the name of the test is
+/// that of the function that contains `body`.
+///
+/// # Panics
+///
+/// If the test fails there, with its output.
+pub fn in_own_process<F: FnOnce()>(body: F) {
+    let (_, name) = type_name::<F>().split_once("::").unwrap();
+    let (test, _) = name.split_once("::{{closure}}").unwrap();
+    if env::var(STARTED_FOR).is_ok_and(|started| started == test) {
+        return body();
+    }
+    let output = Command::new(env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(STARTED_FOR, test)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    // A name that no test has would succeed too.
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic;
+
+    use super::*;
+
+    #[test]
+    fn the_body_runs_in_another_process() {
+        let mut ran_here = false;
+        in_own_process(|| ran_here = true);
+        assert_eq!(ran_here, env::var(STARTED_FOR).is_ok());
+    }
+
+    #[test]
+    fn a_failure_there_fails_the_test() {
+        let outcome = panic::catch_unwind(|| in_own_process(|| panic!("there")));
+        let failure = outcome.unwrap_err();
+        if env::var(STARTED_FOR).is_ok() {
+            panic::resume_unwind(failure);
+        }
+        let said = failure.downcast_ref::<String>().unwrap();
+        assert!(said.contains("there"), "{said}");
+    }
+}
