@@ -12,22 +12,39 @@ const DEEPEST: usize = 4;
 /// Largest number of messages to search for it.
 const MOST_VISITED: usize = 2000;
 
-/// Returns the candidate that is nearest to a mistyped name, if one is similar, ignoring case and packages.
+/// Longest name for which to look for a similar one, in bytes: comparing takes time by the product of two lengths.
+const LONGEST: usize = 1000;
+
+/// Returns the candidate that is nearest to a mistyped name, if one is similar, ignoring case and packages. For a name over 1,000 bytes,
+/// returns `None`.
 pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    if name.len() > LONGEST {
+        return None;
+    }
     let wanted = name.to_lowercase();
+    let farthest = 1 + name.len() / 5;
     let distance = |candidate: &str| {
         let full = candidate.to_lowercase();
         let short = full.rsplit('.').next().unwrap_or(&full);
-        strsim::osa_distance(&wanted, &full).min(strsim::osa_distance(&wanted, short))
+        [full.as_str(), short]
+            .into_iter()
+            // Two names are at least as far apart as their lengths.
+            .filter(|other| {
+                let lengths = [wanted.as_str(), *other].map(|name| name.chars().count());
+                lengths[0].abs_diff(lengths[1]) <= farthest
+            })
+            .map(|other| strsim::osa_distance(&wanted, other))
+            .min()
     };
-    let near = candidates
+    candidates
         .into_iter()
-        .map(|candidate| (distance(candidate), candidate))
-        .min_by_key(|(distance, _)| *distance)?;
-    (near.0 <= 1 + name.len() / 5).then_some(near.1)
+        .filter_map(|candidate| Some((distance(candidate)?, candidate)))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, _)| *distance <= farthest)
+        .map(|(_, candidate)| candidate)
 }
 
 /// Suggests a valid path instead of one that doesn't exist in the type: with corrected names, missing indices, or the full path of a
@@ -279,6 +296,10 @@ mod tests {
             assert_eq!(path(typed, &root), None, "{typed}");
         }
         assert_eq!(nearest("onnx.ModelProto", ["tensorflow.GraphDef"]), None);
+        // Comparing these would take minutes.
+        let long = "n".repeat(200_000);
+        assert_eq!(nearest(&long, [&long[1..]]), None);
+        assert_eq!(nearest("n", [&long[..]]), None);
         assert_eq!(
             nearest("Graphdef", ["tensorflow.GraphDef", "tensorflow.OpDef"]),
             Some("tensorflow.GraphDef")
