@@ -9,7 +9,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::ipc::of_writer;
 use crate::table::{Plan, Table};
-use crate::unit::{Unit, UnitSize};
+use crate::unit::{Spare, Unit, UnitSize};
 
 const UNIT: UnitSize = UnitSize {
     rows: 64 << 10,
@@ -40,13 +40,15 @@ impl Table<'_> {
         let empty = RecordBatch::new_empty(std::sync::Arc::clone(self.schema()));
         sink.write_all(&text(&empty, true)?)?;
         let mut rows = 0;
-        let make = |unit: Unit, plan: &Plan| {
+        let make = |unit: Unit, plan: &Plan, spare: &Spare| {
             let mut lines = Vec::new();
             plan.batches(&unit, UNIT.rows, |batch| {
                 lines.extend(text(batch, false)?);
                 Ok(())
             })?;
-            Ok((unit.elements.len(), lines))
+            let count = unit.elements.len();
+            spare.give(unit);
+            Ok((count, lines))
         };
         self.each_unit(UNIT, make, |(count, lines)| {
             rows += count as u64;

@@ -105,26 +105,30 @@ impl Flat {
         nulls: Option<&NullBuffer>,
         bytes: &[u8],
     ) -> Result<ArrayRef, ArrowError> {
-        let mut bits = std::mem::take(&mut self.bits);
-        bits.truncate(rows);
-        let nulls = match &mut self.is_there {
+        let bits = self.bits.get(..rows).unwrap_or_default();
+        let nulls = match &self.is_there {
             None => nulls.cloned(),
             Some(is_there) => {
-                let is_there = std::mem::take(is_there);
                 let is_there = BooleanBuffer::collect_bool(rows, |row| is_there[row]);
                 Some(NullBuffer::new(is_there)).filter(|nulls| nulls.null_count() > 0)
             }
         };
-        match &self.shape {
-            Shape::Scalar(scalar) => array(*scalar, &bits, bytes, nulls),
+        let array = match &self.shape {
+            Shape::Scalar(scalar) => array(*scalar, bits, bytes, nulls)?,
             _ => {
                 let places = bits.iter().map(|&bits| low(bits).cast_signed());
                 let places = Int32Array::try_new(places.collect(), nulls)?;
                 let names = self.names.as_ref().map(|names| names.dictionary());
                 let names = names.unwrap_or_else(|| Arc::new(StringArray::new_null(0)));
-                Ok(Arc::new(DictionaryArray::try_new(places, names)?))
+                Arc::new(DictionaryArray::try_new(places, names)?)
             }
+        };
+        // The memory is kept for the next rows.
+        self.bits.clear();
+        if let Some(is_there) = &mut self.is_there {
+            is_there.clear();
         }
+        Ok(array)
     }
 }
 

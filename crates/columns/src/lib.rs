@@ -26,6 +26,7 @@ mod csv;
 mod fields;
 mod flat;
 mod ipc;
+mod message;
 mod names;
 mod options;
 mod parquet;

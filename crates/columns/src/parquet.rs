@@ -14,7 +14,7 @@ use parquet::file::writer::SerializedFileWriter;
 use proto_splitter_core::Result;
 
 use crate::table::{Plan, Table, of_arrow};
-use crate::unit::{Unit, UnitSize};
+use crate::unit::{Spare, Unit, UnitSize};
 
 /// Limits of a row group: its number of rows, and their bytes in the message.
 const ROW_GROUP: UnitSize = UnitSize {
@@ -42,7 +42,11 @@ impl Table<'_> {
         let (mut writer, factory) = writer.into_serialized_writer().map_err(of_arrow)?;
         let mut rows = 0;
         let next = AtomicUsize::new(0);
-        let make = |unit: Unit, plan: &Plan| row_group(&unit, plan, &factory, &next);
+        let make = |unit: Unit, plan: &Plan, spare: &Spare| {
+            let made = row_group(&unit, plan, &factory, &next);
+            spare.give(unit);
+            made
+        };
         self.each_unit(ROW_GROUP, make, |(count, chunks)| {
             rows += count as u64;
             append(&mut writer, chunks)?;

@@ -212,19 +212,19 @@ pub(crate) struct MessageShape {
     /// Slots of all fields, by number.
     far: Vec<(u32, usize)>,
     /// Simple fields by tag.
-    simple: Vec<Option<Simple>>,
+    simple: [Option<Simple>; TAGS],
 }
 
 /// A field without any effect on other columns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Simple {
-    /// Index of the column of a single value that isn't a message.
-    Column(u8),
-    Unknown,
+struct Simple {
+    wire: WireType,
+    /// Index of the column of a single value that isn't a message; `None` for an unknown field.
+    column: Option<u8>,
 }
 
 /// End of the tags that are looked up in a table.
-const TAGS: u32 = 64 << 3;
+const TAGS: usize = 64 << 3;
 
 impl MessageShape {
     pub(crate) fn new(name: String, fields: Vec<FieldShape>, slots: Vec<Slot>) -> Self {
@@ -241,7 +241,10 @@ impl MessageShape {
             }
         }
         far.sort_unstable();
-        let simple = (0..TAGS).map(|tag| simple(tag, &fields, &slots)).collect();
+        let simple = std::array::from_fn(|tag| {
+            let tag = u32::try_from(tag).ok()?;
+            simple(tag, &fields, &slots)
+        });
         MessageShape {
             name,
             fields,
@@ -252,8 +255,8 @@ impl MessageShape {
         }
     }
 
-    /// Decodes the first field of the message at a range of `bytes`: its effect, the bits of a number
-    /// or the [packed range](pack) of bytes, and its size with the tag.
+    /// Decodes the first field of the message at a range of `bytes`: its column, if it has one, the
+    /// bits of a number or the [packed range](pack) of bytes, and its size with the tag.
     ///
     /// Returns `None` if it isn't well-formed, has a large number, or may affect other columns.
     #[inline]
@@ -261,16 +264,47 @@ impl MessageShape {
         &self,
         bytes: &[u8],
         message: &Range<usize>,
-    ) -> Option<(Simple, u64, usize)> {
+    ) -> Option<(Option<u8>, u64, usize)> {
+        let found = self.short(bytes, message.start);
+        let found = found.or_else(|| self.long(bytes, message))?;
+        (found.2 <= message.end.saturating_sub(message.start)).then_some(found)
+    }
+
+    /// Decodes a field that has a tag of one byte, and a number or length that ends within the
+    /// eight bytes after it.
+    #[inline]
+    fn short(&self, bytes: &[u8], start: usize) -> Option<(Option<u8>, u64, usize)> {
+        let &[tag, value @ ..] = bytes.get(start..)?.first_chunk::<9>()?;
+        if tag >= 0x80 {
+            return None;
+        }
+        let simple = self.simple[usize::from(tag)]?;
+        let value = u64::from_le_bytes(value);
+        let (bits, len) = match simple.wire {
+            WireType::Varint => short_varint(value)?,
+            WireType::Fixed32 => (low(value).into(), 4),
+            WireType::Fixed64 => (value, 8),
+            _ => {
+                let len = usize::try_from(value & 0x7f).ok()?;
+                let start = start + 2;
+                let is_whole = value & 0x80 == 0 && len <= bytes.len().saturating_sub(start);
+                is_whole.then(|| (pack(&(start..start + len)), 1 + len))?
+            }
+        };
+        Some((simple.column, bits, 1 + len))
+    }
+
+    /// Decodes a field whose tag, number or length takes more bytes, or that ends the buffer.
+    fn long(&self, bytes: &[u8], message: &Range<usize>) -> Option<(Option<u8>, u64, usize)> {
         let rest = bytes.get(message.start..)?;
         let (tag, tag_len) = match *rest {
             [tag, ..] if tag < 0x80 => (usize::from(tag), 1),
             [low, high, ..] if high < 0x80 => (usize::from(low & 0x7f) | usize::from(high) << 7, 2),
             _ => return None,
         };
-        let what = (*self.simple.get(tag)?)?;
+        let simple = (*self.simple.get(tag)?)?;
         let behind = rest.get(tag_len..)?;
-        let (bits, len) = match WireType::from_bits(tag as u64)? {
+        let (bits, len) = match simple.wire {
             WireType::Len => {
                 let (len, len_len) = decode_varint(behind)?;
                 let len = usize::try_from(len)
@@ -281,8 +315,7 @@ impl MessageShape {
             }
             wire => number(behind, wire)?,
         };
-        let len = tag_len + len;
-        (len <= message.end.saturating_sub(message.start)).then_some((what, bits, len))
+        Some((simple.column, bits, tag_len + len))
     }
 
     /// Returns the slot of the field with this number.
@@ -306,6 +339,25 @@ impl MessageShape {
     }
 }
 
+/// Decodes the varint that begins with these bytes, and returns its size, too; `None` if it doesn't
+/// end with them.
+#[inline]
+fn short_varint(bytes: u64) -> Option<(u64, usize)> {
+    if bytes & 0x80 == 0 {
+        return Some((bytes & 0x7f, 1));
+    }
+    let ends = !bytes & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    let bits = bytes & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
+    // Pairs of neighbors are joined three times: bytes, then halves of words, then words.
+    let bits = bits & 0x007f_007f_007f_007f | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
+    let bits = bits & 0x0000_3fff_0000_3fff | (bits & 0x3fff_0000_3fff_0000) >> 2;
+    let bits = bits & 0x0fff_ffff | (bits & 0x0fff_ffff_0000_0000) >> 4;
+    Some((bits, ends.trailing_zeros() as usize / 8 + 1))
+}
+
 /// Returns the effect of a field with this tag, if it affects at most its own column, which holds
 /// single values that aren't messages.
 fn simple(tag: u32, fields: &[FieldShape], slots: &[Slot]) -> Option<Simple> {
@@ -315,12 +367,15 @@ fn simple(tag: u32, fields: &[FieldShape], slots: &[Slot]) -> Option<Simple> {
         return None;
     }
     let Some(slot) = slots.iter().find(|slot| slot.number == number) else {
-        return Some(Simple::Unknown);
+        return Some(Simple { wire, column: None });
     };
     let at = slot
         .field
         .filter(|_| slot.wire == wire && slot.rivals.is_empty())?;
     let is_flat = matches!(fields.get(at)?.shape, Shape::Scalar(_) | Shape::Enum(_));
     let column = u8::try_from(at).ok()?;
-    is_flat.then_some(Simple::Column(column))
+    is_flat.then_some(Simple {
+        wire,
+        column: Some(column),
+    })
 }

@@ -19,13 +19,14 @@ use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::TableOptions;
-use crate::column::{Column, MessageColumns};
+use crate::column::Column;
 use crate::fields::{Met, number};
+use crate::message::MessageColumns;
 use crate::pending::Pending;
 use crate::plan::{Columns, Planner};
 use crate::shape::{Scalar, Shape};
 use crate::source::Source;
-use crate::unit::{Elements, LevelUnit, Unit, UnitSize, Walk};
+use crate::unit::{Elements, LevelUnit, Spare, Unit, UnitSize, Walk};
 
 /// Largest size of all elements being converted at once, in bytes.
 const MOST_AHEAD: u64 = 64 << 20;
@@ -140,17 +141,18 @@ impl<'a> Table<'a> {
             bytes: 8 << 20,
         };
         // Batches are finished in order, since the dictionary of each extends the one before.
-        let fill = |unit, plan: &Plan| plan.fill(unit);
+        let fill = |unit, plan: &Plan, _: &Spare| plan.fill(unit);
         self.each_unit(size, fill, |filled: Filled| {
             take(filled.finish(&self.plan)?)
         })
     }
 
-    /// Processes all units on several threads, and passes the results to `take` in order.
+    /// Processes all units on several threads, and passes the results to `take` in order. `make` may
+    /// give back a unit for its memory.
     pub(crate) fn each_unit<T: Send>(
         &self,
         size: UnitSize,
-        make: impl Fn(Unit, &Plan) -> Result<T> + Sync,
+        make: impl Fn(Unit, &Plan, &Spare) -> Result<T> + Sync,
         take: impl FnMut(T) -> Result<()>,
     ) -> Result<()> {
         let selected = self.view.select(&self.query, &self.names)?;
@@ -166,7 +168,8 @@ impl<'a> Table<'a> {
                 .map(|fields| Arc::clone(&fields.shape));
             (shape, level.is_row)
         });
-        let walk = Walk::new(selected, shape, levels, size);
+        let spare = Spare::default();
+        let walk = Walk::new(selected, shape, levels, size, &spare);
         let jobs = walk.map(|unit| {
             let bytes = unit.as_ref().map_or(0, |unit| unit.elements.bytes.len());
             (bytes as u64, unit)
@@ -175,8 +178,8 @@ impl<'a> Table<'a> {
             count: self.threads.saturating_add(1),
             size: MOST_AHEAD,
         };
-        let made =
-            threads::each_in_order(self.threads, jobs, ahead, |unit, _| make(unit?, plan), take);
+        let make = |unit: Result<Unit>, _: &_| make(unit?, plan, &spare);
+        let made = threads::each_in_order(self.threads, jobs, ahead, make, take);
         let root = FieldPath::root();
         made.map_err(|error| with_largest(error.at_path(&plan.query), &self.view, &root))
     }
@@ -270,10 +273,10 @@ impl Plan {
             level.finish(&mut filled, unit)
         });
         let levels = levels.collect::<Result<Vec<_>>>()?;
-        let mut start = 0;
+        let (mut start, mut columns) = (0, self.row.empty());
         while start < unit.elements.len() {
             let rows = start..unit.elements.len().min(start + most);
-            let mut columns = self.row.fill(&unit.elements, rows.clone())?;
+            columns.append(&unit.elements, rows.clone())?;
             let batch = self.batch(unit, rows.clone(), &levels, &mut columns)?;
             take(&batch)?;
             start = rows.end;
@@ -335,25 +338,33 @@ impl Filled {
 /// The columns of rows.
 enum RowColumns {
     Message(MessageColumns),
-    Value(Box<Column>),
+    Value(Box<Column>, Shape),
+}
+
+impl RowColumns {
+    fn append(&mut self, elements: &Elements, mut rows: Range<usize>) -> Result<()> {
+        match self {
+            RowColumns::Message(columns) => columns.append_all(elements, rows),
+            RowColumns::Value(column, shape) => {
+                rows.try_for_each(|at| append_value(column, shape, elements, at))
+            }
+        }
+    }
 }
 
 impl Row {
-    fn fill(&self, elements: &Elements, rows: Range<usize>) -> Result<RowColumns> {
+    /// Creates empty columns.
+    fn empty(&self) -> RowColumns {
         match self {
-            Row::Message(columns) => {
-                let mut filled = MessageColumns::new(&columns.shape);
-                append(&mut filled, elements, rows)?;
-                Ok(RowColumns::Message(filled))
-            }
-            Row::Value(shape) => {
-                let mut column = Column::new(shape);
-                for at in rows {
-                    append_value(&mut column, shape, elements, at)?;
-                }
-                Ok(RowColumns::Value(Box::new(column)))
-            }
+            Row::Message(columns) => RowColumns::Message(MessageColumns::new(&columns.shape)),
+            Row::Value(shape) => RowColumns::Value(Box::new(Column::new(shape)), shape.clone()),
         }
+    }
+
+    fn fill(&self, elements: &Elements, rows: Range<usize>) -> Result<RowColumns> {
+        let mut filled = self.empty();
+        filled.append(elements, rows)?;
+        Ok(filled)
     }
 
     fn finish(
@@ -369,7 +380,7 @@ impl Row {
                     outputs.map(|output| output.of(&arrays)).collect()
                 })
             }
-            (_, RowColumns::Value(column)) => {
+            (_, RowColumns::Value(column, _)) => {
                 column.finish(&elements.bytes).map(|array| vec![array])
             }
             (Row::Value(_), RowColumns::Message(filled)) => filled.finish(&elements.bytes),
@@ -384,7 +395,7 @@ impl Row {
             let alone = self.fill(elements, at..at + 1);
             let is_sound = match alone {
                 Ok(RowColumns::Message(mut filled)) => filled.finish(&elements.bytes).is_ok(),
-                Ok(RowColumns::Value(mut column)) => column.finish(&elements.bytes).is_ok(),
+                Ok(RowColumns::Value(mut column, _)) => column.finish(&elements.bytes).is_ok(),
                 Err(_) => false,
             };
             if !is_sound {
@@ -395,19 +406,6 @@ impl Row {
         }
         of_arrow(error)
     }
-}
-
-/// Appends message elements as rows.
-fn append(columns: &mut MessageColumns, elements: &Elements, rows: Range<usize>) -> Result<()> {
-    columns.reserve(rows.len());
-    for at in rows {
-        let source = Source {
-            bytes: &elements.bytes,
-            origin: elements.origin(at),
-        };
-        columns.append(source, [elements.range(at)].iter())?;
-    }
-    Ok(())
 }
 
 /// Appends a value element as a row.
@@ -475,7 +473,7 @@ impl Level {
             return Ok(None);
         };
         let mut filled = MessageColumns::new(&columns.shape);
-        append(&mut filled, &unit.elements, 0..unit.elements.len())?;
+        filled.append_all(&unit.elements, 0..unit.elements.len())?;
         Ok(Some(filled))
     }
 

@@ -1,7 +1,7 @@
 //! Batches of elements, copied from the message to be converted to columns.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proto_splitter_core::path::{MapKey, Select};
 use proto_splitter_core::view::{RunSize, Selected};
@@ -18,12 +18,43 @@ const LARGE: u64 = 64 << 10;
 /// Largest size of one element in memory, in bytes.
 const MOST_HELD: u64 = 1 << 30;
 
+/// Largest buffer to keep for another unit, in bytes.
+const MOST_SPARE: usize = 32 << 20;
+
 /// Elements and their parents.
 #[derive(Default)]
 pub(crate) struct Unit {
     pub(crate) elements: Elements,
     /// Elements of each level on the query's path.
     pub(crate) levels: Vec<LevelUnit>,
+}
+
+/// Buffers of units that aren't needed any more, to be filled again: the system clears fresh memory
+/// page by page.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Mutex<Vec<Elements>>);
+
+impl Spare {
+    /// Returns empty buffers.
+    fn take(&self) -> Elements {
+        self.lock().pop().unwrap_or_default()
+    }
+
+    /// Takes back the buffers of a unit, unless they are large.
+    pub(crate) fn give(&self, unit: Unit) {
+        let mut elements = unit.elements;
+        if elements.bytes.capacity() > MOST_SPARE {
+            return;
+        }
+        elements.bytes.clear();
+        elements.places.clear();
+        elements.partial.clear();
+        self.lock().push(elements);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Elements>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The elements of a level, each once, and the element of each row.
@@ -38,7 +69,7 @@ pub(crate) struct LevelUnit {
 }
 
 /// Consecutive messages or values.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Elements {
     /// Values, and anything between them.
     pub(crate) bytes: Vec<u8>,
@@ -48,7 +79,7 @@ pub(crate) struct Elements {
 }
 
 /// The position of an element.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Place {
     /// Offset in the message.
     start: u64,
@@ -116,6 +147,7 @@ pub(crate) struct Walk<'a> {
     shape: Option<Arc<MessageShape>>,
     levels: Vec<LevelWalk>,
     size: UnitSize,
+    spare: &'a Spare,
     is_done: bool,
 }
 
@@ -138,6 +170,7 @@ impl<'a> Walk<'a> {
         shape: Option<Arc<MessageShape>>,
         levels: impl Iterator<Item = (Option<Arc<MessageShape>>, bool)>,
         size: UnitSize,
+        spare: &'a Spare,
     ) -> Self {
         let levels = levels.map(|(shape, is_row)| LevelWalk {
             shape,
@@ -151,12 +184,16 @@ impl<'a> Walk<'a> {
             shape,
             levels: levels.collect(),
             size,
+            spare,
             is_done: false,
         }
     }
 
     fn unit(&mut self) -> Result<Option<Unit>> {
-        let mut unit = Unit::default();
+        let mut unit = Unit {
+            elements: self.spare.take(),
+            levels: Vec::with_capacity(self.levels.len()),
+        };
         for level in &mut self.levels {
             level.is_in_unit = false;
             unit.levels.push(LevelUnit {
