@@ -161,16 +161,19 @@ impl MessageColumns {
     /// the first one that isn't [simple](MessageShape::simple).
     #[inline]
     fn collect(&mut self, bytes: &[u8], left: &mut Range<usize>, row: usize) -> Result<()> {
-        while left.start < left.end
-            && let Some((column, bits, len)) = self.shape.simple(bytes, left)
+        // A position in memory would be stored and loaded again for each field.
+        let mut rest = left.clone();
+        while rest.start < rest.end
+            && let Some((column, bits, len)) = self.shape.simple(bytes, &rest)
         {
             if let Some(at) = column
                 && let Some(Member::Flat(flat)) = self.columns.get_mut(usize::from(at))
             {
                 flat.set(row, bits)?;
             }
-            left.start += len;
+            rest.start += len;
         }
+        *left = rest;
         Ok(())
     }
 

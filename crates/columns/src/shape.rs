@@ -266,7 +266,10 @@ impl MessageShape {
         message: &Range<usize>,
     ) -> Option<(Option<u8>, u64, usize)> {
         let found = self.short(bytes, message.start);
-        let found = found.or_else(|| self.long(bytes, message))?;
+        let found = match found {
+            Some(found) => found,
+            None => self.long(bytes, message.clone())?,
+        };
         (found.2 <= message.end.saturating_sub(message.start)).then_some(found)
     }
 
@@ -295,7 +298,8 @@ impl MessageShape {
     }
 
     /// Decodes a field whose tag, number or length takes more bytes, or that ends the buffer.
-    fn long(&self, bytes: &[u8], message: &Range<usize>) -> Option<(Option<u8>, u64, usize)> {
+    #[inline(never)]
+    fn long(&self, bytes: &[u8], message: Range<usize>) -> Option<(Option<u8>, u64, usize)> {
         let rest = bytes.get(message.start..)?;
         let (tag, tag_len) = match *rest {
             [tag, ..] if tag < 0x80 => (usize::from(tag), 1),
