@@ -3,9 +3,10 @@
 //! fewer, to check that it runs.
 //!
 //! A trace on disk becomes a Parquet file, on all cores. This is compared with only skipping over
-//! the trace, and with Parquet's writer for the same columns in memory, on as many threads. They
+//! the trace, and with Parquet's writer for the same columns in memory, on as many threads. The
+//! same is done for as many elements in several traces, with columns for the trace of each. All
 //! take turns, after one turn that isn't counted. The last line is the peak memory of a process
-//! that only did this.
+//! that only wrote the first file.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -25,10 +26,10 @@ use proto_splitter_core::ReadOptions;
 use proto_splitter_core::path::PathQuery;
 use proto_splitter_core::threads;
 use proto_splitter_core::view::MessageView;
-use proto_splitter_core::wire::{SourceInput, WireCursor};
+use proto_splitter_core::wire::{SourceInput, WireCursor, put_varint};
 use proto_splitter_testkit::memory::watch;
 use proto_splitter_testkit::scratch::{scale, scratch_folder};
-use proto_splitter_testkit::traces::{trace_type, write_trace};
+use proto_splitter_testkit::traces::{trace, trace_type, traces_type, write_trace};
 use proto_splitter_testkit::turns::{Contestant, in_turns};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -41,6 +42,9 @@ const AIM: f64 = 3.0;
 
 /// The most memory that it may take, in MiB.
 const MEMORY_AIM: u64 = 256;
+
+/// Number of traces in the message of several.
+const TRACES: u64 = 100;
 
 /// Number of batches in a row group of the bare writer, which then has as many rows as one of the
 /// table.
@@ -62,9 +66,11 @@ fn main() -> Outcome<()> {
         folder.path().join("trace.pb"),
         folder.path().join("trace.parquet"),
     );
+    let traces = folder.path().join("traces.pb");
     let mut out = BufWriter::new(File::create(&source)?);
     write_trace(packets, &mut out)?;
     out.flush()?;
+    write_traces(packets, &traces)?;
 
     let mut child = Command::new(std::env::current_exe()?);
     let (status, peak) = watch(child.arg("--child").arg(&source).arg(&target))?;
@@ -72,17 +78,23 @@ fn main() -> Outcome<()> {
         return Err("the table was not written".into());
     }
 
-    let batches = batches(&source)?;
+    let alone = batches(&source, false)?;
+    let with_parents = batches(&traces, true)?;
     let mut table = || check(to_parquet(&source, &target)?, packets);
     let mut hop = || bare_hop(&source);
-    let mut writer = || writer_alone(&batches);
+    let mut writer = || writer_alone(&alone);
+    let mut parents_table = || check(parents_to_parquet(&traces)?, packets);
+    let mut parents_writer = || writer_alone(&with_parents);
     let mut turns = [
         Contestant::new("table", &mut table),
         Contestant::new("hop", &mut hop),
         Contestant::new("writer", &mut writer),
+        Contestant::new("table with parents", &mut parents_table),
+        Contestant::new("writer with parents", &mut parents_writer),
     ];
     let times = in_turns(ROUNDS, &mut turns)?;
-    let [table, hop, writer] = [0, 1, 2].map(|at: usize| times[at].median());
+    let median = |at: usize| times[at].median();
+    let (table, hop, writer) = (median(0), median(1), median(2));
     println!(
         "| {packets} elements, {} bytes | median s |\n| --- | --- |",
         source.metadata()?.len()
@@ -94,29 +106,68 @@ fn main() -> Outcome<()> {
     println!("| a bare hop | {hop:.3} |\n| Parquet's writer alone | {writer:.3} |");
     let over = (table - writer) / hop;
     println!("| beside the writer, bare hops (aim, at most: {AIM}) | {over:.2} |");
+    let (table, writer) = (median(3), median(4));
+    println!("| with parents, to Parquet | {table:.3} |");
+    println!("| with parents, Parquet's writer alone | {writer:.3} |");
+    let over = (table - writer) / hop;
+    println!("| with parents, beside the writer, bare hops | {over:.2} |");
     let mib = peak.resident >> 20;
     println!("| the most memory, MiB (aim, at most: {MEMORY_AIM}) | {mib} |");
     Ok(())
 }
 
-fn with_table<T>(source: &Path, work: impl FnOnce(&Table<'_>) -> Outcome<T>) -> Outcome<T> {
+/// Writes several traces with this many elements in total as one message.
+fn write_traces(packets: u64, target: &Path) -> Outcome<()> {
+    let mut out = BufWriter::new(File::create(target)?);
+    for at in 0..TRACES {
+        let trace = trace(packets * (at + 1) / TRACES - packets * at / TRACES);
+        let mut head = vec![0x0a];
+        put_varint(&mut head, trace.len() as u64);
+        out.write_all(&head)?;
+        out.write_all(&trace)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Passes the table of a trace's elements to `work`, or of several traces' elements with their
+/// parents.
+fn with_table<T>(
+    source: &Path,
+    with_parents: bool,
+    work: impl FnOnce(&Table<'_>) -> Outcome<T>,
+) -> Outcome<T> {
+    let (descriptor, query) = if with_parents {
+        (traces_type(), "trace[*].packet[*]")
+    } else {
+        (trace_type(), "packet[*]")
+    };
     let file = File::open(source)?;
-    let view = MessageView::of_plain(&file, ReadOptions::new().descriptor(trace_type()))?;
-    let query = PathQuery::parse("packet[*]", view.descriptor())?;
-    work(&Table::new(view, &query, &[], &TableOptions::new())?)
+    let view = MessageView::of_plain(&file, ReadOptions::new().descriptor(descriptor))?;
+    let query = PathQuery::parse(query, view.descriptor())?;
+    let options = TableOptions::new().with_parent(with_parents);
+    work(&Table::new(view, &query, &[], &options)?)
 }
 
 fn to_parquet(source: &Path, target: &Path) -> Outcome<u64> {
-    with_table(source, |table| {
-        let mut out = BufWriter::new(File::create(target)?);
-        let rows = table.write_parquet(&mut out)?;
-        out.flush()?;
-        Ok(rows)
+    with_table(source, false, |table| write(table, target))
+}
+
+/// Writes the elements of several traces with their parents, beside the source.
+fn parents_to_parquet(source: &Path) -> Outcome<u64> {
+    with_table(source, true, |table| {
+        write(table, &source.with_extension("parquet"))
     })
 }
 
-fn batches(source: &Path) -> Outcome<Vec<RecordBatch>> {
-    with_table(source, |table| {
+fn write(table: &Table<'_>, target: &Path) -> Outcome<u64> {
+    let mut out = BufWriter::new(File::create(target)?);
+    let rows = table.write_parquet(&mut out)?;
+    out.flush()?;
+    Ok(rows)
+}
+
+fn batches(source: &Path, with_parents: bool) -> Outcome<Vec<RecordBatch>> {
+    with_table(source, with_parents, |table| {
         let mut batches = Vec::new();
         table.for_each_batch(|batch| {
             batches.push(batch);

@@ -203,7 +203,7 @@ impl<'a> Walk<'a> {
         }
         while let Some(size) = self.selected.next().transpose()? {
             self.add(&mut unit, size)?;
-            self.add_run(&mut unit.elements);
+            self.add_run(&mut unit);
             let elements = &unit.elements;
             if elements.len() >= self.size.rows || elements.bytes.len() >= self.size.bytes {
                 return Ok(Some(unit));
@@ -213,10 +213,12 @@ impl<'a> Walk<'a> {
         Ok(Some(unit).filter(|unit| unit.elements.len() > 0))
     }
 
-    /// Adds elements that follow in memory, all at once.
-    fn add_run(&mut self, elements: &mut Elements) {
+    /// Adds elements that follow in memory, all at once. They have the same parents as the last
+    /// one.
+    fn add_run(&mut self, unit: &mut Unit) {
+        let elements = &mut unit.elements;
         let (rows, bytes) = (elements.len(), elements.bytes.len());
-        if !self.levels.is_empty() || rows >= self.size.rows || bytes >= self.size.bytes {
+        if rows >= self.size.rows || bytes >= self.size.bytes {
             return;
         }
         let size = RunSize {
@@ -227,6 +229,10 @@ impl<'a> Walk<'a> {
         let places = &mut elements.places;
         let met = |start, range| places.push(place(start, range));
         self.selected.copy_run(size, &mut elements.bytes, met);
+        let added = elements.len() - rows;
+        for level in &mut unit.levels {
+            level.add_run(added);
+        }
     }
 
     fn add(&mut self, unit: &mut Unit, size: u64) -> Result<()> {
@@ -246,6 +252,19 @@ impl<'a> Walk<'a> {
             level.add(at, &mut self.selected, unit)?;
         }
         Ok(())
+    }
+}
+
+impl LevelUnit {
+    /// Adds this many rows to the last element, or, if the elements are the rows, the elements with
+    /// the next indices.
+    fn add_run(&mut self, rows: usize) {
+        if let Some(of_rows) = &mut self.of_rows {
+            let last = of_rows.last().copied().unwrap_or_default();
+            of_rows.resize(of_rows.len() + rows, last);
+        } else if let Some(&last) = self.indices.last() {
+            self.indices.extend((last + 1..).take(rows));
+        }
     }
 }
 

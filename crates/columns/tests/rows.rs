@@ -16,7 +16,8 @@ use proto_splitter_core::wire::put_varint;
 const SCHEMA: &str = r#"
 syntax = "proto2";
 package t;
-message All { repeated Item item = 1; optional string end = 2; }
+message All { repeated Item item = 1; optional string end = 2; repeated Group group = 3; }
+message Group { optional string text = 1; repeated Item item = 2; }
 message Item {
   optional int32 small = 1;
   optional sint32 zigzag = 2;
@@ -62,10 +63,14 @@ fn all() -> MessageDescriptor {
 }
 
 fn rows(message: &[u8], query: &str, columns: &[&str]) -> Vec<Vec<Option<String>>> {
+    let options = TableOptions::new().columns(columns.iter().copied());
+    rows_of(message, query, &options)
+}
+
+fn rows_of(message: &[u8], query: &str, options: &TableOptions) -> Vec<Vec<Option<String>>> {
     let view = MessageView::of_plain(&message, ReadOptions::new().descriptor(all())).unwrap();
     let query = PathQuery::parse(query, view.descriptor()).unwrap();
-    let options = TableOptions::new().columns(columns.iter().copied());
-    let table = Table::new(view, &query, &[], &options).unwrap();
+    let table = Table::new(view, &query, &[], options).unwrap();
     let mut rows = Vec::new();
     let taken = table.for_each_batch(|batch| {
         rows.extend((0..batch.num_rows()).map(|row| cells(&batch, row)));
@@ -245,4 +250,41 @@ fn damage_in_an_element_among_many_is_an_error_at_its_offset() {
     let table = Table::new(view, &query, &[], &TableOptions::new()).unwrap();
     let error = table.for_each_batch(|_| Ok(())).unwrap_err();
     assert_eq!(error.offset(), Some(700 * 7 + 4), "{error}");
+}
+
+#[test]
+fn each_of_many_elements_has_its_index_and_its_parent_and_the_fields_of_that() {
+    // More rows than a batch has, in groups of several sizes; one group has none.
+    let sizes = [3, 0, 70_000, 1, 65_536, 5];
+    let (mut message, mut expected) = (Vec::new(), Vec::new());
+    for (at, &size) in sizes.iter().enumerate() {
+        let mut group = Vec::new();
+        for index in 0..size {
+            let mut item = vec![0x08];
+            put_varint(&mut item, index);
+            put_field(&mut group, 2, &item);
+            // Other fields end a run of elements.
+            if index % 1000 == 7 {
+                put_field(&mut group, 1, b"earlier");
+            }
+            let [at, index] = [at as u64, index].map(|number| Some(number.to_string()));
+            expected.push((at, index));
+        }
+        put_field(&mut group, 1, format!("group {at}").as_bytes());
+        put_field(&mut message, 3, &group);
+    }
+    let options = TableOptions::new().columns(["small"]).with_parent(true);
+    let all = rows_of(&message, "group[*].item[*]", &options);
+    let row = |(at, index): &(Option<String>, Option<String>)| {
+        let text = at.as_ref().map(|at| format!("group {at}"));
+        vec![at.clone(), text, index.clone(), index.clone()]
+    };
+    assert!(
+        all.iter()
+            .eq(expected.iter().map(row).collect::<Vec<_>>().iter())
+    );
+
+    let some = rows_of(&message, "group[2].item[10:69990]", &options);
+    let item = |index: u64| vec![Some(index.to_string()), Some(index.to_string())];
+    assert!(some.into_iter().eq((10..69_990).map(item)));
 }

@@ -14,6 +14,19 @@ pub const SCHEMA: &str = include_str!("../proto/trace.proto");
 ///
 /// If the schema doesn't compile.
 pub fn trace_type() -> MessageDescriptor {
+    message_type("testkit.Trace")
+}
+
+/// Returns the type of a message of several traces: `testkit.Traces`.
+///
+/// # Panics
+///
+/// If the schema doesn't compile.
+pub fn traces_type() -> MessageDescriptor {
+    message_type("testkit.Traces")
+}
+
+fn message_type(name: &str) -> MessageDescriptor {
     static POOL: std::sync::LazyLock<DescriptorPool> = std::sync::LazyLock::new(|| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("trace.proto");
@@ -21,8 +34,7 @@ pub fn trace_type() -> MessageDescriptor {
         let files = protox::compile([&file], [folder.path()]).expect("the schema compiles");
         DescriptorPool::from_file_descriptor_set(files).expect("as compiled")
     });
-    POOL.get_message_by_name("testkit.Trace")
-        .expect("it is in its file")
+    POOL.get_message_by_name(name).expect("it is in its file")
 }
 
 /// Writes a trace with this many packets of about ten bytes, one per microsecond; every fourth also
