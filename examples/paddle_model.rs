@@ -33,7 +33,7 @@ const LAYERS: u64 = 10;
 /// Default total size of the matrices, in MiB.
 const MIB: u64 = 2560;
 
-/// Largest model, 1 TiB.
+/// Largest size of a model, in MiB: 1 TiB.
 const MOST_MIB: u64 = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {

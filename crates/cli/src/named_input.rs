@@ -117,8 +117,8 @@ impl Deref for NamedInput {
     }
 }
 
-/// Opens what a name means to the command: a file, a prefix, or a folder of a known format; with
-/// the schema beside it, if the type of its message is unknown otherwise.
+/// Opens the input that a name refers to, as the command does: a file, a prefix, or a folder of a
+/// known format. Uses the schema beside it if the type of its message is otherwise unknown.
 ///
 /// ```
 /// use protosplit_cli::{NameOptions, open_named};
@@ -140,7 +140,7 @@ pub fn open_named(name: &Path, options: &NameOptions) -> Result<NamedInput, Fail
     Ok(NamedInput(options.opening(&schema).open(&file_of(name))?))
 }
 
-/// Verifies what a name means to the command, as [`ops::verify`](proto_splitter::ops::verify) does
+/// Verifies the input that a name refers to, as [`ops::verify`](proto_splitter::ops::verify) does
 /// with these options, and compares it with an `original` in one piece.
 ///
 /// # Errors
@@ -185,7 +185,7 @@ pub enum ConvertedNamed {
     SavedModel(ConvertSavedModelReport),
 }
 
-/// Writes what a name means to the command in another form, as
+/// Writes the input that a name refers to in another form, as
 /// [`ops::convert`](proto_splitter::ops::convert) and
 /// [`ops::convert_saved_model`](proto_splitter::ops::convert_saved_model) do.
 ///
@@ -240,8 +240,7 @@ pub fn failed(file: &Path, error: &Error) -> Failed {
     Failure::of(file, error).into()
 }
 
-/// The limits on the tree of a message: those that are given, and the defaults of
-/// `protosplit tree`.
+/// Limits on the tree of a message. Defaults: those of `protosplit tree`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamedTreeOptions {
     depth: Option<usize>,

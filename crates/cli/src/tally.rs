@@ -1,4 +1,4 @@
-//! Counts and sums of what a query finds: `protosplit cat --count`.
+//! Counts and sums of the values that a query finds: `protosplit cat --count`.
 
 use std::path::Path;
 

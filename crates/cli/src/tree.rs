@@ -143,7 +143,7 @@ fn show(
     Ok(Exit::Done)
 }
 
-/// The limits that are asked for.
+/// The requested limits.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AskedLimits {
     pub(crate) depth: Option<usize>,

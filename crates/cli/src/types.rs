@@ -30,7 +30,7 @@ pub(crate) struct Types {
     given: DescriptorPool,
     /// Type named by `--message`, or the root of a sequence.
     asked: Option<MessageDescriptor>,
-    /// The sequence that `--delimited` asks for.
+    /// The sequence that `--delimited` requests.
     sequence: Option<Root>,
 }
 

@@ -30,8 +30,9 @@ const MAX_HELD: u64 = 16 << 20;
 /// The bytes that a chunked file merges to, for random access.
 ///
 /// A chunk is read completely, with all its checksums, before its first byte is returned. An
-/// uncompressed chunk is then read in place. Others are kept decompressed: 16 MiB in memory, the
-/// rest in a temporary file. For copying, [`copy_to_files`](Self::copy_to_files) is faster.
+/// uncompressed chunk is then read in place. Others are kept decompressed: 16 MiB in memory, and
+/// the remainder in a temporary file. For copying, [`copy_to_files`](Self::copy_to_files) is
+/// faster.
 ///
 /// Once all bytes of the message were read, in any order, their checksum is compared with the one
 /// in the file. The read that completes them fails if these differ.

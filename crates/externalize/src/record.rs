@@ -276,13 +276,13 @@ impl Record {
         Ok(record)
     }
 
-    /// Returns whether it has checksums of the original and of itself, which older versions don't
-    /// have.
+    /// Returns true if the record has checksums of the original and of itself, which older versions
+    /// don't have.
     pub(crate) fn has_checksums(&self) -> bool {
         self.version != WITHOUT_CHECKSUMS
     }
 
-    /// Returns whether it belongs to the `saved_model.pb` in this folder.
+    /// Returns true if the record belongs to the `saved_model.pb` in this folder.
     pub(crate) fn is_of(&self, folder: &Path) -> Result<bool> {
         let model = folder.join(MODEL_FILE);
         let at_model = |error: std::io::Error| Error::from(error).in_file(&model);

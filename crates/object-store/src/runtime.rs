@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// A few threads are enough, since requests mostly wait, and otherwise only decrypt and copy.
+/// Number of threads. A few are enough, since requests mostly wait, and otherwise only decrypt and
+/// copy.
 const THREADS: usize = 2;
 
 static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();

@@ -20,7 +20,7 @@ pub(crate) enum Trouble {
     NoAnswer { why: String, tried: Duration },
     /// No credentials are set or provided by the machine. The text names those to set.
     NoCredentials(&'static str),
-    /// The endpoint is `http://`, which requires this variable.
+    /// The endpoint is an `http://` URL, which is allowed only if this variable is set.
     Unencrypted(&'static str),
 }
 

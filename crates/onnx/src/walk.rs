@@ -298,7 +298,7 @@ pub(crate) trait Visitor {
         Ok(())
     }
 
-    /// Called after it.
+    /// Called after a message on the path was walked.
     fn leave(&mut self, _field: &Field) -> Result<()> {
         Ok(())
     }

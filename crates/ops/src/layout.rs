@@ -123,7 +123,7 @@ pub struct Region {
     pub end: u64,
     /// Kind of region.
     pub what: RegionKind,
-    /// Chunks of the message in it.
+    /// Indices of the message's chunks in this record chunk.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub chunks: Vec<usize>,
     /// Number of records.

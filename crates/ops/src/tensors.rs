@@ -30,7 +30,7 @@ pub struct TensorsReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TensorEntry {
-    /// Name.
+    /// Name of the tensor.
     pub name: String,
     /// Type of the elements, such as `float32`.
     pub dtype: String,

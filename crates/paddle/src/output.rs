@@ -170,7 +170,7 @@ pub fn write_model(
     })
 }
 
-/// As [`write_model`], from an open file in chunks.
+/// Writes a model like [`write_model`], from an open file in chunks.
 pub(crate) fn write_chunked(
     merged: &MergedMessage<Arc<dyn ReadAt>>,
     made_from: MadeFrom,
@@ -188,7 +188,7 @@ pub(crate) fn write_chunked(
     write_with(folder, made_from, options, &source, || Ok(()))
 }
 
-/// As [`write_model`], from a message that is read by position.
+/// Writes a model like [`write_model`], from a message that is read by position.
 pub(crate) fn write_plain(
     (message, size): (&dyn ReadAt, u64),
     made_from: MadeFrom,

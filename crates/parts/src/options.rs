@@ -72,8 +72,8 @@ impl PartOptions {
         self
     }
 
-    /// Sets whether a commit of a split or a merge reads once all data that the parts have written,
-    /// and compares it with their checksums. Default: yes.
+    /// Sets whether a commit of a split or a merge reads all data that the parts have written once
+    /// more, and compares it with their checksums. Default: yes.
     ///
     /// Without rereading, a commit doesn't notice damage that happened after a part ran. A reader
     /// of a chunked file detects it by the file's own checksums; a merged message has none, so it

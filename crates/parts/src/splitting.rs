@@ -187,7 +187,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Checks a plan that was read.
+    /// Checks a decoded plan.
     pub(super) fn checked(mut message: PlanMessage) -> Result<Planned> {
         let invalid = |why: &str| invalid_plan("split", why);
         let trailer = std::mem::take(&mut message.trailer);

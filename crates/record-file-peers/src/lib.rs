@@ -8,7 +8,7 @@ use std::io::Cursor;
 
 use record_file::{Compression, ReaderOptions, RecordReader, RecordWriter, WriterOptions};
 
-/// The result of either crate.
+/// The result of a call to either crate.
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// A compression that both crates support.

@@ -29,7 +29,7 @@
 //! assert_eq!(file.len(), 64);
 //! // The block header: the chunk begins here, and ends 64 bytes further on.
 //! assert_eq!(file[8..24], [0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0]);
-//! // The chunk header, behind its hash: no data, the hash of that, and the kind.
+//! // The chunk header, after its hash: no data, the hash of that, and the kind.
 //! assert_eq!(file[32..40], [0; 8]);
 //! assert_eq!(file[48], b's');
 //! # Ok::<(), record_file::Error>(())

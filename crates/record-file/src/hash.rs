@@ -13,8 +13,8 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     HighwayHasher::new(KEY).hash64(bytes)
 }
 
-/// Number of bytes hashed between two turns of other work on the same bytes. They are few enough
-/// for a core to begin the other work while it still waits for the hash. A multiple of [`PACKET`].
+/// Number of bytes to hash before other work on the same bytes continues. It is small enough for a
+/// core to begin the other work while it still waits for the hash. A multiple of [`PACKET`].
 const TURN: usize = 512;
 /// Number of bytes the hash consumes in one step.
 const PACKET: usize = 32;

@@ -74,8 +74,8 @@ impl Payload {
         }))
     }
 
-    /// As [`open`](Self::open), if the header was read before: reads only the beginning of the
-    /// data.
+    /// Opens a chunk like [`open`](Self::open), if its header was read before: reads only the
+    /// beginning of the data.
     pub(crate) fn open_known<I: RecordInput + ?Sized>(
         input: &mut I,
         chunk: Chunk,

@@ -54,7 +54,8 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// As [`take`], for values that have one or two bytes at random: branch-free for those.
+/// Takes a varint like [`take`], but without branches for values of one or two bytes, which are
+/// hard to predict if both sizes occur at random.
 #[inline]
 pub(crate) fn take_mixed(bytes: &mut &[u8]) -> Option<u64> {
     if let [first, second, ..] = **bytes {

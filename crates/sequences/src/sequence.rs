@@ -32,8 +32,8 @@ const MAX_KEPT: u64 = 8 << 20;
 /// | tag (varint) | length (varint) | message |
 /// ```
 ///
-/// with the length as it is in the file. The sequence is walked once, when it is opened; its index
-/// takes 24 bytes for each 256 KiB.
+/// with the length encoded as in the file. The sequence is walked once, when it is opened; its
+/// index takes 24 bytes for each 256 KiB.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Sequence {
         }
     }
 
-    /// Returns a group of several elements as it is in the message.
+    /// Returns a group of several elements with the bytes that it has in the message.
     fn small(&self, index: usize, group: Group, next: Group) -> Result<Small> {
         let size = usize::try_from(next.start - group.start).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();

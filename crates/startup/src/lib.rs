@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if standard output was closed when the process began; false where nothing is known
-/// of that.
+/// Returns true if standard output was closed when the process began; false on systems where this
+/// can't be determined.
 ///
 /// ```
 /// assert!(!proto_splitter_startup::stdout_was_closed());

@@ -34,7 +34,7 @@ enum Part {
         value: u64,
         bytes: u32,
     },
-    /// A checksum, of which these bytes have arrived.
+    /// A checksum, with the bytes of it that have arrived.
     Checksum {
         bytes: [u8; 4],
         have: usize,

@@ -77,7 +77,7 @@ def save_again(path, out):
 
 
 def wrap(path, out):
-    """A module around the loaded model, with a large constant of its own."""
+    """A module around the loaded model, with another large constant."""
     import numpy as np
     import proto_splitter.tensorflow as pst
     pst.enable()

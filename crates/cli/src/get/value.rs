@@ -158,7 +158,7 @@ impl Shape {
         }
     }
 
-    /// Returns the value with these bytes in protobuf's JSON mapping.
+    /// Returns the value that these bytes encode in protobuf's JSON mapping.
     pub(super) fn json(&self, bytes: Bytes, most: usize) -> Result<Value, Error> {
         let mut json = match self {
             Shape::Message(message) => to_json(&message.decode(bytes)?, &SerializeOptions::new()),
@@ -168,7 +168,7 @@ impl Shape {
         Ok(json)
     }
 
-    /// Appends the value with these bytes in protobuf's JSON mapping, on one line.
+    /// Appends the value that these bytes encode in protobuf's JSON mapping, on one line.
     pub(super) fn json_line(
         &self,
         bytes: Bytes,
@@ -194,7 +194,7 @@ impl Shape {
         written.map_err(undecodable)
     }
 
-    /// Writes the value with these bytes.
+    /// Writes the value that these bytes encode.
     pub(super) fn text(
         &self,
         bytes: Bytes,
@@ -228,7 +228,7 @@ enum Simple {
     Bool(bool),
 }
 
-/// Returns the scalar if it is of such a kind, and valid.
+/// Returns the scalar if these bytes encode a valid one of such a kind.
 fn simple(kind: &Kind, bytes: &Bytes) -> Option<Simple> {
     match kind {
         // The forms of these kinds have exceptions.

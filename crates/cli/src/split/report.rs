@@ -35,7 +35,7 @@ pub(super) struct Report {
     /// The other files that contain chunks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<OtherFile>,
-    /// The Merkle root, if the options ask for one.
+    /// The Merkle root, if the options request one.
     #[serde(skip_serializing_if = "Option::is_none")]
     merkle_root: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The walk over a message.
+//! Walking a message and planning its canonical form.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -56,8 +56,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// # Errors
     ///
     /// As [`require_root`](Self::require_root) and for reading the chunk;
-    /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the chunk isn't the
-    /// root's.
+    /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the chunk doesn't
+    /// belong to the root.
     pub fn verify_chunk_against(
         &self,
         root: &MerkleRoot,

@@ -1,4 +1,5 @@
-//! The places of chunks: every path of a `ChunkedMessage`, nested ones made absolute, as one tree.
+//! The places of all chunks as one tree, built from the paths of a `ChunkedMessage`. Paths of
+//! nested ones become absolute.
 
 mod build;
 mod field_lists;

@@ -24,7 +24,7 @@ impl Unknown {
         Unknown(says_more.then(|| bytes.into()))
     }
 
-    /// Returns the bytes of the trailer, if they are not those that `metadata` encodes to.
+    /// Returns the bytes of the trailer if they differ from the encoding of `metadata`.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         self.0.as_deref()
     }

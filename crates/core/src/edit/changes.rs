@@ -87,7 +87,7 @@ pub struct Changed {
     pub replaced: u64,
     /// Number of values, and of fields with tensor elements, that were emptied.
     pub stripped: u64,
-    /// Size of that content, in bytes.
+    /// Size of the content removed from them, in bytes.
     pub stripped_bytes: u64,
 }
 

@@ -28,9 +28,9 @@ impl Registry {
         self.open_input(&Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens an input like [`open`](Self::open), but one that was already inspected, which isn't
-    /// opened again, or one that isn't a file, such as an object in a store. For an object, no
-    /// other names are tried.
+    /// Opens an input like [`open`](Self::open), given as a candidate: one that was already
+    /// inspected, which isn't opened again, or one that isn't a file, such as an object in a store.
+    /// For an object, no other names are tried.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -113,8 +113,9 @@ impl Registry {
         Ok(input.is_chunked()? && !self.is_claimed(input))
     }
 
-    /// Returns true if a record file isn't a message in chunks, since a format is certain that it
-    /// is its own. A file with a trailer is in chunks, whatever a format makes of its first chunk.
+    /// Returns true if a format is certain that a record file is its own, so that it isn't a
+    /// message in chunks. A file with a trailer is in chunks, even if a format recognizes its first
+    /// chunk.
     fn is_claimed(&self, input: &Candidate<'_>) -> bool {
         let surest = self.surest(input);
         surest.is_some_and(|(sure, _)| sure == Confidence::Certain)
@@ -136,8 +137,8 @@ impl Registry {
         self.open_input_as(format, &Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens an input as this format, like [`open_as`](Self::open_as), but one that was already
-    /// inspected or isn't a file.
+    /// Opens an input as this format, like [`open_as`](Self::open_as), given as a candidate: one
+    /// that was already inspected, or isn't a file.
     ///
     /// # Errors
     ///

@@ -40,8 +40,8 @@ impl Registry {
         own.or_else(|| self.find(is_of))
     }
 
-    /// Returns the type with this full name, if a format has it or it is built into protobuf, such
-    /// as `google.protobuf.FileDescriptorSet`.
+    /// Returns the type with this full name, if a format declares it or it is built into protobuf,
+    /// such as `google.protobuf.FileDescriptorSet`.
     pub fn message(&self, full_name: &str) -> Option<MessageDescriptor> {
         let mut pools = self
             .formats

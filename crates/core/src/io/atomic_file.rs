@@ -91,7 +91,7 @@ impl MadeFrom {
         files.iter().any(|file| same_file(file, path))
     }
 
-    /// Returns the maximum permissions of a new file.
+    /// Returns the most permissive mode that a new file may have.
     #[cfg(unix)]
     fn mode(&self) -> Result<u32> {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -427,7 +427,7 @@ impl AtomicFile {
     }
 }
 
-/// Removes the path of a temporary file from an error, since it means nothing to the caller.
+/// Removes the path of a temporary file from an error, since callers don't know that path.
 fn without_temporary(error: io::Error) -> io::Error {
     match error.to_string().rsplit_once(" at path ") {
         Some((said, _)) => io::Error::new(error.kind(), said.to_owned()),

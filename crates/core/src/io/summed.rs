@@ -10,7 +10,7 @@ pub struct Summed<T> {
 }
 
 impl<T> Summed<T> {
-    /// Wraps a reader or writer. The checksum starts at that of no bytes.
+    /// Wraps a reader or writer. The checksum starts as that of an empty sequence.
     pub fn new(inner: T) -> Summed<T> {
         Summed { inner, crc32c: 0 }
     }

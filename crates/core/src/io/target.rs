@@ -47,7 +47,7 @@ pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// Returns true if a path ends in a slash, and so can only be a folder's.
+/// Returns true if a path ends in a slash, so that it can only name a folder.
 ///
 /// ```
 /// use proto_splitter_core::atomic::names_folder;
@@ -60,7 +60,7 @@ pub fn names_folder(path: &Path) -> bool {
     last.is_some_and(|&last| std::path::is_separator(char::from(last)))
 }
 
-/// Fails if the name can only be a folder's.
+/// Fails if the name can only be that of a folder.
 pub(super) fn check_name(target: &Path) -> io::Result<()> {
     if names_folder(target) {
         Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into())
@@ -195,7 +195,7 @@ pub fn folder(path: &Path) -> &Path {
 ///
 /// # Errors
 ///
-/// Any error of the system while following a link.
+/// Any error of the operating system while following a link.
 pub fn written_through(path: &Path) -> io::Result<PathBuf> {
     const LONGEST_ROW: u32 = 40;
     let mut path = path.to_owned();

@@ -123,9 +123,10 @@ pub(crate) fn in_order<T: Send>(
 }
 
 /// Calls `make` for each job, and passes the results to `take` in order, on this thread. Other
-/// threads make results `ahead`, within these bounds; without other threads, this one does both in
-/// turns. Each job comes with its size. The iterator of jobs also runs on this thread, once there
-/// is room for another job. A job of size `u64::MAX` runs when all earlier ones are finished.
+/// threads make results `ahead`, within these bounds; without other threads, this one alternates
+/// between the two. Each job comes with its size. The iterator of jobs also runs on this thread,
+/// once there is room for another job. A job of size `u64::MAX` runs when all earlier ones are
+/// finished.
 ///
 /// `make` receives a flag that is set once its result is no longer wanted, so that it can end
 /// early.
@@ -189,7 +190,7 @@ pub fn each_in_order<J: Send, T: Send>(
     })
 }
 
-/// A guard that sets the flag for abandoned work when it is dropped.
+/// A guard that, when dropped, sets the flag for abandoned work.
 struct Abandons<'a>(&'a AtomicBool);
 
 impl Drop for Abandons<'_> {

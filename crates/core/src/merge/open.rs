@@ -78,7 +78,7 @@ fn open_within<S: ReadAt>(
     Ok(RecordStore { paths, ..file })
 }
 
-/// Opens a `.cpb` file with `metadata` in place of its own trailer, to read a part of it.
+/// Opens a `.cpb` file with `metadata` instead of the trailer in the file, to read a part of it.
 pub(crate) fn open_path_with(
     path: &Path,
     metadata: ChunkMetadata,

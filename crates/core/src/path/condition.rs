@@ -58,7 +58,7 @@ const OPERATORS: [(&str, Operator); 7] = [
 ];
 
 impl Operator {
-    /// Returns the operator at the beginning of `text` and the rest of it.
+    /// Returns the operator at the beginning of `text` and the remaining text.
     pub(super) fn take(text: &str) -> Option<(Operator, &str)> {
         OPERATORS
             .iter()

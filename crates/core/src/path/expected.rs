@@ -4,7 +4,7 @@ use prost_reflect::Kind;
 
 use crate::wire::{decode_varint, put_varint, wire_type, zigzag};
 
-/// A length in bytes that exceeds that of any number.
+/// Length in bytes that no encoded number exceeds.
 pub(super) const MOST_OF_NUMBER: u64 = 16;
 
 /// A value to compare with.

@@ -189,7 +189,7 @@ pub(crate) fn canonical_key(key: &MapKey) -> CanonicalKey<'_> {
     })
 }
 
-/// The known facts about the encoding of a map's keys.
+/// The encoding of a map's keys, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyForm {
     /// The encoding of the map's type.

@@ -276,7 +276,7 @@ fn take_conditions<'a>(
     }
 }
 
-/// A condition of the elements of `field`.
+/// Parses a condition on the elements of `field`.
 fn condition(
     path: &str,
     operator: Operator,

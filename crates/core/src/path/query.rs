@@ -148,8 +148,8 @@ impl PathQuery {
         Some((parent, last))
     }
 
-    /// Returns, for each step with a name or string key, the query up to it with all elements
-    /// selected, and the name.
+    /// Returns a pair for each step with a name or string key: the query up to that step, with all
+    /// elements selected, and the name.
     pub(crate) fn named(&self) -> impl Iterator<Item = (PathQuery, &str)> {
         self.steps.iter().enumerate().filter_map(|(at, step)| {
             let name = match &step.pick {

@@ -21,7 +21,7 @@ const PACKED: u64 = 40;
 /// is larger than the one around it.
 const DEEPEST_ANY: u32 = 16;
 
-/// The costs that a walk over a message counts.
+/// Costs to add up while walking a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     /// Maximum total cost, in bytes.

@@ -57,7 +57,7 @@ pub(super) struct Node {
     pub(super) ordinal: u64,
     /// Identity of this message for its children: all pieces of one message are one parent.
     content: u64,
-    /// Members must exceed this size to be kept.
+    /// Size that members must exceed to be kept, in bytes.
     threshold: u64,
     last_chunk: u32,
     pub(super) look: Look,

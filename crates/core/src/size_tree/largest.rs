@@ -18,7 +18,7 @@ const MOST_ENTERED: u64 = 1 << 24;
 /// Number of the largest members in a tree to inspect.
 const MOST_MEMBERS: usize = 256;
 
-/// The share of its field from which a member is named separately: 1/8.
+/// Denominator of the smallest share of a field at which a member is named separately: 1/8.
 const TELLING_SHARE: u64 = 8;
 
 /// Returns the three largest parts of the value at a path, the largest first, as

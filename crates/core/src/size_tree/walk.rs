@@ -1,4 +1,4 @@
-//! The walk over all fields of a message that its type declares, and the resulting sums.
+//! Walking all fields of a message that its type declares, and summing up their sizes.
 
 use std::ops::Range;
 

@@ -44,15 +44,15 @@ pub enum DType {
     I64,
     /// An unsigned 64-bit integer.
     U64,
-    /// A 4-bit float: 2 bits of exponent, 1 of mantissa, finite only.
+    /// A 4-bit float: 2 bits of exponent, 1 of mantissa, only finite values.
     F4E2M1,
-    /// A 6-bit float: 2 bits of exponent, 3 of mantissa, finite only.
+    /// A 6-bit float: 2 bits of exponent, 3 of mantissa, only finite values.
     F6E2M3,
-    /// A 6-bit float: 3 bits of exponent, 2 of mantissa, finite only.
+    /// A 6-bit float: 3 bits of exponent, 2 of mantissa, only finite values.
     F6E3M2,
     /// An 8-bit float: 8 bits of exponent, no sign, a power of two.
     F8E8M0,
-    /// An 8-bit float: 4 bits of exponent, 3 of mantissa, finite only.
+    /// An 8-bit float: 4 bits of exponent, 3 of mantissa, only finite values.
     F8E4M3,
     /// [`F8E4M3`](Self::F8E4M3) without a negative zero.
     F8E4M3Fnuz,

@@ -65,8 +65,8 @@ pub fn strings_at<'a>(
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if there are more strings than the shape has elements, or fewer
-/// where no string may stand for others; [`ErrorKind::LimitExceeded`] if an array of that shape
-/// would have more than 8 GiB; any error of [`MessageView::get`].
+/// where the last one isn't repeated; [`ErrorKind::LimitExceeded`] if an array of that shape would
+/// have more than 8 GiB; any error of [`MessageView::get`].
 pub fn string_elements_at(
     view: &MessageView<'_>,
     path: &FieldPath,
@@ -101,7 +101,7 @@ pub fn string_elements_at(
     })
 }
 
-/// The facts about a tensor of strings before they are read.
+/// A tensor of strings that haven't been read yet.
 struct Strings {
     header: TensorHeader,
     /// Field with the strings.

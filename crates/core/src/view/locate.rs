@@ -32,7 +32,7 @@ pub(crate) struct Found {
     pub(crate) pieces: Vec<Range<u64>>,
     /// `None` for the root message of a path.
     pub(super) wire: Option<WireType>,
-    /// The packed field that contains the number.
+    /// The packed field that contains the value, if it is a packed number.
     pub(super) run: Option<Field>,
 }
 

@@ -123,9 +123,9 @@ impl Rewriter<'_> {
         captured
     }
 
-    /// Replaces captured constants by resources, one per content, whose `_create_resource` returns
-    /// the content itself, through the function that `body` makes. The other constants with the
-    /// same content are removed.
+    /// Replaces captured constants by resources, one for each distinct content. The function that
+    /// `body` makes becomes the resource's `_create_resource`, and returns the content. Other
+    /// constants with the same content are removed.
     pub(super) fn capture_from(
         &mut self,
         objects: &mut SavedObjectGraph,

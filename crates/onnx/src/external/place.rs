@@ -272,7 +272,8 @@ pub(super) struct OldData {
 }
 
 impl OldData {
-    /// Reads the references of the model at `target`: none if it doesn't exist, or can't be read.
+    /// Reads the references of the model at `target`; there are none if it doesn't exist or can't
+    /// be read.
     fn of(target: &Path) -> OldData {
         let options = OnnxOptions::new().keep_external(true);
         let model = OnnxSource::open(target, &options);

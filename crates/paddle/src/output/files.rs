@@ -323,7 +323,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Copies the parts left to threads, and syncs the files to the disk.
+    /// Copies the parts left for several threads, and syncs the files to the disk.
     fn fill_gaps(&mut self) -> Result<()> {
         let source = self.source;
         source.copy(&std::mem::take(&mut self.gaps), self.meter)?;

@@ -8,7 +8,7 @@ use record_file::ReadAt;
 use super::receive::Receiver;
 use super::source::{LEAST_GAP, MessageSource};
 
-/// Number of bytes read at once, except those left to threads: 64 KiB.
+/// Number of bytes read at once, except in ranges that other threads copy: 64 KiB.
 const READ_LEN: u64 = 64 << 10;
 
 /// Passes the message to the receiver, except for the ranges that the receiver leaves out.

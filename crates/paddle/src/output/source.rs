@@ -14,7 +14,7 @@ use record_file::ReadAt;
 
 use crate::stream::COPY_LEN;
 
-/// Smallest range that is left to threads: 256 KiB.
+/// Smallest range that is copied by other threads: 256 KiB.
 pub(super) const LEAST_GAP: u64 = 256 << 10;
 
 /// Size of the pieces that are copied at once, so that one large tensor keeps all threads busy: 32

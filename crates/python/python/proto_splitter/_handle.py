@@ -604,7 +604,7 @@ def open(
         threads: Number of reading threads; one per core by default.
         delimited: Full name of the type of the messages, for a file of many messages, each after
             its length or in a record. They are ``message[0]``, ``message[1]`` and so on; with
-            ``TYPE.FIELD``, elements of that field of one ``TYPE``. Instead of ``message``.
+            ``TYPE.FIELD``, elements of that field of one ``TYPE``. Excludes ``message``.
 
     Raises:
         OSError: If it doesn't exist or can't be read.

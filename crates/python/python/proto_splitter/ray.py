@@ -1,4 +1,4 @@
-"""Splitting, merging and verifying on a cluster of Ray.
+"""Splitting, merging and verifying on a Ray cluster.
 
 Each part is a task, which Ray runs again if its worker dies. A task receives only the path of the
 plan and the number of the part, so all nodes must see the same files under the same paths, or

@@ -33,7 +33,7 @@ enum By {
 }
 
 impl Encoders {
-    /// As [`compress`](Self::compress), for `size` bytes that arrive piece by piece.
+    /// Compresses like [`compress`](Self::compress), for `size` bytes that arrive piece by piece.
     pub(crate) fn compress_pieces<'a>(
         &'a mut self,
         compression: &Compression,

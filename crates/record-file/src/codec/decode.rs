@@ -86,7 +86,7 @@ impl Decoders {
         self.decompress_to(Vec::new(), kind, stream, size)
     }
 
-    /// As [`decompress`](Self::decompress), reusing memory whose content is ignored.
+    /// Decompresses like [`decompress`](Self::decompress), reusing memory whose content is ignored.
     pub(crate) fn decompress_to(
         &mut self,
         mut out: Vec<u8>,

@@ -34,7 +34,8 @@ impl Encoders {
         self.compress_along(compression, parts, out, |_| {})
     }
 
-    /// As [`compress`](Self::compress), and passes `out` to the callback whenever it grows.
+    /// Compresses like [`compress`](Self::compress), and passes `out` to the callback whenever it
+    /// grows.
     pub(crate) fn compress_along(
         &mut self,
         compression: &Compression,

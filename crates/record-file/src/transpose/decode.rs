@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::stored::{SLACK, Stored, transposed_room};
 
-/// Smallest growth of the memory, in bytes.
+/// Minimum number of bytes by which the buffer grows.
 const AT_ONCE: usize = 1 << 20;
 
 /// Decodes a transposed chunk of `num_records` records whose data has the right hash.

@@ -183,7 +183,8 @@ impl<'a> Machine<'a> {
         Ok((from..to, None))
     }
 
-    /// As [`decompress_all`](Self::decompress_all), to memory that grows as data arrives.
+    /// Decompresses like [`decompress_all`](Self::decompress_all), to memory that grows as data
+    /// arrives.
     fn decompress_apart(
         &self,
         begin: u64,

@@ -237,7 +237,7 @@ impl Gathered {
     }
 
     /// Returns the values to write after the first part of the data, for a chunk whose values are
-    /// stored unchanged, or that was taken apart.
+    /// stored unchanged, or that is transposed.
     pub(super) fn values(&self) -> impl Iterator<Item = &[u8]> {
         let values = Some(&self.values[..]).filter(|values| !values.is_empty());
         values.into_iter().chain(self.stored.slices())

@@ -220,7 +220,8 @@ impl WriterOptions {
     /// compress or hash it. Default: [`DEFAULT_MAX_COPIED`]. The caller's thread compresses larger
     /// records without copying them.
     ///
-    /// This has an effect only with [`threads`](Self::threads), and isn't part of the string.
+    /// This has an effect only with [`threads`](Self::threads), and the text form of the options
+    /// doesn't contain it.
     #[must_use]
     pub const fn max_copied(mut self, bytes: u64) -> Self {
         self.max_copied = bytes;
@@ -232,7 +233,8 @@ impl WriterOptions {
     /// Default: [`DEFAULT_STREAM_FROM`].
     ///
     /// Records that a thread compresses (see [`max_copied`](Self::max_copied)) and records in
-    /// transposed chunks aren't streamed. The file is the same; this isn't part of the string.
+    /// transposed chunks aren't streamed. The bytes of the file don't depend on this size, and the
+    /// text form of the options doesn't contain it.
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;

@@ -413,7 +413,7 @@ pub(super) fn field(list: &mut SpanList, number: u32, value: &SpanList) {
 const EVENT_METADATA: u32 = 4;
 const STAT_METADATA: u32 = 5;
 
-/// Field of a plane with its stats.
+/// Number of a plane's field with its stats.
 const STATS: u32 = 6;
 
 /// Picoseconds per nanosecond.

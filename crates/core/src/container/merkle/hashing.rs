@@ -14,10 +14,10 @@ mod with_sha2 {
 
     use super::Hash;
 
-    /// First byte of what is hashed for a leaf.
+    /// Byte that is hashed before the content of a leaf.
     const LEAF: u8 = 0;
-    /// First byte of what is hashed for a node. It differs from a leaf's, so that no leaf can pass
-    /// for a node.
+    /// Byte that is hashed before the children of a node. It differs from a leaf's, so that no leaf
+    /// can pass for a node.
     const NODE: u8 = 1;
 
     /// The ability to hash, which not every build has.

@@ -17,7 +17,7 @@ pub(crate) struct KnownNodes {
 }
 
 impl KnownNodes {
-    /// Knows only the root.
+    /// Creates the known nodes of a tree of which only the root is known.
     pub(crate) fn new(levels: Levels, root: Hash) -> KnownNodes {
         KnownNodes {
             levels,
@@ -46,7 +46,7 @@ impl KnownNodes {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::ChecksumMismatch`] if it doesn't, or a stored node isn't the root's.
+    /// [`ErrorKind::ChecksumMismatch`] if it doesn't, or a stored node doesn't belong to the root.
     pub(crate) fn check(
         &mut self,
         hashing: Hashing,

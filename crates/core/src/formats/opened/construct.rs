@@ -116,7 +116,7 @@ impl Opened {
         self
     }
 
-    /// Opens a file in chunks. `known` looks up the type by the name in the file.
+    /// Opens a file in chunks. `known` looks up a type by the name that the file gives.
     pub(in crate::formats) fn of_chunks(
         input: &Candidate<'_>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
@@ -128,7 +128,7 @@ impl Opened {
         Ok(opened.reading_chunks(input))
     }
 
-    /// Wraps a message in chunks. `known` looks up the type by the name in the file.
+    /// Wraps a message in chunks. `known` looks up a type by the name that the file gives.
     pub(in crate::formats) fn of_chunked(
         file: ChunkedFile<Shared>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,

@@ -179,7 +179,7 @@ impl SegmentList {
         });
     }
 
-    /// Computes every length, and lays `root` out.
+    /// Computes every length, and returns the spans of `root`.
     pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<SpanList> {
         let mut totals = vec![0u64; self.uses.len()];
         // The order is from the root downwards. Going through it in reverse, the totals of inserted

@@ -1,4 +1,4 @@
-//! The walk over a chunk that others are spliced into. It reads the chunk once, as a stream, with a
+//! Walking a chunk that others are spliced into. The walk reads the chunk once, as a stream, with a
 //! stack of enclosing messages.
 
 use std::rc::Rc;

@@ -11,8 +11,8 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum size of file metadata to read, in bytes: enough for thousands of schema files.
 const MAX_METADATA_SIZE: u64 = 64 << 20;
 
-/// Returns the types that a file embeds; `None` without a schema. Metadata that isn't the root's is
-/// an error.
+/// Returns the types that a file embeds; `None` without a schema. Metadata that doesn't belong to
+/// the required root is an error.
 pub(crate) fn read_schema<S: ReadAt>(
     records: &RecordFile<S>,
     root: Option<&RequiredRoot>,

@@ -25,7 +25,7 @@ fn next<'a>(stream: &mut dyn Read, piece: &'a mut [u8]) -> io::Result<Option<&'a
 
 impl<S: ReadAt> RecordStore<S> {
     /// Fails if the trailer doesn't lead to this root. From then on, all chunks are checked against
-    /// the root when they are read, before their first byte is.
+    /// the root when they are read, before their first byte is returned.
     pub(crate) fn require_root(&self, root: &MerkleRoot) -> Result<()> {
         let required = RequiredRoot::of(&self.trailer, root)?;
         // Another root that was required before is the same, as the trailer leads to both.
@@ -38,7 +38,7 @@ impl<S: ReadAt> RecordStore<S> {
         self.root.get()
     }
 
-    /// Reads a chunk, and fails if it isn't the root's.
+    /// Reads a chunk, and fails if it doesn't belong to the root.
     pub(in crate::merge) fn check_chunk(&self, root: &RequiredRoot, chunk: usize) -> Result<()> {
         let mut leaf = root.leaf();
         io::copy(&mut self.unproven(chunk)?, &mut leaf)?;
@@ -57,7 +57,7 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(leaf.finish())
     }
 
-    /// Fails if a chunk that was read to `bytes` isn't that of the root, if one is required.
+    /// Fails if a root is required, and a chunk that was read to `bytes` doesn't belong to it.
     pub(super) fn prove(&self, chunk: usize, bytes: &[u8]) -> Result<()> {
         match self.required_root() {
             Some(root) => root.check(&self.file, chunk, root.hashing().leaf_of(bytes)),

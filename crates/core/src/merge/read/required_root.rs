@@ -128,7 +128,7 @@ impl RequiredRoot {
         Ok(nodes)
     }
 
-    /// Fails if the file's own metadata isn't the root's.
+    /// Fails if the file's metadata doesn't belong to the root.
     pub(crate) fn check_metadata(&self, metadata: &[u8]) -> Result<()> {
         let found = self.hashing.leaf_of(metadata);
         if found == self.metadata {

@@ -55,7 +55,7 @@ pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     work(&ChunkCache::new(store, &chunks, &mut memory))
 }
 
-/// Returns the chunks to keep, in the order of the walk.
+/// Returns the chunks to keep, in the order in which the plan walks them.
 fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
     let mut left = MOST_KEPT;
     let mut seen = vec![false; store.len()];

@@ -125,7 +125,7 @@ struct Streams<'a, S: ?Sized> {
 struct OpenChunk<'a> {
     stream: Box<dyn Read + 'a>,
     position: u64,
-    /// Span that accounts for the time spent reading it.
+    /// Tracing span for the time spent reading it.
     timed: Span,
 }
 

@@ -1,4 +1,4 @@
-//! The cuts: nested spans of the source that leave their parents, each with its chunk.
+//! The cuts: nested spans of the source that are moved out of their parents, each to its chunk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub(crate) struct ChunkId(pub(crate) usize);
 pub(crate) enum Cut {
     /// A run of whole fields goes to a chunk, and nothing stays.
     Slice(ChunkId),
-    /// A field stays, but its length is rewritten, since something inside leaves.
+    /// A field stays, but its length is rewritten, since something inside is moved out.
     Enclose(Field),
     /// A field's value goes to a chunk; the field stays, empty.
     Value(Field, ChunkId),
@@ -45,7 +45,7 @@ pub(crate) struct DecidedChunk {
     pub(crate) within: bool,
 }
 
-/// All spans that leave their parents so far.
+/// All spans moved out of their parents so far.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     spans: BTreeMap<Place, Cut>,

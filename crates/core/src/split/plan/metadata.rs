@@ -48,7 +48,8 @@ pub(in crate::split) fn version_def(given: VersionDef, profile: Profile) -> Resu
     }
 }
 
-/// Returns the content of an extended file's field for the ChunkedMessage.
+/// Returns the message that an extended file has in the field for the `ChunkedMessage`, so that
+/// TensorFlow's reader refuses it.
 pub(in crate::split) fn refused_message() -> ChunkedMessage {
     ChunkedMessage {
         chunk_index: None,
@@ -63,7 +64,7 @@ pub(in crate::split) fn refused_message() -> ChunkedMessage {
     }
 }
 
-/// The facts about a chunk once it is written.
+/// Facts about a chunk that are known once it is written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::split) struct WrittenInfo {
     /// Number of its file: 0 is the main one.

@@ -1,5 +1,5 @@
-//! The size engine: decides, from sizes and descriptors alone, which parts must leave so that every
-//! MESSAGE chunk is within the maximum.
+//! The size engine: decides, from sizes and descriptors alone, which parts must become separate
+//! chunks so that every MESSAGE chunk is within the maximum.
 //!
 //! A [`Node`] is a message that is large enough to matter. A scan skips over its fields, and groups
 //! them by number into [`Group`]s; only the large members of a group are kept as [`Child`]ren.

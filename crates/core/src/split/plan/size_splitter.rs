@@ -1,4 +1,4 @@
-//! The splitter for types without a custom one.
+//! The splitter for types that have no splitter of their own.
 
 use super::splitter::{ComposableSplitter, SplitContext};
 use crate::Result;

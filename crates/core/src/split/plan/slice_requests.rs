@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 /// Number of fields between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 16;
 
-/// A field whose elements leave: the range of its message in the source, and its number.
+/// A field whose elements become chunks: the range of its message in the source, and its number.
 type Sliced = (u64, u64, FieldNumber);
 
 /// The slices of all fields.

@@ -103,18 +103,19 @@ impl PlannedChunk {
         self.tail
     }
 
-    /// Returns true if it is a tail that begins within a field that is too large for one chunk.
+    /// Returns true if the chunk is a tail that begins within a field that is too large for one
+    /// chunk.
     pub fn is_within_field(&self) -> bool {
         self.within
     }
 
-    /// Returns true if it is a slice that continues a packed run.
+    /// Returns true if the chunk is a slice that continues a packed run.
     pub fn packed(&self) -> bool {
         self.packed
     }
 
-    /// Returns the index of the chunk that it was cut out of; `None` for the base, and for a chunk
-    /// that a splitter added.
+    /// Returns the index of the chunk that this one was cut out of; `None` for the base, and for a
+    /// chunk that a splitter added.
     pub fn parent(&self) -> Option<ChunkIndex> {
         self.parent.map(ChunkIndex::from)
     }
@@ -143,7 +144,7 @@ impl PlannedChunk {
     }
 }
 
-/// The planned chunks: the spans that leave their parents, the chunk and the path of each, and
+/// The planned chunks: the spans moved out of their parents, the chunk and the path of each, and
 /// their order. A plan itself reads and writes nothing.
 ///
 /// Its `Display` lists its chunks:

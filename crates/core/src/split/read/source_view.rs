@@ -211,7 +211,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns true if readers can't enter it.
+    /// Returns true if readers can't enter the value.
     fn is_closed(&self) -> bool {
         match &self.pieces {
             Pieces::Entry(_, entry, Some(value)) => is_closed(entry, value),

@@ -111,8 +111,8 @@ impl ChunkFile {
         Ok(self.writer.flush()?)
     }
 
-    /// Appends the nodes of the Merkle tree over a message's chunks, and returns the trailer's field
-    /// for them. `metadata` is the file's own.
+    /// Appends the nodes of the Merkle tree over a message's chunks, and returns the trailer's
+    /// field for them. `metadata` is that of the file.
     pub(crate) fn add_tree(&mut self, leaves: &[Hash], metadata: &[u8]) -> Result<MerkleTree> {
         write_tree(&mut self.writer, leaves, metadata)
     }

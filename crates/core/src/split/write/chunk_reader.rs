@@ -31,7 +31,7 @@ pub(in crate::split) struct ChunkReader<'a> {
     /// Hash of the chunk as a leaf of a Merkle tree, if wanted.
     leaf: Option<LeafHasher>,
     meter: Option<&'a Meter>,
-    /// Span that accounts for the time spent reading.
+    /// Tracing span for the time spent reading.
     timed: tracing::Span,
     pub(in crate::split) spans: Vec<Span>,
 }
@@ -61,7 +61,7 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// Also computes the hash of a leaf of a Merkle tree.
+    /// Makes the reader also compute the hash of a leaf of a Merkle tree.
     pub(in crate::split) fn hashed(mut self, hashing: Option<Hashing>) -> Self {
         self.leaf = hashing.map(Hashing::leaf);
         self
@@ -72,13 +72,13 @@ impl<'a> ChunkReader<'a> {
         self.leaf.clone().map(LeafHasher::finish)
     }
 
-    /// Counts the bytes read as done.
+    /// Makes the reader count the bytes read as done.
     pub(in crate::split) fn metered(mut self, meter: &'a Meter) -> Self {
         self.meter = Some(meter);
         self
     }
 
-    /// Accounts the time spent reading to `span`.
+    /// Attributes the time spent reading to `span`.
     pub(in crate::split) fn timed(mut self, span: tracing::Span) -> Self {
         self.timed = span;
         self

@@ -34,7 +34,7 @@ pub struct Commit<'a> {
     pub progress: &'a Progress,
 }
 
-/// A message in the other form than the written one.
+/// The same message in the form that wasn't written: in chunks, or in one piece.
 #[derive(Debug, Clone, Copy)]
 pub struct Sibling<'a> {
     /// Path of the file.

@@ -77,7 +77,7 @@ pub(in crate::split) fn duplicates(
     Ok(same)
 }
 
-/// Finds those of these chunks, in order, that have the bytes of an earlier one.
+/// Finds the chunks among these whose bytes equal those of an earlier one, in order.
 fn among(
     group: &[usize],
     sums: &HashMap<usize, u32>,

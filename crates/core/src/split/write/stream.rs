@@ -54,7 +54,7 @@ pub struct WrittenStream {
     pub source_size: u64,
     /// Number of bytes written.
     pub output_size: u64,
-    /// The Merkle root, if the options ask for one and the stream is a chunked file.
+    /// The Merkle root, if the options request one and the stream is a chunked file.
     pub merkle_root: Option<MerkleRoot>,
 }
 

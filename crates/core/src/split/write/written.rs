@@ -32,7 +32,7 @@ pub struct Written {
     pub removed_files: Vec<PathBuf>,
     /// True if the source stays next to the file as `PREFIX.pb`. Readers prefer the `.cpb`.
     pub source_stays: bool,
-    /// The Merkle root, if the options ask for one and the file is chunked.
+    /// The Merkle root, if the options request one and the file is chunked.
     pub merkle_root: Option<MerkleRoot>,
 }
 

@@ -1,4 +1,4 @@
-//! The walk to the tensors of a message.
+//! Walking a message to its tensors.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -60,7 +60,7 @@ def import_graph_def(source: Any, name: str | None, min_size: int) -> None:
 
 
 def _enter(graph: Any, name: str) -> str:
-    """Lets a stand-in for a constant enter the frames of loops that contain the constant.
+    """Makes the replacement of a constant enter the frames of loops that contain the constant.
 
     Returns the name of the node that is outside of all frames.
     """

@@ -176,8 +176,8 @@ const REACH: [u32; 256] = {
     }
     reach
 };
-/// An offset that most strings don't reach. The rest of a longer string is just as unlikely to be
-/// valid.
+/// Sentinel offset of long strings. Most strings are shorter, and the remainder of a longer one is
+/// just as unlikely to be valid.
 const BEYOND: u32 = 0x8000;
 const REACH_BITS: u32 = 0xffff;
 /// The next byte is a varint, if it isn't continued.

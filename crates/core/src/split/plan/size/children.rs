@@ -142,7 +142,7 @@ impl Engine<'_> {
         Ok(Some(key))
     }
 
-    /// Determines whether a message child may leave, and whether its content may, and enters it.
+    /// Determines whether a message child or parts of its content may become chunks, and enters it.
     fn go_below(
         &self,
         child: &mut Child,

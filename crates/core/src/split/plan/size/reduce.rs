@@ -8,8 +8,8 @@ use super::tree::{Child, Class, Cut, Group, Node};
 use crate::Result;
 use crate::wire::WireType;
 
-/// A part that could leave a node: the value of a child, or the tail of a repeated field. Ordered
-/// by gain. Of two with equal gains, the earlier one in the source is greater.
+/// A part of a node that could become a chunk: the value of a child, or the tail of a repeated
+/// field. Ordered by gain. Of two with equal gains, the earlier one in the source is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     gain: u64,
@@ -65,8 +65,9 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Slices all fields that are longer than a slice, whether or not anything has to leave, and
-    /// returns true if there are any. A field whose elements are not contiguous stays unchanged.
+    /// Slices all fields that are longer than a slice, whether or not anything has to be moved out,
+    /// and returns true if there are any. A field whose elements are not contiguous stays
+    /// unchanged.
     pub(super) fn slice_long(&self, node: &mut Node) -> Result<bool> {
         let most = self.max_slice();
         let is_long = |at: &usize| {
@@ -84,7 +85,7 @@ impl Engine<'_> {
         Ok(!long.is_empty())
     }
 
-    /// Adds the children of a group that could leave.
+    /// Adds the children of a group that could become chunks.
     fn queue(&self, node: &Node, at: usize, queue: &mut BinaryHeap<Candidate>) {
         for (place, child) in node.groups[at].children.iter().enumerate() {
             let candidate = Candidate {

@@ -29,7 +29,7 @@ const MOST_NUMBERS: usize = 1 << 16;
 enum Hold {
     /// Members that are large enough to matter from the start.
     Large,
-    /// All members that could leave, in groups that can't be sliced.
+    /// All members that could become chunks, in groups that can't be sliced.
     All,
 }
 
@@ -65,7 +65,7 @@ struct Run {
     nested: bool,
     /// True if they have another wire type than the type declares.
     odd: bool,
-    /// True if they can only leave one by one.
+    /// True if they can only become chunks one by one.
     spare: bool,
 }
 
@@ -87,7 +87,7 @@ impl Run {
 }
 
 impl Engine<'_> {
-    /// Scans the fields of a message, and enters those that may contain a part that leaves.
+    /// Scans the fields of a message, and enters those that may contain a part to move out.
     pub(super) fn scan(
         &self,
         chain: &Chain,
@@ -132,7 +132,7 @@ impl Engine<'_> {
         !self.marks.is_empty() && self.marks.any_within(&(field.start..field.end))
     }
 
-    /// Keeps every member that could leave, in groups that can't be sliced.
+    /// Keeps every member that could become a chunk, in groups that can't be sliced.
     pub(super) fn complete(&self, node: &mut Node) -> Result<()> {
         if node.complete {
             return Ok(());
@@ -161,8 +161,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Keeps the first member of a group, which stays when the others leave in slices, unless its
-    /// value leaves too.
+    /// Keeps the first member of a group, which stays when the others become slices, unless its
+    /// value is cut, too.
     pub(super) fn hold_first(&self, node: &mut Node, at: usize) -> Result<()> {
         let group = &node.groups[at];
         if group

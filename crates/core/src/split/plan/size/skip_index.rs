@@ -1,4 +1,4 @@
-//! Positions remembered during a scan, so that no second one is needed.
+//! Positions remembered during a scan, which make a second scan unnecessary.
 
 use crate::wire::Field;
 
@@ -50,7 +50,7 @@ impl SmallMembers {
         }
     }
 
-    /// Returns true if these are all.
+    /// Returns true if all small members are remembered.
     pub(super) fn is_complete(&self) -> bool {
         !self.overflowed
     }

@@ -23,13 +23,13 @@ pub(super) struct Node {
     pub(super) groups: Vec<Group>,
     /// True if its repeated fields may be sliced.
     pub(super) sliceable: bool,
-    /// True if all members that could leave are kept as children, not only the large ones.
+    /// True if all members that could become chunks are kept as children, not only the large ones.
     pub(super) complete: bool,
     pub(super) siblings: Siblings,
 }
 
 impl Node {
-    /// Returns the number of chunks that leave it, including nested ones.
+    /// Returns the number of chunks moved out of it, including nested ones.
     pub(super) fn chunk_count(&self) -> usize {
         self.groups
             .iter()
@@ -79,7 +79,7 @@ pub(super) struct Group {
     pub(super) runs: Vec<Range<u64>>,
     /// Some occurrences, so that any one can be found without scanning from the first.
     pub(super) stops: SkipIndex,
-    /// Smaller members of a group that can't be sliced, which could leave too.
+    /// Smaller members of a group that can't be sliced; they could become chunks, too.
     pub(super) spare: SmallMembers,
     pub(super) children: Vec<Child>,
     pub(super) slices: Vec<Slice>,
@@ -148,12 +148,12 @@ pub(super) struct Child {
     /// Contents of the other pieces, if it is one of several.
     pub(super) siblings: Siblings,
     pub(super) node: Option<Box<Node>>,
-    /// Number of chunks that leave it, once it is finished.
+    /// Number of chunks moved out of it, once it is finished.
     pub(super) inside: usize,
     pub(super) cut: Cut,
     /// True if its value is a message.
     pub(super) message: bool,
-    /// True if its value may leave as a chunk.
+    /// True if its value may become a chunk.
     pub(super) chunkable: bool,
     /// True if parts of the content may become chunks.
     pub(super) enterable: bool,
@@ -190,7 +190,7 @@ impl Child {
         self.outer_with(if self.cut == Cut::No { self.content } else { 0 })
     }
 
-    /// Returns the number of bytes its parent loses if it leaves.
+    /// Returns the number of bytes by which its parent shrinks if it is moved out.
     pub(super) fn gain(&self) -> u64 {
         self.outer_with(self.content)
             .saturating_sub(self.outer_with(0))

@@ -39,7 +39,7 @@ pub(super) struct RepeatedKey {
     /// Index of the last entry with the key, and the position of its value; empty if it has none.
     pub(super) last: u64,
     value: Range<u64>,
-    /// True if the content of that entry may leave only if the value itself leaves.
+    /// True if parts of that entry's content may become chunks only if the value itself does.
     closed: bool,
     /// True if no path can lead to it, because of the values of the other entries.
     pub(super) hidden: bool,
