@@ -1,26 +1,22 @@
 //! Columns under construction.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array,
-    Int64Array, ListArray, MapArray, StringArray, StructArray, UInt32Array, UInt64Array,
-};
-use arrow_buffer::{
-    BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer,
-};
-use arrow_schema::{ArrowError, TimeUnit};
+use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer, NullBufferBuilder};
+use arrow_schema::ArrowError;
 use proto_splitter_core::wire::WireType;
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, Result};
 
 use crate::fields::{Met, number};
-use crate::message::MessageColumns;
-use crate::names::EnumNames;
+use crate::flat::Flat;
+use crate::leaf::{LeafValues, offsets, push_end};
 use crate::pending::Pending;
-use crate::shape::{Scalar, Shape, entries_field, entry_fields, item_field, low};
+use crate::shape::{MessageShape, Scalar, Shape, Slot, entries_field, entry_fields, item_field};
 use crate::source::Source;
-use crate::time;
+use crate::unit::Elements;
 
 /// A column under construction, with one value for each row of its parent.
 pub(crate) struct Column {
@@ -29,24 +25,7 @@ pub(crate) struct Column {
 }
 
 enum Values {
-    Int32(Vec<i32>, Scalar),
-    Int64(Vec<i64>, Scalar),
-    Uint32(Vec<u32>),
-    Uint64(Vec<u64>),
-    Float(Vec<f32>),
-    Double(Vec<f64>),
-    Bool(BooleanBufferBuilder),
-    Bytes {
-        ends: Vec<i32>,
-        bytes: Vec<u8>,
-        is_text: bool,
-    },
-    Enum(Vec<i32>, Arc<EnumNames>),
-    Timestamp(Vec<i64>, TimeUnit),
-    Duration(Vec<i64>, TimeUnit),
-    /// The value is in a wrapper message.
-    Wrapped(Box<Values>, WireType),
-    Mark(BooleanBufferBuilder),
+    Leaf(LeafValues),
     Message(Box<MessageColumns>),
     List(Vec<i32>, Box<Column>, Box<Shape>),
     Map(Box<MapColumn>),
@@ -72,32 +51,15 @@ struct Entry {
 impl Values {
     fn new(shape: &Shape) -> Values {
         match shape {
-            Shape::Scalar(scalar) => match scalar {
-                Scalar::Int32 | Scalar::Sint32 | Scalar::Sfixed32 => {
-                    Values::Int32(Vec::new(), *scalar)
-                }
-                Scalar::Int64 | Scalar::Sint64 | Scalar::Sfixed64 => {
-                    Values::Int64(Vec::new(), *scalar)
-                }
-                Scalar::Uint32 | Scalar::Fixed32 => Values::Uint32(Vec::new()),
-                Scalar::Uint64 | Scalar::Fixed64 => Values::Uint64(Vec::new()),
-                Scalar::Float => Values::Float(Vec::new()),
-                Scalar::Double => Values::Double(Vec::new()),
-                Scalar::Bool => Values::Bool(BooleanBufferBuilder::new(0)),
-                Scalar::String | Scalar::Bytes => Values::Bytes {
-                    ends: vec![0],
-                    bytes: Vec::new(),
-                    is_text: *scalar == Scalar::String,
-                },
-            },
-            Shape::Enum(names) => Values::Enum(Vec::new(), Arc::clone(names)),
-            Shape::Timestamp(unit) => Values::Timestamp(Vec::new(), *unit),
-            Shape::Duration(unit) => Values::Duration(Vec::new(), *unit),
+            Shape::Scalar(scalar) => Values::Leaf(LeafValues::new(*scalar)),
+            Shape::Enum(names) => Values::Leaf(LeafValues::Enum(Vec::new(), Arc::clone(names))),
+            Shape::Timestamp(unit) => Values::Leaf(LeafValues::Timestamp(Vec::new(), *unit)),
+            Shape::Duration(unit) => Values::Leaf(LeafValues::Duration(Vec::new(), *unit)),
             Shape::Wrapped(scalar) => {
-                let wire = scalar.wire();
-                Values::Wrapped(Box::new(Values::new(&Shape::Scalar(*scalar))), wire)
+                let values = Box::new(LeafValues::new(*scalar));
+                Values::Leaf(LeafValues::Wrapped(values, scalar.wire()))
             }
-            Shape::Mark => Values::Mark(BooleanBufferBuilder::new(0)),
+            Shape::Mark => Values::Leaf(LeafValues::Mark(BooleanBufferBuilder::new(0))),
             Shape::Message(message) => Values::Message(Box::new(MessageColumns::new(message))),
             Shape::List(item) => Values::List(vec![0], Box::new(Column::new(item)), item.clone()),
             Shape::Map(key, value) => Values::Map(Box::new(MapColumn {
@@ -197,79 +159,20 @@ impl Column {
     }
 }
 
-/// Appends the end of a list or value.
-#[inline]
-fn push_end(ends: &mut Vec<i32>, end: usize) -> Result<()> {
-    let end = i32::try_from(end).map_err(|_| {
-        let message = "more than 2 GiB, or 2,147,483,647 elements, in one part of a column";
-        Error::new(ErrorKind::LimitExceeded, message)
-    })?;
-    ends.push(end);
-    Ok(())
-}
-
 impl Values {
     fn append_empty(&mut self) -> Result<()> {
         match self {
-            Values::Int32(values, _) => values.push(0),
-            Values::Int64(values, _) => values.push(0),
-            Values::Uint32(values) => values.push(0),
-            Values::Uint64(values) => values.push(0),
-            Values::Float(values) => values.push(0.0),
-            Values::Double(values) => values.push(0.0),
-            Values::Bool(values) | Values::Mark(values) => values.append(false),
-            Values::Bytes { ends, bytes, .. } => return push_end(ends, bytes.len()),
-            // An open enum has a name for 0.
-            Values::Enum(places, names) => places.push(names.place(0)?.unwrap_or(0)),
-            Values::Timestamp(values, _) | Values::Duration(values, _) => values.push(0),
-            Values::Wrapped(values, _) => return values.append_empty(),
-            Values::Message(message) => return message.append_null(),
-            Values::List(ends, items, _) => return push_end(ends, items.len()),
-            Values::Map(map) => return push_end(&mut map.ends, map.keys.len()),
+            Values::Leaf(values) => values.append_empty(),
+            Values::Message(message) => message.append_null(),
+            Values::List(ends, items, _) => push_end(ends, items.len()),
+            Values::Map(map) => push_end(&mut map.ends, map.keys.len()),
         }
-        Ok(())
     }
 
     #[inline]
     fn append(&mut self, source: Source<'_>, value: &Pending) -> Result<bool> {
-        let bits = value.bits;
         match self {
-            Values::Int32(values, scalar) => {
-                values.push(low(scalar.bits(bits)).cast_signed());
-            }
-            Values::Int64(values, scalar) => values.push(scalar.bits(bits).cast_signed()),
-            Values::Uint32(values) => values.push(low(bits)),
-            Values::Uint64(values) => values.push(bits),
-            Values::Float(values) => values.push(f32::from_bits(low(bits))),
-            Values::Double(values) => values.push(f64::from_bits(bits)),
-            Values::Bool(values) => values.append(bits != 0),
-            Values::Bytes { ends, bytes, .. } => {
-                bytes.extend_from_slice(source.at(&value.value));
-                push_end(ends, bytes.len())?;
-            }
-            Values::Enum(places, names) => match names.place(low(bits).cast_signed())? {
-                Some(place) => places.push(place),
-                None => return Ok(false),
-            },
-            Values::Timestamp(values, unit) => {
-                values.push(time::timestamp(source, value.pieces(), *unit)?);
-            }
-            Values::Duration(values, unit) => {
-                values.push(time::duration(source, value.pieces(), *unit)?);
-            }
-            Values::Wrapped(values, wire) => {
-                let mut inner = Pending::empty();
-                for piece in value.pieces() {
-                    let mut fields = source.fields(piece);
-                    while let Some(met) = fields.next()? {
-                        if met.number == 1 && met.wire == *wire {
-                            inner.set(&met, false);
-                        }
-                    }
-                }
-                return values.append(source, &inner);
-            }
-            Values::Mark(values) => values.append(true),
+            Values::Leaf(values) => return values.append(source, value),
             Values::Message(message) => message.append(source, value.pieces())?,
             Values::List(..) | Values::Map(_) => {}
         }
@@ -279,47 +182,11 @@ impl Values {
     /// Takes the rows, which were read from the bytes of `source`.
     fn finish(&mut self, nulls: Option<NullBuffer>, source: &[u8]) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
-            Values::Int32(values, _) => Arc::new(Int32Array::try_new(buffer(values), nulls)?),
-            Values::Int64(values, _) => Arc::new(Int64Array::try_new(buffer(values), nulls)?),
-            Values::Uint32(values) => Arc::new(UInt32Array::try_new(buffer(values), nulls)?),
-            Values::Uint64(values) => Arc::new(UInt64Array::try_new(buffer(values), nulls)?),
-            Values::Float(values) => Arc::new(Float32Array::try_new(buffer(values), nulls)?),
-            Values::Double(values) => Arc::new(Float64Array::try_new(buffer(values), nulls)?),
-            Values::Bool(values) | Values::Mark(values) => {
-                Arc::new(BooleanArray::new(values.finish(), nulls))
-            }
-            Values::Bytes {
-                ends,
-                bytes,
-                is_text,
-            } => {
-                let (ends, bytes) = (offsets(ends), Buffer::from_vec(std::mem::take(bytes)));
-                if *is_text {
-                    Arc::new(StringArray::try_new(ends, bytes, nulls)?)
-                } else {
-                    Arc::new(BinaryArray::try_new(ends, bytes, nulls)?)
-                }
-            }
-            Values::Enum(places, names) => {
-                let places = Int32Array::try_new(buffer(places), nulls)?;
-                Arc::new(DictionaryArray::try_new(places, names.dictionary())?)
-            }
-            Values::Timestamp(values, unit) => {
-                let of = Shape::Timestamp(*unit).data_type();
-                time::counted(buffer(values), nulls, of)?
-            }
-            Values::Duration(values, unit) => {
-                let of = Shape::Duration(*unit).data_type();
-                time::counted(buffer(values), nulls, of)?
-            }
-            Values::Wrapped(values, _) => values.finish(nulls, source)?,
+            Values::Leaf(values) => values.finish(nulls)?,
             Values::Message(message) => {
                 let fields = message.shape().arrow_fields();
-                Arc::new(StructArray::try_new(
-                    fields,
-                    message.finish(source)?,
-                    nulls,
-                )?)
+                let columns = message.finish(source)?;
+                Arc::new(StructArray::try_new(fields, columns, nulls)?)
             }
             Values::List(ends, items, shape) => {
                 let (item, items) = (Arc::new(item_field(shape)), items.finish(source)?);
@@ -328,15 +195,6 @@ impl Values {
             Values::Map(map) => map.finish(nulls, source)?,
         })
     }
-}
-
-fn buffer<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> ScalarBuffer<T> {
-    ScalarBuffer::from(std::mem::take(values))
-}
-
-/// Returns the ends of values as offsets that start with 0.
-fn offsets(ends: &mut Vec<i32>) -> OffsetBuffer<i32> {
-    OffsetBuffer::new(ScalarBuffer::from(std::mem::replace(ends, vec![0])))
 }
 
 impl MapColumn {
@@ -413,4 +271,236 @@ impl MapColumn {
             field, ends, entries, nulls, false,
         )?))
     }
+}
+
+/// The columns filled from the fields of a message.
+pub(crate) struct MessageColumns {
+    shape: Arc<MessageShape>,
+    columns: Vec<Member>,
+    /// Indices of the columns that each row is appended to.
+    appended: Vec<usize>,
+    rows: usize,
+    /// Number of rows that collected columns have room for.
+    room: usize,
+    /// The rows without a message, if there is one.
+    nulls: Option<NullBufferBuilder>,
+}
+
+/// The column of a field.
+enum Member {
+    /// Values are collected by row.
+    Flat(Flat),
+    /// Rows are appended when a message ends. The value of a singular field waits until then.
+    Appended(Column, Pending),
+}
+
+impl MessageColumns {
+    pub(crate) fn new(shape: &Arc<MessageShape>) -> Self {
+        let columns = shape.fields.iter().map(|field| match Flat::new(field) {
+            Some(flat) => Member::Flat(flat),
+            None => Member::Appended(Column::new(&field.shape), Pending::default()),
+        });
+        let columns: Vec<Member> = columns.collect();
+        let appended = columns.iter().enumerate();
+        let appended = appended.filter(|(_, column)| matches!(column, Member::Appended(..)));
+        MessageColumns {
+            shape: Arc::clone(shape),
+            appended: appended.map(|(at, _)| at).collect(),
+            columns,
+            rows: 0,
+            room: 0,
+            nulls: None,
+        }
+    }
+
+    pub(crate) fn shape(&self) -> &MessageShape {
+        &self.shape
+    }
+
+    /// Makes room for this many rows.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        if rows <= self.room {
+            return;
+        }
+        self.room = rows;
+        for column in &mut self.columns {
+            if let Member::Flat(flat) = column {
+                flat.resize(rows);
+            }
+        }
+    }
+
+    /// Begins a row without values and returns its index.
+    #[inline]
+    fn begin_row(&mut self) -> usize {
+        let row = self.rows;
+        if row == self.room {
+            self.reserve((self.room * 2).max(64));
+        }
+        self.rows += 1;
+        row
+    }
+
+    /// Appends a row for the message with these pieces.
+    pub(crate) fn append<'p>(
+        &mut self,
+        source: Source<'_>,
+        pieces: impl Iterator<Item = &'p Range<usize>>,
+    ) -> Result<()> {
+        let row = self.begin_row();
+        if let Some(nulls) = &mut self.nulls {
+            nulls.append_non_null();
+        }
+        for &at in &self.appended {
+            if let Member::Appended(_, pending) = &mut self.columns[at] {
+                pending.clear();
+            }
+        }
+        for piece in pieces {
+            self.read(source, piece.clone(), row)?;
+        }
+        for &at in &self.appended {
+            let (Some(field), Member::Appended(column, pending)) =
+                (self.shape.fields.get(at), &mut self.columns[at])
+            else {
+                continue;
+            };
+            match &field.shape {
+                Shape::List(_) | Shape::Map(..) => column.end_row(source)?,
+                _ if pending.is_there => {
+                    column.append(source, pending)?;
+                }
+                _ if field.has_presence => column.append_null()?,
+                _ => column.append_empty()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a row for each of these elements.
+    pub(crate) fn append_all(&mut self, elements: &Elements, rows: Range<usize>) -> Result<()> {
+        self.reserve(self.rows + rows.len());
+        let bytes = &elements.bytes;
+        for at in rows {
+            let mut left = elements.range(at);
+            let source = || Source {
+                bytes,
+                origin: elements.origin(at),
+            };
+            if !self.appended.is_empty() || self.nulls.is_some() {
+                self.append(source(), [left].iter())?;
+                continue;
+            }
+            let row = self.begin_row();
+            self.collect(bytes, &mut left, row)?;
+            if !left.is_empty() {
+                self.read(source(), left, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the fields of a message, or of a piece of it, into a row.
+    fn read(&mut self, source: Source<'_>, mut left: Range<usize>, row: usize) -> Result<()> {
+        loop {
+            self.collect(source.bytes, &mut left, row)?;
+            let mut fields = source.fields(&left);
+            let Some(met) = fields.next()? else {
+                return Ok(());
+            };
+            left.start = fields.position();
+            self.meet(source, &met, row)?;
+        }
+    }
+
+    /// Collects the values of the first fields of a message, and leaves in `left` the others, from
+    /// the first one that isn't [simple](MessageShape::simple).
+    #[inline]
+    fn collect(&mut self, bytes: &[u8], left: &mut Range<usize>, row: usize) -> Result<()> {
+        // A position in memory would be stored and loaded again for each field.
+        let mut rest = left.clone();
+        while rest.start < rest.end
+            && let Some((column, bits, len)) = self.shape.simple(bytes, &rest)
+        {
+            if let Some(at) = column
+                && let Some(Member::Flat(flat)) = self.columns.get_mut(usize::from(at))
+            {
+                flat.set(row, bits)?;
+            }
+            rest.start += len;
+        }
+        *left = rest;
+        Ok(())
+    }
+
+    fn meet(&mut self, source: Source<'_>, met: &Met, row: usize) -> Result<()> {
+        let Some(slot) = self.shape.slot(met.number) else {
+            return Ok(());
+        };
+        if met.wire != slot.wire && !(slot.is_packable && met.wire == WireType::Len) {
+            return Err(other_type(source, met, slot, &self.shape));
+        }
+        if let Some(at) = slot.field
+            && let Some(field) = self.shape.fields.get(at)
+        {
+            match (&mut self.columns[at], &field.shape) {
+                (Member::Flat(flat), _) => {
+                    if !flat.set_met(row, met)? {
+                        return Ok(());
+                    }
+                }
+                (Member::Appended(column, _), Shape::List(_) | Shape::Map(..)) => {
+                    return column.add(source, met);
+                }
+                (Member::Appended(_, pending), shape) => pending.set(met, shape.is_message()),
+            }
+        }
+        for &rival in &slot.rivals {
+            match &mut self.columns[rival] {
+                Member::Flat(flat) => flat.clear(row),
+                Member::Appended(_, pending) => pending.clear(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a row without a message.
+    pub(crate) fn append_null(&mut self) -> Result<()> {
+        let row = self.begin_row();
+        let nulls = self.nulls.get_or_insert_with(|| {
+            let mut nulls = NullBufferBuilder::new(0);
+            nulls.append_n_non_nulls(row);
+            nulls
+        });
+        nulls.append_null();
+        for &at in &self.appended {
+            if let Member::Appended(column, _) = &mut self.columns[at] {
+                column.append_null()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rows, which were read from these bytes.
+    pub(crate) fn finish(&mut self, bytes: &[u8]) -> Result<Vec<ArrayRef>, ArrowError> {
+        let nulls = self.nulls.take().and_then(|mut nulls| nulls.finish());
+        let rows = std::mem::take(&mut self.rows);
+        self.room = 0;
+        let columns = self.columns.iter_mut().map(|column| match column {
+            Member::Flat(flat) => flat.finish(rows, nulls.as_ref(), bytes),
+            Member::Appended(column, _) => column.finish(bytes),
+        });
+        columns.collect()
+    }
+}
+
+/// Returns the error for a field whose wire type differs from the schema's. Readers would treat it
+/// as unknown, and in a table it would be missing.
+#[cold]
+fn other_type(source: Source<'_>, met: &Met, slot: &Slot, message: &MessageShape) -> Error {
+    let text = format!(
+        "the message may be of another type: field {} has a wire type that {} does not declare",
+        slot.name, message.name
+    );
+    source.origin.broken(text, met.start)
 }

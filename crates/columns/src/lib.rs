@@ -26,7 +26,7 @@ mod csv;
 mod fields;
 mod flat;
 mod ipc;
-mod message;
+mod leaf;
 mod names;
 mod options;
 mod parquet;

@@ -20,8 +20,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::TableOptions;
 use crate::column::Column;
+use crate::column::MessageColumns;
 use crate::fields::{Met, number};
-use crate::message::MessageColumns;
 use crate::pending::Pending;
 use crate::plan::{Columns, Planner};
 use crate::shape::{Scalar, Shape};
