@@ -156,7 +156,7 @@ impl ObjectReader {
         })
     }
 
-    /// Returns statistics of all requests so far.
+    /// Returns statistics of all requests that were made.
     pub fn traffic(&self) -> Traffic {
         self.shared.lock().traffic
     }

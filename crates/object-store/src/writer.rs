@@ -103,7 +103,7 @@ impl ObjectWriter {
         Ok(writer)
     }
 
-    /// Returns the number of bytes written so far.
+    /// Returns the number of bytes that were written.
     pub fn written(&self) -> u64 {
         self.written
     }

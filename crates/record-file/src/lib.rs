@@ -31,8 +31,8 @@
 //!
 //! [`WriterOptions`] can be given as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`.
 //! With `threads`, a writer encodes chunks, and a reader verifies and decodes them, [on other
-//! threads](ReaderOptions::threads): bytes, records and errors stay the same. The records written
-//! so far can be [pushed](RecordWriter::push) to the underlying writer,
+//! threads](ReaderOptions::threads): bytes, records and errors stay the same. Records that
+//! were written can be [pushed](RecordWriter::push) to the underlying writer,
 //! [flushed](RecordWriter::flush) out of the process, or [synced](RecordWriter::sync) to the disk,
 //! and a file can be [appended to](RecordWriter::append) later.
 //!

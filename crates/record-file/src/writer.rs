@@ -236,7 +236,7 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Passes all records so far to the underlying writer, without flushing it: the weakest of the
+    /// Passes all records written until now to the underlying writer, without flushing it: the weakest of the
     /// three flushes.
     ///
     /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding)
@@ -389,7 +389,7 @@ impl<W: Write> RecordWriter<W> {
         self.last_data_size
     }
 
-    /// Returns the size of the file so far, without the records of chunks that aren't encoded and
+    /// Returns the present size of the file, without the records of chunks that aren't encoded and
     /// written yet.
     #[must_use]
     pub fn estimated_size(&self) -> u64 {

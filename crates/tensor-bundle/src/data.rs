@@ -16,8 +16,8 @@ use crate::strings::ElementsCrc;
 ///
 /// The checksum is compared as they are read: if it differs, the read of the last missing bytes
 /// fails with [`ErrorKind::ChecksumMismatch`]. They may be read in any pieces and on any number of
-/// threads, except that strings and variants must be read from first to last. Until all bytes were
-/// read, nothing is compared.
+/// threads, except that strings and variants must be read from first to last. Nothing is compared
+/// before all bytes are read.
 #[derive(Clone, Debug)]
 pub struct BundleReader {
     size: u64,

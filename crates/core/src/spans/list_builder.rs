@@ -41,7 +41,7 @@ pub struct Mark {
 }
 
 impl SpanListBuilder {
-    /// Returns the number of bytes so far, without the lengths of open fields.
+    /// Returns the present number of bytes, without the lengths of open fields.
     pub(crate) fn size(&self) -> u64 {
         self.list.len.saturating_add(self.length_bytes)
     }

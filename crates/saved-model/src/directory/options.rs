@@ -76,8 +76,8 @@ impl SaveOptions {
         self
     }
 
-    /// Sets a callback for every file that is copied, with the number of bytes copied so far and in
-    /// total. Default: none.
+    /// Sets a callback for every file that is copied, with the number of bytes copied until
+    /// now and in total. Default: none.
     #[must_use]
     pub fn on_copy(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         self.copying.report = Some(Arc::new(report));

@@ -39,7 +39,7 @@ impl fmt::Display for Finding {
             Finding::ExtraBytes(at, count) => {
                 write!(
                     f,
-                    "{count} bytes behind the last record, at {at:#x}, are not read"
+                    "{count} bytes after the last record, at {at:#x}, are not read"
                 )
             }
             Finding::NoBufferAssignment => f.write_str(

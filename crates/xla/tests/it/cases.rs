@@ -127,8 +127,8 @@ fn findings_say_what_readers_pass_over() {
             "case08",
             &["1 more records than the manifest names, from record 2"],
         ),
-        ("case39", &["bytes behind the last record"]),
-        ("case40", &["40 bytes behind the last record"]),
+        ("case39", &["bytes after the last record"]),
+        ("case40", &["40 bytes after the last record"]),
     ] {
         let file = Arc::new(read(&format!("cases/{name}.riegeli")));
         let split = SplitProto::open(file, None).unwrap();
