@@ -18,6 +18,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "../externalize")]
 # It looks at what importing the package imports, and so comes first.
 from shim import CONSTANTS, Checks, Dense, results_of, run_everywhere, same  # noqa: E402
 
+import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 import gcs_server  # noqa: E402
@@ -81,6 +82,79 @@ def check_again(checks, work):
             with open(os.path.join(work, name, "saved_model.pb"), "rb") as one, open(os.path.join(without, "saved_model.pb"), "rb") as two:
                 assert one.read() == two.read(), name
             same(expected["tf.saved_model.load"], loaders.run_v2(loaders.load_v2(os.path.join(work, name))))
+
+
+def check_variables(checks, work):
+    stock, assets, first, second = (os.path.join(work, name) for name in ("plain", "assets", "first.variables", "second.variables"))
+    models.everything(stock)
+    expected = results_of(stock)
+
+    def none_twice(folder):
+        assert not [name for name in files(folder) if "proto_splitter" in name], files(folder)
+        data = (os.path.getsize(os.path.join(of, "variables/variables.data-00000-of-00001")) for of in (folder, first))
+        assert abs(next(data) - next(data)) < 10_000, folder
+
+    with checks.check("captured constants are saved as variables"):
+        with pst.enabled(min_size="1KiB", format="variables"):
+            models.everything(first)
+        assert size(first) < size(stock) / 4, (size(first), size(stock))
+        none_twice(first)
+        # Two of its constants are equal.
+        shapes = [shape for name, shape in tf.train.list_variables(os.path.join(first, "variables/variables")) if "constant_" in name]
+        assert len(shapes) > 15 and 4 * sum(map(np.prod, shapes)) < 1.1 * size(stock), shapes
+    run_everywhere(checks, "saved as variables", expected, first)
+    with checks.check("TensorFlow alone saves them again as what they are"):
+        loaded = tf.saved_model.load(first)
+        tf.saved_model.save(loaded, second, signatures=loaded.signatures)
+        assert size(second) < 1.5 * size(first), (size(second), size(first))
+        none_twice(second)
+    run_everywhere(checks, "saved as variables and by TensorFlow", expected, second)
+    with checks.check("a module around it is saved by TensorFlow alone"):
+        inner, outer = os.path.join(work, "inner.variables"), os.path.join(work, "outer.variables")
+        model = Dense(64)
+        pst.save(model, inner, model.call, min_size="1KiB", format="variables")
+        wrapper = Wrapper(tf.saved_model.load(inner))
+        tf.saved_model.save(wrapper, outer, wrapper.call)
+        # Its own constant is in the graph, and the other one isn't.
+        assert 4 * 64 * 64 < size(outer) < 4 * 256 * 64, size(outer)
+        same(loaders.run_v2(wrapper_signatures(wrapper)), loaders.run_v2(tf.saved_model.load(outer)))
+    with checks.check("variables of a loaded model stay what they are with the shim"):
+        for format in ("assets", "variables"):
+            path = os.path.join(work, f"third.{format}")
+            loaded = tf.saved_model.load(second)
+            pst.save(loaded, path, loaded.signatures, min_size="1KiB", format=format)
+            none_twice(path)
+            same(expected["tf.saved_model.load"], loaders.run_v2(tf.saved_model.load(path)))
+    with checks.check("a loaded model whose constants were assets is saved with variables"):
+        path = os.path.join(work, "from.assets")
+        with pst.enabled(min_size="1KiB"):
+            models.everything(assets)
+        loaded = tf.saved_model.load(assets)
+        pst.save(loaded, path, loaded.signatures, min_size="1KiB", format="variables")
+        none_twice(path)
+    run_everywhere(checks, "assets saved as variables", expected, path)
+    with checks.check("constants that no function captures are assets as ever"):
+        path = os.path.join(work, "traced")
+        model = Dense(64)
+        traced = tf.function(lambda x: model.call.python_function(x)).get_concrete_function(tf.TensorSpec([None, 256], name="x"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pst.save(tf.Module(), path, traced, min_size="1KiB", format="variables")
+        assert os.path.exists(os.path.join(path, CONSTANTS))
+    with checks.check("the program's own functions still capture tensors"):
+        model = Dense(64)
+        with pst.enabled(min_size="1KiB", format="variables"):
+            model.call(tf.ones([1, 256]))
+            tf.saved_model.save(model, os.path.join(work, "captures"), model.call)
+        captured = model.call.get_concrete_function().captured_inputs
+        assert [tensor.dtype for tensor in captured] == [tf.float32], captured
+
+
+def wrapper_signatures(wrapper):
+    """A module whose signature is that of a wrapper, as a loaded one has it."""
+    module = tf.Module()
+    module.signatures = {"serving_default": tf.function(lambda x: wrapper.call(x)).get_concrete_function(x=SPEC[0])}
+    return module
 
 
 def check_around(checks, work):
@@ -270,6 +344,7 @@ def main():
     checks = Checks()
     with tempfile.TemporaryDirectory(prefix="again-") as work:
         check_again(checks, work)
+        check_variables(checks, work)
         check_around(checks, work)
         check_over(checks, work)
         check_failing(checks, work)

@@ -37,7 +37,7 @@ def check_saving(checks, work):
             with pst.enabled():
                 assert all(seam.on for seam in pst.status()), pst.status()
         assert not any(seam.on for seam in pst.status())
-    for format in ("assets", "cpb"):
+    for format in ("assets", "variables", "cpb"):
         with checks.check(f"a model is saved as {format}"):
             path, model = os.path.join(work, format), Dense(64)
             with pst.enabled(min_size="1KiB", format=format):
@@ -46,6 +46,11 @@ def check_saving(checks, work):
             if format == "assets":
                 assert os.path.exists(os.path.join(path, CONSTANTS))
                 assert (tf.saved_model.load(path).call(x)["y0"].numpy() == expected).all()
+            elif format == "variables":
+                loaded = tf.saved_model.load(path)
+                tf.saved_model.save(loaded, path + ".again", loaded.signatures)
+                assert os.path.getsize(os.path.join(path + ".again", "saved_model.pb")) < 4 * 64 * 256
+                assert (tf.saved_model.load(path + ".again").call(x)["y0"].numpy() == expected).all()
             else:
                 assert (pst.load(path).call(x)["y0"].numpy() == expected).all()
     with checks.check("Keras exports"):

@@ -1,4 +1,5 @@
-"""A day with a model whose constants TensorFlow can't save: saved, loaded, saved again, wrapped, saved over, in chunks, and to a store.
+"""A day with a model whose constants TensorFlow can't save: saved, loaded, saved again, wrapped, saved over, in chunks, to a store, and as
+variables that TensorFlow alone saves again.
 
 Each step is a process, whose peak of memory is printed beside the size of the constants; "stock" steps don't import the package. Ends
 with one line, `N passed, 0 failed`. `--memory MIB` says how large the constants are: 2300 by default, which takes 12 GB of disk and of
@@ -59,6 +60,24 @@ def save(path, mib):
     result = result_of(model)
     tf.saved_model.save(model, path, model.call)
     return {"result": result}
+
+
+def save_variables(path, mib):
+    import proto_splitter.tensorflow as pst
+    pst.enable(format="variables")
+    import tensorflow as tf
+    model = dense(mib)
+    result = result_of(model)
+    tf.saved_model.save(model, path, model.call)
+    return {"result": result}
+
+
+def stock_save_again(path, out):
+    import tensorflow as tf
+    assert not any(name.startswith("proto_splitter") for name in sys.modules)
+    model = tf.saved_model.load(path)
+    tf.saved_model.save(model, out, model.signatures)
+    return {}
 
 
 def stock_load(path):
@@ -199,10 +218,17 @@ def check_all(checks, work, mib):
     with checks.check("it is saved to a file system of TensorFlow, and loaded from there"):
         given = step("to_store", mib)
         assert given["loaded"] == given["result"] == result
+    with checks.check("as variables, TensorFlow alone saves again what it loaded"):
+        assert step("save_variables", path + ".v", mib)["result"] == result
+        assert not os.path.exists(os.path.join(path + ".v", CONSTANTS))
+        step("stock_save_again", path + ".v", again + ".v")
+        shutil.rmtree(path + ".v")
+        assert os.path.getsize(os.path.join(again + ".v", "saved_model.pb")) < 1 << 16 < mib << 20 <= folder_size(again + ".v")
+        assert step("stock_load", again + ".v")["result"] == result
 
 
 def main():
-    steps = (stock_message, save, stock_load, save_again, wrap, small_over, image, to_store)
+    steps = (stock_message, save, stock_load, save_again, wrap, small_over, image, to_store, save_variables, stock_save_again)
     if sys.argv[1:] and sys.argv[1] in [one.__name__ for one in steps]:
         given = globals()[sys.argv[1]](*sys.argv[2:])
         with open("/proc/self/status") as status:

@@ -1,7 +1,7 @@
 """A zoo of models in TensorFlow as it is and after `pst.enable()`: the same results, or the same exception.
 
 Each is traced, saved, loaded and run: by `tf.saved_model.load`, in a session of TensorFlow 1, in C++, and, where TensorFlow's converter
-takes it, in TensorFlow Lite, there also as `externalize` writes it. Ends with one line, `N passed, 0 failed`. `--only WORD` says which
+takes it, in TensorFlow Lite, there also as `externalize` writes it, and with captured constants as variables. Ends with one line, `N passed, 0 failed`. `--only WORD` says which
 models.
 """
 
@@ -378,8 +378,8 @@ def words(error):
 
 def check_model(checks, name, work, with_lite):
     """Runs a model both ways; returns the folders to run in C++ as well, none if it raises."""
-    function, folders = ZOO[name], [os.path.join(work, f"{name}.{way}") for way in ("stock", "enabled", "externalized")]
-    stock, ours, lean = folders
+    function, folders = ZOO[name], [os.path.join(work, f"{name}.{way}") for way in ("stock", "enabled", "variables", "externalized")]
+    stock, ours, variables, lean = folders
     with checks.check(name):
         expected = run(function, stock)
         with pst.enabled(min_size=64), warnings.catch_warnings(record=True) as told:
@@ -399,6 +399,14 @@ def check_model(checks, name, work, with_lite):
             return []
         for loader in expected:
             assert found[loader] == expected[loader], f"{loader} differs"
+    with checks.check(f"{name}, with variables"):
+        with pst.enabled(min_size=64, format="variables"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = run(function, variables)
+        if isinstance(expected, tuple):
+            assert words(found) == words(expected), (expected, found)
+        else:
+            assert found == expected
     if isinstance(expected, tuple):
         return []
     with checks.check(f"{name}, externalized"):
@@ -407,7 +415,7 @@ def check_model(checks, name, work, with_lite):
     if with_lite:
         with checks.check(f"{name} in TensorFlow Lite"):
             expected = lite(stock)
-            for folder in (ours, lean) if expected is not None else ():
+            for folder in (ours, variables, lean) if expected is not None else ():
                 found = lite(folder)
                 if folder == lean and name == "type_float8_e4m3fn":
                     # The page says so: the converter takes no argument of this type, which a constant that moved is.
@@ -418,13 +426,13 @@ def check_model(checks, name, work, with_lite):
 
 
 def check_in_c(checks, folders):
-    """All models in one process: each of three folders gives the same, or the same failure."""
-    results = loaders.run_each_c([folder for three in folders.values() for folder in three], ["serve"])
+    """All models in one process: each of four folders gives the same, or the same failure."""
+    results = loaders.run_each_c([folder for four in folders.values() for folder in four], ["serve"])
     for at, name in enumerate(folders):
         with checks.check(f"{name} in C++"):
-            stock, *others = ({"error": "some"} if "error" in one else one["results"] for one in results[3 * at:3 * at + 3])
-            assert all(one == stock for one in others), results[3 * at:3 * at + 3]
-    return sum("error" not in one for one in results) // 3
+            stock, *others = ({"error": "some"} if "error" in one else one["results"] for one in results[4 * at:4 * at + 4])
+            assert all(one == stock for one in others), results[4 * at:4 * at + 4]
+    return sum("error" not in one for one in results) // 4
 
 
 def main():
@@ -436,7 +444,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="zoo-") as work:
         folders = {name: check_model(checks, name, work, not args.no_lite) for name in names}
         raised = sum(not folder for folder in folders.values())
-        in_c = check_in_c(checks, {name: three for name, three in folders.items() if all(map(os.path.exists, three)) and three})
+        in_c = check_in_c(checks, {name: four for name, four in folders.items() if all(map(os.path.exists, four)) and four})
     print(f"{len(names)} models: {raised} raise, as they do in TensorFlow alone; {in_c} run in C++")
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(bool(checks.failed))

@@ -32,7 +32,7 @@ from typing import Any
 from .. import _bar, _models
 from .._functions import Progress
 from .._sizes import size as _size
-from . import _capture, _load, _writer
+from . import _capture, _load, _variables, _writer
 from ._capture import Settings
 from ._seams import Patches, Seam, SeamStatus
 
@@ -77,6 +77,12 @@ _SEAMS: dict[Seam, Callable[[Any], Any]] = {
         ("f247c10104e2",),
         "captured constants stay out of the graph that is saved",
     ): _capture.export_constant,
+    Seam(
+        "saved_model.save",
+        "_SaveableView.__init__",
+        ("07afad982524", "baaadbbc2e93"),
+        "captured constants are saved as variables, if that is requested",
+    ): _variables.saveable_view,
     Seam(
         "saved_model.save",
         "save_and_return_nodes",
@@ -213,8 +219,8 @@ def _settings(
     except ImportError:
         raise ImportError("saving models needs protobuf: pip install protobuf") from None
     _check_packages()
-    if format not in ("assets", "cpb"):
-        raise ValueError(f"expected the format assets or cpb, found {format!r}")
+    if format not in ("assets", "variables", "cpb"):
+        raise ValueError(f"expected the format assets, variables or cpb, found {format!r}")
     if progress and progress is not True and not callable(progress):
         raise ValueError(f"expected a function for progress, or true for a bar, found {progress!r}")
     told = _bar.Bar("saving") if progress is True else progress or None
@@ -236,9 +242,10 @@ def enable(
     Args:
         capture: Captures large constants while tracing.
         min_size: Constants of fewer bytes are left to TensorFlow.
-        format: ``assets`` for a model that any TensorFlow loads; ``cpb`` for a chunked file, which
-            only loads with this package. ``SaveOptions(experimental_image_format=True)`` also
-            requests a chunked file.
+        format: ``assets`` for a model that any TensorFlow loads; ``variables`` for one that any
+            TensorFlow can also save again, with captured constants as variables; ``cpb`` for a
+            chunked file, which only loads with this package.
+            ``SaveOptions(experimental_image_format=True)`` also requests a chunked file.
         progress: Called with the bytes done and the total while large constants are written;
             ``True`` for a bar on standard error. An exception that it raises ends the save like
             Ctrl-C, without leaving partial files.

@@ -29,7 +29,7 @@ class Settings:
     min_size: int
     #: True if constants are captured while tracing.
     capture: bool
-    #: ``assets`` for a model that any TensorFlow loads, or ``cpb``.
+    #: ``assets`` or ``variables`` for a model that any TensorFlow loads, or ``cpb``.
     format: str
     #: Called with the bytes done and the total while a model is written.
     progress: Callable[[int, int], object] | None = None
@@ -42,6 +42,10 @@ class Saving:
     settings: Settings
     #: The values that the exported graph's constants lack, by node name.
     values: dict[str, Any] = field(default_factory=dict)
+    #: True if variables are saved, and so captured constants may be variables.
+    has_variables: bool = False
+    #: Total size of the captured constants that are saved as variables, in bytes.
+    variables_size: int = 0
 
 
 #: The settings of this thread while they differ from those of the process, as in `save`.
@@ -339,7 +343,7 @@ def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
     return _ConstantValue
 
 
-def _uniform(array: Any) -> bool:
+def is_uniform(array: Any) -> bool:
     """Returns whether all elements are equal, such as zeros; TensorFlow then saves only one."""
     import numpy as np
 
@@ -348,22 +352,30 @@ def _uniform(array: Any) -> bool:
     return all(bool(np.all(flat[at : at + step] == flat[0])) for at in range(0, flat.size, step))
 
 
+def large_value(tensor: Any, min_size: int) -> Any | None:
+    """Returns the value of a captured tensor that is a large constant of numbers."""
+    from tensorflow.python.framework import ops
+
+    if not isinstance(tensor, ops.EagerTensor) or not tensor.dtype.size:
+        return None
+    size = tensor.shape.num_elements() * tensor.dtype.size
+    if size < min_size or tensor.dtype.is_quantized:
+        return None
+    array = tensor._numpy()
+    return array if _is_numeric(array.dtype) else None
+
+
 def export_constant(original: Callable[..., Any]) -> Callable[..., Any]:
     """For ``TrackableConstant._export_to_saved_model_graph``: the value stays out of the graph."""
 
     def _export_to_saved_model_graph(self: Any, tensor_map: Any, **unused: Any) -> Any:
-        from tensorflow.python.framework import constant_op, ops
+        from tensorflow.python.framework import constant_op
 
         save, captured = current_save(), self.capture
-        if save is None or not isinstance(captured, ops.EagerTensor) or not captured.dtype.size:
+        array = None if save is None else large_value(captured, save.settings.min_size)
+        if save is None or array is None:
             return original(self, tensor_map, **unused)
-        size = captured.shape.num_elements() * captured.dtype.size
-        if size < save.settings.min_size or captured.dtype.is_quantized:
-            return original(self, tensor_map, **unused)
-        array = captured._numpy()
-        if not _is_numeric(array.dtype):
-            return original(self, tensor_map, **unused)
-        uniform = _uniform(array)
+        uniform = is_uniform(array)
         first = array.reshape(-1)[0] if uniform else array.dtype.type(0)
         try:
             exported = constant_op.constant(first, dtype=captured.dtype, shape=captured.shape)

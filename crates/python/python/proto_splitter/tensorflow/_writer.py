@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _functions, _messages, _models, constants
-from . import _places
+from .._functions import Progress
+from . import _places, _variables
 from ._capture import (
     Saving,
     Settings,
@@ -198,6 +199,13 @@ def _link_bundle(source: str, target: str) -> None:
             shutil.copyfile(old, new)
 
 
+def _after(size: int, progress: Progress | None) -> Progress | None:
+    """Returns the progress of what follows after this many bytes."""
+    if progress is None or not size:
+        return progress
+    return lambda done, total: progress(size + done, size + total)
+
+
 class SavedModelSplitter:
     """The class that TensorFlow calls to write a SavedModel, with its expected name."""
 
@@ -213,6 +221,8 @@ class SavedModelSplitter:
         now = settings()
         save = current_save() or Saving(now or Settings(1 << 20, False, "assets"))
         min_size = save.settings.min_size
+        if save.variables_size:
+            _variables.read_in_functions(self._proto)
         traced, are_small_floats = [], True
         for function, node in _constants(self._proto):
             if node.name not in save.values or function is not None:
@@ -224,7 +234,10 @@ class SavedModelSplitter:
         # TensorFlow Lite takes some types of 8-bit floating point only where they are in the graph.
         stay = not traced or (are_small_floats and _is_within_limit(self._proto))
         if not save.values and stay and not in_chunks:
-            return self._write_as_it_is(prefix)
+            path = self._write_as_it_is(prefix)
+            if save.variables_size and save.settings.progress:
+                save.settings.progress(save.variables_size, save.variables_size)
+            return path
         early = [name for name, node in traced if name and not was_traced_here(name, node)]
         if early and save.settings.capture and current_save():
             warnings.warn(
@@ -248,7 +261,7 @@ class SavedModelSplitter:
     def _write_large(self, prefix: str, save: Saving, writer_options: str | None) -> str:
         is_remote = _places.is_remote(prefix)
         target = os.path.dirname(prefix if is_remote else os.path.abspath(prefix))
-        progress = save.settings.progress
+        progress = _after(save.variables_size, save.settings.progress)
         halves = _places.Halves(progress) if is_remote and progress else None
         values = _put_marks(self._proto, save)
         with scratch(None if is_remote else target) as folder, _named(folder, target):
@@ -327,7 +340,9 @@ def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
                 now = replace(now, format="cpb")
             options = copy.copy(options) if options else save_options.SaveOptions()
             options.experimental_image_format = True
-            with saving(Saving(now)), _nothing_half_made(export_dir):
+            save = Saving(now)
+            save.has_variables = now.format == "variables" and not experimental_skip_checkpoint
+            with saving(save), _nothing_half_made(export_dir):
                 return original(
                     obj, export_dir, signatures, options, experimental_skip_checkpoint
                 )
