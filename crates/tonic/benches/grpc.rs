@@ -1,6 +1,7 @@
 //! Transfers beside raw TCP and beside one large gRPC message.
 //!
-//! `cargo bench -p proto-splitter-tonic --bench grpc`; `-- --quick` with less. Prints the tables of `benches/tables/grpc.md`.
+//! `cargo bench -p proto-splitter-tonic --bench grpc`; `-- --quick` with less, `-- --default-windows` with the windows of
+//! HTTP/2. Prints the tables of `benches/tables/grpc.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +20,7 @@ use proto_splitter_tonic::proto::{Frame, ResumeToken};
 use proto_splitter_tonic::{OutgoingResults, Receive, send};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Server};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -35,10 +36,6 @@ static PEAK: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
 const NO_LIMIT: usize = usize::MAX;
-
-/// Bytes that a sender may be ahead of the server, for all ways alike. By default it waits for the
-/// server after every 64 KiB, which is most of the time that a large message takes.
-const WINDOW: u32 = 4 << 20;
 
 /// A service that takes typed messages, and reassembles frames or only checks them.
 struct Service;
@@ -78,15 +75,13 @@ impl Shelf for Service {
     }
 }
 
-async fn served() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+async fn served(mut server: Server) -> SocketAddr {
+    // As `Server::serve` does.
+    let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let incoming = incoming.with_nodelay(Some(true));
+    let address = incoming.local_addr().unwrap();
     let service = ShelfServer::new(Service).max_decoding_message_size(NO_LIMIT);
-    let server = Server::builder()
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .add_service(service);
-    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    tokio::spawn(server.add_service(service).serve_with_incoming(incoming));
     address
 }
 
@@ -209,13 +204,19 @@ async fn measured(turns: usize, client: &ShelfClient<Channel>, sent: &Trace) -> 
 
 #[tokio::main]
 async fn main() {
-    let small = std::env::args().any(|argument| argument == "--quick");
+    let asked = |option: &str| std::env::args().any(|argument| argument == option);
+    let small = asked("--quick");
     let (large, turns) = if small {
         (64 * MIB, 1)
     } else {
         (1900 * MIB, 5)
     };
-    let address = served().await;
+    let server = if asked("--default-windows") {
+        Server::builder()
+    } else {
+        proto_splitter_tonic::server()
+    };
+    let address = served(server).await;
     let channel = Channel::from_shared(format!("http://{address}")).unwrap();
     let channel = channel.connect().await.unwrap();
     let client = ShelfClient::new(channel).max_encoding_message_size(NO_LIMIT);

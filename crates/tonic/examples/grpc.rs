@@ -76,7 +76,7 @@ mod server {
     pub(crate) async fn run(address: &str) -> Result<(), Box<dyn std::error::Error>> {
         let (inbox, traces) = (Inbox::new(Receive::new()), Mutex::default());
         let service = ShelfServer::new(Service { inbox, traces });
-        let server = tonic::transport::Server::builder().add_service(service);
+        let server = proto_splitter_tonic::server().add_service(service);
         Ok(server.serve(address.parse()?).await?)
     }
 }
@@ -91,7 +91,8 @@ mod client {
         address: &str,
         mebibytes: usize,
     ) -> Result<(), Box<dyn std::error::Error>> {
-        let mut client = ShelfClient::connect(format!("http://{address}")).await?;
+        let endpoint = proto_splitter_tonic::endpoint(format!("http://{address}"))?;
+        let mut client = ShelfClient::new(endpoint.connect().await?);
         let sample = bytes::Bytes::from(vec![7; 1 << 20]);
         let trace = Trace {
             name: "example".into(),

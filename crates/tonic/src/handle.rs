@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 use tokio_stream::Stream;
 use tonic::Status;
 
-use crate::receive::{Receive, Slot, blocking_if, stopped};
+use crate::receive::{Receive, blocking_if};
+use crate::slot::{Slot, stopped};
 use crate::status::status;
 
 /// A message that can be read while the rest of it arrives, from [`Receive::handle`].

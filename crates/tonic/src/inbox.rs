@@ -13,7 +13,8 @@ use record_file::ReadAt;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
-use crate::receive::{Receive, Slot, blocking_if};
+use crate::receive::{Receive, blocking_if};
+use crate::slot::Slot;
 
 /// A receiver of messages that keeps the chunks of broken-off transfers in temporary files, so that
 /// [`send_resuming`](crate::send_resuming) sends only the remaining ones.

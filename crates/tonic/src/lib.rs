@@ -9,6 +9,7 @@
 //! - A client sends with [`send`], and a server answers with [`Outgoing::results`].
 //! - Either side receives a transfer with [`Receive`]: as a typed message, in a file that appears
 //!   complete or not at all, or as a handle that can be read while the rest arrives.
+//! - [`server`] and [`endpoint`] are tonic's builders with windows for large messages.
 //! - [`Inbox`] keeps the received chunks of a transfer that broke off, and [`send_resuming`] sends
 //!   the remaining ones.
 //!
@@ -36,8 +37,9 @@
 //! ```
 //!
 //! Deadlines, interceptors, metadata and TLS are those of tonic. Dropping a future cancels its
-//! transfer. Back-pressure is that of HTTP/2: a sender holds four frames, a receiver one. Errors
-//! are [`Status`](tonic::Status)es whose details contain the location of the error: see [`detail`].
+//! transfer. Back-pressure is that of HTTP/2: a sender makes at most 4 MiB of frames ahead, and a
+//! receiver that writes to a file takes at most 16 frames ahead of it. Errors are
+//! [`Status`](tonic::Status)es whose details contain the location of the error: see [`detail`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -47,9 +49,13 @@ pub mod documentation;
 mod handle;
 mod inbox;
 mod outgoing;
+mod pushing;
 mod receive;
 mod resume;
+mod slot;
 mod status;
+#[cfg(feature = "transport")]
+mod transport;
 
 pub use handle::Handle;
 pub use inbox::Inbox;
@@ -58,3 +64,5 @@ pub use proto_splitter_transfer::{ReceiveOptions, Receiver, SendOptions, proto};
 pub use receive::{DEFAULT_IDLE_TIMEOUT, Receive};
 pub use resume::{DEFAULT_ATTEMPTS, Retry, is_broken, send_resuming};
 pub use status::{detail, status};
+#[cfg(feature = "transport")]
+pub use transport::{WINDOW_SIZE, endpoint, server};

@@ -1,17 +1,19 @@
 //! The receiving half: from a stream of frames to a message.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use proto_splitter_transfer::proto::{Frame, ResumeToken};
+use proto_splitter_transfer::proto::Frame;
 use proto_splitter_transfer::{ReceiveOptions, Receiver};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
+use crate::pushing::pushing;
+use crate::slot::{Slot, stopped};
 use crate::status::status;
 
 /// Default longest time without a frame: 60 s.
@@ -212,23 +214,35 @@ impl Receive {
         turn: u64,
         mut look: impl FnMut(&Receiver),
     ) -> Result<(), Status> {
-        loop {
-            let next = self.next_frame(frames).await;
-            let next = next.map_err(|most| late("no frame came for", most, slot))?;
-            let Some(frame) = next.transpose()? else {
-                let ended = slot.in_turn(turn, Receiver::end)?;
-                return ended.map_err(|error| status(&error));
-            };
-            let pushed = if slot.blocks {
-                let slot = slot.clone();
-                let push = move || slot.in_turn(turn, |receiver| receiver.push(frame));
-                spawn_blocking(push).await.map_err(stopped)??
-            } else {
-                slot.in_turn(turn, |receiver| receiver.push(frame))?
-            };
-            pushed.map_err(|error| status(&error))?;
-            look(&slot.lock().receiver);
+        if !slot.blocks {
+            // Taking a frame into memory takes less time than waking another thread.
+            while let Some(frame) = self.frame_in_time(frames, slot).await? {
+                slot.push(turn, frame)?;
+                look(&slot.lock().receiver);
+            }
+            return slot.end(turn);
         }
+        let read = |sender: mpsc::Sender<Frame>| async move {
+            while let Some(frame) = self.frame_in_time(frames, slot).await? {
+                // The error of the other half is reported.
+                if sender.send(frame).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        pushing(slot, turn, look, read).await?;
+        slot.end(turn)
+    }
+
+    async fn frame_in_time(
+        &self,
+        frames: &mut (impl Stream<Item = Result<Frame, Status>> + Unpin),
+        slot: &Slot,
+    ) -> Result<Option<Frame>, Status> {
+        let next = self.next_frame(frames).await;
+        let next = next.map_err(|most| late("no frame came for", most, slot))?;
+        next.transpose()
     }
 }
 
@@ -250,97 +264,9 @@ pub(crate) async fn blocking_if<T: Send + 'static>(
     done.map_err(|error| status(&error))
 }
 
-/// A receiver that outlives the call that feeds it.
-#[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    held: Arc<Mutex<Held>>,
-    /// True if pushing a frame writes to a file.
-    blocks: bool,
-}
-
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) receiver: Receiver,
-    /// Number of the latest transfer. An earlier one that is still running may not push any more
-    /// frames.
-    turn: u64,
-    touched: Instant,
-}
-
-impl Held {
-    fn begin_turn(&mut self) -> u64 {
-        self.receiver.break_off();
-        self.touched = Instant::now();
-        self.turn += 1;
-        self.turn
-    }
-}
-
-impl Slot {
-    pub(crate) fn new(receiver: Receiver, blocks: bool) -> Slot {
-        let held = Held {
-            receiver,
-            turn: 0,
-            touched: Instant::now(),
-        };
-        Slot {
-            held: Arc::new(Mutex::new(held)),
-            blocks,
-        }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take_turn(&self) -> u64 {
-        self.lock().begin_turn()
-    }
-
-    /// Ends the current transfer, if any, and returns its receiver.
-    pub(crate) fn give_up(&self) -> ResumeToken {
-        let mut held = self.lock();
-        held.begin_turn();
-        held.receiver.token()
-    }
-
-    /// Returns the time since a transfer began or a frame arrived.
-    pub(crate) fn untouched(&self) -> Duration {
-        self.lock().touched.elapsed()
-    }
-
-    fn in_turn<T>(&self, turn: u64, step: impl FnOnce(&mut Receiver) -> T) -> Result<T, Status> {
-        let mut held = self.lock();
-        if held.turn != turn {
-            let message = "another transfer of the same session has begun";
-            return Err(Status::aborted(message));
-        }
-        held.touched = Instant::now();
-        Ok(step(&mut held.receiver))
-    }
-
-    fn break_off(&self, turn: u64) {
-        let _ = self.in_turn(turn, Receiver::break_off);
-    }
-
-    /// Takes the receiver at the end of a turn. An earlier call may still have the slot: its
-    /// connection broke unnoticed, and it waits for the next frame.
-    pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
-        self.in_turn(turn, |receiver| {
-            let nothing = Receiver::in_memory(&ReceiveOptions::new());
-            std::mem::replace(receiver, nothing)
-        })
-    }
-}
-
 #[cold]
 fn late(what: &str, most: Duration, slot: &Slot) -> Status {
     let (chunk, count) = slot.lock().receiver.chunks();
     let message = format!("{what} {most:?}, in chunk {chunk} of {count}");
     Status::deadline_exceeded(message)
-}
-
-#[cold]
-pub(crate) fn stopped(error: tokio::task::JoinError) -> Status {
-    Status::cancelled(format!("the work was stopped: {error}"))
 }

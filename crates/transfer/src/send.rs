@@ -25,7 +25,7 @@ const DATA_OVERHEAD: usize = 64;
 #[derive(Clone, Debug)]
 pub struct SendOptions {
     split: SplitOptions,
-    max_frame_size: usize,
+    max_frame_size: Option<usize>,
     compression_level: Option<i32>,
     session: Bytes,
     progress: Progress,
@@ -45,7 +45,7 @@ impl SendOptions {
             split: SplitOptions::new()
                 .profile(Profile::Extended)
                 .max_chunk_size(DEFAULT_MAX_CHUNK_SIZE),
-            max_frame_size: DEFAULT_MAX_FRAME_SIZE,
+            max_frame_size: None,
             compression_level: None,
             session: Bytes::new(),
             progress: Progress::none(),
@@ -64,7 +64,17 @@ impl SendOptions {
     /// Default: [`DEFAULT_MAX_FRAME_SIZE`].
     #[must_use]
     pub const fn max_frame_size(mut self, size: usize) -> Self {
-        self.max_frame_size = size;
+        self.max_frame_size = Some(size);
+        self
+    }
+
+    /// Sets the largest size of a frame, unless it was set before: for a transport that is faster
+    /// with another size than the default.
+    #[must_use]
+    pub const fn max_frame_size_if_unset(mut self, size: usize) -> Self {
+        if self.max_frame_size.is_none() {
+            self.max_frame_size = Some(size);
+        }
         self
     }
 
@@ -92,7 +102,10 @@ impl SendOptions {
 
     /// Returns the largest size of a frame, in bytes.
     pub const fn get_max_frame_size(&self) -> usize {
-        self.max_frame_size
+        match self.max_frame_size {
+            Some(size) => size,
+            None => DEFAULT_MAX_FRAME_SIZE,
+        }
     }
 
     /// Returns the level of zstd compression.
@@ -119,8 +132,8 @@ impl SendOptions {
 
     fn check(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
-        if self.max_frame_size < LEAST_MAX_FRAME_SIZE {
-            let size = self.max_frame_size;
+        let size = self.get_max_frame_size();
+        if size < LEAST_MAX_FRAME_SIZE {
             return invalid(format!(
                 "frames of at most {size} bytes are too small: at least {LEAST_MAX_FRAME_SIZE} are needed"
             ));
@@ -294,7 +307,7 @@ impl Frames {
     /// Returns the number of content bytes that still fit in a frame.
     fn room(&self, frame: &Frame) -> usize {
         let used = frame.encoded_len() + 2 * DATA_OVERHEAD;
-        self.options.max_frame_size.saturating_sub(used)
+        self.options.get_max_frame_size().saturating_sub(used)
     }
 
     /// Returns the next piece that the receiver lacks: at most `room` bytes, or the pending one.
@@ -306,7 +319,7 @@ impl Frames {
             // A nearly full frame is sent without another piece, since tiny pieces have more
             // overhead than content.
             let len = if room < LEAST_MAX_FRAME_SIZE / 4 {
-                self.options.max_frame_size - 4 * DATA_OVERHEAD
+                self.options.get_max_frame_size() - 4 * DATA_OVERHEAD
             } else {
                 room
             };

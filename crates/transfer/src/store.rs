@@ -13,7 +13,8 @@ use record_file::{Compression, RecordInPieces, RecordWriter, WriterOptions};
 
 use crate::arriving::{Arriving, Shared};
 
-/// Maximum number of bytes to allocate for a chunk before they arrive: 1 MiB.
+/// Maximum number of bytes to allocate before they arrive, in addition to as many as have arrived:
+/// 1 MiB.
 const MOST_AHEAD: u64 = 1 << 20;
 
 /// Size below which chunks are copied out of their frame, in bytes.
@@ -33,6 +34,8 @@ pub(crate) enum Store {
     Memory {
         chunks: Vec<Bytes>,
         partial: Vec<u8>,
+        /// Number of bytes in `chunks`.
+        whole: u64,
     },
     File(Box<Spool>),
 }
@@ -42,13 +45,15 @@ impl Store {
         Store::Memory {
             chunks: Vec::new(),
             partial: Vec::new(),
+            whole: 0,
         }
     }
 
     /// Adds a chunk that arrived in one piece.
     pub(crate) fn add_whole(&mut self, chunk: Bytes) -> Result<()> {
         match self {
-            Store::Memory { chunks, .. } => {
+            Store::Memory { chunks, whole, .. } => {
+                *whole += chunk.len() as u64;
                 // Decoded frames share their memory. A small chunk is copied, so that it doesn't
                 // keep a whole frame alive.
                 let chunk = if chunk.len() < SMALL {
@@ -66,9 +71,12 @@ impl Store {
     /// Begins a chunk of `size` bytes.
     pub(crate) fn begin(&mut self, size: u64) -> Result<()> {
         match self {
-            Store::Memory { partial, .. } => {
-                // Memory is allocated as bytes arrive, not by the claimed size.
-                let ahead = usize::try_from(size.min(MOST_AHEAD)).unwrap_or_default();
+            Store::Memory { partial, whole, .. } => {
+                // Memory is allocated as bytes arrive, not by the claimed size. A sender of many
+                // chunks has sent enough after the first ones, and the others aren't copied as
+                // they grow.
+                let most = whole.saturating_add(MOST_AHEAD);
+                let ahead = usize::try_from(size.min(most)).unwrap_or_default();
                 *partial = Vec::with_capacity(ahead);
                 Ok(())
             }
@@ -96,7 +104,12 @@ impl Store {
     /// Ends the current chunk.
     pub(crate) fn finish_chunk(&mut self) -> Result<()> {
         match self {
-            Store::Memory { chunks, partial } => {
+            Store::Memory {
+                chunks,
+                partial,
+                whole,
+            } => {
+                *whole += partial.len() as u64;
                 chunks.push(std::mem::take(partial).into());
                 Ok(())
             }
@@ -223,5 +236,39 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         self.shared.set_broken(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn room(store: &Store) -> usize {
+        match store {
+            Store::Memory { partial, .. } => partial.capacity(),
+            Store::File(_) => 0,
+        }
+    }
+
+    #[test]
+    fn memory_is_allocated_for_at_most_as_many_bytes_as_came_and_a_mebibyte() {
+        let mut store = Store::memory();
+        store.begin(1 << 40).unwrap();
+        assert_eq!(room(&store), MIB);
+        store.drop_partial();
+        store.begin(2 << 20).unwrap();
+        store.push(&vec![1; MIB], 2 << 20).unwrap();
+        store.push(&vec![2; MIB], 1 << 20).unwrap();
+        store.finish_chunk().unwrap();
+
+        // This chunk needn't grow, since as many bytes came before.
+        store.begin(3 << 20).unwrap();
+        assert_eq!(room(&store), 3 * MIB);
+        store.drop_partial();
+        store.add_whole(vec![3; MIB].into()).unwrap();
+        store.begin(1 << 40).unwrap();
+        assert_eq!(room(&store), 4 * MIB);
     }
 }

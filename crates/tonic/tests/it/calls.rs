@@ -12,11 +12,15 @@ use proto_splitter_core::progress::{CancelToken, Progress};
 use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter_tonic::{Outgoing, Receive, ReceiveOptions, SendOptions, send, send_with};
 use tempfile::tempdir;
+use tokio_stream::StreamExt;
 use tonic::{Code, Request};
 
 use crate::shelf::shelf_client::ShelfClient;
+use crate::shelf::shelf_server::ShelfServer;
 use crate::shelf::{Trace, Wanted};
-use crate::support::{Service, channel, client, files, served, served_for, small_chunks, trace};
+use crate::support::{
+    Service, channel, client, files, run, served, served_for, small_chunks, trace,
+};
 
 #[tokio::test]
 async fn messages_of_all_sizes_arrive_with_default_limits() {
@@ -115,6 +119,42 @@ async fn a_message_comes_back_while_it_is_sent() {
     let back = client.echo(frames).await.unwrap().into_inner();
     let got: Trace = Receive::new().message(back).await.unwrap();
     assert!(got == sent);
+}
+
+#[tokio::test]
+async fn frames_have_128_kib_unless_the_options_say_otherwise() {
+    let sent = trace(30);
+    for (options, most) in [
+        (SendOptions::new(), 128 << 10),
+        (SendOptions::new().compression_level(None), 128 << 10),
+        (SendOptions::new().max_frame_size(1 << 20), 1 << 20),
+        (SendOptions::new().max_frame_size(64 << 10), 64 << 10),
+    ] {
+        let frames = Outgoing::new(&sent, &options).unwrap();
+        let sizes = frames.map(|frame| frame.encoded_len());
+        let largest = sizes.fold(0, usize::max).await;
+        assert!(largest <= most && largest > most / 2, "{largest} of {most}");
+    }
+}
+
+#[tokio::test]
+async fn large_windows_change_nothing_but_the_time() {
+    let folder = tempdir().unwrap();
+    let service = Service::new(folder.path());
+    let router = proto_splitter_tonic::server().add_service(ShelfServer::new(service));
+    let address = run(router).await;
+    let endpoint = proto_splitter_tonic::endpoint(format!("http://{address}")).unwrap();
+    let mut client = ShelfClient::new(endpoint.connect().await.unwrap());
+    let sent = trace(300);
+    send(|frames| client.put(frames), &sent).await.unwrap();
+    let wanted = Wanted {
+        name: sent.name.clone(),
+        token: None,
+    };
+    let frames = client.get(wanted).await.unwrap().into_inner();
+    let got: Trace = Receive::new().message(frames).await.unwrap();
+    assert!(got == sent);
+    assert!(proto_splitter_tonic::endpoint("not a URI").is_err());
 }
 
 #[tokio::test]

@@ -161,6 +161,23 @@ async fn a_peer_that_stalls_is_waited_for_no_longer_than_allowed() {
 }
 
 #[tokio::test]
+async fn a_lie_ends_the_call_although_the_peer_then_stalls() {
+    let folder = tempdir().unwrap();
+    let mut frames = sent();
+    frames.swap(3, 4);
+    let frames = tokio_stream::iter(frames.into_iter().map(Ok::<_, Status>));
+    let frames = frames.chain(tokio_stream::pending());
+    // It waits for the next frame as long as it takes.
+    let receive = Receive::new()
+        .idle_timeout(None)
+        .folder(folder.path().to_owned());
+    let target = folder.path().join("m.pb");
+    let status = receive.file(frames, target).await.unwrap_err();
+    assert!(status.message().contains("was expected"), "{status}");
+    assert_eq!(files(folder.path()), 0);
+}
+
+#[tokio::test]
 async fn an_endless_peer_is_stopped_by_what_it_announced_and_by_time() {
     let folder = tempdir().unwrap();
     let service = Service::new(folder.path());

@@ -141,7 +141,7 @@ pub(crate) async fn served_for(service: Service, authorization: &'static str) ->
     run(Server::builder().add_service(service)).await
 }
 
-async fn run(router: Router) -> SocketAddr {
+pub(crate) async fn run(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let incoming = TcpListenerStream::new(listener);

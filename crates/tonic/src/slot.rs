@@ -1,0 +1,108 @@
+//! A receiver that several calls feed one after the other.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use proto_splitter_transfer::proto::{Frame, ResumeToken};
+use proto_splitter_transfer::{ReceiveOptions, Receiver};
+use tonic::Status;
+
+use crate::status::status;
+
+/// A receiver that outlives the call that feeds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    held: Arc<Mutex<Held>>,
+    /// True if pushing a frame writes to a file.
+    pub(crate) blocks: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) receiver: Receiver,
+    /// Number of the latest transfer. An earlier one that is still running may not push any more
+    /// frames.
+    turn: u64,
+    touched: Instant,
+}
+
+impl Held {
+    fn begin_turn(&mut self) -> u64 {
+        self.receiver.break_off();
+        self.touched = Instant::now();
+        self.turn += 1;
+        self.turn
+    }
+}
+
+impl Slot {
+    pub(crate) fn new(receiver: Receiver, blocks: bool) -> Slot {
+        let held = Held {
+            receiver,
+            turn: 0,
+            touched: Instant::now(),
+        };
+        Slot {
+            held: Arc::new(Mutex::new(held)),
+            blocks,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn take_turn(&self) -> u64 {
+        self.lock().begin_turn()
+    }
+
+    /// Ends the current transfer, if any, and returns its receiver.
+    pub(crate) fn give_up(&self) -> ResumeToken {
+        let mut held = self.lock();
+        held.begin_turn();
+        held.receiver.token()
+    }
+
+    /// Returns the time since a transfer began or a frame arrived.
+    pub(crate) fn untouched(&self) -> Duration {
+        self.lock().touched.elapsed()
+    }
+
+    fn in_turn<T>(&self, turn: u64, step: impl FnOnce(&mut Receiver) -> T) -> Result<T, Status> {
+        let mut held = self.lock();
+        if held.turn != turn {
+            let message = "another transfer of the same session has begun";
+            return Err(Status::aborted(message));
+        }
+        held.touched = Instant::now();
+        Ok(step(&mut held.receiver))
+    }
+
+    pub(crate) fn push(&self, turn: u64, frame: Frame) -> Result<(), Status> {
+        let pushed = self.in_turn(turn, |receiver| receiver.push(frame))?;
+        pushed.map_err(|error| status(&error))
+    }
+
+    pub(crate) fn end(&self, turn: u64) -> Result<(), Status> {
+        let ended = self.in_turn(turn, Receiver::end)?;
+        ended.map_err(|error| status(&error))
+    }
+
+    pub(crate) fn break_off(&self, turn: u64) {
+        let _ = self.in_turn(turn, Receiver::break_off);
+    }
+
+    /// Takes the receiver at the end of a turn. An earlier call may still have the slot: its
+    /// connection broke unnoticed, and it waits for the next frame.
+    pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
+        self.in_turn(turn, |receiver| {
+            let nothing = Receiver::in_memory(&ReceiveOptions::new());
+            std::mem::replace(receiver, nothing)
+        })
+    }
+}
+
+#[cold]
+pub(crate) fn stopped(error: tokio::task::JoinError) -> Status {
+    Status::cancelled(format!("the work was stopped: {error}"))
+}
