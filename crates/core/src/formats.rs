@@ -97,6 +97,7 @@
 mod archive;
 mod candidate;
 mod convert;
+mod lod_table;
 mod open;
 mod opened;
 mod options;
@@ -122,7 +123,7 @@ pub use registry::Registry;
 
 use crate::size_tree::NameRule;
 use crate::split::ComposableSplitter;
-use crate::tensor::{PlacedTensor, TensorRule};
+use crate::tensor::{LodRule, PlacedTensor, TensorRule};
 use crate::{Error, ErrorKind, Result};
 
 /// The implementation of one format.
@@ -237,6 +238,12 @@ pub trait Format: Debug + Send + Sync {
     /// Returns the rules that describe how tensors are stored in the format's messages.
     fn tensor_rules(&self) -> &'static [TensorRule] {
         &[]
+    }
+
+    /// Returns the rule that describes where the format's messages have the LoD of tensors. Default:
+    /// `None`, meaning that they have none.
+    fn lod_rule(&self) -> Option<&'static LodRule> {
+        None
     }
 
     /// Returns the tensors of a message in chunks, or of one [read by

@@ -39,5 +39,5 @@ pub(crate) use find::{leading, placed_tensors_in};
 pub use info::{ByteOrder, Location, TensorInfo};
 pub use read_many::{read_many, read_many_into};
 pub use reader::{TensorReader, read_bytes};
-pub use rule::{ElementRule, ShapeRule, TensorRule};
+pub use rule::{ElementRule, LodRule, ShapeRule, TensorRule};
 pub use strings::{string_elements_at, strings_at};

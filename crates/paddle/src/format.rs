@@ -14,12 +14,14 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{
-    DType, ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule,
+    DType, ElementRule, Location, LodRule, ShapeRule, TensorInfo, TensorReader, TensorRule,
 };
 use proto_splitter_core::wire::{SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::model::{MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind, is_of_model};
+use crate::model::{
+    MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind, field, is_of_model,
+};
 use crate::output::{Arrangement, PaddleWriteOptions, write_chunked, write_plain};
 use crate::parameters::{Parameter, ParameterFile};
 use crate::program::{looks_like_json, looks_like_pickle};
@@ -175,6 +177,10 @@ impl Format for PaddleFormat {
 
     fn tensor_rules(&self) -> &'static [TensorRule] {
         &[TENSOR]
+    }
+
+    fn lod_rule(&self) -> Option<&'static LodRule> {
+        Some(&LOD)
     }
 
     fn targets(&self) -> &'static [ConvertTarget] {
@@ -339,6 +345,14 @@ pub const TENSOR: TensorRule = TensorRule {
     ..TensorRule::new("proto_splitter.paddle.Tensor", 1)
 };
 
+/// The LoD of the tensors in a message of type [`MODEL`].
+pub const LOD: LodRule = LodRule {
+    message: MODEL,
+    levels: "parameter_files[*].parameters[*].lod[*]",
+    tensor: field::parameter::TENSOR,
+    offsets: field::lod_level::OFFSETS,
+};
+
 /// The data types, by their numbers in `VarType.Type`. None of them stores elements in separate
 /// fields.
 const ELEMENTS: [ElementRule; 18] = [
@@ -379,6 +393,22 @@ fn dtype(of: Type) -> DType {
         })
 }
 
+/// Returns Paddle's type for elements of a type; `None` if Paddle has none.
+///
+/// ```
+/// use proto_splitter_core::tensor::DType;
+/// use proto_splitter_paddle::{proto::framework::var_type::Type, type_of};
+///
+/// assert_eq!(type_of(DType::U64), Some(Type::Uint64));
+/// assert_eq!(type_of(DType::I4), None);
+/// ```
+#[must_use]
+pub fn type_of(dtype: DType) -> Option<Type> {
+    // The last of equals: a `SIZE_T` is a number of the machine, where this is one of data.
+    let element = ELEMENTS.iter().rfind(|element| element.dtype == dtype)?;
+    Type::try_from(i32::try_from(element.number).ok()?).ok()
+}
+
 /// The parameters of a model, by name or, without a program, by counter.
 #[derive(Debug)]
 struct Parameters {
@@ -416,7 +446,7 @@ impl Parameters {
     /// Returns the parameter with this name, or else the one with this counter, and its file.
     fn parameter(&self, info: &TensorInfo) -> Result<(&ParameterFile, &Parameter)> {
         let by_name = self.model.parameter(&info.name);
-        let by_counter = || self.model.parameters().nth(info.name.parse().ok()?);
+        let by_counter = || self.model.parameter_at(info.name.parse().ok()?);
         by_name.or_else(by_counter).ok_or_else(|| {
             let message = format!("there is no parameter {:?}", info.name);
             Error::new(ErrorKind::InvalidPath, message)
@@ -440,7 +470,7 @@ impl Archive for Parameters {
         }
         let counter = name.parse().ok();
         Ok(counter.and_then(|counter| {
-            let (file, parameter) = self.model.parameters().nth(counter)?;
+            let (file, parameter) = self.model.parameter_at(counter)?;
             Some(counted(counter, file, parameter))
         }))
     }

@@ -23,8 +23,8 @@ mod splitter;
 pub mod stream;
 
 pub use dtype::element_size;
-pub use format::{PaddleFormat, TENSOR};
-pub use model::{MODEL, PaddleModel, PaddleOpenOptions, ProgramKind};
+pub use format::{LOD, PaddleFormat, TENSOR, type_of};
+pub use model::{Appended, MODEL, PaddleModel, PaddleOpenOptions, ProgramKind, append_to_model};
 pub use names::NAMES;
 pub use output::{Arrangement, PaddleWriteOptions, WrittenModel, convert, write_model};
 pub use parameters::{Parameter, ParameterFile, ParameterWriter, append};

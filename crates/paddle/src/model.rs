@@ -1,6 +1,8 @@
 //! Models: a program and the files of its parameters.
 
+mod append;
 mod find;
+mod index;
 mod message;
 mod read;
 
@@ -11,11 +13,13 @@ use std::sync::Arc;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+pub use append::{Appended, append_to_model};
 pub(crate) use find::{OLD_PARAMETERS, OLD_PROGRAM, rivals, separate_path};
 pub use message::MODEL;
 pub(crate) use message::{field, is_of_model};
 
 use self::find::{Found, check_inside, find};
+use self::index::Index;
 use crate::parameters::{Parameter, ParameterFile};
 use crate::part::FilePart;
 use crate::program::{
@@ -80,6 +84,32 @@ impl PaddleOpenOptions {
     pub const fn get_layout(&self) -> Option<Layout> {
         self.layout
     }
+
+    /// Finds the files of the model that `path` belongs to, unless they are set.
+    fn find(&self, path: &Path) -> Result<Found> {
+        match (&self.program, &self.parameters) {
+            (Some(program), Some(parameters)) => Ok(Found {
+                program: Some(program.clone()),
+                parameters: Some(parameters.clone()),
+            }),
+            (Some(program), None) if path.is_dir() => {
+                let usual = program.with_extension("pdiparams");
+                let names = [usual.file_name(), Some(OLD_PARAMETERS.as_ref())];
+                let files = names.into_iter().flatten().map(|name| path.join(name));
+                Ok(Found {
+                    program: Some(program.clone()),
+                    parameters: files.into_iter().find(|file| file.is_file()),
+                })
+            }
+            (program, parameters) => {
+                let found = find(path)?;
+                Ok(Found {
+                    program: program.clone().or(found.program),
+                    parameters: parameters.clone().or(found.parameters),
+                })
+            }
+        }
+    }
 }
 
 /// The kind of program of a model.
@@ -98,6 +128,7 @@ pub struct PaddleModel {
     program: Option<(ProgramKind, FilePart)>,
     variables: Vec<PaddleVariable>,
     files: Vec<ParameterFile>,
+    index: Index,
     companions: Vec<FilePart>,
 }
 
@@ -121,30 +152,9 @@ impl PaddleModel {
     /// As [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: &PaddleOpenOptions) -> Result<PaddleModel> {
         let path = path.as_ref();
-        let mut folder = None;
-        let found = match (&options.program, &options.parameters) {
-            (Some(program), Some(parameters)) => Found {
-                program: Some(program.clone()),
-                parameters: Some(parameters.clone()),
-            },
-            (Some(program), None) if path.is_dir() => {
-                folder = Some(path);
-                let usual = program.with_extension("pdiparams");
-                let names = [usual.file_name(), Some(OLD_PARAMETERS.as_ref())];
-                let files = names.into_iter().flatten().map(|name| path.join(name));
-                Found {
-                    program: Some(program.clone()),
-                    parameters: files.into_iter().find(|file| file.is_file()),
-                }
-            }
-            (program, parameters) => {
-                let found = find(path)?;
-                Found {
-                    program: program.clone().or(found.program),
-                    parameters: parameters.clone().or(found.parameters),
-                }
-            }
-        };
+        let found = options.find(path)?;
+        let named_program = options.program.is_some();
+        let folder = Some(path).filter(|path| named_program && path.is_dir());
         let program = found.program.as_deref().map(open_program).transpose()?;
         let Some(OpenProgram {
             kind,
@@ -156,10 +166,12 @@ impl PaddleModel {
             let files = found
                 .parameters
                 .map(|path| ParameterFile::open(path, None, options.layout));
+            let files: Vec<ParameterFile> = files.transpose()?.into_iter().collect();
             return Ok(PaddleModel {
                 program: None,
                 variables: Vec::new(),
-                files: files.transpose()?.into_iter().collect(),
+                index: Index::of(&files),
+                files,
                 companions: Vec::new(),
             });
         };
@@ -180,6 +192,7 @@ impl PaddleModel {
         Ok(PaddleModel {
             program: Some((kind, part)),
             variables,
+            index: Index::of(&files),
             files,
             companions: companions.unwrap_or_default(),
         })
@@ -229,8 +242,17 @@ impl PaddleModel {
     /// Returns the parameter of this name, with its file.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<(&ParameterFile, &Parameter)> {
-        let mut files = self.files.iter();
-        files.find_map(|file| Some((file, file.parameter(name)?)))
+        let file = self.files.get(self.index.file_of(name)?)?;
+        Some((file, file.parameter(name)?))
+    }
+
+    /// Returns the parameter with this counter in the order of the files, with its file. The first
+    /// has counter 0.
+    #[must_use]
+    pub fn parameter_at(&self, counter: usize) -> Option<(&ParameterFile, &Parameter)> {
+        let (file, within) = self.index.place(counter)?;
+        let file = self.files.get(file)?;
+        Some((file, file.parameters().get(within)?))
     }
 
     /// Checks the parts that opening doesn't check, as [`ParameterFile::verify`] does, and that no

@@ -9,6 +9,7 @@ use std::path::Path;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+pub(crate) use write::append_checked;
 pub use write::{ParameterWriter, append};
 
 use crate::part::FilePart;

@@ -20,7 +20,7 @@ pub(crate) use pir::{looks_like_json, parameters as pir_parameters};
 use crate::dtype::{data_size, element_size};
 use crate::proto::framework::var_type::{TensorDesc, Type};
 use crate::proto::framework::{VarDesc, VarType};
-use crate::stream::{Stream, StreamKind, len};
+use crate::stream::{Stream, StreamKind, TensorSpec, len};
 
 /// Largest serialized `VarDesc` that is read: 1 MiB.
 const MAX_VAR_SIZE: u64 = 1 << 20;
@@ -321,29 +321,55 @@ impl ParameterSpec {
     /// Fails if a stream doesn't match this parameter. Paddle itself doesn't check: it accepts any
     /// type and dims.
     pub(crate) fn check(&self, stream: &Stream) -> Result<()> {
-        let differs = |what: String| {
-            let message = format!("the stream has {what}; the parameters may be in another order");
-            Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(stream.range().start))
-        };
-        if let (Some(wanted), Some(found)) = (self.dtype, stream.dtype())
-            && wanted != found
-        {
-            let (wanted, found) = (wanted.as_str_name(), found.as_str_name());
-            return differs(format!("data type {found}, and the program {wanted}"));
-        }
-        let (Some(wanted), Some(_)) = (&self.dims, stream.dtype()) else {
+        let Some(dtype) = stream.dtype() else {
             return Ok(());
         };
+        match self.difference(dtype, stream.dims(), stream.height()) {
+            None => Ok(()),
+            Some(what) => {
+                let message =
+                    format!("the stream has {what}; the parameters may be in another order");
+                Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(stream.range().start))
+            }
+        }
+    }
+
+    /// Fails if a tensor to be written doesn't match this parameter.
+    pub(crate) fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
+        let differs = match tensor.kind() == self.kind {
+            true => self.difference(tensor.dtype(), tensor.dims(), tensor.height()),
+            false => Some(format!(
+                "the kind {}, and the program {}",
+                tensor.kind(),
+                self.kind
+            )),
+        };
+        match differs {
+            None => Ok(()),
+            Some(what) => {
+                let message = format!("the tensor has {what}");
+                Err(Error::new(ErrorKind::InvalidConfig, message).at_path(&self.name))
+            }
+        }
+    }
+
+    /// Returns the type or the dims of a tensor, if the program has others.
+    fn difference(&self, dtype: Type, dims: &[u64], height: i64) -> Option<String> {
+        if let Some(wanted) = self.dtype.filter(|wanted| *wanted != dtype) {
+            let (wanted, found) = (wanted.as_str_name(), dtype.as_str_name());
+            return Some(format!("data type {found}, and the program {wanted}"));
+        }
+        let wanted = self.dims.as_ref()?;
         // For SelectedRows the program has the dims of the whole matrix.
-        let mut found: Vec<i64> = stream.dims().iter().map(|dim| dim.cast_signed()).collect();
+        let mut found: Vec<i64> = dims.iter().map(|dim| dim.cast_signed()).collect();
         if let (StreamKind::SelectedRows, Some(first)) = (self.kind, found.first_mut()) {
-            *first = stream.height();
+            *first = height;
         }
         let fits = |(wanted, found): (&i64, &i64)| *wanted < 0 || wanted == found;
         if wanted.len() == found.len() && wanted.iter().zip(&found).all(fits) {
-            Ok(())
+            None
         } else {
-            differs(format!("dims {found:?}, and the program {wanted:?}"))
+            Some(format!("dims {found:?}, and the program {wanted:?}"))
         }
     }
 }

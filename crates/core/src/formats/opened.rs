@@ -14,6 +14,7 @@ use bytes::Bytes;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
+use super::lod_table::LodTable;
 use super::tensor_table::{Shared, TensorTable};
 use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::canonical::canonical;
@@ -52,6 +53,8 @@ pub struct Opened {
     options: OpenOptions,
     /// The tensors of the message, once listed.
     table: OnceLock<TensorTable>,
+    /// The LoD of the tensors of the message, once listed.
+    lods: OnceLock<LodTable>,
 }
 
 /// A message that stays in its source.

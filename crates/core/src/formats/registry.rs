@@ -7,7 +7,7 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 use super::{Candidate, Confidence, Format};
 use crate::size_tree::NameRule;
 use crate::split::{ComposableSplitter, SizeSplitter};
-use crate::tensor::TensorRule;
+use crate::tensor::{LodRule, TensorRule};
 
 /// A list of formats. See the [module](super) for an example.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +79,12 @@ impl Registry {
     /// Returns the tensor rule for messages of this type; `None` if they aren't tensors.
     pub fn tensor_rule(&self, message_type: &str) -> Option<&'static TensorRule> {
         let mut rules = self.tensor_rules().into_iter();
+        rules.find(|rule| rule.message == message_type)
+    }
+
+    /// Returns the rule for the LoD of tensors in messages of this type; `None` if they have none.
+    pub fn lod_rule(&self, message_type: &str) -> Option<&'static LodRule> {
+        let mut rules = self.formats.iter().filter_map(|format| format.lod_rule());
         rules.find(|rule| rule.message == message_type)
     }
 

@@ -72,6 +72,20 @@ pub struct ElementRule {
     pub field: u32,
 }
 
+/// A description of where messages of a type have the LoD (level of detail) of their tensors: each
+/// level in a message, in the message that has the tensor, too.
+#[derive(Clone, Copy, Debug)]
+pub struct LodRule {
+    /// Full name of the type of the whole message.
+    pub message: &'static str,
+    /// [Query](crate::path::PathQuery) of all levels, those of one tensor from the coarsest on.
+    pub levels: &'static str,
+    /// Field of the tensor, beside the levels.
+    pub tensor: u32,
+    /// Field of a level with its offsets, repeated 64-bit numbers of fixed size.
+    pub offsets: u32,
+}
+
 impl ElementRule {
     /// Creates a rule for the type with this number, whose single elements are in this field.
     pub const fn new(number: u64, dtype: DType, field: u32) -> ElementRule {

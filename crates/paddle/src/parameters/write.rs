@@ -105,7 +105,18 @@ impl ParameterWriter {
 /// As [`ParameterFile::open`], if the file isn't complete or has another layout; as
 /// [`write_stream`].
 pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
-    let path = path.as_ref();
+    append_checked(path.as_ref(), spec, data, |_| Ok(()), |_| Ok(()))
+}
+
+/// Appends a tensor like [`append`], unless `before` fails for its counter, or `after` for the rest
+/// of the data.
+pub(crate) fn append_checked<R: Read>(
+    path: &Path,
+    spec: &TensorSpec,
+    data: &mut R,
+    before: impl FnOnce(u64) -> Result<()>,
+    after: impl FnOnce(&mut R) -> Result<()>,
+) -> Result<u64> {
     let failed = |error: std::io::Error| Error::from(error).in_file(path);
     let open = OpenOptions::new().write(true).open(path);
     let mut file = open.map_err(failed)?;
@@ -116,7 +127,8 @@ pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -
             .parameters()
             .len() as u64,
     };
-    let written = write_behind(&mut file, end, spec, data);
+    before(count)?;
+    let written = write_behind(&mut file, end, spec, data, after);
     if let Err(error) = written {
         file.set_len(end).map_err(failed)?;
         return Err(at_target(error, path));
@@ -124,9 +136,16 @@ pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -
     Ok(count)
 }
 
-fn write_behind(file: &mut File, end: u64, spec: &TensorSpec, data: &mut impl Read) -> Result<()> {
+fn write_behind<R: Read>(
+    file: &mut File,
+    end: u64,
+    spec: &TensorSpec,
+    data: &mut R,
+    after: impl FnOnce(&mut R) -> Result<()>,
+) -> Result<()> {
     file.seek(SeekFrom::Start(end))?;
     let size = write_without_size(file, spec, data)?;
+    after(data)?;
     file.sync_all()?;
     file.seek(SeekFrom::Start(end))?;
     file.write_all(&size)?;

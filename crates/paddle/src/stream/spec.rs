@@ -65,6 +65,23 @@ impl TensorSpec {
         self
     }
 
+    pub(crate) fn kind(&self) -> StreamKind {
+        self.kind
+    }
+
+    pub(crate) fn dtype(&self) -> Type {
+        self.dtype
+    }
+
+    pub(crate) fn dims(&self) -> &[u64] {
+        &self.dims
+    }
+
+    /// Returns the number of rows of the matrix that selected rows are taken from; 0 for others.
+    pub(crate) fn height(&self) -> i64 {
+        self.height
+    }
+
     /// Returns the size of the data, in bytes.
     ///
     /// # Errors
@@ -97,6 +114,22 @@ impl TensorSpec {
             dims: dims.collect::<Result<_>>()?,
         };
         Ok(desc.encode_to_vec())
+    }
+
+    /// Fails unless the offsets of each level begin with 0, don't decrease, and end with the number
+    /// of sequences of the next level, or of rows.
+    pub(crate) fn check_lod(&self) -> Result<()> {
+        for (at, level) in self.lod.iter().enumerate() {
+            let counted = match self.lod.get(at + 1) {
+                Some(next) => (next.len() as u64).saturating_sub(1),
+                None => self.dims.first().copied().unwrap_or(1),
+            };
+            if level.first() != Some(&0) || level.last() != Some(&counted) || !level.is_sorted() {
+                let message = format!("LoD level {at} doesn't lead from 0 to {counted}");
+                return Err(Error::new(ErrorKind::InvalidConfig, message));
+            }
+        }
+        Ok(())
     }
 
     /// Fails if no reader would accept it.

@@ -7,7 +7,12 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
-use proto_splitter_paddle::{ParameterFile, ParameterSpec, ParameterWriter, append};
+use proto_splitter_paddle::{
+    PaddleModel, PaddleOpenOptions, ParameterFile, ParameterSpec, ParameterWriter, append,
+    append_to_model,
+};
+
+use crate::support::fixtures;
 
 #[test]
 fn a_counter_hops_to_any_tensor_of_a_sized_file_and_more_are_appended() {
@@ -195,4 +200,96 @@ fn nothing_is_appended_to_a_damaged_file() {
         );
         assert_eq!(fs::read(&path).unwrap(), bytes, "{wanted}");
     }
+}
+
+#[test]
+fn a_model_gets_the_parameters_of_its_program_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let [program, path] = ["model.pdmodel", "model.pdiparams"].map(|name| folder.path().join(name));
+    fs::copy(fixtures().join("infer_fc/model.pdmodel"), &program).unwrap();
+    fs::write(&path, []).unwrap();
+    let append = |spec: &TensorSpec, data: &[u8]| {
+        append_to_model(
+            folder.path(),
+            &PaddleOpenOptions::new(),
+            spec,
+            &mut &data[..],
+        )
+    };
+    let original = PaddleModel::open(fixtures().join("infer_fc")).unwrap();
+    let all = original.read_all(None).unwrap();
+    for (counter, (_, parameter)) in original.parameters().enumerate() {
+        let before = fs::read(&path).unwrap();
+        let (dtype, dims) = (
+            parameter.stream().dtype().unwrap(),
+            parameter.stream().dims(),
+        );
+        let name = parameter.name().unwrap();
+        let another = [dims, &[1][..]].concat();
+        for (spec, wanted) in [
+            (TensorSpec::dense(Type::Int8, dims), "has data type INT8"),
+            (TensorSpec::dense(dtype, another), "has dims ["),
+        ] {
+            let error = append(&spec, &all[counter]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+            let wanted = format!("{}: {name}: the tensor {wanted}", path.display());
+            assert!(error.to_string().starts_with(&wanted), "{error}");
+        }
+        let longer = [&all[counter][..], &[0]].concat();
+        let error = append(&TensorSpec::dense(dtype, dims), &longer).unwrap_err();
+        assert!(error.to_string().contains("bytes of data"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+
+        let appended = append(&TensorSpec::dense(dtype, dims), &all[counter]).unwrap();
+        assert_eq!(
+            (&appended.file, appended.counter, appended.name.as_deref()),
+            (&path, counter as u64, Some(name))
+        );
+    }
+    let model = PaddleModel::open(folder.path()).unwrap();
+    model.verify().unwrap();
+    assert_eq!(model.read_all(None).unwrap(), all);
+    let scalar = TensorSpec::dense(Type::Int8, []);
+    let error = append(&scalar, &[1]).unwrap_err().to_string();
+    assert!(
+        error.ends_with("it has all 4 parameters of the program already"),
+        "{error}"
+    );
+}
+
+#[test]
+fn levels_of_detail_that_divide_something_else_are_not_appended() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parameters");
+    fs::write(&path, []).unwrap();
+    let append = |lod: Vec<Vec<u64>>| {
+        let spec = TensorSpec::dense(Type::Uint8, [3]).lod(lod);
+        append_to_model(&path, &PaddleOpenOptions::new(), &spec, &mut &[1, 2, 3][..])
+    };
+    for lod in [
+        vec![vec![]],
+        vec![vec![0]],
+        vec![vec![1, 3]],
+        vec![vec![0, 2]],
+        vec![vec![0, 2, 1, 3]],
+        vec![vec![0, 3], vec![0, 3]],
+    ] {
+        let error = append(lod).unwrap_err();
+        assert!(
+            error.to_string().contains("doesn't lead from 0 to"),
+            "{error}"
+        );
+    }
+    append(vec![vec![0, 1, 2], vec![0, 1, 3]]).unwrap();
+    PaddleModel::open(&path).unwrap().verify().unwrap();
+}
+
+#[test]
+fn nothing_is_appended_where_each_parameter_has_a_file() {
+    let model = fixtures().join("vars_separate");
+    let spec = TensorSpec::dense(Type::Int8, []);
+    let error = append_to_model(&model, &PaddleOpenOptions::new(), &spec, &mut &[1][..]);
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    assert!(error.to_string().contains("in a separate file"), "{error}");
 }

@@ -7,6 +7,7 @@ mod conversions;
 mod descriptions;
 mod hostile;
 mod large_programs;
+mod lookups;
 mod manifest;
 mod reading;
 mod replacing;

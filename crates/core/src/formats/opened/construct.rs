@@ -233,6 +233,7 @@ impl Opened {
             registry: Registry::new(&[]),
             options,
             table: OnceLock::new(),
+            lods: OnceLock::new(),
         }
     }
 }

@@ -7,6 +7,7 @@ use prost_reflect::MessageDescriptor;
 use super::{Opened, Stored};
 use crate::formats::TensorIter;
 use crate::formats::archive::no_tensor;
+use crate::formats::lod_table::LodTable;
 use crate::formats::tensor_table::{TensorTable, Whole};
 use crate::merged_message::MergedMessage;
 use crate::path::FieldPath;
@@ -117,16 +118,36 @@ impl Opened {
     }
 
     /// Returns the LoD of a tensor that [`tensors`](Self::tensors) returned, as
-    /// [`Archive::lod`](crate::formats::Archive::lod) does. Tensors of a message have none.
+    /// [`Archive::lod`](crate::formats::Archive::lod) does. For a tensor of a message, a format's
+    /// [rule](crate::formats::Format::lod_rule) finds it.
     ///
     /// # Errors
     ///
     /// If the offsets can't be read.
     pub fn lod(&self, info: &TensorInfo) -> Result<Vec<Vec<u64>>> {
-        match &self.archive {
-            Some(archive) => archive.lod(info),
-            None => Ok(Vec::new()),
+        match (&self.archive, &info.location) {
+            (Some(archive), _) => archive.lod(info),
+            (None, Location::Message { path, .. }) => self.lod_in_message(path),
+            (None, _) => Ok(Vec::new()),
         }
+    }
+
+    fn lod_in_message(&self, path: &FieldPath) -> Result<Vec<Vec<u64>>> {
+        let root = self.descriptor().map(MessageDescriptor::full_name);
+        let Some(rule) = root.and_then(|root| self.registry.lod_rule(root)) else {
+            return Ok(Vec::new());
+        };
+        let lods = match self.lods.get() {
+            Some(lods) => lods,
+            None => {
+                let lods = LodTable::list(&self.view()?, rule)?;
+                self.lods.get_or_init(|| lods)
+            }
+        };
+        if lods.is_empty() {
+            return Ok(Vec::new());
+        }
+        lods.read(path, &self.view()?, &*self.table()?.whole().reader())
     }
 
     /// Opens a tensor that [`tensors`](Self::tensors) returned.

@@ -1,0 +1,102 @@
+//! Appending a tensor to the parameters of a model.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use super::{PaddleOpenOptions, open_program};
+use crate::parameters::append_checked;
+use crate::stream::TensorSpec;
+
+/// The place of an appended tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Appended {
+    /// The file that the tensor was appended to.
+    pub file: PathBuf,
+    /// Counter of the tensor in the file: 0 for the first.
+    pub counter: u64,
+    /// Name of the tensor in the program; `None` if there is no program.
+    pub name: Option<String>,
+    /// Size of the tensor's data, in bytes.
+    pub bytes: u64,
+}
+
+/// Appends a tensor to the parameters of a model, which are in one file in the sized layout. The
+/// model is found by any of its names, or the file is named alone; it may be empty.
+///
+/// If there is a program, the tensor has to be its next parameter, in the order of their names: a
+/// file is filled one tensor after another. `data` must have exactly the bytes of the tensor. As
+/// with [`append`](crate::append), the existing content is unchanged, and after an error nothing
+/// follows it.
+///
+/// ```
+/// use proto_splitter_paddle::proto::framework::var_type::Type;
+/// use proto_splitter_paddle::stream::TensorSpec;
+/// use proto_splitter_paddle::{PaddleOpenOptions, append_to_model};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("parameters");
+/// std::fs::write(&path, [])?;
+///
+/// let pair = TensorSpec::dense(Type::Int8, [2]);
+/// let options = PaddleOpenOptions::new();
+/// assert_eq!(append_to_model(&path, &options, &pair, &mut &[1, 2][..])?.counter, 0);
+/// assert_eq!(append_to_model(&path, &options, &pair, &mut &[3, 4][..])?.counter, 1);
+/// assert!(append_to_model(&path, &options, &pair, &mut &[5, 6, 7][..]).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`PaddleModel::open`](super::PaddleModel::open) for the program, and as
+/// [`append`](crate::append); [`ErrorKind::InvalidConfig`] if each parameter is in a separate file,
+/// if the program has no further parameter or one of another type or other dims, if a level of LoD
+/// doesn't divide the tensor, or if `data` has more bytes than the tensor.
+pub fn append_to_model(
+    path: impl AsRef<Path>,
+    options: &PaddleOpenOptions,
+    spec: &TensorSpec,
+    data: &mut impl Read,
+) -> Result<Appended> {
+    let path = path.as_ref();
+    let invalid = |message: String| Error::new(ErrorKind::InvalidConfig, message);
+    let found = options.find(path)?;
+    let Some(file) = found.parameters else {
+        let message = "each parameter is in a separate file: there is none to append to";
+        return Err(invalid(message.to_owned()).in_file(path));
+    };
+    spec.check_lod()?;
+    let bytes = spec.data_size()?;
+    let program = found.program.as_deref().map(open_program).transpose()?;
+    let mut name = None;
+    let next = |counter: u64| {
+        let Some(program) = &program else {
+            return Ok(());
+        };
+        let at = usize::try_from(counter).unwrap_or(usize::MAX);
+        let Some(parameter) = program.specs.get(at) else {
+            let count = program.specs.len();
+            let message = format!("it has all {count} parameters of the program already");
+            return Err(invalid(message).in_file(&file));
+        };
+        name = Some(parameter.name().to_owned());
+        let checked = parameter.check_tensor(spec);
+        checked.map_err(|error| error.in_file(&file))
+    };
+    let ends = |data: &mut _| match Read::bytes(data).next() {
+        None => Ok(()),
+        Some(Err(error)) => Err(error.into()),
+        Some(Ok(_)) => Err(invalid(format!(
+            "more than {bytes} bytes of data for a tensor of {bytes}"
+        ))),
+    };
+    let counter = append_checked(&file, spec, data, next, ends)?;
+    Ok(Appended {
+        file,
+        counter,
+        name,
+        bytes,
+    })
+}

@@ -1,0 +1,51 @@
+//! An index of the parameters of several files.
+
+use std::collections::HashMap;
+
+use crate::parameters::ParameterFile;
+
+/// The files of a model's parameters, by name and by counter.
+#[derive(Debug)]
+pub(super) struct Index {
+    /// File of each name. Empty for one file, which has an index of its own.
+    by_name: HashMap<String, usize>,
+    /// Number of parameters up to the end of each file.
+    ends: Vec<usize>,
+}
+
+impl Index {
+    pub(super) fn of(files: &[ParameterFile]) -> Index {
+        let mut index = Index {
+            by_name: HashMap::new(),
+            ends: Vec::with_capacity(files.len()),
+        };
+        let mut end = 0;
+        for (at, file) in files.iter().enumerate() {
+            end += file.parameters().len();
+            index.ends.push(end);
+            if files.len() == 1 {
+                continue;
+            }
+            for name in file.parameters().iter().filter_map(|one| one.name()) {
+                index.by_name.entry(name.to_owned()).or_insert(at);
+            }
+        }
+        index
+    }
+
+    /// Returns the number of the file that may have a parameter of this name.
+    pub(super) fn file_of(&self, name: &str) -> Option<usize> {
+        match self.ends.len() {
+            1 => Some(0),
+            _ => self.by_name.get(name).copied(),
+        }
+    }
+
+    /// Returns the number of the file with this counter, and the parameter's index in the file.
+    pub(super) fn place(&self, counter: usize) -> Option<(usize, usize)> {
+        let file = self.ends.partition_point(|end| *end <= counter);
+        let before = file.checked_sub(1).and_then(|last| self.ends.get(last));
+        let within = counter - before.copied().unwrap_or(0);
+        (file < self.ends.len()).then_some((file, within))
+    }
+}
