@@ -18,7 +18,7 @@ pub(crate) struct Failure {
     cause: Option<Box<Cause>>,
 }
 
-/// An error of the library or the system, for programs that run the command.
+/// An error of the library or the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cause {
@@ -59,11 +59,11 @@ impl Cause {
     }
 }
 
-/// The failure of a run of the command, returned by [`run_for`](crate::run_for).
+/// The failure that the command would have, for programs that call its functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failed {
-    /// The exit status of the run.
+    /// The exit status that the command would have.
     pub exit: Exit,
     /// The message that the command would print: one line.
     pub message: String,
@@ -83,6 +83,13 @@ impl From<Failure> for Failed {
             message: by_given_names(&message),
             cause,
         }
+    }
+}
+
+/// For errors that name the file themselves.
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failure::from(error).into()
     }
 }
 
@@ -130,7 +137,7 @@ impl Failure {
     }
 
     fn from_error(error: &Error) -> Self {
-        Failure::of(Path::new(""), error)
+        Failure::of(error.file().unwrap_or(Path::new("")), error)
     }
 
     /// Creates an error for a file or folder that can't be read or written.

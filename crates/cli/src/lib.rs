@@ -37,6 +37,7 @@ mod layout;
 mod ls;
 mod merge;
 mod named_input;
+mod named_parts;
 mod new_value;
 #[cfg(feature = "remote")]
 mod open_objects;
@@ -89,6 +90,9 @@ pub use interrupt::Interrupt;
 pub use named_input::{
     ConvertedNamed, NameOptions, NamedInput, NamedTreeOptions, convert_named, failed, open_named,
     tree_text, verify_named,
+};
+pub use named_parts::{
+    hide_secrets, object_stores, plan_merge_named, plan_split_named, plan_verify_named,
 };
 pub use terminal::Terminal;
 
@@ -156,46 +160,6 @@ where
             failure.exit()
         }
     }
-}
-
-/// Runs the command like [`run`] for a program: returns the reason of a failure instead of printing it, and calls `told` with the number of
-/// bytes done and the total. An interrupt also stops work that only reads.
-///
-/// ```
-/// use proto_splitter::ErrorKind;
-/// use protosplit_cli::{Exit, Interrupt, run_for};
-///
-/// let folder = tempfile::tempdir()?;
-/// let file = folder.path().join("not.cpb");
-/// std::fs::write(&file, b"something else")?;
-///
-/// let args = ["protosplit".as_ref(), "merge".as_ref(), file.as_os_str(), "-o".as_ref(), "x".as_ref()];
-/// let (mut out, mut err) = (Vec::new(), Vec::new());
-/// let failed = run_for(args, &mut out, &mut err, &Interrupt::new(), |_, _| {}).unwrap_err();
-/// assert_eq!(failed.exit, Exit::Bad);
-/// assert_eq!(failed.cause.map(|cause| cause.kind), Some(ErrorKind::NotChunked));
-/// assert!(err.is_empty());
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// Returns the reason of the failure. For a wrong command line, the message was printed to `stderr`.
-pub fn run_for<I, T>(
-    args: I,
-    stdout: &mut dyn Write,
-    stderr: &mut dyn Write,
-    interrupt: &Interrupt,
-    told: impl Fn(u64, u64) + Send + Sync + 'static,
-) -> Result<Exit, Failed>
-where
-    I: IntoIterator<Item = T>,
-    T: Into<OsString> + Clone,
-{
-    let output = Output::new(stdout, stderr).until(interrupt);
-    let mut output = output.telling(std::sync::Arc::new(told));
-    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    ended(&args, &mut output).map_err(Failed::from)
 }
 
 fn ended(args: &[OsString], output: &mut Output<'_>) -> Result<Exit, Failure> {

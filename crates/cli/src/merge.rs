@@ -71,15 +71,12 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     } else {
         input
     };
-    if input.is_special() {
-        if parts.plan_only.is_some() {
-            return Err(parts::only_chunked("merge"));
-        }
-        return multi_file::run(&input, args, output);
-    }
     if let Some(path) = &parts.plan_only {
         let plan = plan(args, &input)?;
-        return parts::write_plan(&plan, path, args.json, output);
+        return parts::write_plan(plan, path, args.json, output);
+    }
+    if input.is_special() {
+        return multi_file::run(&input, args, output);
     }
     if streams {
         let written = input.write_to(output);
@@ -127,16 +124,10 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
 
 /// Plans a merge by several hosts.
 fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
-    if input.form() == Form::Plain
-        || input::is_stream(args.input())
-        || args.output() == Path::new(STANDARD)
-    {
+    if input::is_stream(args.input()) || args.output() == Path::new(STANDARD) {
         return Err(parts::only_chunked("merge"));
     }
-    let options = MergeOptions::from(input.reading_options()).force(args.force);
-    let parts = args.parts.count(None);
-    let plan = parts::planner(parts).merge(input.file(), args.output(), &options);
-    plan.map_err(|error| Failure::of(input.file(), &error))
+    parts::plan_merge(input, args.output(), args.force, args.parts.parts)
 }
 
 /// Merges a message to an object in a store.

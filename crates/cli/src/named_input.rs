@@ -30,6 +30,7 @@ use crate::verify;
 #[derive(Clone, Debug, Default)]
 pub struct NameOptions {
     message: Option<String>,
+    descriptor_set: Option<Vec<u8>>,
     allow_missing_files: bool,
     progress: Progress,
 }
@@ -49,6 +50,13 @@ impl NameOptions {
         self
     }
 
+    /// Sets a compiled schema with the type, a serialized `FileDescriptorSet`. Default: none.
+    #[must_use]
+    pub fn descriptor_set(mut self, set: Option<Vec<u8>>) -> Self {
+        self.descriptor_set = set;
+        self
+    }
+
     /// Sets whether files that the input refers to may be missing. Default: no.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
@@ -63,15 +71,16 @@ impl NameOptions {
         self
     }
 
-    fn schema(&self) -> SchemaArgs {
+    pub(crate) fn schema(&self) -> SchemaArgs {
         SchemaArgs {
             message: self.message.clone(),
+            given: self.descriptor_set.clone(),
             ..SchemaArgs::default()
         }
     }
 
-    fn opening<'a>(&self, schema: &'a SchemaArgs) -> Opening<'a> {
-        Opening::new(schema, Limits::new(), &OpenObjects::default())
+    pub(crate) fn opening<'a>(&self, schema: &'a SchemaArgs, objects: &OpenObjects) -> Opening<'a> {
+        Opening::new(schema, Limits::new(), objects)
             .looked_at(self.allow_missing_files)
             .progress(self.progress.clone())
     }
@@ -79,6 +88,11 @@ impl NameOptions {
     /// Returns the full name of the message's type.
     pub fn get_message(&self) -> Option<&str> {
         self.message.as_deref()
+    }
+
+    /// Returns the compiled schema with the type.
+    pub fn get_descriptor_set(&self) -> Option<&[u8]> {
+        self.descriptor_set.as_deref()
     }
 
     /// Returns whether files that the input refers to may be missing.
@@ -137,7 +151,8 @@ impl Deref for NamedInput {
 /// is damaged.
 pub fn open_named(name: &Path, options: &NameOptions) -> Result<NamedInput, Failed> {
     let schema = options.schema();
-    Ok(NamedInput(options.opening(&schema).open(&file_of(name))?))
+    let opening = options.opening(&schema, &OpenObjects::default());
+    Ok(NamedInput(opening.open(&file_of(name))?))
 }
 
 /// Verifies the input that a name refers to, as [`ops::verify`](proto_splitter::ops::verify) does
@@ -154,7 +169,7 @@ pub fn verify_named(
     asked: VerifyOptions<'_>,
 ) -> Result<VerifyReport, Failed> {
     let schema = options.schema();
-    let opening = options.opening(&schema);
+    let opening = options.opening(&schema, &OpenObjects::default());
     let original = original.map(|original| verify::open_original(original, opening.clone()));
     let original = original.transpose()?;
     let place = input::locate(&file_of(name), &schema.companion)?;
@@ -229,7 +244,7 @@ pub fn convert_named(
 }
 
 /// Returns the main file of a folder of a known format, and any other name unchanged.
-fn file_of(name: &Path) -> PathBuf {
+pub(crate) fn file_of(name: &Path) -> PathBuf {
     let mut name = name.to_owned();
     name_file(&mut name);
     name

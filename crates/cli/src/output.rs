@@ -1,7 +1,6 @@
 //! Standard output and standard error, and the rules for all output.
 
 use std::io::{self, ErrorKind, Write};
-use std::sync::Arc;
 
 use proto_splitter::progress::Progress;
 use serde::Serialize;
@@ -14,9 +13,6 @@ use crate::open_objects::OpenObjects;
 use crate::progress::ProgressLine;
 use crate::sanitize::{self, one_line};
 use crate::terminal::Terminal;
-
-/// A callback for the number of bytes done and the total.
-pub(crate) type ProgressCallback = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Size of the pieces in which a long result is printed.
 const PIECE: usize = 64 << 10;
@@ -33,8 +29,6 @@ pub(crate) struct Output<'a> {
     failed: Option<Failure>,
     terminal: Terminal,
     interrupt: Interrupt,
-    /// Callback for progress, instead of a line on the terminal.
-    told: Option<ProgressCallback>,
     /// Output held back until all results are in place.
     held: Option<Vec<u8>>,
     /// True to print only errors and results.
@@ -54,7 +48,6 @@ impl<'a> Output<'a> {
             failed: None,
             terminal: Terminal::none(),
             interrupt: Interrupt::new(),
-            told: None,
             held: None,
             quiet: false,
             line: ProgressLine::default(),
@@ -72,12 +65,6 @@ impl<'a> Output<'a> {
         self
     }
 
-    /// Reports progress to a program, which may stop the run at any moment.
-    pub(crate) fn telling(mut self, told: ProgressCallback) -> Self {
-        self.told = Some(told);
-        self
-    }
-
     /// Returns a copy that writes results to a file.
     pub(crate) fn for_file<'b>(&'b mut self, file: &'b mut dyn Write) -> Output<'b> {
         Output {
@@ -89,7 +76,6 @@ impl<'a> Output<'a> {
             held: None,
             terminal: Terminal::none(),
             interrupt: self.interrupt.clone(),
-            told: self.told.clone(),
             quiet: self.quiet,
             line: self.line.clone(),
             objects: self.objects.clone(),
@@ -120,22 +106,12 @@ impl<'a> Output<'a> {
 
     /// Returns progress for work that only reads, and so may be stopped at any moment.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
-        match &self.told {
-            Some(_) => self.writing(doing),
-            None => self.line.bytes(doing),
-        }
+        self.line.bytes(doing)
     }
 
     /// Returns progress for work that writes files, and so stops cleanly when interrupted.
     pub(crate) fn writing(&self, doing: &'static str) -> Progress {
-        let progress = match &self.told {
-            Some(told) => {
-                let told = Arc::clone(told);
-                Progress::new(move |done, of| told(done, of))
-            }
-            None => self.line.bytes(doing),
-        };
-        progress.cancelled_by(self.interrupt.heed())
+        self.line.bytes(doing).cancelled_by(self.interrupt.heed())
     }
 
     /// Returns progress that shows nothing, but stops the work cleanly when interrupted.

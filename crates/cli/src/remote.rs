@@ -17,12 +17,12 @@ use std::sync::Arc;
 use proto_splitter::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, with_extension};
 use proto_splitter::formats::{ALL, Candidate};
 use proto_splitter::merge::Limits;
-use proto_splitter::parts::{DEFAULT_MAX_PLAN_SIZE, Objects};
+use proto_splitter::parts::Objects;
 use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::{ErrorKind, OpenOptions};
 use proto_splitter_object_store::{
-    Folder, ObjectLocation, ObjectParts, ObjectReadOptions, ObjectReader, ObjectWriteOptions,
-    ObjectWriter, SCHEMES, beside, redact,
+    Folder, ObjectLocation, ObjectParts, ObjectReader, ObjectWriteOptions, ObjectWriter, SCHEMES,
+    beside, redact,
 };
 use tempfile::TempDir;
 
@@ -78,7 +78,7 @@ fn unknown_scheme(named: &Path) -> Option<&str> {
 }
 
 /// Fails if an argument is a URL for which there is no store.
-fn check_scheme(named: &Path) -> Result<(), Failure> {
+pub(crate) fn check_scheme(named: &Path) -> Result<(), Failure> {
     let Some(scheme) = unknown_scheme(named) else {
         return Ok(());
     };
@@ -105,35 +105,32 @@ pub(crate) fn stores() -> Option<Arc<dyn Objects>> {
     Some(Arc::new(ObjectParts::new()))
 }
 
-/// Reads an object no larger than a plan or a report. Returns `None` if it doesn't exist.
-pub(crate) fn read_small(named: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    let location = location(named)?;
-    let read = || -> io::Result<Vec<u8>> {
-        let reader = ObjectReader::open(&location, &ObjectReadOptions::new())?;
-        let size = reader.size()?;
-        let size = usize::try_from(size).ok();
-        let Some(size) = size.filter(|&size| size as u64 <= DEFAULT_MAX_PLAN_SIZE) else {
-            let message =
-                format!("{location}: an object of more than {DEFAULT_MAX_PLAN_SIZE} bytes");
-            return Err(io::Error::other(message));
-        };
-        let mut bytes = vec![0; size];
-        reader.read_exact_at(0, &mut bytes)?;
-        Ok(bytes)
-    };
-    match read() {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::usage(error.to_string())),
-    }
+/// Returns the names to try for an input: as given, or as the prefix of a message.
+fn names(named: &Path) -> [PathBuf; 3] {
+    let [chunked, plain] =
+        [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(named, extension));
+    [named.to_owned(), chunked, plain]
 }
 
-/// Writes a small object, replacing an existing one.
-pub(crate) fn write_small(named: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut target = Target::create(named, true, bytes.len() as u64)?;
-    let written = target.write_all(bytes);
-    written.map_err(|error| refused(&error))?;
-    target.finish()
+/// Opens the object that a URL names, by itself or as a prefix, for work in parts, which reads it
+/// where it is. Returns any other name unchanged.
+pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
+    check_scheme(named)?;
+    if !is_url(named) {
+        return Ok((named.to_owned(), OpenObjects::default()));
+    }
+    for named in names(named) {
+        match open(&named) {
+            Ok(reader) => {
+                let objects = OpenObjects::new(HashMap::from([(named.clone(), reader)]));
+                return Ok((named, objects));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Failure::usage(error.to_string())),
+        }
+    }
+    let location = location(named)?;
+    Err(Failure::usage(format!("{location}: no such object")))
 }
 
 /// An object written sequentially.
@@ -288,11 +285,7 @@ impl Staged {
         output: &mut Output<'_>,
     ) -> Result<PathBuf, Failure> {
         let failed = |error: io::Error| Failure::usage(error.to_string());
-        let mut tried = vec![named.to_owned()];
-        tried.extend(
-            [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(named, extension)),
-        );
-        for named in &tried {
+        for named in &names(named) {
             match self
                 .open
                 .get(named)

@@ -16,6 +16,9 @@ use crate::failure::Failure;
 /// Reads and compiles all given schemas into one pool.
 pub(crate) fn load(args: &SchemaArgs) -> Result<DescriptorPool, Failure> {
     let mut pool = DescriptorPool::new();
+    if let Some(set) = &args.given {
+        add(&mut pool, Path::new("schema"), set)?;
+    }
     for path in &args.descriptor_set {
         add_file(&mut pool, path)?;
     }

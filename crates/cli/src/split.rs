@@ -3,7 +3,6 @@
 mod report;
 
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use proto_splitter::SaveOptions;
@@ -15,8 +14,8 @@ use proto_splitter::parts::PartsPlan;
 use proto_splitter::split::{Profile, Source, SplitExt, SplitOptions};
 
 use crate::Exit;
-use crate::args::SplitArgs;
-use crate::failure::Failure;
+use crate::args::{SchemaArgs, SplitArgs};
+use crate::failure::{Failure, is_records};
 use crate::fingerprint::note_refusal;
 use crate::input::{
     self, CHUNKED, Form, Input, Opening, PLAIN, STANDARD, check_file, prefix_of, shown,
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         }
     };
     if let Some(path) = &parts.plan_only {
-        return parts::write_plan(&job.plan(args)?, path, args.json, output);
+        return parts::write_plan(job.plan(args)?, path, args.json, output);
     }
     if let Some(prefix) = job
         .prefix
@@ -80,6 +79,31 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         output.done(args.json, &report, |report, _| report.text(args))?
     }
     Ok(Exit::Done)
+}
+
+/// Opens a message in one piece.
+pub(crate) fn open_unsplit(opening: Opening<'_>, named: &Path) -> Result<Input, Failure> {
+    let input = match opening.open(named) {
+        Err(failure) if failure.exit() == Exit::Bad && is_records(named) => {
+            return Err(split_already(named));
+        }
+        opened => opened?,
+    };
+    if input.form() == Form::Chunked {
+        return Err(split_already(named));
+    }
+    Ok(input)
+}
+
+/// Returns the prefix of the result for a file.
+pub(crate) fn prefix_for_file(input: &Path, output: &Path) -> Result<PathBuf, Failure> {
+    if !output.is_dir() {
+        return Ok(prefix_of(output));
+    }
+    let hint = "a folder, but for a file the output is a prefix, as in";
+    let prefix = output.join(input.file_stem().unwrap_or_default());
+    let (output, prefix) = (output.display(), prefix.display());
+    Err(Failure::usage(format!("{output}: {hint} {prefix}")))
 }
 
 fn split_already(input: &Path) -> Failure {
@@ -130,30 +154,10 @@ struct Job {
 
 impl Job {
     fn of_file(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let input = match open(args, args.input(), output) {
-            Err(failure)
-                if failure.exit() == Exit::Bad && crate::failure::is_records(args.input()) =>
-            {
-                return Err(split_already(args.input()));
-            }
-            opened => opened?,
-        };
-        if input.form() == Form::Chunked {
-            return Err(split_already(args.input()));
-        }
+        let input = open_unsplit(opening(args, output), args.input())?;
         let prefix = match &args.output {
             Some(_) if streams(args) => None,
-            Some(output) if output.is_dir() => {
-                let hint = "a folder, but for a file the output is a prefix, as in";
-                let stem = args.input().file_stem().unwrap_or_default();
-                let prefix = output.join(stem);
-                return Err(Failure::usage(format!(
-                    "{}: {hint} {}",
-                    output.display(),
-                    prefix.display()
-                )));
-            }
-            Some(output) => Some(prefix_of(output)),
+            Some(output) => Some(prefix_for_file(args.input(), output)?),
             None => Some(args.input().with_extension("")),
         };
         Job::new(args, input, prefix, false, output)
@@ -274,7 +278,7 @@ impl Job {
             Some(records) => options.records(records.clone()),
             None => options,
         };
-        let source = source(args, &input)?;
+        let source = source(&args.schema, &input)?;
         let splitter = Splitter::of(source.descriptor());
         Ok(Job {
             input,
@@ -293,23 +297,8 @@ impl Job {
             let message = "--plan-only: hosts share the split of a file to a file: give a .pb, and a prefix by -o";
             return Err(Failure::usage(message));
         };
-        // As many parts as files, if the size of files is limited.
-        let one = args.max_file_size.map(|_| NonZeroUsize::MIN);
-        let planner = parts::planner(args.parts.count(one));
-        let (splitter, options) = (&self.splitter, &self.options);
-        let object = self
-            .input
-            .file()
-            .to_str()
-            .filter(|_| remote::is_url(self.input.file()));
-        let plan = match object {
-            Some(name) => {
-                let descriptor = self.source.descriptor().clone();
-                planner.split_object(splitter, (name, descriptor), prefix, options)
-            }
-            None => planner.split(splitter, &self.source, prefix, options),
-        };
-        plan.map_err(|error| Failure::of(self.input.file(), &error))
+        let message = (&self.input, &self.source);
+        parts::plan_split(message, prefix, &self.options, args.parts.parts)
     }
 
     fn dry_run(&self, args: &SplitArgs) -> Result<Report, Failure> {
@@ -437,9 +426,9 @@ fn open(args: &SplitArgs, named: &Path, output: &Output<'_>) -> Result<Input, Fa
 }
 
 /// Returns the message to split: the file, or the message that its format assembles.
-fn source(args: &SplitArgs, input: &Input) -> Result<Source, Failure> {
+pub(crate) fn source(schema: &SchemaArgs, input: &Input) -> Result<Source, Failure> {
     if input.descriptor().is_none() && !input.is_archive() {
-        let (file, example) = (shown(input.file()), Types::load(&args.schema)?.example());
+        let (file, example) = (shown(input.file()), Types::load(schema)?.example());
         let hint = "the name doesn't tell the message's type: give it, as in --message";
         return Err(Failure::usage(format!("{file}: {hint} {example}")));
     }

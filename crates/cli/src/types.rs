@@ -211,7 +211,7 @@ impl std::fmt::Debug for Types {
 
 /// Returns true if the arguments name no schema.
 fn has_no_schema(args: &SchemaArgs) -> bool {
-    args.descriptor_set.is_empty() && args.proto.is_empty()
+    args.given.is_none() && args.descriptor_set.is_empty() && args.proto.is_empty()
 }
 
 /// Returns the type of a pool that no other type contains, if there is exactly one.

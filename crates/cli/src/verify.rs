@@ -11,7 +11,7 @@ use proto_splitter::{Error, ErrorKind};
 use crate::Exit;
 use crate::args::{CompanionArgs, VerifyArgs};
 use crate::failure::Failure;
-use crate::input::{self, Form, Input, Opening};
+use crate::input::{self, Input, Opening};
 use crate::output::Output;
 use crate::parts;
 use crate::sanitize::one_line;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let original = original(args, output)?;
     if let Some(path) = &parts.plan_only {
         let plan = plan(args, &input)?;
-        return parts::write_plan(&plan, path, args.json, output);
+        return parts::write_plan(plan, path, args.json, output);
     }
     let options = VerifyOptions::new()
         .deep(args.deep)
@@ -136,16 +136,14 @@ pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input,
 
 /// Plans a verification by several hosts.
 fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
-    if input.form() == Form::Plain || input.is_told() || input::is_stream(args.file()) {
+    if input::is_stream(args.file()) {
         return Err(parts::only_chunked("verification"));
     }
     if args.deep || args.against.is_some() {
         let message = "--plan-only: parts check checksums, and not what --deep and --against do";
         return Err(Failure::usage(message));
     }
-    let planner = parts::planner(args.parts.count(None));
-    let plan = planner.verify(input.file(), &input.reading_options());
-    plan.map_err(|error| Failure::of(input.file(), &error))
+    parts::plan_verify(input, args.parts.parts)
 }
 
 /// Prints the findings and returns the exit status.

@@ -218,6 +218,33 @@ impl Error {
         self.context(path.display())
     }
 
+    /// Prepends the file that was read like [`in_file`](Self::in_file), unless the message names it
+    /// already or isn't about it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn in_file_unless_named(mut self, path: &Path) -> Self {
+        let about_another = matches!(
+            self.kind(),
+            ErrorKind::AlreadyExists | ErrorKind::NoFolder | ErrorKind::InvalidConfig
+        );
+        if about_another || path.as_os_str().is_empty() || self.file() == Some(path) {
+            return self;
+        }
+        if self.names(path) {
+            self.inner.file.get_or_insert_with(|| path.to_owned());
+            return self;
+        }
+        self.in_file(path)
+    }
+
+    /// Returns true if the message contains this path at the start of a word.
+    #[doc(hidden)]
+    pub fn names(&self, path: &Path) -> bool {
+        let (message, path) = (self.to_string(), path.display().to_string());
+        let mut found = message.match_indices(&path).map(|(at, _)| at);
+        found.any(|at| at == 0 || message[..at].ends_with(' '))
+    }
+
     /// Prepends the operation, or another place of the error, to the message.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
@@ -374,6 +401,33 @@ mod tests {
         let error = error.context("the trailer").context("model.cpb");
         assert_eq!(error.to_string(), format!("model.cpb: the trailer: {line}"));
         assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+    }
+
+    #[test]
+    fn a_file_is_named_once_and_only_by_errors_about_it() {
+        let said = |kind, message| {
+            let error = Error::new(kind, message).in_file_unless_named("m.cpb".as_ref());
+            (error.file().is_some(), error.to_string())
+        };
+        for (kind, message, expected) in [
+            (ErrorKind::Record, "cut", (true, "m.cpb: cut")),
+            (ErrorKind::Record, "m.cpb: cut", (true, "m.cpb: cut")),
+            (
+                ErrorKind::Record,
+                "xm.cpb: cut",
+                (true, "m.cpb: xm.cpb: cut"),
+            ),
+            (
+                ErrorKind::AlreadyExists,
+                "o.pb is there",
+                (false, "o.pb is there"),
+            ),
+        ] {
+            let (has_file, line) = said(kind, message);
+            assert_eq!((has_file, line.as_str()), expected);
+        }
+        let unnamed = Error::new(ErrorKind::Record, "cut").in_file_unless_named("".as_ref());
+        assert_eq!(unnamed.to_string(), "cut");
     }
 
     #[test]

@@ -12,6 +12,8 @@
 //! missing or belongs to another plan. The result doesn't appear before the commit. So any
 //! scheduler is suitable: a shell, a Slurm array, an indexed job of Kubernetes, Ray.
 //!
+//! A [`PlanFile`] is a plan in a file, with the reports of its parts next to it.
+//!
 //! All hosts must see the same files under the same paths, or the same objects in stores: a
 //! [`Planner`] and [`PartOptions`] with [`Objects`] accept URLs wherever they accept paths. A
 //! [`PartStore`] determines where the files of a split's parts go: by default to the folder of the
@@ -48,8 +50,12 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+#[cfg(feature = "serde")]
+mod as_text;
 mod chunked_input;
+mod commit_report;
 mod committed;
+mod finished_part;
 mod format;
 mod identity;
 mod merging;
@@ -58,6 +64,8 @@ mod object_folder;
 mod objects;
 mod options;
 mod plan;
+mod plan_file;
+mod plan_report;
 pub mod proto;
 mod report;
 mod rereading;
@@ -69,13 +77,17 @@ mod store;
 mod uploading;
 mod verifying;
 
+pub use commit_report::CommitReport;
 pub use committed::Committed;
+pub use finished_part::FinishedPart;
 #[doc(hidden)]
 pub use format::with_checksum;
 pub use format::{DEFAULT_MAX_PLAN_SIZE, PLAN_VERSION};
 pub use objects::{ObjectUpload, Objects, OpenObject, UploadParts};
 pub use options::PartOptions;
 pub use plan::{PartsPlan, Planner};
+pub use plan_file::PlanFile;
+pub use plan_report::PlanReport;
 pub use report::PartReport;
 pub use shard::{Shard, ShardOptions, ShardWriter, commit_shards};
 pub use splitting::CommittedSplit;

@@ -161,26 +161,34 @@ pub(super) fn given<'a>(stores: Stores<'a>, name: &str) -> Result<&'a Arc<dyn Ob
     Ok(stores)
 }
 
+/// The name of an object, and the stores that have it.
+pub(super) type NamedObject<'a> = (&'a str, &'a Arc<dyn Objects>);
+
 /// Returns the name and the stores, if the name is an object's.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the name is an object's, and there are no stores or plans must
-/// not contain it.
-pub(super) fn named<'a>(
-    path: &'a Path,
-    stores: Stores<'a>,
-) -> Result<Option<(&'a str, &'a Arc<dyn Objects>)>> {
+/// [`ErrorKind::InvalidConfig`] if the name is an object's, and there are no stores.
+pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<NamedObject<'a>>> {
     let name = path.to_str().unwrap_or_default();
     match stores {
-        Some(stores) if stores.is_object(name) => {
-            stores.check_name(name)?;
-            Ok(Some((name, stores)))
-        }
-        Some(_) => Ok(None),
+        Some(stores) if stores.is_object(name) => Ok(Some((name, stores))),
         None if is_object(name) && !path.exists() => Err(no_stores(name)),
-        None => Ok(None),
+        _ => Ok(None),
     }
+}
+
+/// Returns the same as [`found`] for a name in a plan.
+///
+/// # Errors
+///
+/// As [`found`]; [`ErrorKind::InvalidConfig`] if plans must not contain the name.
+pub(super) fn named<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<NamedObject<'a>>> {
+    let found = found(path, stores)?;
+    if let Some((name, stores)) = found {
+        stores.check_name(name)?;
+    }
+    Ok(found)
 }
 
 #[cold]

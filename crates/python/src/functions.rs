@@ -28,11 +28,11 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 use crate::buffer::Buffer;
-use crate::error::{of_failed, of_output, raise};
+use crate::error::{of_output, raise};
 use crate::input::Input;
 use crate::schema::message_type;
 use crate::sink::Sink;
-use crate::work::{Told, detached, interruptible, threads, told};
+use crate::work::{detached, interruptible, threads};
 
 /// A chunk made in Python: its bytes, its place, whether it is a message, and its index.
 type Added<B> = (B, String, bool, Option<usize>);
@@ -147,7 +147,8 @@ impl SplitArguments {
         Some(added.map(owned).collect())
     }
 
-    fn options(&self, py: Python<'_>) -> PyResult<SplitOptions> {
+    /// Returns the options.
+    pub(crate) fn options(&self, py: Python<'_>) -> PyResult<SplitOptions> {
         let invalid = |error: Error| raise(py, &error, None);
         let mut options = SplitOptions::new()
             .profile(self.profile.parse::<Profile>().map_err(invalid)?)
@@ -493,42 +494,4 @@ pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> 
         }
     })
     .map(Exit::code)
-}
-
-/// Runs the command with its output in memory: returns the exit code, the output, and the failure as an exception to raise.
-///
-/// `outputs` are the files or folders it writes, for errors about existing ones.
-#[pyfunction]
-pub(crate) fn report<'py>(
-    py: Python<'py>,
-    arguments: Vec<OsString>,
-    outputs: Vec<PathBuf>,
-    progress: Option<Bound<'py, PyAny>>,
-) -> PyResult<(u8, Vec<u8>, Option<Bound<'py, PyAny>>)> {
-    let interrupt = Interrupt::new();
-    let stop = interrupt.clone();
-    let run = |told: Told| {
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let ended = protosplit_cli::run_for(arguments, &mut stdout, &mut stderr, &interrupt, told);
-        (ended, stdout, stderr)
-    };
-    let stop = move || {
-        let _ = stop.raise();
-    };
-    let (ended, stdout, stderr) = told(py, progress.as_ref(), run, stop)?;
-    let (exit, failed) = match ended {
-        // The message is the command's, about wrong usage.
-        Ok(Exit::Usage) => {
-            let text = String::from_utf8_lossy(&stderr);
-            let text = text.trim().trim_start_matches("protosplit: ").to_owned();
-            (Exit::Usage, Some(PyValueError::new_err(text)))
-        }
-        Ok(exit) => (exit, None),
-        Err(failed) => {
-            let raised = of_failed(py, &failed);
-            (failed.exit, Some(of_output(py, raised, &outputs)))
-        }
-    };
-    let failed = failed.map(|failed| failed.into_value(py).into_bound(py).into_any());
-    Ok((exit.code(), stdout, failed))
 }

@@ -9,6 +9,7 @@ mod functions;
 mod handle;
 mod input;
 mod merged;
+mod parts;
 mod pieces;
 mod reports;
 mod schema;
@@ -28,12 +29,14 @@ mod _core {
     use crate::buffer::Buffer;
     #[pymodule_export]
     use crate::functions::{
-        command, merge, merge_to, merge_to_bytes, report, split, split_in_memory, split_to,
+        command, merge, merge_to, merge_to_bytes, split, split_in_memory, split_to,
     };
     #[pymodule_export]
     use crate::handle::Handle;
     #[pymodule_export]
     use crate::merged::MergedReader;
+    #[pymodule_export]
+    use crate::parts::{commit, plan_merge, plan_split, plan_verify, run_part};
     #[pymodule_export]
     use crate::pieces::Pieces;
     #[pymodule_export]

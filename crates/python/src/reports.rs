@@ -23,13 +23,16 @@ use crate::error::{of_failed, of_output, raise};
 use crate::work::{detached_with, threads};
 
 /// Converts a report to a dictionary.
-fn dictionary<'py>(py: Python<'py>, report: &impl Serialize) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn dictionary<'py>(
+    py: Python<'py>,
+    report: &impl Serialize,
+) -> PyResult<Bound<'py, PyDict>> {
     Ok(pythonize::pythonize(py, report)?.cast_into::<PyDict>()?)
 }
 
 /// Runs a job without the GIL and converts its failure. `outputs` are the files or folders that the
 /// job writes, for errors about existing ones.
-fn run<T: Send>(
+pub(crate) fn run<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
     outputs: &[PathBuf],

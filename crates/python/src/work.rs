@@ -163,26 +163,7 @@ pub(crate) fn detached_with<T: Send, E: Send>(
 }
 
 /// A callback for the number of bytes done and the total.
-pub(crate) type Told = Box<dyn Fn(u64, u64) + Send + Sync>;
-
-/// Runs a job that reports progress, without the GIL. Calls `stop` when the callback or a signal
-/// handler raises.
-///
-/// # Errors
-///
-/// The exception of the callback or signal handler, after the job has ended.
-pub(crate) fn told<T: Send>(
-    py: Python<'_>,
-    progress: Option<&Bound<'_, PyAny>>,
-    job: impl FnOnce(Told) -> T + Send,
-    stop: impl FnOnce() + Send,
-) -> PyResult<T> {
-    let reported = Arc::new(Reported::default());
-    let told = reported.teller();
-    let ended = watched(py, || job(told), reported.look(progress), stop)?;
-    reported.finish(progress)?;
-    Ok(ended)
-}
+type Told = Box<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Runs a job without progress. Calls `stop` when a signal handler raises.
 ///

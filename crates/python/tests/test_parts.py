@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import pickle
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import proto_splitter
 import pytest
-from proto_splitter import parts as in_parts
+from proto_splitter import _core
 from proto_splitter.parts import Plan, commit, plan_merge, plan_split, plan_verify, run_part
 
 
@@ -85,34 +86,74 @@ def test_what_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
         plan_verify(tmp_path / "nothing.cpb", plan=tmp_path / "plan")
 
 
-def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The arguments of every command that work in parts runs, which are answered and not run."""
-    seen: list[list[str]] = []
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The calls of the library that work in parts makes, which are answered and not made."""
+    seen: list[tuple[Any, ...]] = []
 
-    def answered(verb: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> tuple[int, bytes]:
-        seen.append([verb, *arguments])
-        report = {"plan": "hidden", "verb": verb, "parts": 2, "output": None, "report": "done"}
-        return 0, json.dumps(report).encode()
+    def answering(name: str) -> Callable[..., dict[str, Any]]:
+        def answer(*arguments: Any) -> dict[str, Any]:
+            seen.append((name, *arguments))
+            verb = name.removeprefix("plan_")
+            return {"verb": verb, "parts": 2, "output": None, "report": "done"}
 
-    monkeypatch.setattr(in_parts, "run", answered)
+        return answer
+
+    for name in ("plan_split", "plan_merge", "plan_verify", "run_part", "commit"):
+        monkeypatch.setattr(_core, name, answering(name))
     return seen
 
 
-def test_urls_of_parts_are_given_to_the_command_as_they_are(
+def test_urls_of_parts_are_given_to_the_library_as_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen = commands(monkeypatch)
+    seen = calls(monkeypatch)
     plan = plan_split("s3://b/a.pb", "gs://b/small", "my.Model", plan="s3://b/plan")
     assert plan.path == "s3://b/plan"
     run_part(plan, 1)
     commit(plan)
     plan_merge("s3://b/small.cpb", "s3://b/merged.pb", plan="plan")
     plan_verify("s3://b/small.cpb", plan="plan")
-    assert seen[0][-4:] == ["--output", "gs://b/small", "--", "s3://b/a.pb"]
-    assert seen[0][2:4] == ["--plan-only", "s3://b/plan"]
-    assert seen[1][2:4] == seen[2][2:4] == ["--plan", "s3://b/plan"]
-    assert seen[3][-4:] == ["--output", "s3://b/merged.pb", "--", "s3://b/small.cpb"]
-    assert seen[4][-2:] == ["--", "s3://b/small.cpb"]
+    assert seen[0][:4] == ("plan_split", "s3://b/a.pb", "gs://b/small", "s3://b/plan")
+    assert seen[1][:3] == ("run_part", ("s3://b/plan", "split"), 1)
+    assert seen[2][:2] == ("commit", ("s3://b/plan", "split"))
+    assert seen[3][:4] == ("plan_merge", "s3://b/small.cpb", "s3://b/merged.pb", "plan")
+    assert seen[4][:3] == ("plan_verify", "s3://b/small.cpb", "plan")
+
+
+def test_a_wrong_argument_is_refused_with_its_name(tree: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="parts is 0"):
+        planned(tree, tmp_path, parts=0)
+    plan = planned(tree, tmp_path)
+    with pytest.raises(ValueError, match="part is -1"):
+        run_part(plan, -1)
+    with pytest.raises(ValueError, match="threads must be at least 1"):
+        run_part(plan, 0, threads=0)
+    with pytest.raises(ValueError, match="counted from 0"):
+        run_part(plan, 4)
+    with pytest.raises(ValueError, match="the plan of a split, not of a merge"):
+        run_part(replace(plan, verb="merge"), 0)
+    with pytest.raises(FileNotFoundError) as raised:
+        run_part(replace(plan, path=os.fspath(tmp_path / "gone")), 0)
+    assert raised.value.filename == os.fspath(tmp_path / "gone")
+    run_all(plan)
+    (tmp_path / "small.cpb").touch()
+    with pytest.raises(FileExistsError):
+        commit(plan)
+    with pytest.raises(FileExistsError):
+        planned(tree, tmp_path)
+
+
+def test_progress_is_told_and_can_stop_a_part(tree: Any, tmp_path: Path) -> None:
+    plan = planned(tree, tmp_path, parts=1)
+    told: list[tuple[int, int]] = []
+    run_part(plan, 0, progress=lambda done, of: told.append((done, of)))
+    assert told and told[-1][0] == told[-1][1] > 0
+
+    def stop(done: int, of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        commit(plan, progress=stop)
 
 
 @pytest.mark.parametrize("scratch", [None, "s3://scratch/some", "folder"])
@@ -127,7 +168,7 @@ def test_ray_keeps_the_plan_of_an_object_in_the_store_or_in_scratch(
     monkeypatch.setattr(on_ray, "run", lambda plan, **_: {"plan": plan.path})
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    commands(monkeypatch)
+    calls(monkeypatch)
     around = {None: "s3://b/to", "folder": os.path.abspath("folder")}.get(scratch, scratch)
     for done in (
         on_ray.split("s3://b/a.pb", "s3://b/to/small", scratch=scratch),

@@ -5,10 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args};
 
-/// Default number of parts.
-// Evaluated at compile time: 16 isn't zero.
-const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
-
 /// Options that write, execute or commit a plan.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Several hosts")]
@@ -40,13 +36,6 @@ pub(crate) struct PartsArgs {
     /// Commit without reading the parts again: damage since they were written goes unnoticed
     #[arg(long, requires = "commit", hide_short_help = true)]
     pub(crate) no_reread: bool,
-}
-
-impl PartsArgs {
-    /// Returns the number of parts in a plan: as requested, else `otherwise`, else the default.
-    pub(crate) fn count(&self, otherwise: Option<NonZeroUsize>) -> NonZeroUsize {
-        self.parts.or(otherwise).unwrap_or(DEFAULT_PARTS)
-    }
 }
 
 /// The options allowed with `--plan`. All others are in the plan.

@@ -43,6 +43,9 @@ pub(crate) struct SchemaArgs {
     pub(crate) delimited: Option<String>,
     #[command(flatten)]
     pub(crate) companion: CompanionArgs,
+    /// A compiled schema in memory, given by a program.
+    #[arg(skip)]
+    pub(crate) given: Option<Vec<u8>>,
 }
 
 /// The format of an input and the file that belongs to it, if they can't be inferred.

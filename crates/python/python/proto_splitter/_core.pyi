@@ -12,6 +12,7 @@ __all__ = [
     "Tree",
     "__version__",
     "command",
+    "commit",
     "convert",
     "diff",
     "externalize",
@@ -21,7 +22,10 @@ __all__ = [
     "merge",
     "merge_to",
     "merge_to_bytes",
-    "report",
+    "plan_merge",
+    "plan_split",
+    "plan_verify",
+    "run_part",
     "split",
     "split_in_memory",
     "split_to",
@@ -94,12 +98,41 @@ def merge_to_bytes(
     progress: Callable[[int, int], object] | None,
 ) -> Buffer: ...
 def command(arguments: Sequence[str]) -> int: ...
-def report(
-    arguments: Sequence[str],
-    outputs: Sequence[str],
+def plan_split(
+    source: str,
+    prefix: str,
+    plan: str,
+    type: tuple[str | None, bytes | None],
+    arguments: dict[str, Any],
+    parts: int | None,
+) -> dict[str, Any]: ...
+def plan_merge(
+    source: str,
+    target: str,
+    plan: str,
+    type: tuple[str | None, bytes | None],
+    force: bool,
+    parts: int | None,
+) -> dict[str, Any]: ...
+def plan_verify(
+    source: str,
+    plan: str,
+    type: tuple[str | None, bytes | None],
+    parts: int | None,
+) -> dict[str, Any]: ...
+def run_part(
+    plan: tuple[str, str],
+    part: int,
+    report: str | None,
+    threads: int | None,
     progress: Callable[[int, int], object] | None,
-) -> tuple[int, bytes, BaseException | None]: ...
-
+) -> dict[str, Any]: ...
+def commit(
+    plan: tuple[str, str],
+    reports: Sequence[str],
+    reread: bool,
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
 def info(name: str, message: str | None) -> dict[str, Any]: ...
 def verify(
     name: str,

@@ -10,40 +10,11 @@ from . import _core
 from ._errors import Error
 from ._files import name_of, named
 from ._functions import Progress
-from ._sizes import size
+from ._sizes import check, size
 
 if TYPE_CHECKING:
     from ._files import Source
     from .reports import DiffReport, FingerprintReport, InfoReport, VerifyReport
-
-
-def run(
-    verb: str,
-    *arguments: str,
-    codes: tuple[int, ...] = (0,),
-    outputs: tuple[str, ...] = (),
-    progress: Progress | None = None,
-) -> tuple[int, bytes]:
-    """Runs a verb of the command and returns its exit code and output.
-
-    ``outputs`` are the paths that the verb writes; an ``OSError`` names one that already exists.
-
-    Raises:
-        OSError: If something can't be read or written.
-        Error: If the data is bad; its class and attributes say what is wrong, and where.
-        ValueError: If the arguments are wrong.
-    """
-    code, output, failed = _core.report(["protosplit", verb, *arguments], outputs, progress)
-    if failed is not None and not (code in codes and output):
-        raise failed
-    if code not in codes:
-        raise Error(f"protosplit {verb} ended with status {code}")
-    return code, output
-
-
-def _check(name: str, value: int | None, least: int) -> None:
-    if value is not None and value < least:
-        raise ValueError(f"{name} is {value}, and must be at least {least}")
 
 
 def info(source: Source, *, message: str | None = None) -> InfoReport:
@@ -114,7 +85,7 @@ def diff(
         OSError: If the file doesn't exist.
         Error: If one is damaged.
     """
-    _check("limit", limit, 1)
+    check("limit", limit, 1)
     with named(first) as a, named(second) as b:
         report: Any = _core.diff(a, b, message, limit, progress)
     return report  # type: ignore[no-any-return]
@@ -197,8 +168,8 @@ def tree(
         OSError: If the file doesn't exist.
         Error: If it is damaged.
     """
-    _check("depth", depth, 0)
-    _check("top", top, 0)
+    check("depth", depth, 0)
+    check("top", top, 0)
     least = None if min_size is None else size(min_size)
     with ExitStack() as files:
         name = files.enter_context(named(source))

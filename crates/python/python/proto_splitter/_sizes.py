@@ -50,3 +50,9 @@ def size(value: int | str) -> int:
     if fraction:
         scaled += int(fraction) * unit // 10 ** len(fraction)
     return scaled
+
+
+def check(name: str, value: int | None, least: int) -> None:
+    """Raises ``ValueError`` if a value is smaller than the least one."""
+    if value is not None and value < least:
+        raise ValueError(f"{name} is {value}, and must be at least {least}")

@@ -14,17 +14,15 @@ run, a commit puts the result in place::
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from . import _core
 from ._files import is_url
-from ._reports import run
-from ._sizes import size
+from ._functions import Progress, split_arguments
+from ._sizes import check, size
 
 Path = str | os.PathLike[str]
 
@@ -45,30 +43,14 @@ class Plan:
     output: str | None
 
 
-@contextmanager
-def _type(message: str | None, schema: bytes | None) -> Iterator[list[str]]:
-    """Yields the arguments for a message's type."""
-    arguments = [] if message is None else ["--message", message]
-    if schema is None:
-        yield arguments
-        return
-    with tempfile.NamedTemporaryFile(suffix=".binpb") as file:
-        file.write(schema)
-        file.flush()
-        yield [*arguments, "--descriptor-set", file.name]
-
-
-def _check_there(source: Path) -> None:
-    """Raises the system's error if there is no such file. The command checks URLs."""
+def _name(source: Path) -> str:
+    """Returns the name of an input; raises the system's error if there is no such file."""
     if not is_url(source):
         os.stat(source)
+    return os.fspath(source)
 
 
-def _plan(verb: str, plan: Path, parts: int | None, *arguments: str) -> Plan:
-    count = [] if parts is None else ["--parts", str(parts)]
-    told = ["--json", "--plan-only", os.fspath(plan), *count]
-    _, output = run(verb, *told, *arguments)
-    report = json.loads(output)
+def _plan(plan: Path, report: dict[str, Any]) -> Plan:
     return Plan(os.fspath(plan), report["verb"], report["parts"], report["output"])
 
 
@@ -104,20 +86,22 @@ def plan_split(
         force: Overwrites existing output.
 
     Raises:
+        OSError: If something can't be read or written, or the output exists.
         Error: If the source isn't a message of this type, or can't be cut.
-        ValueError: If the output exists, or the arguments are wrong.
+        ValueError: If the arguments are wrong.
     """
-    arguments = ["--profile", "extended", "--compression", compression]
-    arguments += ["--max-chunk-size", str(size(max_chunk_size))]
-    arguments += ["--value-chunk-size", str(size(value_chunk_size))]
-    if max_file_size is not None:
-        arguments += ["--max-file-size", str(size(max_file_size))]
-    arguments += ["--embed-schema"] if embed_schema else []
-    arguments += ["--force"] if force else []
-    _check_there(source)
-    with _type(message, schema) as types:
-        paths = ["--output", os.fspath(prefix), "--", os.fspath(source)]
-        return _plan("split", plan, parts, *arguments, *types, *paths)
+    check("parts", parts, 1)
+    arguments = split_arguments(
+        max_chunk_size=size(max_chunk_size),
+        value_chunk_size=size(value_chunk_size),
+        max_file_size=None if max_file_size is None else size(max_file_size),
+        compression=compression,
+        profile="extended",
+        embed_schema=embed_schema,
+        force=force,
+    )
+    places = _name(source), os.fspath(prefix), os.fspath(plan)
+    return _plan(plan, _core.plan_split(*places, (message, schema), arguments, parts))
 
 
 def plan_merge(
@@ -142,14 +126,13 @@ def plan_merge(
         force: Overwrites existing output.
 
     Raises:
+        OSError: If something can't be read or written, or the output exists.
         Error: If the file is damaged.
-        ValueError: If the output exists, or the arguments are wrong.
+        ValueError: If the arguments are wrong, or the file isn't in chunks.
     """
-    arguments = ["--force"] if force else []
-    _check_there(source)
-    with _type(message, schema) as types:
-        paths = ["--output", os.fspath(target), "--", os.fspath(source)]
-        return _plan("merge", plan, parts, *arguments, *types, *paths)
+    check("parts", parts, 1)
+    places = _name(source), os.fspath(target), os.fspath(plan)
+    return _plan(plan, _core.plan_merge(*places, (message, schema), force, parts))
 
 
 def plan_verify(
@@ -163,15 +146,22 @@ def plan_verify(
     """Plans to verify a chunked file; the arguments are those of :func:`plan_merge`.
 
     Raises:
+        OSError: If something can't be read or written.
         Error: If the file is damaged so that it can't be opened.
+        ValueError: If the arguments are wrong, or the file isn't in chunks.
     """
-    _check_there(path)
-    with _type(message, schema) as types:
-        return _plan("verify", plan, parts, *types, "--", os.fspath(path))
+    check("parts", parts, 1)
+    report = _core.plan_verify(_name(path), os.fspath(plan), (message, schema), parts)
+    return _plan(plan, report)
 
 
 def run_part(
-    plan: Plan, part: int, *, report: Path | None = None, threads: int | None = None
+    plan: Plan,
+    part: int,
+    *,
+    report: Path | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> str:
     """Executes a part of a plan and returns the path of its report.
 
@@ -182,20 +172,25 @@ def run_part(
         part: The number of the part, from 0.
         report: Where to write the report; beside the plan by default.
         threads: Number of threads; one per core by default.
+        progress: Called with the bytes done and the total.
 
     Raises:
-        Error: If the input is damaged.
-        ValueError: If it isn't what was planned, or can't be read or written.
+        OSError: If something can't be read or written.
+        Error: If the input is damaged, or changed since it was planned.
+        ValueError: If there is no such part, or the file has the plan of something else.
     """
-    arguments = [] if report is None else ["--report", os.fspath(report)]
-    arguments += [] if threads is None else ["--threads", str(threads)]
-    told = ["--json", "--plan", plan.path, "--part", str(part)]
-    _, output = run(plan.verb, *told, *arguments)
-    return str(json.loads(output)["report"])
+    check("part", part, 0)
+    given = None if report is None else os.fspath(report)
+    done = _core.run_part((plan.path, plan.verb), part, given, threads, progress)
+    return str(done["report"])
 
 
 def commit(
-    plan: Plan, reports: Iterable[Path] | None = None, *, reread: bool = True
+    plan: Plan,
+    reports: Iterable[Path] | None = None,
+    *,
+    reread: bool = True,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Puts the result of a plan in place, and returns the report of ``--commit --json``.
 
@@ -207,16 +202,12 @@ def commit(
         reread: Reads the written parts of a split or merge once, and compares them with their
             checksums. Otherwise damage done since then isn't noticed; in a merged message, it never
             is.
+        progress: Called with the bytes done and the total.
 
     Raises:
-        ValueError: If a report is missing or of another plan, or the output exists.
+        OSError: If something can't be read or written, or the output exists.
+        ValueError: If a report is missing or of another plan.
         Error: If the file of a part is damaged.
     """
     given = [] if reports is None else [os.fspath(report) for report in reports]
-    codes = (0, 1) if plan.verb == "verify" else (0,)
-    told = ["--json", "--plan", plan.path, "--commit", *given]
-    if not reread:
-        told.append("--no-reread")
-    _, output = run(plan.verb, *told, codes=codes)
-    report: dict[str, Any] = json.loads(output)
-    return report
+    return _core.commit((plan.path, plan.verb), given, reread, progress)

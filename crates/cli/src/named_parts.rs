@@ -1,0 +1,128 @@
+//! Plans of work in parts for inputs by name, for programs that call the library's operations
+//! themselves.
+
+use std::ffi::OsString;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use proto_splitter::parts::{Objects, PartsPlan};
+use proto_splitter::split::SplitOptions;
+
+use crate::failure::{Failed, Failure};
+use crate::input::{self, check_file};
+use crate::named_input::{NameOptions, file_of};
+use crate::parts;
+use crate::remote;
+use crate::split;
+
+/// Returns the stores of all objects that this build can reach, for
+/// [`PartOptions`](proto_splitter::parts::PartOptions::objects); `None` if it can reach none.
+pub fn object_stores() -> Option<Arc<dyn Objects>> {
+    remote::stores()
+}
+
+/// Hides the passwords and tokens of these names, if they are URLs, in all later errors.
+pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
+    let names: Vec<OsString> = names.into_iter().map(|name| name.into()).collect();
+    remote::hide_secrets(&names);
+}
+
+/// Plans to split the file or object that a name refers to into `PREFIX.cpb` and a file for each
+/// part, as [`Planner::split`](proto_splitter::parts::Planner::split) does. By default there are at
+/// most 16 parts, or as many as the largest file size of the options needs.
+///
+/// ```
+/// use proto_splitter::parts::{PartOptions, PlanFile};
+/// use proto_splitter::split::{Profile, SplitOptions};
+/// use protosplit_cli::{NameOptions, plan_split_named};
+///
+/// let folder = tempfile::tempdir()?;
+/// let [input, prefix, plan] = ["saved_model.pb", "new", "plan"].map(|name| folder.path().join(name));
+/// std::fs::write(&input, [0x08, 0x07])?;
+/// let options = SplitOptions::new().profile(Profile::Extended);
+/// let planned = plan_split_named(&input, &prefix, &NameOptions::new(), &options, None).unwrap();
+/// let report = PlanFile::write(&plan, planned, &PartOptions::new())?.report();
+/// assert_eq!((report.verb, report.parts), ("split", 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// The failure that the command would have, if the input doesn't exist, isn't a file, is damaged or
+/// can't be split, or if its type is unknown.
+pub fn plan_split_named(
+    name: &Path,
+    prefix: &Path,
+    names: &NameOptions,
+    options: &SplitOptions,
+    parts: Option<NonZeroUsize>,
+) -> Result<PartsPlan, Failed> {
+    hide_secrets([name, prefix]);
+    let (name, objects) = remote::find(name)?;
+    remote::check_scheme(prefix)?;
+    if !remote::is_url(&name) {
+        let metadata = fs::metadata(&name).map_err(|error| Failure::io(&name, &error))?;
+        check_file(&name, &metadata)?;
+    }
+    let schema = names.schema();
+    let input = split::open_unsplit(names.opening(&schema, &objects), &name)?;
+    let source = split::source(&schema, &input)?;
+    let prefix = split::prefix_for_file(&name, prefix)?;
+    Ok(parts::plan_split(
+        (&input, &source),
+        &prefix,
+        options,
+        parts,
+    )?)
+}
+
+/// Plans to merge the chunked file or object that a name refers to, as
+/// [`Planner::merge`](proto_splitter::parts::Planner::merge) does. By default there are at most 16
+/// parts.
+///
+/// # Errors
+///
+/// The failure that the command would have, if the input doesn't exist, isn't in chunks or is
+/// damaged, or if the target exists and `force` isn't set.
+pub fn plan_merge_named(
+    name: &Path,
+    target: &Path,
+    names: &NameOptions,
+    force: bool,
+    parts: Option<NonZeroUsize>,
+) -> Result<PartsPlan, Failed> {
+    hide_secrets([name, target]);
+    let (name, objects) = remote::find(name)?;
+    remote::check_scheme(target)?;
+    if input::is_stream(&name) || target == Path::new(input::STANDARD) {
+        return Err(parts::only_chunked("merge").into());
+    }
+    let schema = names.schema();
+    let input = names.opening(&schema, &objects).open(&file_of(&name))?;
+    Ok(parts::plan_merge(&input, target, force, parts)?)
+}
+
+/// Plans to verify the chunked file or object that a name refers to, as
+/// [`Planner::verify`](proto_splitter::parts::Planner::verify) does. By default there are at most
+/// 16 parts.
+///
+/// # Errors
+///
+/// The failure that the command would have, if the input doesn't exist, isn't in chunks, or is
+/// damaged so that it can't be opened.
+pub fn plan_verify_named(
+    name: &Path,
+    names: &NameOptions,
+    parts: Option<NonZeroUsize>,
+) -> Result<PartsPlan, Failed> {
+    hide_secrets([name]);
+    let (name, objects) = remote::find(name)?;
+    if input::is_stream(&name) {
+        return Err(parts::only_chunked("verification").into());
+    }
+    let schema = names.schema();
+    let input = names.opening(&schema, &objects).open(&file_of(&name))?;
+    Ok(parts::plan_verify(&input, parts)?)
+}

@@ -1,0 +1,29 @@
+//! Serializing values of reports as text.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+
+/// Serializes a path, replacing invalid Unicode.
+pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+/// Serializes a path, if there is one, as [`path`] does.
+pub(crate) fn optional_path<S: Serializer>(
+    path: &Option<PathBuf>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let text = path.as_ref().map(|path| path.display().to_string());
+    text.serialize(serializer)
+}
+
+/// Serializes paths, each as [`path`] does.
+pub(crate) fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.display().to_string()))
+}
+
+/// Serializes a checksum as eight digits.
+pub(crate) fn crc32c<S: Serializer>(sum: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
+    sum.map(|sum| format!("{sum:08x}")).serialize(serializer)
+}

@@ -1,0 +1,228 @@
+//! A plan in a file or an object, and the reports of its parts.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use super::commit_report::CommitReport;
+use super::finished_part::FinishedPart;
+use super::format::DEFAULT_MAX_PLAN_SIZE;
+use super::objects::{Objects, found};
+use super::options::PartOptions;
+use super::plan::PartsPlan;
+use super::plan_report::PlanReport;
+use super::report::PartReport;
+use proto_splitter_core::threads;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// Number of reports to read at once, as each object takes a round trip.
+const READ_AT_ONCE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// A plan in a file that all hosts see, and the reports of its parts, which are files, too.
+///
+/// With [stores](PartOptions::objects), URLs name objects instead of files.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+///
+/// use proto_splitter_core::merge::ReadOptions;
+/// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+/// use proto_splitter_parts::{PartOptions, PartsPlan, PlanFile};
+/// # let folder = tempfile::tempdir()?;
+/// # let (prefix, path) = (folder.path().join("m"), folder.path().join("plan"));
+/// # let message = proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto {
+/// #     name: Some("n".repeat(5000)), ..Default::default() };
+/// # let splitting = SplitOptions::new().max_chunk_size(1000);
+/// # let written = SizeSplitter.write_with(&message, &prefix, &splitting)?;
+///
+/// let options = PartOptions::new();
+/// let two = NonZeroUsize::new(2).unwrap();
+/// let plan = PartsPlan::verify(&written.path, &ReadOptions::new(), two)?;
+/// let file = PlanFile::write(&path, plan, &options)?;
+/// for part in 0..file.plan().parts() {
+///     // Each may run on another host.
+///     PlanFile::read(&path, &options)?.run(part, None, &options)?;
+/// }
+/// let report = file.commit(&[], &options)?;
+/// assert!(report.problems.is_empty());
+/// assert_eq!(report.byte_exact, Some(true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PlanFile {
+    path: PathBuf,
+    plan: PartsPlan,
+}
+
+impl PlanFile {
+    /// Writes a plan. Replaces an existing one: reports of its parts are rejected by their plan's
+    /// id.
+    ///
+    /// # Errors
+    ///
+    /// As [`PartsPlan::write`], and any error of the stores.
+    pub fn write(
+        path: impl Into<PathBuf>,
+        plan: PartsPlan,
+        options: &PartOptions,
+    ) -> Result<PlanFile> {
+        let path = path.into();
+        match found(&path, options.objects.as_ref())? {
+            Some((name, objects)) => put(name, &**objects, &plan.to_bytes())?,
+            None => {
+                let written = plan.write(&path, true);
+                written.map_err(|error| error.in_file_unless_named(&path))?;
+            }
+        }
+        Ok(PlanFile { path, plan })
+    }
+
+    /// Reads a plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`PartsPlan::read`], and any error of the stores; [`ErrorKind::InvalidConfig`] if there
+    /// is no such object.
+    pub fn read(path: impl Into<PathBuf>, options: &PartOptions) -> Result<PlanFile> {
+        let path = path.into();
+        let plan = match found(&path, options.objects.as_ref())? {
+            Some((name, objects)) => {
+                PartsPlan::from_bytes(get(name, &**objects)?.ok_or_else(|| no_object(name))?)
+            }
+            None => PartsPlan::read(&path),
+        };
+        let plan = plan.map_err(|error| error.in_file_unless_named(&path))?;
+        Ok(PlanFile { path, plan })
+    }
+
+    /// Returns the path or the URL.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the plan.
+    pub fn plan(&self) -> &PartsPlan {
+        &self.plan
+    }
+
+    /// Returns a report on the plan.
+    pub fn report(&self) -> PlanReport {
+        PlanReport::new(&self.path, &self.plan)
+    }
+
+    /// Fails unless this is the plan of a `verb`: `split`, `merge` or `verify`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`].
+    pub fn check_verb(&self, verb: &str) -> Result<()> {
+        let planned = self.plan.verb();
+        if planned == verb {
+            return Ok(());
+        }
+        let path = self.path.display();
+        let message = format!("{path}: the plan of a {planned}, not of a {verb}");
+        Err(Error::new(ErrorKind::InvalidConfig, message))
+    }
+
+    /// Returns the default path of a part's report: next to the plan, as in `plan.00017.report`.
+    pub fn report_path(&self, part: usize) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(format!(".{part:05}.report"));
+        name.into()
+    }
+
+    /// Runs part `part`, counted from 0, and writes its report, by default to
+    /// [`report_path`](Self::report_path). Replaces an existing report, which comes from another run.
+    ///
+    /// # Errors
+    ///
+    /// As [`PartsPlan::run`] and [`PartReport::write`], and any error of the stores.
+    pub fn run(
+        &self,
+        part: usize,
+        report: Option<&Path>,
+        options: &PartOptions,
+    ) -> Result<FinishedPart> {
+        let path = report.map_or_else(|| self.report_path(part), Path::to_owned);
+        let place = found(&path, options.objects.as_ref())?;
+        let input = self.plan.files().0;
+        let done = self.plan.run(part, options);
+        let done = done.map_err(|error| error.in_file_unless_named(input))?;
+        match place {
+            Some((name, objects)) => put(name, &**objects, &done.to_bytes())?,
+            None => {
+                let written = done.write(&path);
+                written.map_err(|error| error.in_file_unless_named(&path))?;
+            }
+        }
+        Ok(FinishedPart::new(&self.plan, &done, path))
+    }
+
+    /// Puts the result in place, given the report of every part. Without `reports`, uses those at
+    /// their [default paths](Self::report_path).
+    ///
+    /// # Errors
+    ///
+    /// As [`PartReport::read`] and [`PartsPlan::commit`], and any error of the stores.
+    pub fn commit(&self, reports: &[PathBuf], options: &PartOptions) -> Result<CommitReport> {
+        let reports = if reports.is_empty() {
+            let all = (0..self.plan.parts()).map(|part| self.report_path(part));
+            // The commit names those missing.
+            read_reports(&all.collect::<Vec<_>>(), false, options)?
+        } else {
+            read_reports(reports, true, options)?
+        };
+        let committed = self.plan.commit(&reports, options);
+        let committed = committed.map_err(|error| error.in_file_unless_named(&self.path))?;
+        Ok(CommitReport::new(&self.plan, &committed))
+    }
+}
+
+/// Reads reports. Unless `all` must exist, skips those that don't.
+fn read_reports(paths: &[PathBuf], all: bool, options: &PartOptions) -> Result<Vec<PartReport>> {
+    let read = |path: &PathBuf| -> Result<Option<PartReport>> {
+        let report = match found(path, options.objects.as_ref())? {
+            Some((name, objects)) => match get(name, &**objects)? {
+                Some(bytes) => PartReport::from_bytes(&bytes),
+                None if all => return Err(no_object(name)),
+                None => return Ok(None),
+            },
+            None if !all && !path.is_file() => return Ok(None),
+            None => PartReport::read(path),
+        };
+        let report = report.map_err(|error| error.in_file_unless_named(path))?;
+        Ok(Some(report))
+    };
+    let found = threads::map(READ_AT_ONCE, paths.len(), |at| {
+        options.progress.check()?;
+        paths.get(at).map_or(Ok(None), read)
+    })?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Reads an object no larger than a plan or a report. Returns `None` if it doesn't exist.
+fn get(name: &str, objects: &dyn Objects) -> Result<Option<Vec<u8>>> {
+    let object = match objects.open(name) {
+        Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => return Ok(None),
+        opened => opened?,
+    };
+    let size = object.source.size()?;
+    let len = usize::try_from(size).ok();
+    let Some(len) = len.filter(|_| size <= DEFAULT_MAX_PLAN_SIZE) else {
+        let message = format!("{name}: an object of more than {DEFAULT_MAX_PLAN_SIZE} bytes");
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    };
+    let mut bytes = vec![0; len];
+    object.source.read_exact_at(0, &mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Writes a small object, replacing an existing one.
+fn put(name: &str, objects: &dyn Objects, bytes: &[u8]) -> Result<()> {
+    objects.put(name, &mut &bytes[..], bytes.len() as u64, true)
+}
+
+fn no_object(name: &str) -> Error {
+    Error::new(ErrorKind::InvalidConfig, format!("{name}: no such object"))
+}

@@ -1,0 +1,44 @@
+//! The report of a written plan.
+
+use std::path::{Path, PathBuf};
+
+use super::plan::PartsPlan;
+
+/// A report on a plan in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PlanReport {
+    /// Path or URL of the plan.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub plan: PathBuf,
+    /// The plan's unique id.
+    pub id: String,
+    /// The verb: `split`, `merge` or `verify`.
+    pub verb: &'static str,
+    /// The file or object to read.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub input: PathBuf,
+    /// The file or object that a commit writes; `None` for a verification.
+    #[cfg_attr(
+        feature = "serde",
+        serde(serialize_with = "crate::as_text::optional_path")
+    )]
+    pub output: Option<PathBuf>,
+    /// Number of parts.
+    pub parts: usize,
+}
+
+impl PlanReport {
+    pub(super) fn new(path: &Path, plan: &PartsPlan) -> PlanReport {
+        let (input, output) = plan.files();
+        PlanReport {
+            plan: path.to_owned(),
+            id: plan.id(),
+            verb: plan.verb(),
+            input: input.to_owned(),
+            output,
+            parts: plan.parts(),
+        }
+    }
+}
