@@ -195,7 +195,9 @@ fn committed_text(done: &CommitReport) -> String {
     match &done.output {
         Some(file) if done.verb == "split" => {
             let file = one_line(&shown(file));
-            format!("{file}: {bytes} by {parts}{before}; a merge is {exact}\n")
+            let root = done.merkle_root.map(|root| format!("; Merkle root {root}"));
+            let root = root.unwrap_or_default();
+            format!("{file}: {bytes} by {parts}{before}; a merge is {exact}{root}\n")
         }
         Some(file) => format!("{}: {bytes} by {parts}, {exact}\n", one_line(&shown(file))),
         None => match done.problems.len() {

@@ -35,6 +35,8 @@ pub use limits::{
     Limits,
 };
 pub use merkle::MerkleRoot;
+#[doc(hidden)]
+pub use merkle::check_hashing;
 pub(crate) use merkle::{
     HASH_LEN, Hash, Hashing, KnownNodes, LeafHasher, Levels, Node, hash_of, hex, nodes_above,
     subtrees,

@@ -22,6 +22,8 @@ mod read;
 mod verify;
 mod write;
 
+#[doc(hidden)]
+pub use against_root::chunk_leaves;
 pub(crate) use against_root::{check_against_root, check_chunk_against_root};
 pub use chunk_merger::ChunkMerger;
 pub use merger::Merger;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use proto_splitter_core::container::MerkleRoot;
 use serde::{Serialize, Serializer};
 
 /// Serializes a path, replacing invalid Unicode.
@@ -26,4 +27,12 @@ pub(crate) fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S
 /// Serializes a checksum as eight digits.
 pub(crate) fn crc32c<S: Serializer>(sum: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
     sum.map(|sum| format!("{sum:08x}")).serialize(serializer)
+}
+
+/// Serializes a Merkle root as its digits.
+pub(crate) fn merkle_root<S: Serializer>(
+    root: &Option<MerkleRoot>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    root.map(|root| root.to_string()).serialize(serializer)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::committed::Committed;
 use super::plan::PartsPlan;
+use proto_splitter_core::container::MerkleRoot;
 use proto_splitter_core::merge::{MergeCheck, SourceCheck};
 
 /// A report on a commit.
@@ -32,6 +33,15 @@ pub struct CommitReport {
     pub byte_exact: Option<bool>,
     /// Number of chunks written by a split.
     pub chunks: Option<usize>,
+    /// The Merkle root of a split, if its plan requests one.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            serialize_with = "crate::as_text::merkle_root",
+            skip_serializing_if = "Option::is_none"
+        )
+    )]
+    pub merkle_root: Option<MerkleRoot>,
     /// True if the same commit was made before.
     pub was_there: bool,
     /// Removed files of an earlier split, or of parts that ran more than once with different
@@ -56,6 +66,7 @@ impl CommitReport {
                 message_bytes: Some(done.source_size),
                 byte_exact: Some(done.byte_exact),
                 chunks: Some(done.chunks),
+                merkle_root: done.merkle_root,
                 was_there: done.was_there,
                 removed_files: done.removed.clone(),
                 ..report

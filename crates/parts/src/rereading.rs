@@ -10,7 +10,7 @@ use super::options::PartOptions;
 use super::store::PartStore;
 use proto_splitter_core::container::Limits;
 use proto_splitter_core::merge::ReadOptions;
-use proto_splitter_core::part_work::{open_sources_with, verify_part};
+use proto_splitter_core::part_work::{chunk_leaves, open_sources_with, verify_part};
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata, ChunkedMessage};
@@ -77,6 +77,8 @@ pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> R
 pub(super) struct WrittenPart {
     pub(super) file: ExternalFile,
     pub(super) chunks: Vec<ChunkInfo>,
+    /// Their hashes as leaves of a Merkle tree; empty if there is none.
+    pub(super) leaves: Vec<[u8; 32]>,
 }
 
 /// Reads the files of all parts of a split once: every record, and every byte between them.
@@ -94,27 +96,33 @@ pub(super) fn reread_files(
     for (number, part) in parts.iter().enumerate() {
         meter.check()?;
         let source = store.open(&part.file.path)?;
-        let read = reread_file(source, &part.chunks, options.threads);
-        read.map_err(|error| {
-            error
-                .context("damaged since it was written: delete it and have the part run again")
-                .context(part.file.path.escape_debug())
-                .context(format_args!("part {number}"))
-        })?;
+        let at = |error: Error| {
+            let error = error.context(part.file.path.escape_debug());
+            error.context(format_args!("part {number}"))
+        };
+        let damaged = "damaged since it was written: delete it and have the part run again";
+        let leaves = reread_file(source, part, options.threads);
+        let leaves = leaves.map_err(|error| at(error.context(damaged)))?;
+        if let Some(chunk) = leaves.iter().zip(&part.leaves).position(|(a, b)| a != b) {
+            let message = "its hash is another than in the report: have the part run again";
+            let error = Error::new(ErrorKind::ChecksumMismatch, message);
+            return Err(at(error.in_chunk(chunk)));
+        }
         meter.advance(part.file.size)?;
     }
     Ok(())
 }
 
+/// Reads a file. Returns the hashes of its chunks, if there is a Merkle tree.
 fn reread_file(
     source: Arc<dyn ReadAt>,
-    chunks: &[ChunkInfo],
+    part: &WrittenPart,
     threads: Option<NonZeroUsize>,
-) -> Result<()> {
+) -> Result<Vec<[u8; 32]>> {
     // The sizes of the chunks come from the plan, so nothing here can be larger than planned.
     let limits = Limits::new().max_merged_size(u64::MAX);
     let metadata = ChunkMetadata {
-        chunks: chunks.to_vec(),
+        chunks: part.chunks.clone(),
         message: Some(ChunkedMessage::default()),
         ..ChunkMetadata::default()
     };
@@ -124,6 +132,14 @@ fn reread_file(
         .limits(limits)
         .threads(threads)
         .progress(Progress::none());
-    let read = verify_part(&store, &store.groups(), |_| true, &options);
-    read.problems.into_iter().next().map_or(Ok(()), Err)
+    let has_tree = !part.leaves.is_empty();
+    // The chunks are read once: with a tree, when they are hashed.
+    let groups = if has_tree { Vec::new() } else { store.groups() };
+    let read = verify_part(&store, &groups, |_| true, &options);
+    read.problems.into_iter().next().map_or(Ok(()), Err)?;
+    if has_tree {
+        chunk_leaves(&store, &options)
+    } else {
+        Ok(Vec::new())
+    }
 }

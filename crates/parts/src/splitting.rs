@@ -26,13 +26,13 @@ use crate::proto::report::Result as Outcome;
 use crate::proto::{Input, Plan, SplitPlan as PlanMessage, SplitReport};
 use proto_splitter_core::atomic::{AtomicFile, FolderLock, at_target, same_file};
 use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
-use proto_splitter_core::container::{Limits, Profile, Trailer, TrailerUse};
-use proto_splitter_core::part_work::describe_type;
+use proto_splitter_core::container::{Limits, MerkleRoot, Profile, Trailer, TrailerUse};
 use proto_splitter_core::part_work::{
     Commit, Sibling, crc32c_of_runs, draft_trailer, most_of_trailer, most_stored, part_trailer,
     runs, stem_beside, write_main, write_part,
 };
 use proto_splitter_core::part_work::{check_absent, written_through};
+use proto_splitter_core::part_work::{check_hashing, describe_type};
 use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata};
 use proto_splitter_core::split::{
@@ -68,6 +68,8 @@ pub struct CommittedSplit {
     pub byte_exact: bool,
     /// True if the same commit was done before, so that there was nothing to do.
     pub was_there: bool,
+    /// The Merkle root, if the plan requests one.
+    pub merkle_root: Option<MerkleRoot>,
     /// Removed files of an earlier split, or of parts that ran more than once with different
     /// results.
     pub removed: Vec<PathBuf>,
@@ -82,8 +84,7 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     (parts, stores): (NonZeroUsize, Stores<'_>),
 ) -> Result<PlanMessage> {
     if options.get_merkle_root() {
-        let message = "a split in parts makes no Merkle root: the whole message has to be split on one host for it";
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
+        check_hashing()?;
     }
     if options.get_profile() != Profile::Extended {
         let message =
@@ -125,6 +126,7 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
         chunks,
         literals: literals.into(),
         part_ends,
+        merkle_root: options.get_merkle_root(),
     })
 }
 
@@ -240,6 +242,7 @@ impl Planned {
             .max_chunk_size(self.message.max_chunk_size)
             .max_file_size(self.message.max_file_size)
             .force(self.message.force)
+            .merkle_root(self.message.merkle_root)
             .threads(options.threads)
             .progress(options.progress.clone())
     }
@@ -306,20 +309,22 @@ impl Planned {
             offsets: written.infos.iter().map(|info| info.offset).collect(),
             crc32cs: crc32cs(&written.infos).collect(),
             run_crc32cs: written.run_crc32cs,
+            leaves: written.leaves.concat().into(),
             ..Default::default()
         }))
     }
 
-    /// Returns the main file for the files of all parts, which must exist, and those files.
+    /// Returns the main file for the files of all parts, which must exist, those files, and the
+    /// Merkle root, if the plan requests one.
     pub(super) fn main_file(
         &self,
         outcomes: &[&Outcome],
         store: &dyn PartStore,
         options: &PartOptions,
-    ) -> Result<(AtomicFile, Vec<ExternalFile>)> {
+    ) -> Result<(AtomicFile, Vec<ExternalFile>, Option<MerkleRoot>)> {
         let source = self.open(options)?;
         let mut trailer = self.trailer.clone();
-        let mut spans = Vec::new();
+        let (mut spans, mut leaves) = (Vec::new(), Vec::new());
         let mut written = Vec::with_capacity(outcomes.len());
         trailer.files = Vec::with_capacity(outcomes.len());
         for (part, outcome) in outcomes.iter().enumerate() {
@@ -327,10 +332,11 @@ impl Planned {
             let runs = runs(self.plan.chunks().get(chunks.clone()).unwrap_or_default());
             let infos = trailer.chunks.get_mut(chunks);
             let added = self.add(part, outcome, infos.unwrap_or_default(), &runs);
-            let (file, crcs) = added.map_err(|error| error.context(format_args!("part {part}")))?;
+            let (file, done) = added.map_err(|error| error.context(format_args!("part {part}")))?;
             trailer.files.push(file.file.clone());
             written.push(file);
-            spans.extend(runs.into_iter().zip(crcs.iter().copied()));
+            spans.extend(runs.into_iter().zip(done.run_crc32cs.iter().copied()));
+            leaves.extend_from_slice(done.leaves.as_chunks().0);
         }
         check_all(&trailer.files, store, options)?;
         if options.reread {
@@ -347,20 +353,19 @@ impl Planned {
             AtomicFile::create(self.main(), &source.made_from(), true)?
         };
         let described = RecordsMetadata::parse(&self.message.records_metadata)?;
-        write_main(&file, &described, trailer, &self.options(options))
+        let root = write_main(&file, &described, trailer, &leaves, &self.options(options))
             .map_err(|error| at_target(error, &self.main()))?;
-        Ok((file, files))
+        Ok((file, files, root))
     }
 
-    /// Adds part `part`'s facts about its chunks to the trailer. Returns its file, and the
-    /// checksums of its runs.
+    /// Adds part `part`'s facts about its chunks to the trailer. Returns its file and its report.
     fn add<'a>(
         &self,
         part: usize,
         outcome: &'a Outcome,
         infos: &mut [ChunkInfo],
         runs: &[Range<u64>],
-    ) -> Result<(WrittenPart, &'a [u32])> {
+    ) -> Result<(WrittenPart, &'a SplitReport)> {
         let invalid = |why: &str| {
             let message = format!("its report {why}");
             Err(Error::new(ErrorKind::InvalidMessage, message))
@@ -379,14 +384,27 @@ impl Planned {
         if done.run_crc32cs.len() != runs.len() {
             return invalid("has other bytes of the source than the plan");
         }
+        let (leaves, rest) = done.leaves.as_chunks();
+        let expected = if self.message.merkle_root { count } else { 0 };
+        if leaves.len() != expected || !rest.is_empty() {
+            return invalid("has other hashes than the plan");
+        }
         let mut distinct: Vec<ChunkInfo> = Vec::with_capacity(count);
-        for ((info, offset), crc32c) in infos.iter_mut().zip(&done.offsets).zip(&done.crc32cs) {
+        let mut distinct_leaves: Vec<[u8; 32]> = Vec::with_capacity(expected);
+        let chunks = infos.iter_mut().zip(&done.offsets).zip(&done.crc32cs);
+        for (at, ((info, offset), crc32c)) in chunks.enumerate() {
             info.offset = *offset;
             info.crc32c = Some(*crc32c);
             info.file = 0;
             // A chunk that shares a record comes after the chunk that owns the record.
             if distinct.last().is_none_or(|last| last.offset < *offset) {
                 distinct.push(*info);
+                distinct_leaves.extend(leaves.get(at));
+            } else if let Some(leaf) = leaves.get(at) {
+                let owner = distinct.binary_search_by_key(offset, |info| info.offset);
+                if owner.ok().and_then(|owner| distinct_leaves.get(owner)) != Some(leaf) {
+                    return invalid("has two hashes of one record");
+                }
             }
             info.file = u32::try_from(part + 1).unwrap_or(u32::MAX);
         }
@@ -402,8 +420,9 @@ impl Planned {
         let written = WrittenPart {
             file,
             chunks: distinct,
+            leaves: distinct_leaves,
         };
-        Ok((written, &done.run_crc32cs))
+        Ok((written, done))
     }
 
     /// Moves the main file into place.
@@ -413,13 +432,14 @@ impl Planned {
         store: &dyn PartStore,
         options: &PartOptions,
     ) -> Result<CommittedSplit> {
-        let (file, files) = self.main_file(outcomes, store, options)?;
+        let (file, files, merkle_root) = self.main_file(outcomes, store, options)?;
         let counts =
             (0..files.len()).map(|part| self.chunks(part).map_or(0, |chunks| chunks.len()));
         let mut done = CommittedSplit {
             chunks: self.trailer.chunks.len(),
             source_size: self.plan.source_size(),
             byte_exact: self.trailer.byte_exact || !self.trailer.source_layout.is_empty(),
+            merkle_root,
             ..CommittedSplit::over(&self.main(), &files, &counts.collect::<Vec<_>>())
         };
         if is_object(&self.message.prefix) {
@@ -450,6 +470,7 @@ impl CommittedSplit {
             output_size: bytes.fold(0, u64::saturating_add),
             byte_exact: false,
             was_there: false,
+            merkle_root: None,
             removed: Vec::new(),
         }
     }

@@ -54,6 +54,18 @@ def test_parts_split_verify_and_merge(tree: Any, tmp_path: Path) -> None:
     assert target.read_bytes() == (tmp_path / "source.pb").read_bytes()
 
 
+def test_a_commit_has_the_merkle_root_of_a_split_in_one_go(tree: Any, tmp_path: Path) -> None:
+    plan = planned(tree, tmp_path, merkle_root=True)
+    run_all(plan)
+    root = commit(plan)["merkle_root"]
+    assert proto_splitter.verify(tmp_path / "small.cpb", root=root)["ok"]
+    small: dict[str, Any] = {"max_chunk_size": 2000, "value_chunk_size": 1000}
+    alone = proto_splitter.split(
+        tree, tmp_path / "alone", profile="extended", merkle_root=True, **small
+    )
+    assert alone.merkle_root == root
+
+
 def test_a_missing_part_is_named_and_a_changed_source_refused(tree: Any, tmp_path: Path) -> None:
     plan = planned(tree, tmp_path)
     report = run_part(plan, 1, report=tmp_path / "one", threads=1)

@@ -116,7 +116,7 @@ pub(crate) struct SplitArgs {
     #[arg(long)]
     pub(crate) embed_schema: bool,
     /// Store the hashes of a Merkle root, and print it: verify and get take it as --root
-    #[arg(long, conflicts_with_all = ["plan", "plan_only"])]
+    #[arg(long)]
     pub(crate) merkle_root: bool,
     /// Fail if a merge would be an equal message in other bytes
     #[arg(long)]

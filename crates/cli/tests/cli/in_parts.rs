@@ -93,6 +93,47 @@ fn a_split_a_verification_and_a_merge_by_several_hosts_give_back_the_message() {
 }
 
 #[test]
+fn a_commit_prints_the_merkle_root_that_the_parts_hash_for() {
+    let dir = Dir::new();
+    let source = dir.copy(&fixture(MODEL), "saved_model.pb");
+    let (prefix, plan) = (dir.path("small"), dir.path("plan"));
+    let arguments: [&dyn AsRef<Path>; 11] = [
+        &"split",
+        &source,
+        &"-o",
+        &prefix,
+        &"--profile",
+        &"extended",
+        &"--max-chunk-size",
+        &"4KiB",
+        &"--merkle-root",
+        &"--plan-only",
+        &plan,
+    ];
+    run_all(arguments).ok();
+    let said = run([
+        &"split",
+        &"--plan",
+        &plan,
+        &"--part",
+        &"0",
+        &"--merkle-root",
+    ]);
+    assert!(said.failed(Exit::Usage).contains("--merkle-root"));
+    let parts = (0..).take_while(|part: &usize| {
+        let part = part.to_string();
+        run([&"split", &"--plan", &plan, &"--part", &part]).exit == Exit::Done
+    });
+    assert!(parts.count() > 1);
+    let said = run([&"split", &"--plan", &plan, &"--commit"]).ok();
+    let (_, root) = said.trim_end().rsplit_once("; Merkle root ").unwrap();
+    let chunked = dir.path("small.cpb");
+    run([&"verify", &chunked, &"--root", &root]).ok();
+    let again = run([&"split", &"--plan", &plan, &"--commit", &"--json"]).json();
+    assert_eq!(again["merkle_root"], root);
+}
+
+#[test]
 fn reports_can_be_given_and_what_is_missing_is_said() {
     let dir = Dir::new();
     let parts = plan(&dir, "3");

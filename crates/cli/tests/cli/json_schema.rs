@@ -90,10 +90,25 @@ const REPORTS: &[(&str, &[&str])] = &[
     ("samediff tags", &["samediff tags model.zip"]),
     (
         "--plan-only",
-        &["merge small/saved_model.cpb -o by-parts.pb --plan-only plan --parts 1"],
+        &[
+            "merge small/saved_model.cpb -o by-parts.pb --plan-only plan --parts 1",
+            "split model/saved_model.pb -o by-hosts --profile extended --merkle-root --plan-only splitting",
+        ],
     ),
-    ("--part", &["merge --plan plan --part 0"]),
-    ("--commit", &["merge --plan plan --commit"]),
+    (
+        "--part",
+        &[
+            "merge --plan plan --part 0",
+            "split --plan splitting --part 0",
+        ],
+    ),
+    (
+        "--commit",
+        &[
+            "merge --plan plan --commit",
+            "split --plan splitting --commit",
+        ],
+    ),
 ];
 
 /// The shape of the values at one place in reports.

@@ -7,6 +7,7 @@ mod levels;
 mod root;
 mod trailer_leaf;
 
+pub use hashing::check_hashing;
 pub(crate) use hashing::{HASH_LEN, Hash, Hashing, LeafHasher, hash_of, hex};
 pub(crate) use known_nodes::{KnownNodes, Node};
 pub(crate) use levels::{Levels, nodes_above};

@@ -5,7 +5,7 @@ use record_file::ReadAt;
 use super::read::embedded_schema::read_metadata;
 use super::read::record_store::RecordStore;
 use super::read::required_root::RequiredRoot;
-use crate::container::{Hash, MerkleRoot, hash_of, hex, nodes_above};
+use crate::container::{Hash, Hashing, MerkleRoot, hash_of, hex, nodes_above};
 use crate::io::threads;
 use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
@@ -42,7 +42,7 @@ pub(crate) fn check_against_root<S: ReadAt>(
             None
         }
     };
-    let leaves = match leaves(store, &required, options) {
+    let leaves = match leaves(store, required.hashing(), options) {
         Ok(leaves) => leaves,
         Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
         Err(error) => {
@@ -70,10 +70,26 @@ pub(crate) fn check_against_root<S: ReadAt>(
     Ok(problems)
 }
 
+/// Returns the hash of every chunk as a leaf of a Merkle tree. Compares all chunks with their
+/// checksums.
+///
+/// # Errors
+///
+/// The error of the first damaged chunk; [`ErrorKind::InvalidConfig`] if this build can't hash.
+pub fn chunk_leaves<S: ReadAt>(
+    store: &RecordStore<S>,
+    options: &ReadOptions,
+) -> Result<Vec<[u8; 32]>> {
+    let leaves = leaves(store, Hashing::new()?, options)?.into_iter();
+    let leaves = leaves.enumerate();
+    let leaves = leaves.map(|(chunk, leaf)| leaf.map_err(|error| error.in_chunk(chunk)));
+    leaves.collect()
+}
+
 /// Returns the hash of every chunk.
 fn leaves<S: ReadAt>(
     store: &RecordStore<S>,
-    required: &RequiredRoot,
+    hashing: Hashing,
     options: &ReadOptions,
 ) -> Result<Vec<Result<Hash>>> {
     store.check_merged_size()?;
@@ -84,7 +100,7 @@ fn leaves<S: ReadAt>(
     let hashed = threads::map(options.thread_count(), groups.len(), |group| {
         let mut hashed = Vec::with_capacity(groups[group].len());
         for &chunk in &groups[group] {
-            let leaf = store.leaf(required, chunk, &meter);
+            let leaf = store.leaf(hashing, chunk, &meter);
             if let Err(error) = &leaf
                 && error.kind() == ErrorKind::Cancelled
             {

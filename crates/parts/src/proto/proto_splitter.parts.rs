@@ -88,6 +88,9 @@ pub struct SplitPlan {
     /// For each part: the number of chunks of it and all earlier parts.
     #[prost(uint64, repeated, tag = "11")]
     pub part_ends: ::prost::alloc::vec::Vec<u64>,
+    /// True to hash the chunks for a Merkle root.
+    #[prost(bool, tag = "12")]
+    pub merkle_root: bool,
 }
 /// Nested message and enum types in `SplitPlan`.
 pub mod split_plan {
@@ -245,6 +248,9 @@ pub struct SplitReport {
     pub infos: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(bytes = "bytes", repeated, tag = "8")]
     pub fields: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    /// For each chunk, if the plan has a Merkle root: its hash as a leaf of the tree, 32 bytes.
+    #[prost(bytes = "bytes", tag = "9")]
+    pub leaves: ::prost::bytes::Bytes,
 }
 /// The bytes that a part has written.
 #[derive(::prost_reflect::ReflectMessage)]

@@ -11,6 +11,7 @@
 
 mod hostile;
 mod merging;
+mod merkle_root;
 mod mutations;
 mod schedules;
 mod shards;

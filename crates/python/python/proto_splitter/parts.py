@@ -67,6 +67,7 @@ def plan_split(
     max_file_size: int | str | None = None,
     compression: str = "auto",
     embed_schema: bool = False,
+    merkle_root: bool = False,
     force: bool = False,
 ) -> Plan:
     """Plans to split a file into ``PREFIX.cpb`` and a file for each part beside it.
@@ -83,6 +84,7 @@ def plan_split(
         max_file_size: Largest file, in bytes; the number of parts follows from it.
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
         embed_schema: Stores the schema in the file.
+        merkle_root: Has the parts hash their chunks for a Merkle root, which the commit's report has.
         force: Overwrites existing output.
 
     Raises:
@@ -98,6 +100,7 @@ def plan_split(
         compression=compression,
         profile="extended",
         embed_schema=embed_schema,
+        merkle_root=merkle_root,
         force=force,
     )
     places = _name(source), os.fspath(prefix), os.fspath(plan)

@@ -131,6 +131,15 @@ impl std::io::Write for LeafHasher {
     }
 }
 
+/// Fails if this build can't compute Merkle roots.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`].
+pub fn check_hashing() -> Result<()> {
+    Hashing::new().map(drop)
+}
+
 /// Returns the hash that a field of a trailer has, or an error that names the field.
 pub(crate) fn hash_of(bytes: &[u8], what: &str) -> Result<Hash> {
     bytes.try_into().map_err(|_| {

@@ -7,7 +7,7 @@ use record_file::ReadAt;
 use super::record_store::RecordStore;
 use super::required_root::RequiredRoot;
 use crate::Result;
-use crate::container::{Hash, MerkleRoot};
+use crate::container::{Hash, Hashing, MerkleRoot};
 use crate::progress::Meter;
 
 /// Size up to which a checked chunk waits in memory, in bytes: 64 MiB. A larger one waits in a
@@ -48,11 +48,11 @@ impl<S: ReadAt> RecordStore<S> {
     /// Returns the hash of a chunk.
     pub(in crate::merge) fn leaf(
         &self,
-        root: &RequiredRoot,
+        hashing: Hashing,
         chunk: usize,
         meter: &Meter,
     ) -> Result<Hash> {
-        let mut leaf = root.leaf();
+        let mut leaf = hashing.leaf();
         io::copy(&mut meter.read(self.unproven(chunk)?), &mut leaf)?;
         Ok(leaf.finish())
     }

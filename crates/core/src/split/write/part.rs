@@ -9,8 +9,10 @@ use record_file::{RecordsMetadata, WriterOptions};
 use super::beside::check_size;
 use super::chunk_file::ChunkFile;
 use super::chunk_reader::{Span, source_crc32c};
+use super::merkle::root_of;
 use super::records::front;
 use super::sink::write_chunks;
+use crate::container::MerkleRoot;
 use crate::io::{AtomicFile, combine};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::{ChunkInfo, ChunkMetadata};
@@ -28,6 +30,9 @@ pub struct PartFile {
     pub named: ExternalFile,
     /// Trailer entries of the part's chunks.
     pub infos: Vec<ChunkInfo>,
+    /// Hashes of the part's chunks as leaves of a Merkle tree; empty unless the options request a
+    /// root.
+    pub leaves: Vec<[u8; 32]>,
     /// crc32c of each of its [`runs`].
     pub run_crc32cs: Vec<u32>,
 }
@@ -54,6 +59,7 @@ pub fn write_part(
     check_size(done.file.as_file(), end, options.max_file_size)?;
     Ok(PartFile {
         infos: ledger.infos(),
+        leaves: ledger.leaves().unwrap_or_default(),
         run_crc32cs: of_runs(&runs(&part.chunks), std::mem::take(&mut ledger.spans)),
         named: done.named,
         file: done.file,
@@ -120,7 +126,8 @@ pub fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u
     source_crc32c(source, spans)
 }
 
-/// Writes a main file without chunks to `file`: the message's type, and the trailer.
+/// Writes a main file without chunks to `file`: the message's type, and the trailer. If the options
+/// request a Merkle root, computes it from the `leaves` of all chunks, and returns it.
 ///
 /// # Errors
 ///
@@ -128,10 +135,17 @@ pub fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u
 pub fn write_main(
     file: &AtomicFile,
     described: &RecordsMetadata,
-    trailer: ChunkMetadata,
+    mut trailer: ChunkMetadata,
+    leaves: &[[u8; 32]],
     options: &SplitOptions,
-) -> Result<()> {
-    ChunkFile::begin(file, front(described, options))?.finish(trailer, options)
+) -> Result<Option<MerkleRoot>> {
+    let mut main = ChunkFile::begin(file, front(described, options))?;
+    if options.merkle_root {
+        trailer.merkle_tree = Some(main.add_tree(leaves, &described.serialize())?);
+    }
+    let root = root_of(&trailer)?;
+    main.finish(trailer, options)?;
+    Ok(root)
 }
 
 /// Writes a main file with one chunk, the first one, which consists of `base`.
