@@ -202,16 +202,19 @@ pub enum ConvertedNamed {
 
 /// Writes the input that a name refers to in another form, as
 /// [`ops::convert`](proto_splitter::ops::convert) and
-/// [`ops::convert_saved_model`](proto_splitter::ops::convert_saved_model) do.
+/// [`ops::convert_saved_model`](proto_splitter::ops::convert_saved_model) do. `saving` says what
+/// becomes of the fingerprint of a SavedModel.
 ///
 /// ```
+/// use proto_splitter::SaveOptions;
 /// use proto_splitter::ops::ConversionOptions;
 /// use protosplit_cli::{Exit, convert_named};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let [input, output] = ["numbers.pb", "new.onnx"].map(|name| folder.path().join(name));
 /// std::fs::write(&input, [0x08, 0x07])?;
-/// let failed = convert_named(&input, &output, &ConversionOptions::new()).unwrap_err();
+/// let options = ConversionOptions::new();
+/// let failed = convert_named(&input, &output, &options, &SaveOptions::new()).unwrap_err();
 /// assert_eq!(failed.exit, Exit::Usage);
 /// assert!(!output.exists());
 /// # Ok::<(), std::io::Error>(())
@@ -225,6 +228,7 @@ pub fn convert_named(
     name: &Path,
     output: &Path,
     options: &ConversionOptions,
+    saving: &SaveOptions,
 ) -> Result<ConvertedNamed, Failed> {
     input::check_named(output)?;
     let name = file_of(name);
@@ -238,8 +242,7 @@ pub fn convert_named(
         let report = convert::to_form(&input, output, options)?;
         return Ok(ConvertedNamed::Files(report));
     }
-    let saving = SaveOptions::new().progress(options.get_split().get_progress().clone());
-    let report = convert::saved_model(&name, Some(output), options, &saving)?;
+    let report = convert::saved_model(&name, Some(output), options, saving)?;
     Ok(ConvertedNamed::SavedModel(report))
 }
 

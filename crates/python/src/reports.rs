@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
+use proto_splitter::SaveOptions;
 use proto_splitter::container::MerkleRoot;
 use proto_splitter::externalize::ExternalizeOptions;
 use proto_splitter::ops::{
@@ -10,7 +11,6 @@ use proto_splitter::ops::{
     VerifyReport,
 };
 use proto_splitter::progress::Progress;
-use proto_splitter::split::SplitOptions;
 use protosplit_cli::{
     Failed, NameOptions, NamedTreeOptions, convert_named, failed, open_named, tree_text,
     verify_named,
@@ -20,6 +20,7 @@ use pyo3::types::PyDict;
 use serde::Serialize;
 
 use crate::error::{of_failed, of_output, raise};
+use crate::functions::SplitArguments;
 use crate::work::{detached_with, threads};
 
 /// Converts a report to a dictionary.
@@ -242,24 +243,41 @@ pub(crate) fn internalize<'py>(
     dictionary(py, &report)
 }
 
-/// Writes a model in another form.
+/// The options of [`convert`], as a dictionary.
+#[derive(FromPyObject)]
+pub(crate) struct ConvertArguments {
+    #[pyo3(item)]
+    to: String,
+    #[pyo3(item)]
+    settings: Vec<(String, String)>,
+    #[pyo3(item)]
+    max_file_size: Option<u64>,
+    #[pyo3(item)]
+    keep_fingerprint: bool,
+}
+
+/// Writes a model in another form; `splitting` says how chunks are written.
 #[pyfunction]
 pub(crate) fn convert<'py>(
     py: Python<'py>,
     name: PathBuf,
     output: PathBuf,
-    to: &str,
-    settings: Vec<(String, String)>,
-    force: bool,
+    arguments: ConvertArguments,
+    splitting: SplitArguments,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let mut options = ConversionOptions::new().to(to);
-    for (name, value) in settings {
+    let split = splitting.options(py)?;
+    let saving = SaveOptions::new().keep_fingerprint(arguments.keep_fingerprint);
+    let mut options = ConversionOptions::new()
+        .to(arguments.to)
+        .max_file_size(arguments.max_file_size);
+    for (name, value) in arguments.settings {
         options = options.setting(name, value);
     }
     let report = run(py, progress.as_ref(), from_ref(&output), |progress| {
-        let split = SplitOptions::new().force(force).progress(progress);
-        convert_named(&name, &output, &options.split(split))
+        let saving = saving.progress(progress.clone());
+        let options = options.split(split.progress(progress));
+        convert_named(&name, &output, &options, &saving)
     })?;
     dictionary(py, &report)
 }

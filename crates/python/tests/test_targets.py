@@ -260,6 +260,32 @@ def test_a_model_is_converted_from_and_to_what_has_no_path(memory: Any, tmp_path
     assert len(memory.find("/pair")) == 2
 
 
+def test_a_conversion_takes_the_options_of_its_form(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model(bytes(range(250)) * 20))
+    small: dict[str, Any] = {"max_chunk_size": 2000, "compression": "none", "threads": 1}
+    ps.convert(path, tmp_path / "small.cpb", to="cpb", **small)
+    assert ps.info(tmp_path / "small.cpb")["chunks"][-1]["size"] <= 2000
+    external: dict[str, Any] = {"to": "external", "settings": {"min-size": "64"}}
+    ps.convert(path, tmp_path / "pair.onnx", max_file_size="1MiB", **external)
+    with pytest.raises(ValueError, match="max-file-size"):
+        ps.convert(path, tmp_path / "no.cpb", to="cpb", max_file_size="1MiB")
+    with pytest.raises(ValueError, match="threads must be at least 1"):
+        ps.convert(path, tmp_path / "no.cpb", to="cpb", threads=0)
+    assert not (tmp_path / "no.cpb").exists()
+
+
+def test_a_fingerprint_is_kept_where_that_is_asked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_bytes(b"\x08\x01")
+    (folder / "fingerprint.pb").write_bytes(b"\x08\x07")
+    kept = ps.convert(folder, tmp_path / "kept", to="cpb", keep_fingerprint=True)
+    assert kept["fingerprint"] == "kept"
+    assert (tmp_path / "kept/fingerprint.pb").read_bytes() == b"\x08\x07"
+    assert ps.convert(folder, tmp_path / "other", to="cpb")["fingerprint"] != "kept"
+
+
 def test_a_folder_goes_from_and_to_urls(memory: Any, tmp_path: Path) -> None:
     constant = graph(np.arange(5000, dtype=np.float32).reshape(50, 100))
     memory.pipe("/saved/saved_model.pb", field(2, field(2, constant)))

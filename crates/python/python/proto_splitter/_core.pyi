@@ -160,9 +160,8 @@ def externalize(
 def convert(
     name: str,
     output: str,
-    to: str,
-    settings: Sequence[tuple[str, str]],
-    force: bool,
+    arguments: dict[str, Any],
+    splitting: dict[str, Any],
     progress: Callable[[int, int], object] | None,
 ) -> dict[str, Any]: ...
 def internalize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._files import named, shown, written_to
-from ._functions import Progress
+from ._functions import Progress, split_arguments
 from ._sizes import size
 
 if TYPE_CHECKING:
@@ -89,7 +89,13 @@ def convert(
     *,
     to: str = "auto",
     settings: dict[str, str] | None = None,
+    max_file_size: int | str | None = None,
+    max_chunk_size: int | str = "1GiB",
+    value_chunk_size: int | str | None = None,
+    compression: str = "auto",
+    keep_fingerprint: bool = False,
     force: bool = False,
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Writes a model in another form of its format.
@@ -101,17 +107,39 @@ def convert(
             without a path receives the contents once they are complete.
         to: The form, such as ``cpb``, ``pb``, ``external``; ``auto`` for the usual one.
         settings: Format-specific settings, such as ``{"alignment": "4096"}``.
+        max_file_size: Largest file of external data, in bytes, for formats with such files; any size
+            by default.
+        max_chunk_size: For a ``.cpb``: largest chunk, in bytes.
+        value_chunk_size: For a ``.cpb``: smallest value, in bytes, that becomes a separate chunk when
+            a message must be split; 1 MiB by default.
+        compression: For a ``.cpb``: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or
+            ``snappy``.
+        keep_fingerprint: Leaves a SavedModel's ``fingerprint.pb`` unchanged.
         force: Overwrites existing output.
+        threads: Number of threads; one per core by default.
         progress: Called with the bytes done and the total.
 
     Raises:
         OSError: If the source doesn't exist.
-        ValueError: If several files are written to an object with ``write``.
+        ValueError: If several files are written to an object with ``write``, or an option isn't one
+            of the form.
         Error: If it is damaged, or can't be written in this form.
     """
-    given = [(name, str(value)) for name, value in (settings or {}).items()]
+    arguments = {
+        "to": to,
+        "settings": [(name, str(value)) for name, value in (settings or {}).items()],
+        "max_file_size": None if max_file_size is None else size(max_file_size),
+        "keep_fingerprint": keep_fingerprint,
+    }
+    splitting = split_arguments(
+        max_chunk_size=size(max_chunk_size),
+        value_chunk_size=None if value_chunk_size is None else size(value_chunk_size),
+        compression=compression,
+        force=force,
+        threads=threads,
+    )
 
     def write(name: str, path: str) -> dict[str, Any]:
-        return _core.convert(name, path, to, given, force, progress)
+        return _core.convert(name, path, arguments, splitting, progress)
 
     return _written(source, output, force, write)  # type: ignore[no-any-return]
