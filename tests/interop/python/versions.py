@@ -50,7 +50,8 @@ def check_saving(checks, work):
                 loaded = tf.saved_model.load(path)
                 tf.saved_model.save(loaded, path + ".again", loaded.signatures)
                 assert os.path.getsize(os.path.join(path + ".again", "saved_model.pb")) < 4 * 64 * 256
-                assert (tf.saved_model.load(path + ".again").call(x)["y0"].numpy() == expected).all()
+                loaded = tf.saved_model.load(path + ".again")
+                assert (loaded.call(x)["y0"].numpy() == expected).all()
             else:
                 assert (pst.load(path).call(x)["y0"].numpy() == expected).all()
     with checks.check("Keras exports"):

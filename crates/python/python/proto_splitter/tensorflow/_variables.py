@@ -74,10 +74,10 @@ def _add_variables(view: Any, save: Saving) -> None:
             save.variables_size += array.nbytes
             setattr(holder, f"constant_{len(variables) - 1}", variables[key])
         _export_with(variables[key], tensor)
-        # Functions don't list the variables that they capture.
+        # When it is loaded, a function holds the variable, as it would hold the constant.
         for owner, name in captured.owners:
-            del view._children_cache[owner][name]
-        view._children_cache.pop(captured.constant, None)
+            view._children_cache[owner][name] = variables[key]
+    _forget_unreachable(view)
     if not variables:
         return
     children = view._children_cache[view.root]
@@ -138,6 +138,19 @@ def _forget_filled(view: Any) -> None:
         bodies = [definition.node, *(one.node_def for one in definition.library.function)]
         if not any(node.op == "RestoreV2" for body in bodies for node in body):
             del view._children_cache[owner][_EXTERNALIZED]
+    _forget_unreachable(view)
+
+
+def _forget_unreachable(view: Any) -> None:
+    """Removes objects from the view that no other object has as a child any more."""
+    from tensorflow.python.checkpoint import graph_view
+
+    # The view's own traversal looks for all objects that it remembers.
+    reachable, _ = graph_view.ObjectGraphView._breadth_first_traversal(view)
+    stay = {id(one) for one in reachable}
+    for one in list(view._children_cache.keys()):
+        if id(one) not in stay:
+            del view._children_cache[one]
 
 
 def _key(array: Any) -> str:
