@@ -6,6 +6,7 @@ import errno
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -65,10 +66,41 @@ def test_a_notebook_shows_tensors_as_a_table() -> None:
     assert "<iframe" in ps.tree(MODEL)._repr_html_()
 
 
-@pytest.mark.parametrize("given", [1e9, None, b"1GiB", "many", -1])
+@pytest.mark.parametrize("given", [1e9, None, b"1GiB", "many", -1, True])
 def test_what_is_no_size_is_a_value_error(given: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected a size"):
         ps.split(Tree(), tmp_path / "tree", max_chunk_size=given)
+
+
+@pytest.mark.parametrize("given", [0, -1, 1.5, "2", True, 1 << 70])
+def test_what_is_no_number_of_threads_is_a_value_error(given: Any, tmp_path: Path) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: ps.split(Tree(), tmp_path / "tree", threads=given),
+        lambda: ps.merge(b"", tmp_path / "tree", threads=given),
+        lambda: ps.read(b"", Tree, threads=given),
+        lambda: ps.open(MODEL, threads=given),
+        lambda: ps.externalize(MODEL, tmp_path / "lean", threads=given),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="threads: expected a number of at least 1, found "):
+            call()
+
+
+def test_a_progress_that_cant_be_called_is_a_value_error(tmp_path: Path) -> None:
+    not_one: Any = 3
+    calls: list[Callable[[], object]] = [
+        lambda: ps.split(Tree(), tmp_path / "tree", progress=not_one),
+        lambda: ps.merge(b"", tmp_path / "tree", progress=not_one),
+        lambda: ps.merge_to_bytes(b"", progress=not_one),
+        lambda: ps.read(b"", Tree, progress=not_one),
+        lambda: ps.externalize(MODEL, tmp_path / "lean", progress=not_one),
+        lambda: ps.internalize(MODEL, tmp_path / "whole", progress=not_one),
+        lambda: ps.convert(MODEL, tmp_path / "model", progress=not_one),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="progress: expected a function, found 3"):
+            call()
+    assert not list(tmp_path.iterdir())
 
 
 def test_reports_have_the_keys_that_their_types_say(tree: Any, tmp_path: Path) -> None:

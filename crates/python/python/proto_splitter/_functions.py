@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _core, _messages
+from ._arguments import progress_of, thread_count
 from ._core import Buffer
 from ._files import is_path, is_writer, name_of, named, native, shown, written_to
 from ._sizes import size
@@ -156,8 +157,9 @@ def split(
         embed_schema=embed_schema,
         merkle_root=merkle_root,
         always_chunked=always_chunked,
-        threads=threads,
+        threads=thread_count(threads),
     )
+    progress = progress_of(progress)
     if is_writer(prefix):
         written = _core.split_to(given, prefix, message, schema, arguments, progress)
         return written_of(written | {"path": name_of(prefix), "files": ()})
@@ -200,7 +202,8 @@ def written_of(written: dict[str, Any]) -> Written:
 def _merge_arguments(
     message: str | None, schema: bytes | None, threads: int | None, force: bool = False
 ) -> dict[str, Any]:
-    return {"message": message, "schema": schema, "force": force, "threads": threads}
+    count = thread_count(threads)
+    return {"message": message, "schema": schema, "force": force, "threads": count}
 
 
 def merge(
@@ -233,6 +236,7 @@ def merge(
         FormatError: If it isn't a chunked file.
     """
     arguments = _merge_arguments(message, schema, threads, force)
+    progress = progress_of(progress)
     if is_writer(target):
         merged = _core.merge_to(native(source), target, arguments, progress)
     else:
@@ -259,7 +263,7 @@ def merge_to_bytes(
         ChecksumError: If it is damaged.
     """
     arguments = _merge_arguments(message, schema, threads)
-    return _core.merge_to_bytes(native(source), arguments, progress)
+    return _core.merge_to_bytes(native(source), arguments, progress_of(progress))
 
 
 def merge_into(
@@ -283,7 +287,7 @@ def merge_into(
     """
     name, schema = _messages.schema_of(message)
     merged = _core.MergedReader(native(source), _merge_arguments(name, schema, threads))
-    _messages.parse_into(message, _messages.Window.of(merged, progress))
+    _messages.parse_into(message, _messages.Window.of(merged, progress_of(progress)))
     return message
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import _core, _messages
+from ._arguments import thread_count
 from ._errors import PathError
 from ._files import is_url, name_of, native
 from ._functions import Progress
@@ -172,7 +173,8 @@ class File:
             SchemaError: If the message's type is unknown.
         """
         names = None if columns is None else list(columns)
-        return Table(self._native.table(query, names, with_parent, time_unit, threads), query)
+        count = thread_count(threads)
+        return Table(self._native.table(query, names, with_parent, time_unit, count), query)
 
     @property
     def tensors(self) -> Tensors:
@@ -613,6 +615,7 @@ def open(
     """
     if message is not None and delimited is not None:
         raise ValueError("message and delimited: only one of them names the type")
+    threads = thread_count(threads)
     given = native(source)
     name = name_of(given)
     stamp = _stamp(given)

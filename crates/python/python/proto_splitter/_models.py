@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._arguments import progress_of, thread_count
 from ._files import named, shown, written_to
 from ._functions import Progress, split_arguments
 from ._sizes import size
@@ -59,7 +60,9 @@ def externalize(
         OSError: If the folder doesn't exist.
         Error: If the model is damaged, or the part that can't move is still over 2 GiB.
     """
-    arguments = {"min_size": size(min_size), "mmap": mmap, "force": force, "threads": threads}
+    count = thread_count(threads)
+    arguments = {"min_size": size(min_size), "mmap": mmap, "force": force, "threads": count}
+    progress = progress_of(progress)
 
     def write(name: str, path: str) -> dict[str, Any]:
         return _core.externalize(name, path, arguments, progress)
@@ -78,7 +81,7 @@ def internalize(
     """
 
     def write(name: str, path: str) -> dict[str, Any]:
-        return _core.internalize(name, path, force, progress)
+        return _core.internalize(name, path, force, progress_of(progress))
 
     return _written(folder, output, force, write)  # type: ignore[no-any-return]
 
@@ -138,6 +141,7 @@ def convert(
         force=force,
         threads=threads,
     )
+    progress = progress_of(progress)
 
     def write(name: str, path: str) -> dict[str, Any]:
         return _core.convert(name, path, arguments, splitting, progress)

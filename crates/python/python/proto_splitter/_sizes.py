@@ -35,7 +35,7 @@ def size(value: int | str) -> int:
     >>> size("1.5 KiB"), size("1GB"), size(7)
     (1536, 1000000000, 7)
     """
-    if not isinstance(value, (int, str)):
+    if not isinstance(value, (int, str)) or isinstance(value, bool):
         raise ValueError(f"expected a size in bytes or a text such as 512MiB, found {value!r}")
     if isinstance(value, int):
         if value < 0:
