@@ -9,6 +9,7 @@
     reason = "code of tests"
 )]
 
+mod compat;
 mod hostile;
 mod merging;
 mod merkle_root;
