@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Python wheel, packs what is published beside it, runs the README's lines with the wheel alone, and its types, stubs,
-# import time and tests against it, the tests with every version of Python that is here; then shim.py, again.py, zoo.py, compat.py and saving.py against TensorFlow 2.21, versions.sh,
+# import time and tests against it, the tests with every version of Python that is here; then shim.py, again.py, zoo.py, compat.py and saving.py against TensorFlow 2.21, s3.py, versions.sh,
 # onnx_session.py against onnxruntime, where shim.py and onnx_session.py get all arguments, and ../onnx/tools.py against twelve tools. With --whole, before
 # other arguments, whole.py too, which takes 12 GB of disk and of memory. Needs Rust, python3 (3.11 or later), g++ for ../setup.sh, and openssl for gcs_server.py.
 set -euo pipefail
@@ -62,6 +62,11 @@ PYTHONPATH=$wheels/site "$top/.interop/tensorflow-venv/bin/python" "$top/tests/i
 PYTHONPATH=$wheels/site "$top/.interop/tensorflow-venv/bin/python" "$top/tests/interop/python/saving.py"
 if [ -n "$whole" ]; then
   PYTHONPATH=$wheels/site "$top/.interop/tensorflow-venv/bin/python" "$top/tests/interop/python/whole.py"
+fi
+# TensorFlow's file system for s3:// is in tensorflow-io, whose last version is for TensorFlow 2.16 and Python up to 3.12.
+if python3 -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then
+  s3=$("$environment" s3 python3 tensorflow-cpu==2.16.2 tensorflow-io==0.37.1 'moto[s3,server]==5.2.5')
+  PYTHONPATH=$wheels/site "$s3/bin/python" "$top/tests/interop/python/s3.py"
 fi
 "$top/tests/interop/python/versions.sh"
 # The same as ../onnx/run.sh has.
