@@ -27,8 +27,8 @@ const BATCHES_AHEAD: usize = 3;
 /// takes longer than making it.
 const BATCH_SIZE: usize = 1 << 20;
 
-/// Size up to which a message in memory is split without another thread, in bytes: 1 MiB.
-const SHORT: u64 = 1 << 20;
+/// Size up to which a message in memory is split without another thread, in bytes: 2 MiB.
+const SHORT: u64 = 2 << 20;
 
 /// Sends a message of any size with a call of a client: `send(|frames| client.put(frames), &message)`.
 ///

@@ -246,9 +246,9 @@ impl Receive {
     }
 }
 
-/// Returns true for messages that are merged on a thread for blocking work: those over 1 MiB.
+/// Returns true for messages that are merged on a thread for blocking work: those over 2 MiB.
 fn is_large(receiver: &Receiver) -> bool {
-    receiver.begin().message_size > 1 << 20
+    receiver.begin().message_size > 2 << 20
 }
 
 /// Runs a job, on a thread for blocking work if it takes long.

@@ -10,10 +10,13 @@ pub const WINDOW_SIZE: u32 = 4 << 20;
 /// each 16 KiB.
 const HTTP2_FRAME_SIZE: u32 = 128 << 10;
 
-/// Returns the builder of a server that receives large messages several times as fast as with the
-/// defaults of HTTP/2, with which a sender waits after every 64 KiB.
+/// Returns the builder of a server that receives large messages faster than with the defaults of
+/// HTTP/2, with which a sender waits after every 64 KiB.
 ///
-/// It is tonic's own builder, so everything else is set on it as usual.
+/// It is tonic's own builder, so everything else is set on it as usual. If it serves from a listener
+/// of your own, set `TCP_NODELAY`, for instance with
+/// [`TcpIncoming::with_nodelay`](tonic::transport::server::TcpIncoming::with_nodelay), as `serve`
+/// does: otherwise a large message takes many times as long.
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
