@@ -1,5 +1,6 @@
 //! The command line and its help. Each command's options and examples are in a separate file.
 
+mod append;
 mod cat;
 #[cfg(feature = "columns")]
 mod columns;
@@ -35,6 +36,7 @@ mod verify;
 
 use clap::{ArgAction, Parser, Subcommand};
 
+pub(crate) use append::AppendArgs;
 #[cfg(feature = "columns")]
 pub(crate) use cat::TableFormat;
 pub(crate) use cat::{CatArgs, CatFormat, TallyArgs};
@@ -107,7 +109,7 @@ const GROUPS: [(&str, &str); 5] = [
         "Look inside",
         "info tree ls layout tensors get cat schema diff",
     ),
-    ("Change", "replace insert remove strip edit"),
+    ("Change", "replace insert remove strip edit append"),
     (
         "Models",
         "convert export externalize internalize fingerprint sign samediff",
@@ -229,6 +231,9 @@ pub(crate) enum Command {
     /// Make several changes in one pass
     #[command(after_long_help = edit::EDIT)]
     Edit(Box<EditArgs>),
+    /// Append a tensor to a file of Paddle parameters
+    #[command(after_long_help = append::HELP)]
+    Append(AppendArgs),
     /// List, extract, drop, merge and add tags of SameDiff models
     #[command(name = "samediff", after_long_help = samediff::HELP)]
     SameDiff(SameDiffArgs),

@@ -16,6 +16,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod append;
 mod args;
 mod cat;
 #[cfg(feature = "columns")]
@@ -219,6 +220,7 @@ fn execute_one(command: &Command, output: &mut Output<'_>) -> Result<Exit, Failu
         Command::Insert(args) => edit::run_insert(args, output),
         Command::Strip(args) => edit::run_strip(args, output),
         Command::Edit(args) => edit::run_edit(args, output),
+        Command::Append(args) => append::run(args, output),
         Command::SameDiff(args) => samediff::run(args, output),
         Command::Completions(args) => completions::completions(args, output),
         Command::Man(args) => completions::man(args),

@@ -1,16 +1,19 @@
 //! Comparing two inputs: messages by their bytes and fields, archives tensor by tensor.
 
+mod tensor_names;
 mod tensors;
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter_core::compare::{Comparison, Difference, compare};
+use proto_splitter_core::compare::{Comparison, Difference, DifferenceKind, compare};
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
+use self::tensor_names::TensorNames;
 use crate::error_place::{at, at_either};
 
 /// Options for [`diff`].
@@ -139,7 +142,7 @@ pub enum DiffDetails {
 pub struct MessageDifference {
     /// Path in the first message, or in the second for values that only it has.
     pub path: String,
-    /// Name of the element at the path, if its list has names.
+    /// Name of the element at the path, if its list has names, or of the tensor that has the difference.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
     /// Description of the difference.
@@ -226,9 +229,15 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
             (Outcome::Different, differences)
         }
     };
+    let names = [OnceCell::new(), OnceCell::new()];
+    let tensor = |difference: &Difference| {
+        let side = usize::from(matches!(difference.how, DifferenceKind::OnlyInSecond));
+        let names = names[side].get_or_init(|| TensorNames::of(inputs[side]));
+        names.around(&difference.path)
+    };
     let shown = |difference: &Difference| MessageDifference {
         path: difference.path.display(message),
-        name: difference.name.clone(),
+        name: difference.name.clone().or_else(|| tensor(difference)),
         how: difference.how.said("the first", "the second").to_string(),
     };
     Ok(DiffDetails::Messages {

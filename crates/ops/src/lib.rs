@@ -39,6 +39,7 @@ mod info;
 mod layout;
 #[cfg(feature = "export")]
 mod npy;
+mod npy_header;
 mod pieces;
 mod pipe;
 mod rewrite;
@@ -77,6 +78,7 @@ pub use layout::{
 };
 #[cfg(feature = "export")]
 pub use npy::write_npy;
+pub use npy_header::read_npy_header;
 pub use pieces::{PiecesOptions, PiecesReport, WrittenPiece, pieces};
 pub use rewrite::{ReplaceOptions, RewriteReport, RewrittenFile, recompress, replace};
 pub use salvage::{LostPart, Salvage, SalvageOptions, SalvageReport, salvage};

@@ -157,6 +157,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             inputs.push(&mut args.file);
             outputs.push(&mut args.editing.output);
         }
+        Command::Append(args) => inputs.push(&mut args.tensor),
         Command::SameDiff(args) => {
             let out = match &mut args.command {
                 SameDiffCommand::Tags(args) => {

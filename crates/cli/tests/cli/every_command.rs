@@ -27,6 +27,7 @@ pub(crate) fn prepared() -> Dir {
         dir.copy(&fixture("../sign").join(of), key);
     }
     dir.file("name", "another");
+    dir.file("parameters", b"");
     dir.file("bad.cpb", [0; 200]);
     dir.file("bad.pb", b"\x12\x03\x0a\x05");
     std::fs::create_dir(dir.path("broken")).unwrap();
@@ -257,6 +258,25 @@ fn the_status_tells_done_from_bad_data_from_wrong_usage() {
         done(&["replace", "small", NODE, "--with", "node", "-o", "p"]),
         bad(&["replace", "small", NODE, "--with", "name", "-o", "p1"]),
         wrong(&["replace", "-", NODE, "--with", "-", "-o", "p1"]),
+        done(&[
+            "append",
+            "parameters",
+            "name",
+            "--dtype",
+            "uint8",
+            "--shape",
+            "7",
+        ]),
+        bad(&["append", "parameters", "name"]),
+        wrong(&[
+            "append",
+            "parameters",
+            "name",
+            "--dtype",
+            "uint8",
+            "--shape",
+            "8",
+        ]),
         done(&["completions", "zsh"]),
         wrong(&["completions", "tea"]),
         done(&["man", "pages"]),

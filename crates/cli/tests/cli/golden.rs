@@ -61,6 +61,7 @@ fn help_teaches() {
         "insert",
         "strip",
         "edit",
+        "append",
         "completions",
         "man",
     ] {

@@ -87,6 +87,10 @@ const REPORTS: &[(&str, &[&str])] = &[
         "edit",
         &["edit small --remove meta_graphs[0].graph_def.node[1] -o edited"],
     ),
+    (
+        "append",
+        &["append parameters name --dtype uint8 --shape 7"],
+    ),
     ("samediff tags", &["samediff tags model.zip"]),
     (
         "--plan-only",

@@ -652,3 +652,29 @@ fn a_model_comes_through_a_pipe() {
         assert!(out.contains("w2"), "{out}{err}");
     }
 }
+
+#[test]
+fn a_difference_names_the_tensor_that_has_it_in_every_form() {
+    let dir = Dir::new();
+    let mut other = model();
+    let graph = other.graph.as_mut().unwrap();
+    graph.initializer[1].raw_data = Some(noise(3, 8000).into());
+    let constant = graph.node[0].attribute[0].t.as_mut().unwrap();
+    constant.raw_data = Some(vec![0x81, 0x30, 0x11].into());
+    let other = dir.file("other.onnx", other.encode_to_vec());
+    for file in forms(&dir) {
+        let ran = run([&"diff", &file, &other]);
+        assert_eq!(ran.exit, Exit::Bad, "{}", ran.err);
+        for expected in [
+            "graph.node[0].attribute[0].t.raw_data (c): ",
+            "graph.initializer[1].raw_data (v): ",
+        ] {
+            assert!(
+                ran.out.contains(expected),
+                "{}: {}",
+                file.display(),
+                ran.out
+            );
+        }
+    }
+}

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proto_splitter::paddle::ParameterWriter;
 use proto_splitter::paddle::proto::framework::var_type::Type;
 use proto_splitter::paddle::stream::{Layout, TensorSpec};
+use proto_splitter::paddle::{MODEL, ParameterWriter};
 use protosplit_cli::Exit;
 use serde_json::{Value, json};
 
@@ -600,6 +600,149 @@ fn levels_of_detail_are_listed_with_the_tensors_that_have_any() {
         assert!(text.contains(expected), "{text}");
     }
     assert_eq!(text.matches("lod [").count(), 2, "{text}");
+}
+
+#[test]
+fn levels_of_detail_are_listed_from_one_file_as_from_the_model() {
+    let dir = Dir::new();
+    let parameters = paddle("combined_all_dtypes/params");
+    let program = paddle("combined_all_dtypes/program.pdmodel");
+    let listed = run([&"tensors", &parameters, &"--program", &program, &"--json"]).json();
+    let lods = |listed: &Value| -> Vec<Value> {
+        let tensors = listed["tensors"].as_array().unwrap().iter();
+        tensors.map(|tensor| tensor["lod"].clone()).collect()
+    };
+    let wanted = lods(&listed);
+    assert_eq!(wanted.iter().filter(|lod| lod.is_array()).count(), 2);
+    let one = dir.path("one.cpb");
+    run([&"convert", &parameters, &"--program", &program, &"-o", &one]).ok();
+    let merged = dir.path("merged.pb");
+    run([&"merge", &one, &"-o", &merged]).ok();
+    // Chunks of 64 bytes divide tensors and their levels.
+    let small = dir.path("small.cpb");
+    let size = "--max-chunk-size";
+    run([
+        &"split",
+        &merged,
+        &"-o",
+        &small,
+        &size,
+        &"64",
+        &"--message",
+        &MODEL,
+    ])
+    .ok();
+    assert_eq!(lods(&run([&"tensors", &one, &"--json"]).json()), wanted);
+    assert_eq!(lods(&run([&"tensors", &small, &"--json"]).json()), wanted);
+    let plain = run([&"tensors", &merged, &"--message", &MODEL, &"--json"]);
+    assert_eq!(lods(&plain.json()), wanted);
+}
+
+#[test]
+fn a_file_in_the_sized_layout_is_filled_tensor_by_tensor() {
+    let (dir, model) = (Dir::new(), paddle("infer_fc"));
+    let [wanted, sized] = ["wanted", "sized"].map(|name| dir.path(name));
+    let converted = run([&"convert", &model, &"-o", &wanted, &"--to", &"sized"]);
+    assert_eq!(converted.exit, Exit::Done, "{}", converted.err);
+    fs::create_dir(&sized).unwrap();
+    let program = dir.copy(&model.join("model.pdmodel"), "sized/model.pdmodel");
+    let parameters = dir.file("sized/model.pdiparams", b"");
+    let npy = dir.path("tensor.npy");
+    let listed = run([&"tensors", &model, &"--json"]).json();
+    let listed = listed["tensors"].as_array().unwrap();
+    for (index, tensor) in listed.iter().enumerate() {
+        let name = tensor["name"].as_str().unwrap().to_owned();
+        run([&"get", &model, &"--tensor", &name, &"-o", &npy, &"--force"]).ok();
+        let named = [&sized, &program, &parameters][index % 3];
+        let report = run([&"append", named, &npy, &"--json"]).json();
+        assert_eq!(
+            report,
+            json!({
+                "file": parameters.to_str().unwrap(), "counter": index, "name": name,
+                "dtype": "float32", "shape": tensor["shape"], "bytes": tensor["bytes"],
+            })
+        );
+    }
+    let bytes = fs::read(&parameters).unwrap();
+    assert_eq!(bytes, fs::read(wanted.join("model.pdiparams")).unwrap());
+    let error = run([&"append", &sized, &npy]).failed(Exit::Usage);
+    assert!(
+        error.contains("it has all 4 parameters of the program already"),
+        "{error}"
+    );
+    assert_eq!(fs::read(&parameters).unwrap(), bytes);
+}
+
+#[test]
+fn elements_alone_are_appended_with_their_type_their_shape_and_their_levels() {
+    let dir = Dir::new();
+    let parameters = dir.file("parameters", b"");
+    let elements = dir.file("elements", [7; 12]);
+    let append = |options: &[&str]| {
+        let start: [&dyn AsRef<Path>; 3] = [&"append", &parameters, &elements];
+        let options = options.iter().map(|option| option as &dyn AsRef<Path>);
+        run_all(start.into_iter().chain(options))
+    };
+    let said = append(&["--dtype", "bfloat16", "--shape", "3,2", "--lod", "0,1,3"]).ok();
+    assert!(
+        said.ends_with("parameters: tensor 0 is appended: bfloat16[3, 2], 12 B\n"),
+        "{said}"
+    );
+    append(&["--dtype", "float32", "--shape", "3"]).ok();
+    let before = fs::read(&parameters).unwrap();
+    for (options, exit, wanted) in [
+        (&[][..], Exit::Bad, "doesn't begin as NumPy's files do"),
+        (
+            &["--dtype", "float32"],
+            Exit::Bad,
+            "doesn't begin as NumPy's files do",
+        ),
+        (&["--shape", "3"], Exit::Usage, "--dtype"),
+        (
+            &["--dtype", "float", "--shape", "3"],
+            Exit::Usage,
+            "there is no such type",
+        ),
+        (
+            &["--dtype", "int4", "--shape", "3"],
+            Exit::Usage,
+            "Paddle has no elements of the type int4",
+        ),
+        (
+            &["--dtype", "float32", "--shape", "x"],
+            Exit::Usage,
+            "\"x\" isn't a number",
+        ),
+        (
+            &["--dtype", "float32", "--shape", "2"],
+            Exit::Usage,
+            "more than 8 bytes of data",
+        ),
+        (
+            &["--dtype", "float32", "--shape", "4"],
+            Exit::Usage,
+            "12 bytes of data for a tensor of 16",
+        ),
+        (
+            &["--dtype", "float32", "--shape", "3", "--lod", "0,2"],
+            Exit::Usage,
+            "LoD level 0 doesn't lead from 0 to 3",
+        ),
+    ] {
+        let error = append(options).failed(exit);
+        assert!(error.contains(wanted), "{options:?}: {error}");
+    }
+    assert_eq!(fs::read(&parameters).unwrap(), before);
+    let tensors: [&dyn AsRef<Path>; 5] = [
+        &"tensors",
+        &parameters,
+        &"--input-format",
+        &"paddle",
+        &"--json",
+    ];
+    let listed = run(tensors).json();
+    assert_eq!(listed["tensors"][0]["lod"], json!([[0, 1, 3]]));
+    assert_eq!(listed["tensors"][1]["shape"], json!([3]));
 }
 
 #[test]

@@ -1,0 +1,45 @@
+//! Names of the tensors in which two messages differ.
+
+use std::collections::HashMap;
+
+use proto_splitter_core::Result;
+use proto_splitter_core::formats::Opened;
+use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::tensor::{Location, TensorInfo, tensors_in};
+
+/// The tensors of a message, by their paths.
+pub(super) struct TensorNames(HashMap<FieldPath, String>);
+
+impl TensorNames {
+    /// Lists the tensors of an input. A message whose tensors can't be listed has none, since its
+    /// differences are worth a report without names.
+    pub(super) fn of(input: &Opened) -> TensorNames {
+        let listed = list(input).unwrap_or_default().into_iter();
+        let named = listed.filter_map(|tensor| match tensor.location {
+            // A tensor without a name is called by its path.
+            Location::Message { path, text } if text != tensor.name => Some((path, tensor.name)),
+            _ => None,
+        });
+        TensorNames(named.collect())
+    }
+
+    /// Returns the name of the tensor at this path or around it.
+    pub(super) fn around(&self, path: &FieldPath) -> Option<String> {
+        let mut around = path.clone();
+        loop {
+            if let Some(name) = self.0.get(&around) {
+                return Some(name.clone());
+            }
+            around.pop()?;
+        }
+    }
+}
+
+fn list(input: &Opened) -> Result<Vec<TensorInfo>> {
+    if let Some(format) = input.format()
+        && let Some(placed) = format.tensors_in_message(input.reader()?)?
+    {
+        return Ok(placed.into_iter().map(|one| one.info).collect());
+    }
+    tensors_in(&input.view()?, &input.registry().tensor_rules())
+}
