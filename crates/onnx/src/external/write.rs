@@ -88,6 +88,10 @@ pub fn write_one_piece(
 ) -> Result<WrittenOnnx> {
     let file = AtomicFile::create(target, made_from, options.force)?;
     file.check_space(size)?;
+    // Threads that write far past the end otherwise extend the file again and again.
+    file.as_file()
+        .set_len(size)
+        .map_err(|error| at_target(error.into(), target))?;
     let meter = options.progress.meter(size);
     let pieces: Vec<_> = pieces(0..size, 0).collect();
     run(options, pieces.len(), |at| {
