@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use protosplit_cli::Exit;
 use serde_json::Value;
 
-use crate::support::{Dir, Ran, fixture, run};
+use crate::support::{Dir, Ran, fixture, run, run_all};
 
 const GRAPH: &str = "tensorflow.GraphDef";
 
@@ -237,6 +237,48 @@ fn nodes(file: &Path) -> Vec<Value> {
     lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+#[test]
+fn an_offset_comes_with_the_name_of_the_file_that_it_is_in() {
+    let dir = Dir::new();
+    let model = fixture("functions_consts").join("saved_model.pb");
+    let options = [
+        "--profile",
+        "extended",
+        "--max-file-size",
+        "64KiB",
+        "--max-chunk-size",
+        "10KiB",
+        "--compression",
+        "none",
+    ];
+    let file = dir.split(&model, "m", &options);
+    let mut files = dir.files().into_iter();
+    let part = files.find(|name| name.contains("00002")).unwrap();
+    let mut bytes = fs::read(dir.path(&part)).unwrap();
+    bytes[5000] ^= 1;
+    fs::write(dir.path(&part), bytes).unwrap();
+    let out = dir.path("out");
+    for (verb, arguments) in [
+        ("verify", &[][..]),
+        ("merge", &["-o"]),
+        ("get", &[".", "-o"]),
+        ("recompress", &["--compression", "zstd:1", "-o"]),
+        ("diff", &[]),
+    ] {
+        let mut words: Vec<&dyn AsRef<Path>> = vec![&verb, &file];
+        words.extend(arguments.iter().map(|word| word as &dyn AsRef<Path>));
+        match arguments {
+            [] if verb == "diff" => words.push(&model),
+            [] => {}
+            _ => words.push(&out),
+        }
+        let ran = run_all(words);
+        let error = ran.failed(Exit::Bad);
+        let places = error.matches(": at 0x").count();
+        assert!(places == 1 && error.contains(&part), "{verb}: {error}");
+    }
 }
 
 #[test]

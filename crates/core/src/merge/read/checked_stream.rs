@@ -7,8 +7,10 @@ use crate::{Error, ErrorKind, Result};
 
 /// A reader of a chunk's record that compares its crc32c, if the trailer has one. On a mismatch,
 /// the read of the last byte fails.
-pub(in crate::merge) struct CheckedStream<R> {
+pub(in crate::merge) struct CheckedStream<'a, R> {
     record: R,
+    /// Name of the record's file, unless it is the main one, which errors are about anyway.
+    file: Option<&'a str>,
     left: u64,
     crc32c: u32,
     expected: Option<u32>,
@@ -26,10 +28,11 @@ pub(in crate::merge) fn check_crc32c(found: u32, expected: Option<u32>) -> Resul
     }
 }
 
-impl<R: Read> CheckedStream<R> {
-    pub(in crate::merge) fn new(record: R, info: &ChunkInfo) -> Self {
+impl<'a, R: Read> CheckedStream<'a, R> {
+    pub(in crate::merge) fn new(record: R, info: &ChunkInfo, file: Option<&'a str>) -> Self {
         CheckedStream {
             record,
+            file,
             left: info.size,
             crc32c: 0,
             expected: info.crc32c,
@@ -51,10 +54,8 @@ impl<R: Read> CheckedStream<R> {
         }
         Ok(check_crc32c(self.crc32c, self.expected)?)
     }
-}
 
-impl<R: Read> Read for CheckedStream<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read_checked(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
             self.check()?;
             return Ok(0);
@@ -81,6 +82,19 @@ impl<R: Read> Read for CheckedStream<R> {
     }
 }
 
+impl<R: Read> Read for CheckedStream<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.read_checked(buffer);
+        read.map_err(|error| match self.file {
+            // Readers repeat an interrupted read.
+            Some(file) if error.kind() != io::ErrorKind::Interrupted => {
+                Error::from(error).context(file.escape_debug()).into()
+            }
+            _ => error,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,7 +107,7 @@ mod tests {
             crc32c,
             ..Default::default()
         };
-        let mut stream = CheckedStream::new(&b"chunk"[..], &info);
+        let mut stream = CheckedStream::new(&b"chunk"[..], &info, None);
         let mut bytes = Vec::new();
         let mut byte = [0];
         loop {

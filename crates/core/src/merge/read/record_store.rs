@@ -101,7 +101,7 @@ impl<S: ReadAt> RecordStore<S> {
     /// Returns the offsets of the record chunks with the trailer or, for another file, with its
     /// last record. Files are numbered as in [`record_files`](Self::record_files).
     pub(crate) fn trailer_chunks(&self, file: usize) -> Vec<u64> {
-        match file.checked_sub(1).and_then(|at| self.parts.get(at)) {
+        match self.part(file) {
             Some(part) => vec![part.end.chunk_begin().0],
             None => self.trailer_chunks.clone(),
         }
@@ -120,13 +120,18 @@ impl<S: ReadAt> RecordStore<S> {
         &self,
         number: usize,
     ) -> (&RecordFile<FileSource<S>>, impl Fn(Error) -> Error) {
-        let part = number.checked_sub(1).and_then(|at| self.parts.get(at));
+        let part = self.part(number);
         let name = part.map(|part| part.name.as_str());
         let named = move |error: Error| match name {
             Some(name) => error.context(name.escape_debug()),
             None => error,
         };
         (part.map_or(&self.file, |part| &part.file), named)
+    }
+
+    /// Returns other file `number`, counted from 1.
+    fn part(&self, number: usize) -> Option<&Part<S>> {
+        number.checked_sub(1).and_then(|at| self.parts.get(at))
     }
 
     /// Returns the paths of the open files, without symbolic links: the file with the trailer, then
@@ -156,10 +161,10 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// Adds the name of a chunk's record file to an error.
-    fn named(&self, chunk: usize, error: record_file::Error) -> Error {
+    fn named(&self, chunk: usize, error: Error) -> Error {
         let info = self.trailer.metadata().chunks.get(chunk);
         let file = info.map_or(0, |info| info.file as usize);
-        self.numbered(file).1(error.into())
+        self.numbered(file).1(error)
     }
 }
 
@@ -212,7 +217,7 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
             watch: Sum::default(),
         };
         let sum = wanted.read().map_err(|error| named(error.into()))?;
-        check_crc32c(sum.crc32c, info.crc32c)?;
+        check_crc32c(sum.crc32c, info.crc32c).map_err(named)?;
         self.prove(chunk, buffer)
     }
 
@@ -259,9 +264,9 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
             }
             if let Some(PairStep::Ended(Counted { chunk, sum, .. }, result)) = step {
                 let checked = result
-                    .map_err(|error| self.named(chunk, error))
+                    .map_err(Error::from)
                     .and_then(|()| check_crc32c(sum.crc32c, self.checked_crc32c(chunk)));
-                checked.map_err(|error| error.in_chunk(chunk))?;
+                checked.map_err(|error| self.named(chunk, error).in_chunk(chunk))?;
                 places.filled(chunk, sum.crc32c);
             }
         }
@@ -287,10 +292,11 @@ impl<S: ReadAt> RecordStore<S> {
         self.tell_chunks(&[chunk]);
         let record = self.record(chunk)?;
         let (file, named) = self.numbered(record.file);
+        let name = self.part(record.file).map(|part| part.name.as_str());
         if !record.shared {
             let stream = file.record_stream_in(record.position, &record.chunk);
             let stream = stream.map_err(|error| named(error.into()))?;
-            return Ok(Box::new(CheckedStream::new(stream, info)));
+            return Ok(Box::new(CheckedStream::new(stream, info, name)));
         }
         let bytes = self
             .cache
@@ -307,6 +313,7 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(Box::new(CheckedStream::new(
             std::io::Cursor::new(bytes),
             info,
+            name,
         )))
     }
 }
