@@ -31,6 +31,13 @@ const SMALL_BODY: usize = 64 << 10;
 /// First pause before a throttled request is retried, in milliseconds.
 const FIRST_PAUSE: u64 = 500;
 
+/// The size of an object that a server doesn't tell.
+pub(crate) const UNKNOWN_SIZE: u64 = u64::MAX;
+
+/// The mark of a response that ends when its connection is closed, so that one that broke early looks the same as a complete one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenEnded;
+
 /// Hosts that provide credentials to cloud machines.
 const METADATA_HOSTS: &[&str] = &[
     "169.254.169.254",
@@ -113,6 +120,10 @@ impl HttpService for Watched {
         }
         let is_metadata = watch.kind.is_metadata(&request);
         let is_listing = request.method().as_str() == "PROPFIND";
+        let (is_get, is_part) = (
+            request.method().as_str() == "GET",
+            request.headers().contains_key("range"),
+        );
         let mut throttled = Throttled::default();
         loop {
             let response = match self.answer(request.clone()).await {
@@ -126,7 +137,11 @@ impl HttpService for Watched {
             let is_page = is_listing && status.is_success() && code != 207;
             if !is_page && (status.is_success() || status.is_redirection() || code == 304) {
                 watch.worked();
-                return Ok(response);
+                return if is_get && status.is_success() {
+                    completed(response, is_part)
+                } else {
+                    Ok(response)
+                };
             }
             let is_refused = status.is_client_error() && !matches!(code, 408 | 429);
             if is_metadata && is_refused && !(watch.kind.falls_back && code == 403) {
@@ -170,6 +185,41 @@ impl HttpService for Watched {
             }
         }
     }
+}
+
+/// Checks the headers of an object's content, and adds its length, without which `object_store` rejects it, if the server doesn't tell
+/// it. `is_part` tells whether a range was requested.
+fn completed(mut response: HttpResponse, is_part: bool) -> Result<HttpResponse, HttpError> {
+    let wrong = |trouble| Err(HttpError::new(HttpErrorKind::Decode, trouble));
+    if is_part && response.status().as_u16() != 206 {
+        return wrong(Trouble::NoRanges);
+    }
+    let mut len = UNKNOWN_SIZE;
+    if let Some(range) = response.headers().get("content-range") {
+        let range = String::from_utf8_lossy(range.as_bytes());
+        match len_of(&range) {
+            Some(announced) => len = announced,
+            None => return wrong(Trouble::WrongRange(range.chars().take(MOST_SAID).collect())),
+        }
+    }
+    if !response.headers().contains_key("content-length") {
+        // The default is HTTP/1.1; later versions mark the end of each response.
+        let is_marked = response.version() > Default::default();
+        if !is_marked && !response.headers().contains_key("transfer-encoding") {
+            response.extensions_mut().insert(OpenEnded);
+        }
+        response.headers_mut().insert("content-length", len.into());
+    }
+    Ok(response)
+}
+
+/// Returns the number of bytes in a response with this `Content-Range`.
+fn len_of(range: &str) -> Option<u64> {
+    let (range, _) = range.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    let end = last.checked_add(1)?;
+    end.checked_sub(first).filter(|&len| len > 0)
 }
 
 impl Watched {
@@ -296,6 +346,25 @@ impl Throttled {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_has_a_length_if_it_is_one() {
+        assert_eq!(len_of("bytes 5-9/10"), Some(5));
+        assert_eq!(len_of("bytes 0-0/*"), Some(1));
+        for wrong in [
+            "bytes 5-4/10",
+            "bytes 6-4/10",
+            "bytes */10",
+            "bytes 0-18446744073709551615/18446744073709551615",
+            "bytes 0-18446744073709551616/1",
+            "bytes -1-4/10",
+            "bytes 0-4",
+            "items 0-4/10",
+            "",
+        ] {
+            assert_eq!(len_of(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn pauses_grow_and_end_with_the_limit() {

@@ -34,7 +34,9 @@ impl Failure {
 
     /// Creates a failure from a store's error about the object of this name.
     pub(crate) fn of(name: &str, error: &Error) -> Self {
+        let trouble = Trouble::of(error);
         let kind = match error {
+            _ if matches!(trouble, Some(Trouble::NoRanges)) => io::ErrorKind::Unsupported,
             Error::NotFound { .. } => io::ErrorKind::NotFound,
             Error::AlreadyExists { .. } => io::ErrorKind::AlreadyExists,
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
@@ -49,7 +51,7 @@ impl Failure {
             let message = redact(&format!("{name}: no such bucket")).into_owned();
             return Failure::new(io::ErrorKind::NotFound, message);
         }
-        let said = match (kind, Trouble::of(error)) {
+        let said = match (kind, trouble) {
             (io::ErrorKind::NotFound, _) => "no such object".to_owned(),
             (io::ErrorKind::AlreadyExists, _) => "the object is there already".to_owned(),
             (_, Some(trouble)) => trouble.to_string(),

@@ -13,6 +13,7 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+use crate::connector::{OpenEnded, UNKNOWN_SIZE};
 use crate::failure::{Failure, lifted};
 use crate::location::ObjectLocation;
 use crate::options::{ObjectReadOptions, ObjectWriteOptions};
@@ -232,19 +233,28 @@ fn copy_whole(location: &ObjectLocation, target: &Path, progress: &Progress) -> 
     let store = location.store();
     let got = runtime::wait(store.get_opts(location.path(), GetOptions::default()))?;
     let got = got.map_err(|error| failed(&error))?;
-    let size = got.meta.size;
-    let meter = progress.meter(size);
+    let is_open_ended = got.extensions.get::<OpenEnded>().is_some();
+    let size = Some(got.meta.size).filter(|&size| size != UNKNOWN_SIZE);
+    let meter = size.map(|size| progress.meter(size));
     let mut pieces = got.into_stream();
     let mut file = create(target)?;
     let mut copied = 0;
     while let Some(piece) = runtime::wait(pieces.try_next())?.map_err(|error| failed(&error))? {
         file.write_all(&piece)?;
-        meter.advance(piece.len() as u64)?;
+        match &meter {
+            Some(meter) => meter.advance(piece.len() as u64)?,
+            None => progress.check()?,
+        }
         copied += piece.len() as u64;
     }
-    if copied == size {
+    let Some(size) = size.filter(|&size| size != copied) else {
+        if is_open_ended {
+            tracing::warn!(
+                "{location}: the server doesn't tell the object's size: {copied} bytes came, and the rest is missing if the connection broke"
+            );
+        }
         return Ok(());
-    }
+    };
     let message = format!("{location}: the object ends after {copied} of {size} bytes");
     Err(Error::new(ErrorKind::Io, message))
 }

@@ -137,7 +137,7 @@ impl ObjectReader {
         });
         let opening = Arc::clone(&shared);
         runtime::handle()?.spawn(async move {
-            let ends = fetch::ends(&opening).await;
+            let ends = fetch::caught(&opening, fetch::ends(&opening)).await;
             opening.opened(ends);
         });
         Ok(ObjectReader { shared })
@@ -250,7 +250,7 @@ impl Shared {
         let shared = Arc::clone(self);
         handle.spawn(async move {
             let begin = range.start;
-            let fetched = fetch::range(&shared, range).await;
+            let fetched = fetch::caught(&shared, fetch::range(&shared, range)).await;
             let mut state = shared.lock();
             state.running -= 1;
             state.pieces.arrived(begin, fetched);
@@ -331,5 +331,20 @@ impl ReadAt for ObjectReader {
 
     fn is_prefetched(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_panics_is_an_error_for_those_who_wait_for_it() {
+        let location = ObjectLocation::parse("memory:///panics").unwrap();
+        let reader = ObjectReader::begin(&location, &ObjectReadOptions::new()).unwrap();
+        let request = async { panic!("out of order") };
+        let result = runtime::wait(fetch::caught::<()>(&reader.shared, request)).unwrap();
+        let error = result.unwrap_err().message;
+        assert_eq!(error, "memory:///panics: a request ended unexpectedly");
     }
 }

@@ -22,6 +22,10 @@ pub(crate) enum Trouble {
     NoCredentials(&'static str),
     /// The endpoint is an `http://` URL, which is allowed only if this variable is set.
     Unencrypted(&'static str),
+    /// The server sent the whole object instead of the requested range.
+    NoRanges,
+    /// The server says that its response has these bytes of the object, which is nonsense.
+    WrongRange(String),
 }
 
 impl Trouble {
@@ -69,6 +73,13 @@ impl fmt::Display for Trouble {
                 f,
                 "the store's endpoint is http://, which {variable}=true has to allow"
             ),
+            Trouble::NoRanges => f.write_str("the server doesn't send ranges of it"),
+            Trouble::WrongRange(range) => {
+                write!(
+                    f,
+                    "the server answers with a wrong Content-Range: {range:?}"
+                )
+            }
         }
     }
 }

@@ -20,6 +20,12 @@ enum Server {
     Lacking(&'static str),
     /// The whole file for any range; other paths don't exist.
     Sending(&'static str, Vec<u8>),
+    /// The same without its length, in pieces if `true`, which have an end.
+    Untold(Vec<u8>, bool),
+    /// Ranges of a file. Those that count from its end are announced with more bytes than are sent.
+    Short(Vec<u8>),
+    /// Something with this `Content-Range`.
+    WrongRange(&'static str),
 }
 
 impl Server {
@@ -43,6 +49,7 @@ impl Server {
         let mut request = String::new();
         reader.read_line(&mut request)?;
         let mut body_len = 0;
+        let mut range = String::new();
         loop {
             let mut header = String::new();
             reader.read_line(&mut header)?;
@@ -53,6 +60,9 @@ impl Server {
             if let Some(len) = header.strip_prefix("content-length:") {
                 body_len = len.trim().parse().unwrap();
             }
+            if let Some(asked) = header.strip_prefix("range: bytes=") {
+                range = asked.to_owned();
+            }
         }
         // A socket that is closed with bytes unread resets the connection, and
         // the client may lose the response to that.
@@ -60,6 +70,10 @@ impl Server {
         let mut words = request.split_whitespace();
         let is_get = words.next() == Some("GET");
         let (status, body) = match self {
+            Server::Untold(..) | Server::Short(_) | Server::WrongRange(_) if is_get => {
+                return self.send_oddly(&range, stream);
+            }
+            Server::Untold(..) | Server::Short(_) | Server::WrongRange(_) => (501, &[][..]),
             Server::Silent => {
                 thread::sleep(Duration::from_secs(5));
                 return Ok(());
@@ -77,6 +91,50 @@ impl Server {
              Last-Modified: Sun, 22 Nov 2026 12:00:00 GMT\r\n\r\n"
         )?;
         stream.write_all(body)
+    }
+
+    /// Sends the range, or all of the file, in a way that few servers would.
+    fn send_oddly(&self, range: &str, mut stream: &TcpStream) -> std::io::Result<()> {
+        let front = "Connection: close\r\nLast-Modified: Sun, 22 Nov 2026 12:00:00 GMT\r\n";
+        match self {
+            Server::Untold(bytes, false) => {
+                write!(stream, "HTTP/1.1 200 -\r\n{front}\r\n")?;
+                stream.write_all(bytes)
+            }
+            Server::Untold(bytes, true) => {
+                let coding = "Transfer-Encoding: chunked";
+                write!(stream, "HTTP/1.1 200 -\r\n{front}{coding}\r\n\r\n")?;
+                for piece in bytes.chunks(10_000) {
+                    write!(stream, "{:x}\r\n", piece.len())?;
+                    stream.write_all(piece)?;
+                    stream.write_all(b"\r\n")?;
+                }
+                stream.write_all(b"0\r\n\r\n")
+            }
+            Server::WrongRange(text) => {
+                write!(
+                    stream,
+                    "HTTP/1.1 206 -\r\n{front}Content-Range: {text}\r\nContent-Length: 4\r\n\r\nsome"
+                )
+            }
+            Server::Short(bytes) => {
+                let size = bytes.len();
+                let (first, last) = range.split_once('-').unwrap();
+                let (begin, end, missing) = match first.parse::<usize>() {
+                    Ok(first) => (first, size.min(last.parse::<usize>().unwrap() + 1), 0),
+                    Err(_) => (size.saturating_sub(last.parse().unwrap()), size, 1000),
+                };
+                let sent = &bytes[begin..end - missing];
+                write!(
+                    stream,
+                    "HTTP/1.1 206 -\r\n{front}Content-Range: bytes {begin}-{}/{size}\r\nContent-Length: {}\r\n\r\n",
+                    end - 1,
+                    sent.len()
+                )?;
+                stream.write_all(sent)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -137,6 +195,58 @@ fn a_file_of_a_server_without_ranges_is_copied_first() {
     let error = said(&asked(&arguments, &[]));
     assert!(error.contains("doesn't send ranges"), "{error}");
     assert!(!plan.exists());
+}
+
+#[test]
+fn a_file_of_a_server_that_does_not_tell_its_size_is_copied_first() {
+    let dir = Dir::new();
+    let bytes = fs::read(fixture("functions_consts/saved_model.pb")).unwrap();
+    for has_end in [true, false] {
+        let server = Server::Untold(bytes.clone(), has_end).start();
+        let url = format!("http://{server}/saved_model.pb");
+        let out = dir.path(if has_end { "whole" } else { "open" });
+        let got = asked(&["get", &url, ".", "-o", out.to_str().unwrap()], &[]);
+        let said = String::from_utf8(got.stderr).unwrap();
+        assert!(got.status.success(), "{said}");
+        assert!(fs::read(&out).unwrap() == bytes);
+        // A connection that broke early would look the same.
+        let warning =
+            format!("protosplit: warning: {url}: the server doesn't tell the object's size");
+        assert_eq!(said.starts_with(&warning), !has_end, "{said}");
+    }
+}
+
+#[test]
+fn a_body_that_contradicts_its_range_is_not_taken() {
+    let dir = Dir::new();
+    let (out, bytes) = (dir.path("out"), vec![b'7'; 900_000]);
+    let bytes = [&b"\x0a\xa0\xf7\x36"[..], &bytes].concat();
+    let server = Server::Short(bytes.clone()).start();
+    let url = format!("http://{server}/m.pb");
+    let limit = [("PROTO_SPLITTER_RETRY_TIMEOUT", "1")];
+    let schema = dir.file(
+        "t.proto",
+        b"syntax = \"proto3\"; message M { string s = 1; }",
+    );
+    let (out_name, schema) = (out.to_str().unwrap(), schema.to_str().unwrap());
+    let read = ["get", &url, ".", "--proto", schema, "-o", out_name];
+    let got = asked(&read, &limit);
+    assert!(got.status.success(), "{got:?}");
+    assert!(fs::read(&out).unwrap() == bytes);
+    fs::remove_file(&out).unwrap();
+
+    for text in [
+        "bytes 0-18446744073709551615/18446744073709551615",
+        "bytes 5-4/9",
+        "lines 1-2/3",
+    ] {
+        let url = format!("http://{}/m.pb", Server::WrongRange(text).start());
+        let read = ["get", &url, ".", "--proto", schema, "-o", out_name];
+        let error = said(&asked(&read, &limit));
+        let expected = format!("{url}: the server answers with a wrong Content-Range: {text:?}\n");
+        assert!(error.ends_with(&expected), "{error}");
+        assert!(!out.exists());
+    }
 }
 
 #[test]

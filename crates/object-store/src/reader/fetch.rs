@@ -2,12 +2,13 @@
 
 use std::io;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::TryStreamExt;
 use futures::future::{Either, select};
+use futures::{FutureExt, TryStreamExt};
 use object_store::{Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 
 use super::{Object, Shared};
@@ -23,6 +24,18 @@ pub(super) struct FetchedEnds {
     pub(super) object: Object,
     /// The bytes at both ends, each with its offset.
     pub(super) bytes: Vec<(u64, Bytes)>,
+}
+
+/// Waits for a request. Those who wait for its result receive an error even if the request panics.
+pub(super) async fn caught<T>(
+    shared: &Shared,
+    request: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let result = AssertUnwindSafe(request).catch_unwind().await;
+    result.unwrap_or_else(|_| {
+        let message = format!("{}: a request ended unexpectedly", shared.name);
+        Err(Failure::new(io::ErrorKind::Other, message))
+    })
 }
 
 /// Fetches both ends at once. Either response has the object's size.
@@ -83,13 +96,7 @@ async fn without_head(shared: &Shared, error: &Error) -> Result<FetchedEnds, Fai
             bytes: Vec::new(),
         });
     }
-    Err(match error {
-        Error::NotSupported { .. } => {
-            let message = format!("{}: the server doesn't send ranges of it", shared.name);
-            Failure::new(io::ErrorKind::Unsupported, message)
-        }
-        error => said(shared, error),
-    })
+    Err(said(shared, error))
 }
 
 /// Fetches the end of an object whose start is known.
@@ -102,9 +109,10 @@ async fn with_tail(shared: &Shared, head: (ObjectMeta, Bytes)) -> Result<Fetched
         .max(front);
     let mut bytes = vec![(0, head.1)];
     if begin < object.size {
-        let tail = GetRange::Bounded(begin..object.size);
-        let tail = get(shared, tail, Some(&object)).await;
-        bytes.push((begin, tail.map_err(|error| said(shared, &error))?.1));
+        bytes.push((
+            begin,
+            of_version(shared, &object, begin..object.size).await?,
+        ));
     }
     Ok(FetchedEnds { object, bytes })
 }
@@ -116,20 +124,16 @@ pub(super) async fn range(shared: &Shared, range: Range<u64>) -> Result<Bytes, F
         Some(Err(failure)) => return Err(failure.clone()),
         None => return Err(Failure::new(io::ErrorKind::Other, "the object isn't open")),
     };
-    let len = range.end - range.start;
-    let got = get(shared, GetRange::Bounded(range), Some(&object)).await;
+    of_version(shared, &object, range).await
+}
+
+/// Fetches a range of this version of the object.
+async fn of_version(shared: &Shared, object: &Object, range: Range<u64>) -> Result<Bytes, Failure> {
+    let got = get(shared, GetRange::Bounded(range), Some(object)).await;
     let (meta, bytes) = got.map_err(|error| said(shared, &error))?;
     let is_other = object.e_tag.is_some() && meta.e_tag.is_some() && object.e_tag != meta.e_tag;
     if meta.size != object.size || is_other {
         return Err(Failure::replaced(&shared.name));
-    }
-    if bytes.len() as u64 != len {
-        let message = format!(
-            "{}: {} bytes came back, where {len} were asked for",
-            shared.name,
-            bytes.len()
-        );
-        return Err(Failure::new(io::ErrorKind::InvalidData, message));
     }
     Ok(bytes)
 }
@@ -155,8 +159,17 @@ async fn get(
     };
     let result: GetResult = store.get_opts(shared.location.path(), options).await?;
     let (meta, range) = (result.meta.clone(), result.range.clone());
-    let bytes = collect(result, range.end.saturating_sub(range.start).min(most)).await?;
+    let len = range.end.saturating_sub(range.start);
+    let bytes = collect(result, len.min(most)).await?;
     shared.counted(1, bytes.len() as u64);
+    if bytes.len() as u64 != len {
+        // The body contradicts its `Content-Range`, so its place is unknown.
+        let message = format!(
+            "{} bytes came back, where {len} were announced",
+            bytes.len()
+        );
+        return Err(wrong(message));
+    }
     Ok((meta, bytes))
 }
 
@@ -167,10 +180,7 @@ async fn collect(result: GetResult, most: u64) -> Result<Bytes, Error> {
     let mut bytes = BytesMut::new();
     while let Some(piece) = pieces.try_next().await? {
         if piece.len() > most - bytes.len() {
-            return Err(Error::Generic {
-                store: "the store",
-                source: format!("more than {most} bytes came back").into(),
-            });
+            return Err(wrong(format!("more than {most} bytes came back")));
         }
         if bytes.is_empty() && piece.len() == most {
             return Ok(piece);
@@ -181,6 +191,13 @@ async fn collect(result: GetResult, most: u64) -> Result<Bytes, Error> {
         bytes.extend_from_slice(&piece);
     }
     Ok(bytes.freeze())
+}
+
+fn wrong(message: String) -> Error {
+    Error::Generic {
+        store: "the store",
+        source: message.into(),
+    }
 }
 
 async fn meta(shared: &Shared) -> Result<ObjectMeta, Error> {
