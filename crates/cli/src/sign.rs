@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::AtomicFile;
-use proto_splitter::{ChunkedFile, Error, Result};
+use proto_splitter::{ChunkedFile, Error, ErrorKind, Result};
 use proto_splitter_sign::{
     SignOptions, Signature, SignatureReport, SigningKey, VerifyOptions, VerifyingKey, sign, verify,
 };
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::{SignArgs, VerifyArgs};
 use crate::failure::Failure;
-use crate::input::{is_chunked_at, shown};
+use crate::input::{CHUNKED, is_chunked_at, shown};
 use crate::output::Output;
 use crate::output_file::made_from;
 use crate::sanitize::one_line;
@@ -99,7 +99,15 @@ fn check_whole(model: &Path) -> std::result::Result<(), Failure> {
     if !model.is_file() || !is_chunked_at(model) {
         return Ok(());
     }
-    let files = ChunkedFile::open(model).map_err(|error| Failure::of(model, &error))?;
+    let is_named_so = model
+        .extension()
+        .is_some_and(|extension| extension == CHUNKED);
+    let files = match ChunkedFile::open(model) {
+        Ok(files) => files,
+        // Records of another kind are in one file.
+        Err(error) if error.kind() == ErrorKind::NotChunked && !is_named_so => return Ok(()),
+        Err(error) => return Err(Failure::of(model, &error)),
+    };
     match files.record_files().count() {
         0 | 1 => Ok(()),
         files => Err(Failure::usage(format!(

@@ -125,3 +125,16 @@ fn another_key_and_a_file_that_is_not_a_signature_are_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn records_that_are_no_chunks_are_signed_and_a_file_that_should_be_chunks_is_not() {
+    let dir = Dir::new();
+    let records = data("../riegeli/cpp_small_zstd3.riegeli");
+    let key = data("p256.pem");
+    for (name, exit) in [("log.riegeli", Exit::Done), ("log.cpb", Exit::Bad)] {
+        let log = dir.copy(&records, name);
+        let ran = run([&"sign", &log, &"--key", &key]);
+        assert_eq!(ran.exit, exit, "{ran:?}");
+    }
+    assert_eq!(dir.files(), ["log.cpb", "log.riegeli", "log.riegeli.sig"]);
+}
