@@ -213,7 +213,8 @@ impl Format for PaddleFormat {
         if found != Some(MODEL) {
             let message =
                 "the program's parameters to arrange are missing: there are none next to it";
-            return Err(Error::new(ErrorKind::InvalidConfig, message));
+            let error = Error::new(ErrorKind::InvalidConfig, message);
+            return Err(about(opened.input(), error));
         }
         let writing = PaddleWriteOptions::new()
             .arrangement(arrangement)
@@ -221,13 +222,14 @@ impl Format for PaddleFormat {
             .progress(options.get_progress().clone());
         let made_from = MadeFrom::files(opened.files());
         let written = match (opened.merged()?, opened.plain()) {
-            (Some(merged), _) => write_chunked(&merged, made_from, output, &writing)?,
-            (None, Some((bytes, size))) => write_plain((bytes, size), made_from, output, &writing)?,
+            (Some(merged), _) => write_chunked(&merged, made_from, output, &writing),
+            (None, Some((bytes, size))) => write_plain((bytes, size), made_from, output, &writing),
             (None, None) => {
                 let message = "there is no message to write files from";
-                return Err(Error::new(ErrorKind::InvalidConfig, message));
+                Err(Error::new(ErrorKind::InvalidConfig, message))
             }
         };
+        let written = written.map_err(|error| about(opened.input(), error))?;
         let mut bytes = 0;
         for file in &written.files {
             bytes += std::fs::metadata(file)?.len();
@@ -244,6 +246,17 @@ impl Format for PaddleFormat {
             }
             _ => converted,
         })
+    }
+}
+
+/// Adds the model's name to an error about a form that it can't have. Callers name the model in other errors.
+fn about(model: &Path, error: Error) -> Error {
+    let name = model.display().to_string();
+    let is_named = name.is_empty() || error.file().is_some() || error.to_string().contains(&name);
+    if error.kind() == ErrorKind::InvalidConfig && !is_named {
+        error.in_file(model)
+    } else {
+        error
     }
 }
 

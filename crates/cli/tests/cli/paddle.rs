@@ -556,8 +556,9 @@ fn selected_rows_are_not_put_into_a_file_that_paddle_cannot_load() {
         &"combined",
     ]);
     let line = line.failed(Exit::Usage);
+    let named = format!("{}: sr: ", model.display());
     assert!(
-        line.contains("sr: ") && line.contains("convert to `separate`"),
+        line.contains(&named) && line.contains("convert to `separate`"),
         "{line}"
     );
     assert!(!out.exists());
@@ -570,6 +571,25 @@ fn selected_rows_are_not_put_into_a_file_that_paddle_cannot_load() {
         &"separate",
     ])
     .ok();
+}
+
+#[test]
+fn a_form_that_a_model_cannot_have_is_refused_with_the_name_of_the_model() {
+    let dir = Dir::new();
+    let out = dir.path("out");
+    let model = paddle("v331_static_pir");
+    for (to, why) in [
+        (
+            "separate",
+            "a program in JSON has all parameters in one file",
+        ),
+        ("split", "there is no form \"split\" of a file of the kind"),
+    ] {
+        let line = run([&"convert", &model, &"-o", &out, &"--to", &to]).failed(Exit::Usage);
+        let begin = format!("{}: {why}", model.display());
+        assert!(line.contains(&begin), "{line}");
+        assert!(!out.exists());
+    }
 }
 
 #[test]

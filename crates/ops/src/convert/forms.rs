@@ -98,8 +98,12 @@ pub fn form(input: &Opened, name: &str) -> Result<(&'static dyn Format, &'static
         let forms: Vec<String> = forms.collect();
         let title = input.format().map_or("message", |format| format.title());
         let forms = forms.join(", ");
+        let place = match input.input().display().to_string() {
+            unnamed if unnamed.is_empty() => unnamed,
+            named => format!("{named}: "),
+        };
         invalid(format!(
-            "{name}: the forms of a file of the kind {title}: {forms}"
+            "{place}there is no form {name:?} of a file of the kind {title}; its forms: {forms}"
         ))
     })
 }
