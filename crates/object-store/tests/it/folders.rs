@@ -6,6 +6,8 @@ use proto_splitter_core::ErrorKind;
 use proto_splitter_core::progress::{CancelToken, Progress};
 use proto_splitter_object_store::{Folder, ObjectLocation, ObjectWriteOptions};
 
+use crate::server::Server;
+
 fn files(folder: &std::path::Path) {
     for (name, size) in [
         ("saved_model.pb", 10),
@@ -64,4 +66,18 @@ fn a_copy_that_is_cancelled_says_so_and_leaves_the_last_file_out() {
             .iter()
             .all(|item| item.name != "saved_model.pb")
     );
+}
+
+#[test]
+fn a_server_without_ranges_and_lengths_sends_the_object_in_one_piece() {
+    let server = Server::start();
+    server.ignore_ranges();
+    server.omit_lengths();
+    let bytes = vec![7; 3 << 20];
+    server.put("object", bytes.clone());
+    let there = tempfile::tempdir().unwrap();
+    let location = ObjectLocation::parse(&server.url("object")).unwrap();
+    let copy = there.path().join("copy");
+    Folder::download_one(&location, &copy, &Progress::none()).unwrap();
+    assert!(fs::read(&copy).unwrap() == bytes);
 }

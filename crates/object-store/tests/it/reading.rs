@@ -134,6 +134,49 @@ fn answers_that_fail_are_cut_or_late_are_asked_for_again() {
 }
 
 #[test]
+fn a_body_that_contradicts_its_range_is_an_error() {
+    let server = Server::start();
+    let bytes = some(3 << 20);
+    server.put("object", bytes.clone());
+    let huge = "bytes 0-18446744073709551615/18446744073709551615";
+    for (fault, said) in [
+        (Fault::Short(1000), "1000 bytes came back, where "),
+        (Fault::Short(0), "0 bytes came back, where "),
+        (Fault::WrongRange(huge), "a wrong Content-Range: \"bytes 0-"),
+        (Fault::WrongRange("bytes 9-8/10"), "a wrong Content-Range"),
+        (Fault::WrongRange("items 0-8/10"), "a wrong Content-Range"),
+    ] {
+        // Either of the two first requests may be the one for the end, whose place follows from its length.
+        for before in [&[][..], &[Fault::Slow(Duration::ZERO)]] {
+            server.fail(before);
+            server.fail(&[fault]);
+            match open(&server, "object", &ObjectReadOptions::new()) {
+                Ok(reader) => assert!(read(&reader, 0, 3 << 20).unwrap() == bytes),
+                Err(error) => assert!(error.to_string().contains(said), "{error}"),
+            }
+        }
+        let reader = open(&server, "object", &ObjectReadOptions::new()).unwrap();
+        server.fail(&[fault]);
+        let error = read(&reader, 1 << 20, 10_000).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn a_server_that_tells_no_lengths_is_read_all_the_same() {
+    let server = Server::start();
+    server.omit_lengths();
+    let bytes = some(3 << 20);
+    server.put("object", bytes.clone());
+    let reader = open(&server, "object", &ObjectReadOptions::new()).unwrap();
+    assert!(read(&reader, 0, 3 << 20).unwrap() == bytes);
+    let reader = open(&server, "object", &ObjectReadOptions::new()).unwrap();
+    server.fail(&[Fault::Cut(1000)]);
+    let error = read(&reader, 1 << 20, 10_000).unwrap_err().to_string();
+    assert!(error.contains("1000 bytes came back, where "), "{error}");
+}
+
+#[test]
 fn an_object_that_is_replaced_meanwhile_is_an_error() {
     let server = Server::start();
     let bytes = some(3 << 20);

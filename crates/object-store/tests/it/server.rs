@@ -18,6 +18,7 @@ struct State {
     latency: Duration,
     refuses_suffixes: bool,
     ignores_ranges: bool,
+    omits_lengths: bool,
     log: Vec<Served>,
     flooded: (u64, u64),
 }
@@ -39,6 +40,10 @@ pub enum Fault {
     Flood(u16),
     /// The body and the connection end after this many bytes.
     Cut(usize),
+    /// The body has only this many bytes, as its length says, and not as many as its range.
+    Short(usize),
+    /// The range of the response is this text.
+    WrongRange(&'static str),
     /// The response takes this long.
     Slow(Duration),
 }
@@ -117,6 +122,11 @@ impl Server {
         self.state.lock().unwrap().ignores_ranges = true;
     }
 
+    /// Makes the server end each response by closing the connection, without telling its length.
+    pub fn omit_lengths(&self) {
+        self.state.lock().unwrap().omits_lengths = true;
+    }
+
     /// Returns the number of endless bodies, and the number of bytes sent of them.
     pub fn flooded(&self) -> (u64, u64) {
         self.state.lock().unwrap().flooded
@@ -192,7 +202,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
             .unwrap_or_default()
             .trim_start_matches('/')
             .to_owned();
-        let (object, fault, latency, refuses_suffixes) = {
+        let (object, fault, latency, refuses_suffixes, omits_lengths) = {
             let mut state = state.lock().unwrap();
             let fault = (!state.faults.is_empty()).then(|| state.faults.remove(0));
             let object = state.objects.get(&name).cloned();
@@ -205,7 +215,13 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
                 "PROPFIND" => Some(Fault::Said(405, "no lists here")),
                 _ => fault,
             };
-            (object, fault, state.latency, state.refuses_suffixes)
+            (
+                object,
+                fault,
+                state.latency,
+                state.refuses_suffixes,
+                state.omits_lengths,
+            )
         };
         thread::sleep(latency);
         if let Some(Fault::Slow(time)) = fault {
@@ -227,6 +243,11 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         if method == "HEAD" {
             answer.body = 0..0;
         }
+        if omits_lengths {
+            let (front, rest) = answer.head.split_once("Content-Length: ").unwrap();
+            let rest = rest.split_once("\r\n").unwrap().1;
+            answer.head = format!("{front}Connection: close\r\n{rest}");
+        }
         let body = &answer.bytes[answer.body.clone()];
         let cut = match fault {
             Some(Fault::Cut(at)) if at < body.len() => Some(at),
@@ -246,7 +267,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         stream.write_all(answer.head.as_bytes())?;
         stream.write_all(sent)?;
         stream.flush()?;
-        if cut.is_some() {
+        if cut.is_some() || omits_lengths {
             return stream.shutdown(std::net::Shutdown::Both);
         }
     }
@@ -325,6 +346,11 @@ fn answer(
             ),
         ),
         None => (200, String::new()),
+    };
+    let (of, body) = match fault {
+        Some(Fault::Short(len)) => (of, body.start..body.end.min(body.start + len as u64)),
+        Some(Fault::WrongRange(text)) => (format!("Content-Range: {text}\r\n"), body),
+        _ => (of, body),
     };
     let len = body.end - body.start;
     let head = format!(
