@@ -137,13 +137,14 @@ struct Counting {
 
 impl ReadAt for Counting {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.size.saturating_sub(offset)).unwrap();
+        let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let most = buf.len().min(left);
         buf[..most].fill(0);
         for (at, bytes) in &self.headers {
             for (i, byte) in bytes.iter().enumerate() {
                 let place = (at + i as u64).checked_sub(offset);
-                if let Some(byte_at) = place.and_then(|place| buf[..most].get_mut(place as usize)) {
+                let place = place.and_then(|place| usize::try_from(place).ok());
+                if let Some(byte_at) = place.and_then(|place| buf[..most].get_mut(place)) {
                     *byte_at = *byte;
                 }
             }
