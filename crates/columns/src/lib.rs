@@ -32,6 +32,7 @@ mod options;
 mod parquet;
 mod pending;
 mod plan;
+mod repeats;
 mod shape;
 mod source;
 mod stream;

@@ -9,7 +9,6 @@ use arrow_array::{
     UInt32Array, UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use arrow_select::take::take;
 use prost_reflect::Kind;
 use proto_splitter_core::path::{FieldPath, MapKey, PathQuery, QueryLevel, TargetKind};
 use proto_splitter_core::size_tree::NameRule;
@@ -24,6 +23,7 @@ use crate::column::MessageColumns;
 use crate::fields::{Met, number};
 use crate::pending::Pending;
 use crate::plan::{Columns, Planner};
+use crate::repeats::Repeats;
 use crate::shape::{Scalar, Shape};
 use crate::source::Source;
 use crate::unit::{Elements, LevelUnit, Spare, Unit, UnitSize, Walk};
@@ -293,16 +293,16 @@ impl Plan {
     ) -> Result<RecordBatch> {
         let mut arrays = Vec::with_capacity(self.schema.fields().len());
         for (level, unit) in levels.iter().zip(&unit.levels) {
-            match &unit.of_rows {
+            match &unit.ends {
                 None => arrays.extend(
                     level
                         .iter()
                         .map(|array| array.slice(rows.start, rows.len())),
                 ),
-                Some(of_rows) => {
-                    let of_rows = UInt32Array::from(of_rows[rows.clone()].to_vec());
+                Some(ends) => {
+                    let repeats = Repeats::new(ends, &rows);
                     for array in level {
-                        arrays.push(take(array, &of_rows, None).map_err(of_arrow)?);
+                        arrays.push(repeats.of(array).map_err(of_arrow)?);
                     }
                 }
             }

@@ -57,15 +57,16 @@ impl Spare {
     }
 }
 
-/// The elements of a level, each once, and the element of each row.
+/// The elements of a level, each once, and their rows.
 #[derive(Default)]
 pub(crate) struct LevelUnit {
     /// Fields of the elements that become columns, if any.
     pub(crate) elements: Elements,
     pub(crate) indices: Vec<u64>,
     pub(crate) keys: Vec<MapKey>,
-    /// The element of each row; `None` if each row is the element with the same index.
-    pub(crate) of_rows: Option<Vec<u32>>,
+    /// The row after the last one of each element, in order; `None` if each row is the element with
+    /// the same index.
+    pub(crate) ends: Option<Vec<usize>>,
 }
 
 /// Consecutive messages or values.
@@ -197,7 +198,7 @@ impl<'a> Walk<'a> {
         for level in &mut self.levels {
             level.is_in_unit = false;
             unit.levels.push(LevelUnit {
-                of_rows: (!level.is_row).then(Vec::new),
+                ends: (!level.is_row).then(Vec::new),
                 ..LevelUnit::default()
             });
         }
@@ -259,11 +260,14 @@ impl LevelUnit {
     /// Adds this many rows to the last element, or, if the elements are the rows, the elements with
     /// the next indices.
     fn add_run(&mut self, rows: usize) {
-        if let Some(of_rows) = &mut self.of_rows {
-            let last = of_rows.last().copied().unwrap_or_default();
-            of_rows.resize(of_rows.len() + rows, last);
+        if let Some(ends) = &mut self.ends {
+            if let Some(end) = ends.last_mut() {
+                *end += rows;
+            }
         } else if let Some(&last) = self.indices.last() {
-            self.indices.extend((last + 1..).take(rows));
+            // An open range would be checked for overflow at each element.
+            let next = last.saturating_add(1);
+            self.indices.extend(next..next.saturating_add(rows as u64));
         }
     }
 }
@@ -280,7 +284,7 @@ impl LevelWalk {
                 Some(Select::Field) | None => unit.indices.push(0),
             }
         }
-        let Some(of_rows) = &mut unit.of_rows else {
+        let Some(ends) = &mut unit.ends else {
             return Ok(());
         };
         if let Some(shape) = self.shape.as_ref().filter(|_| is_other) {
@@ -292,9 +296,11 @@ impl LevelWalk {
             let begin = unit.elements.bytes.len();
             unit.elements.bytes.extend_from_slice(&self.fields);
             unit.elements.end(start.unwrap_or_default(), begin, false)?;
+            ends.push(ends.last().copied().unwrap_or_default());
         }
-        let last = unit.elements.len().saturating_sub(1);
-        of_rows.push(u32::try_from(last).unwrap_or(u32::MAX));
+        if let Some(end) = ends.last_mut() {
+            *end += 1;
+        }
         Ok(())
     }
 }
