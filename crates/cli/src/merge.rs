@@ -33,7 +33,7 @@ struct Report {
     input: String,
     /// Full name of the message's type, if known.
     message: Option<String>,
-    /// True if these are the original bytes; `None` if the file doesn't record it.
+    /// True if the merged bytes are the original bytes; `None` if the file doesn't record it.
     byte_exact: Option<bool>,
     output_bytes: u64,
     crc32c: String,

@@ -42,8 +42,8 @@ impl NameOptions {
         NameOptions::default()
     }
 
-    /// Sets the full name of the message's type. Default: as the input or its format declares, or
-    /// the schema beside it.
+    /// Sets the full name of the message's type. Default: the type that the input, its format or
+    /// the schema beside it declares.
     #[must_use]
     pub fn message(mut self, name: Option<String>) -> Self {
         self.message = name;
@@ -160,8 +160,8 @@ pub fn open_named(name: &Path, options: &NameOptions) -> Result<NamedInput, Fail
 ///
 /// # Errors
 ///
-/// As [`open_named`], except that a damaged file in chunks that can't be opened has a report; and
-/// the failure that the command would have if the message can't be parsed or compared.
+/// The errors of [`open_named`], except that a damaged file in chunks that can't be opened has a
+/// report; and the failure that the command would have if the message can't be parsed or compared.
 pub fn verify_named(
     name: &Path,
     options: &NameOptions,
@@ -284,15 +284,16 @@ impl NamedTreeOptions {
         self
     }
 
-    /// Sets the largest number of members of a field, and of fields of a message. Default: 10, and
-    /// 5,000 on a page.
+    /// Sets the maximum number of members to list for each field, and of fields for each message.
+    /// Default: 10; 5,000 on a page.
     #[must_use]
     pub const fn top(mut self, count: Option<usize>) -> Self {
         self.top = count;
         self
     }
 
-    /// Sets the size of the smallest part, in bytes. Default: 1% of the whole, and none on a page.
+    /// Sets the minimum size of a part to list, in bytes. Default: 1% of the whole; no minimum on a
+    /// page.
     #[must_use]
     pub const fn min_size(mut self, bytes: Option<u64>) -> Self {
         self.min_size = bytes;
@@ -304,12 +305,13 @@ impl NamedTreeOptions {
         self.depth
     }
 
-    /// Returns the largest number of members of a field, and of fields of a message.
+    /// Returns the maximum number of members to list for each field, and of fields for each
+    /// message.
     pub const fn get_top(&self) -> Option<usize> {
         self.top
     }
 
-    /// Returns the size of the smallest part, in bytes.
+    /// Returns the minimum size of a part to list, in bytes.
     pub const fn get_min_size(&self) -> Option<u64> {
         self.min_size
     }

@@ -185,7 +185,7 @@ pub(crate) struct Staged {
 
 #[derive(Debug)]
 struct StagedOutput {
-    /// Its temporary folder.
+    /// Temporary folder of the output.
     folder: PathBuf,
     /// The path that the command writes.
     path: PathBuf,

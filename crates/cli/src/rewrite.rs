@@ -112,7 +112,7 @@ pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Re
     Err(Failure::usage(format!("--max-file-size: {name}: {why}")))
 }
 
-/// Writes a file, alone or in a copy of its folder, and reports it.
+/// Writes the changed file, either alone or in a copy of its folder, and prints a report.
 fn write(
     input: &Input,
     target: &Path,

@@ -52,9 +52,9 @@ struct TagReport {
     operations: usize,
     parameters: usize,
     updater_states: usize,
-    /// Size of the arrays it uses, in bytes.
+    /// Size of the arrays that the tag uses, in bytes.
     bytes: u64,
-    /// Size of those that another tag stores.
+    /// Size of the arrays that another tag stores, in bytes.
     shared_bytes: u64,
 }
 

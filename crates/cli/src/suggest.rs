@@ -9,7 +9,7 @@ use proto_splitter::size_tree::TreePlace;
 /// Greatest depth at which to look for a field named without its path.
 const DEEPEST: usize = 4;
 
-/// Largest number of messages to search for it.
+/// Maximum number of messages to search for the field.
 const MOST_VISITED: usize = 2000;
 
 /// Longest name for which to look for a similar one, in bytes: comparing takes time by the product of two lengths.

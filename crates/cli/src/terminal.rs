@@ -48,7 +48,7 @@ impl Terminal {
         self.is_there
     }
 
-    /// Returns true if it supports colors, and the user wants them.
+    /// Returns true if the terminal supports colors and the user wants them.
     pub(crate) fn is_colored(self) -> bool {
         self.is_colored
     }

@@ -44,7 +44,7 @@ struct Step {
     chunk: Option<u64>,
     chunks: Option<u64>,
     bytes: Option<u64>,
-    /// Its input or parameters.
+    /// Input or parameters of the stage.
     words: Vec<String>,
     begun: Option<Instant>,
     worked: Duration,

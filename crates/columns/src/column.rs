@@ -218,7 +218,7 @@ impl MapColumn {
         Ok(())
     }
 
-    /// Ends the row. Of entries with equal keys, the last one counts.
+    /// Ends the row. If several entries have the same key, keeps the last one.
     fn end_row(&mut self, source: Source<'_>) -> Result<()> {
         let entries = std::mem::take(&mut self.entries);
         let superseded = self.superseded(source, &entries);

@@ -10,7 +10,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 pub(crate) struct Met {
     pub(crate) number: u32,
     pub(crate) wire: WireType,
-    /// Offset of its tag.
+    /// Offset of the field's tag.
     pub(crate) start: usize,
     /// The value of a varint, or the bits of a fixed number.
     pub(crate) bits: u64,

@@ -22,7 +22,7 @@ use crate::shape::{FieldShape, Scalar, Shape, low};
 pub(crate) struct Flat {
     /// The bits of a number, the place of an enum's name, or the packed range of bytes, by row.
     bits: Vec<u64>,
-    /// Whether a row has a value, if that matters.
+    /// For each row, true if it has a value; `None` if that doesn't matter.
     is_there: Option<Vec<bool>>,
     /// Bits of a row without a value.
     absent: u64,

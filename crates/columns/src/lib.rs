@@ -9,7 +9,7 @@
 //! | `int32`, `int64`, `uint32`, `uint64` and their other forms | integers of the same size and sign |
 //! | `float`, `double`, `bool`, `string` | the same |
 //! | `bytes` | binary |
-//! | an enum | a dictionary of names; of a number without one, its digits |
+//! | an enum | a dictionary of names; a number without a name becomes its digits |
 //! | a message | a struct |
 //! | a repeated field, a map | a list, a map; empty if it has no elements |
 //! | a field with presence: `optional`, in a `oneof`, a message, any of proto2 | null if absent |
@@ -17,7 +17,8 @@
 //! | `google.protobuf.Int64Value` and the like | the value, or null |
 //! | a message without fields | true, or null |
 //!
-//! A column can be nested, as `args.key`. If `args` is repeated, the column holds lists of keys.
+//! A column can be nested, such as `args.key`. If `args` is repeated, the column holds lists of
+//! keys.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -486,7 +486,7 @@ impl Member {
         }
     }
 
-    /// Returns the oneof it belongs to.
+    /// Returns the oneof that the member belongs to.
     fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
         match self {
             Member::Field(field) => field.containing_oneof(),

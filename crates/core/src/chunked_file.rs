@@ -44,7 +44,7 @@ impl ChunkedFile<File> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be opened; otherwise as
+    /// [`ErrorKind::Io`] if the file can't be opened; otherwise the errors of
     /// [`from_source`](ChunkedFile::from_source).
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         ChunkedFile::open_with(path, &Limits::default())
@@ -54,7 +54,7 @@ impl ChunkedFile<File> {
     ///
     /// # Errors
     ///
-    /// As [`open`](ChunkedFile::open).
+    /// The errors of [`open`](ChunkedFile::open).
     pub fn open_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let store = open_path(path.as_ref(), limits)?;
         Ok(ChunkedFile { store })
@@ -64,7 +64,8 @@ impl ChunkedFile<File> {
     ///
     /// # Errors
     ///
-    /// As [`open`](ChunkedFile::open), except for the file's own trailer, which isn't read.
+    /// The errors of [`open`](ChunkedFile::open), except those about the file's own trailer, which
+    /// isn't read.
     pub fn open_with_metadata(
         path: impl AsRef<Path>,
         metadata: ChunkMetadata,
@@ -81,7 +82,7 @@ impl ChunkedFile<Arc<dyn ReadAt>> {
     ///
     /// # Errors
     ///
-    /// As [`open`](ChunkedFile::open).
+    /// The errors of [`open`](ChunkedFile::open).
     pub fn open_shared(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let shared = |file: File| Arc::new(file) as Arc<dyn ReadAt>;
         let store = open_path_as(path.as_ref(), limits, shared)?;
@@ -102,7 +103,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// [`ErrorKind::NotChunked`] if the source is not a record file, or its last record is not a
     /// trailer; [`ErrorKind::InvalidTrailer`] if the trailer is inconsistent;
-    /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::LimitExceeded`].
+    /// [`ErrorKind::UnsupportedVersion`] if the file requires another reader;
+    /// [`ErrorKind::LimitExceeded`] if the file exceeds a limit.
     pub fn from_source(source: S, limits: &Limits) -> Result<Self> {
         ChunkedFile::from_sources(source, limits, |_| no_way_to_others())
     }
@@ -114,7 +116,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`from_source`](Self::from_source), and any error of `open`.
+    /// The errors of [`from_source`](Self::from_source), and any error of `open`.
     pub fn from_sources(
         source: S,
         limits: &Limits,
@@ -128,7 +130,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`from_source`](Self::from_source), except for the file's own trailer, which isn't read.
+    /// The errors of [`from_source`](Self::from_source), except those about the file's own trailer,
+    /// which isn't read.
     pub fn with_metadata(source: S, metadata: ChunkMetadata, limits: &Limits) -> Result<Self> {
         ChunkedFile::with_metadata_and(source, metadata, limits, |_| no_way_to_others())
     }
@@ -218,7 +221,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`schema`](Self::schema), and [`ErrorKind::InvalidSchema`] if the schema lacks the type.
+    /// The errors of [`schema`](Self::schema), and [`ErrorKind::InvalidSchema`] if the schema lacks
+    /// the type.
     pub fn descriptor(&self) -> Result<Option<MessageDescriptor>> {
         let Some(name) = self.trailer().message_type() else {
             return Ok(None);
@@ -236,7 +240,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`merge::plan`](crate::merge::plan).
+    /// The errors of [`merge::plan`](crate::merge::plan).
     pub fn plan(&self, options: &ReadOptions) -> Result<MergePlan> {
         plan(self.trailer(), &self.store, options)
     }
@@ -245,7 +249,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes).
+    /// The errors of [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes).
     pub fn merge_to_bytes(&self, options: &ReadOptions) -> Result<Bytes> {
         to_bytes(self.trailer(), &self.store, options)
     }
@@ -256,7 +260,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), and
+    /// The errors of [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), and
     /// [`ErrorKind::InvalidConfig`] if the buffer is smaller than the message. After an error the
     /// buffer's content is unspecified.
     pub fn merge_into(&self, buffer: &mut [u8], options: &ReadOptions) -> Result<Merged> {
@@ -270,16 +274,16 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`Merger::merge_to`](crate::merge::Merger::merge_to).
+    /// The errors of [`Merger::merge_to`](crate::merge::Merger::merge_to).
     pub fn merge_to(&self, sink: &mut impl Write, options: &ReadOptions) -> Result<Merged> {
         to_sink(&self.store, sink, options)
     }
 
     /// Verifies the whole file: reads every header and every chunk, compares all hashes, sizes and
-    /// checksums, and compares the merged message with the one that was split. Each chunk is read
-    /// once, except large ones that others are spliced into, and once more if the file has a
-    /// [Merkle root](crate::container::MerkleRoot), whose hashes are compared, too. Uses several
-    /// threads; the result doesn't depend on their number.
+    /// checksums, and compares the merged message with the one that was split. Reads each chunk
+    /// once, except large chunks that others are spliced into. Reads each chunk once more if the
+    /// file has a [Merkle root](crate::container::MerkleRoot), and compares its hashes. Uses
+    /// several threads; the result doesn't depend on their number.
     ///
     /// Collects all problems, so that one damaged chunk doesn't hide another. A file that
     /// [`open`](ChunkedFile::open) refuses can't be verified: without a sound trailer there is
@@ -300,7 +304,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`MessageView::get`].
+    /// The errors of [`MessageView::get`].
     pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
         self.view(ReadOptions::new()).get(path)
     }
@@ -310,7 +314,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`MessageView::get_into`].
+    /// The errors of [`MessageView::get_into`].
     pub fn get_into(&self, path: &FieldPath, buffer: &mut [u8]) -> Result<usize> {
         self.view(ReadOptions::new()).get_into(path, buffer)
     }
@@ -319,7 +323,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`MessageView::message`].
+    /// The errors of [`MessageView::message`].
     pub fn message<M: Message + Default>(&self, path: &FieldPath) -> Result<M> {
         self.view(ReadOptions::new()).message(path)
     }
@@ -329,7 +333,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`MessageView::fields`].
+    /// The errors of [`MessageView::fields`].
     pub fn fields(&self, path: &FieldPath) -> Result<Fields<'_>> {
         self.view(ReadOptions::new()).fields(path)
     }

@@ -3,7 +3,7 @@
 //! Both messages are walked side by side. The comparison ignores the order of different fields, the
 //! order of map entries, whether numbers are packed, superseded values, and whether a default value
 //! without presence is written. Floats are compared by their bits. Unknown fields are compared by
-//! field number in wire form. If the type is unknown, all fields are.
+//! field number in wire form, and so are all fields of a message of unknown type.
 //!
 //! Elements of a list are matched by a field that looks like a name, if all elements have one and
 //! names are unique; otherwise by content, so that one inserted element is one difference.

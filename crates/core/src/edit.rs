@@ -76,7 +76,7 @@ pub fn recompress<S: ReadAt>(
 }
 
 /// Recompresses to the file `target`, and to others next to it if a maximum file size requires
-/// several. Either all of them appear complete, or none.
+/// several. Either all files appear, complete, or none.
 ///
 /// ```
 /// use proto_splitter_core::container::ChunkedFile;
@@ -104,8 +104,8 @@ pub fn recompress<S: ReadAt>(
 ///
 /// # Errors
 ///
-/// As [`recompress`]; [`ErrorKind::AlreadyExists`] if a file exists and may not be overwritten;
-/// [`ErrorKind::InvalidConfig`] if the target is an input file, or the [maximum file
+/// The errors of [`recompress`]; [`ErrorKind::AlreadyExists`] if a file exists and may not be
+/// overwritten; [`ErrorKind::InvalidConfig`] if the target is an input file, or the [maximum file
 /// size](RewriteOptions::max_file_size) is impossible for this file; [`ErrorKind::LimitExceeded`]
 /// if a chunk or the trailer doesn't fit in a file of that size.
 pub fn recompress_to_file<S: ReadAt>(
@@ -155,11 +155,11 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
 }
 
 /// Replaces a value and writes to the file `target`, and to others next to it if a maximum file
-/// size requires several. Either all of them appear complete, or none.
+/// size requires several. Either all files appear, complete, or none.
 ///
 /// # Errors
 ///
-/// As [`replace`] and [`recompress_to_file`].
+/// The errors of [`replace`] and [`recompress_to_file`].
 pub fn replace_to_file<S: ReadAt, V: ReadAt + ?Sized>(
     file: &ChunkedFile<S>,
     path: &FieldPath,

@@ -141,12 +141,13 @@ impl Error {
         self.inner.offset
     }
 
-    /// Returns the largest parts of the message, if the error refuses its size and they are known.
+    /// Returns the largest parts of the message, if its size caused the error and the parts are
+    /// known.
     pub fn largest(&self) -> &[LargePart] {
         &self.inner.largest
     }
 
-    /// Marks an error that refuses the size of a message, for
+    /// Marks the error as caused by the size of a message, for
     /// [`with_largest`](crate::size_tree::with_largest).
     #[must_use]
     pub fn refusing_size(mut self) -> Self {
@@ -158,7 +159,7 @@ impl Error {
         self.inner.refuses_size && self.inner.largest.is_empty()
     }
 
-    /// Adds the largest parts of the message, with which the line ends.
+    /// Adds the largest parts of the message, which are listed at the end of the line.
     #[must_use]
     pub fn with_largest(mut self, parts: Vec<LargePart>) -> Self {
         self.inner.largest = parts;

@@ -137,7 +137,7 @@ pub trait Format: Debug + Send + Sync {
     /// Returns the name of an input in a sentence, without an article, such as `ONNX model`.
     fn title(&self) -> &'static str;
 
-    /// Returns how confident the format is that an input is of this format; `None` if it isn't. The
+    /// Returns the format's confidence that an input is of this format; `None` if it isn't. The
     /// registry takes the most confident format, and the first of equally confident ones.
     ///
     /// A record file belongs to the format only if it is [certain](Confidence::Certain). Otherwise
@@ -168,8 +168,8 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Returns the variables of the model in a folder, which are in other files than its message.
-    /// Default: `None`. Verifying the folder reads and compares them, too.
+    /// Returns the variables of the model in a folder, for formats that store them in separate
+    /// files. Default: `None`. Verifying the folder reads and compares the variables, too.
     ///
     /// # Errors
     ///
@@ -204,8 +204,8 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns which of the [`message_types`](Self::message_types) the input at a path has, judging
-    /// by its files. Default: the first.
+    /// Returns the type of the input at a path, one of [`message_types`](Self::message_types),
+    /// judging by its files. Default: the first.
     fn message_type(&self, path: &Path) -> Option<&'static str> {
         let _ = path;
         self.message_types().first().copied()
@@ -246,10 +246,11 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Returns the tensors of a message in chunks, or of one [read by
-    /// position](Registry::open_reader), if their names don't follow from
-    /// [`tensor_rules`](Self::tensor_rules). Each is [located](crate::tensor::TensorInfo::located)
-    /// at its path. Default: `None`, meaning that the rules locate and name them.
+    /// Returns the tensors of a message, if their names don't follow from
+    /// [`tensor_rules`](Self::tensor_rules). Called for messages in chunks, and for messages [read
+    /// by position](Registry::open_reader). Each tensor is
+    /// [located](crate::tensor::TensorInfo::located) at its path. Default: `None`, meaning that the
+    /// rules locate and name the tensors.
     ///
     /// # Errors
     ///
@@ -286,8 +287,8 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns which of the [`targets`](Self::targets) to write after a change to the message of an
-    /// opened input, if the message is composed of several files. Default: `None`, meaning that a
+    /// Returns the form in which to write a changed message, one of [`targets`](Self::targets), if
+    /// the message of an opened input is composed of several files. Default: `None`, meaning that a
     /// changed message is written to one file.
     fn form_of(&self, opened: &Opened) -> Option<&'static ConvertTarget> {
         let _ = opened;

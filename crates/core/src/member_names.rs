@@ -21,7 +21,7 @@ pub(crate) const MAX_TEXT: usize = 120;
 /// The name of a member, and other details to distinguish it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberName {
-    /// Name within its message.
+    /// Name of the member within its message.
     pub name: Option<String>,
     /// Description: a node's op, or a tensor's type and shape.
     pub detail: Option<String>,
@@ -43,8 +43,8 @@ pub type NameRule = (
     fn(&mut MemberFields<'_>) -> Result<MemberName>,
 );
 
-/// Access to a member's fields by number. Of several occurrences of a field, the first counts. Only
-/// the beginning of a long message is searched.
+/// Access to a member's fields by number. If a field occurs several times, the first occurrence is
+/// used. Only the beginning of a long message is searched.
 pub struct MemberFields<'a> {
     cursor: WireCursor<&'a mut dyn Input>,
     range: Range<u64>,

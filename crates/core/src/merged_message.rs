@@ -34,8 +34,8 @@ const MAX_HELD: u64 = 16 << 20;
 /// the remainder in a temporary file. For copying, [`copy_to_files`](Self::copy_to_files) is
 /// faster.
 ///
-/// Once all bytes of the message were read, in any order, their checksum is compared with the one
-/// in the file. The read that completes them fails if these differ.
+/// Once all bytes of the message have been read, in any order, their checksum is compared with the
+/// one in the file. If the checksums differ, the last of these reads fails.
 ///
 /// ```
 /// use proto_splitter_core::container::ChunkedFile;
@@ -111,8 +111,8 @@ impl MergedMessage {
     ///
     /// # Errors
     ///
-    /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), except for damage in
-    /// chunks that are not read yet.
+    /// The errors of [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), except for
+    /// damage in chunks that are not read yet.
     pub fn open(prefix: impl AsRef<Path>, options: &ReadOptions) -> Result<Arc<dyn ReadAt>> {
         match find(prefix.as_ref())? {
             Found::Chunked(path) => {
@@ -130,11 +130,11 @@ impl MergedMessage {
 }
 
 impl<S: ReadAt> MergedMessage<S> {
-    /// Opens the message of a chunked file, which is of this type.
+    /// Opens the message of a chunked file. `descriptor` is the type of the message, if known.
     ///
     /// # Errors
     ///
-    /// As [`ChunkedFile::plan`].
+    /// The errors of [`ChunkedFile::plan`].
     pub fn new(
         file: impl Into<Arc<ChunkedFile<S>>>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -158,7 +158,7 @@ impl<S: ReadAt> MergedMessage<S> {
         }
     }
 
-    /// Compares the checksum of the whole message once all its bytes were read.
+    /// Compares the checksum of the whole message once all its bytes have been read.
     fn summed(self) -> Self {
         let sum = WholeSum::of(self.file.trailer(), self.total_size());
         MergedMessage { sum, ..self }
@@ -210,8 +210,8 @@ impl<S: ReadAt> MergedMessage<S> {
         Ok(())
     }
 
-    /// Copies parts of the message to places in files, on this many threads. Default: the number of
-    /// cores.
+    /// Copies parts of the message to places in files, on `threads` threads; `None` means the
+    /// number of cores.
     ///
     /// Streams each needed chunk once, with all its checksums, directly to its destinations, and
     /// keeps nothing. Don't use the copied bytes unless this succeeds.
@@ -231,8 +231,8 @@ impl<S: ReadAt> MergedMessage<S> {
         scatter(&self.plan, &*self.file, sum, places, threads, meter)
     }
 
-    /// Reads parts of the message into memory, each into a buffer of equal length, on this many
-    /// threads. Default: the number of cores.
+    /// Reads parts of the message into memory, each into a buffer of equal length, on `threads`
+    /// threads; `None` means the number of cores.
     ///
     /// Reads each needed chunk once, with all its checksums, directly to all of its destinations,
     /// and keeps nothing. Don't use the bytes unless this succeeds. The checksum of the message is
@@ -290,11 +290,12 @@ impl<S: ReadAt> MergedMessage<S> {
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Writes the message in order, except the whole chunks for whose range in the message
-    /// `leave_out` returns true. Copy these with [`copy_to_files`](Self::copy_to_files).
+    /// Writes the message in order, but omits whole chunks for which `leave_out` returns true; it
+    /// is called with the chunk's range in the message. Copy the omitted chunks with
+    /// [`copy_to_files`](Self::copy_to_files).
     ///
-    /// Streams each written chunk, with all its checksums, and keeps nothing. Code that takes a
-    /// message apart can so parse the small parts, and copy the large ones on several threads.
+    /// Streams each written chunk, with all its checksums, and keeps nothing. This way, code that
+    /// takes a message apart can parse the small parts, and copy the large ones on several threads.
     ///
     /// # Errors
     ///

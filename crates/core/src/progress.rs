@@ -91,8 +91,8 @@ impl Progress {
         }
     }
 
-    /// Creates a value that reports the bytes done and the total, about once per MiB and at the
-    /// end, from any working thread.
+    /// Creates a value that calls `report` with the number of bytes done and the total, about once
+    /// per MiB and at the end, from any working thread.
     pub fn new(report: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         Progress {
             report: Some(Arc::new(report)),
@@ -197,23 +197,23 @@ impl Meter {
         Ok(())
     }
 
-    /// Returns true if there is a listener or a token.
+    /// Returns true if there is a listener or a cancel token.
     fn is_heeded(&self) -> bool {
         self.progress.report.is_some() || self.progress.cancel.is_some()
     }
 
-    /// Wraps a reader, whose bytes count as done.
+    /// Wraps a reader. The bytes read through it are added to the bytes done.
     pub fn read<R>(&self, inner: R) -> Metered<'_, R> {
         Metered { inner, meter: self }
     }
 
-    /// Wraps a writer, whose bytes count as done.
+    /// Wraps a writer. The bytes written through it are added to the bytes done.
     pub fn written_to<W>(&self, inner: W) -> Metered<'_, W> {
         Metered { inner, meter: self }
     }
 }
 
-/// A reader or writer that counts its bytes as done, from [`Meter::read`] and
+/// A reader or writer whose bytes are added to the bytes done; returned by [`Meter::read`] and
 /// [`Meter::written_to`].
 #[derive(Debug)]
 pub struct Metered<'a, R> {

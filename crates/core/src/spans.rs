@@ -113,7 +113,7 @@ impl Spans {
         self.files.name(id)
     }
 
-    /// Returns the size of a file in bytes. The message may use only some of them.
+    /// Returns the size of a file in bytes. The message may use only a part of the file.
     ///
     /// # Errors
     ///

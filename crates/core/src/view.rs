@@ -7,7 +7,7 @@
 //! slices of a field along the path.
 //!
 //! A path leads to one value: a message, in all its pieces; an element; the value of a map entry;
-//! or another value, of which the last occurrence counts. The result is its bytes without tag and
+//! or another value, whose last occurrence is used. The result is the value's bytes without tag and
 //! length: the fields of a message, the bytes of a string or bytes value, and the wire encoding of
 //! a number.
 //!
@@ -122,7 +122,7 @@ impl std::fmt::Debug for MessageView<'_> {
     }
 }
 
-/// The part of the message that a path needs, and the pieces of its value there.
+/// The part of the message that a path needs, and the ranges of the value in that part.
 pub(crate) type Value<'a> = (Portion<'a>, Vec<Range<u64>>);
 
 /// The part of the message that a path needs, and the value with its wire type.
@@ -191,7 +191,7 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As `check_type`.
+    /// The errors of `check_type`.
     pub fn check_whole_type(&self) -> Result<()> {
         self.check_fields(usize::MAX)
     }
@@ -223,7 +223,7 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), except that a missing value is `None` instead of
+    /// The errors of [`get`](Self::get), except that a missing value is `None` instead of
     /// [`ErrorKind::InvalidPath`].
     pub fn size(&self, path: &FieldPath) -> Result<Option<u64>> {
         let Some((portion, Found { pieces, .. })) = self.find(path)? else {
@@ -261,7 +261,8 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); [`ErrorKind::InvalidConfig`] if the buffer is shorter than the value.
+    /// The errors of [`get`](Self::get); [`ErrorKind::InvalidConfig`] if the buffer is shorter than
+    /// the value.
     pub fn get_into(&self, path: &FieldPath, buffer: &mut [u8]) -> Result<usize> {
         let (portion, pieces) = self.find_some(path)?;
         let (have, len) = (buffer.len(), total(&pieces));
@@ -282,8 +283,8 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`ErrorKind::Io`] if writing fails. After an error, discard the
-    /// bytes that `sink` received.
+    /// The errors of [`get`](Self::get), and [`ErrorKind::Io`] if writing fails. After an error,
+    /// discard the bytes that `sink` received.
     pub fn get_to(&self, path: &FieldPath, sink: &mut impl Write) -> Result<u64> {
         let (portion, pieces) = self.find_some(path)?;
         let whole = self.whole_sum(path, &portion);
@@ -317,8 +318,8 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] if the bytes are not a message of that
-    /// type.
+    /// The errors of [`get`](Self::get); [`ErrorKind::InvalidMessage`] if the bytes are not a
+    /// message of that type.
     pub fn message<M: Message + Default>(&self, path: &FieldPath) -> Result<M> {
         M::decode(self.get(path)?).map_err(|error| undecodable(error).at_path(self.show(path)))
     }
@@ -327,8 +328,9 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`message`](Self::message); [`ErrorKind::SchemaNeeded`] if the type of the whole message
-    /// is unknown; [`ErrorKind::InvalidPath`] if the path leads to a value that is not a message.
+    /// The errors of [`message`](Self::message); [`ErrorKind::SchemaNeeded`] if the type of the
+    /// whole message is unknown; [`ErrorKind::InvalidPath`] if the path leads to a value that is
+    /// not a message.
     pub fn message_dynamic(&self, path: &FieldPath) -> Result<DynamicMessage> {
         let Some(kind) = self.kind(path)? else {
             let message = "no type is known for the message";
@@ -344,7 +346,7 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn fields(&self, path: &FieldPath) -> Result<Fields<'a>> {
         let (portion, pieces) = self.find_some(path)?;
         let descriptor = match self.kind(path)? {
@@ -374,7 +376,7 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub fn is_in_pieces(&self, path: &FieldPath) -> Result<bool> {
         Ok(self.find_some(path)?.1.len() > 1)
     }

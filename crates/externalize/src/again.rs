@@ -1,4 +1,4 @@
-//! The remains of an earlier run in the folder of a model that was saved since.
+//! Files that an earlier run left in the folder of a model that was saved again afterwards.
 //!
 //! If TensorFlow loads and saves an externalized model, it puts captured constants back into the
 //! graph, and copies the bundle as two assets that nothing reads. Saving over the folder of an

@@ -13,7 +13,7 @@ use record_file::ReadAt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     pub(crate) meta_graph: usize,
-    /// Function whose body contains it; `None` for the main graph.
+    /// Function whose body contains the constant; `None` for the main graph.
     pub(crate) function: Option<usize>,
     pub(crate) node: usize,
 }
@@ -22,14 +22,14 @@ pub(crate) struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Constant {
     pub(crate) place: Place,
-    /// Name of its node.
+    /// Name of the constant's node.
     pub(crate) name: String,
     pub(crate) dtype: DataType,
     pub(crate) shape: Vec<u64>,
     /// Size of the tensor, in bytes.
     pub(crate) size: u64,
     pub(crate) encoding: Encoding,
-    /// Range of its value in the model.
+    /// Range of the constant's value in the model.
     pub(crate) span: Range<u64>,
 }
 

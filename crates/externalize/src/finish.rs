@@ -21,7 +21,7 @@ use crate::record::{Record, bundle_prefix};
 ///
 /// # Errors
 ///
-/// As [`SavedModelDir::convert_in_place`]; any error in the record of the original.
+/// The errors of [`SavedModelDir::convert_in_place`]; any error in the record of the original.
 pub fn finish_in_place(
     path: impl AsRef<Path>,
     options: &ExternalizeOptions,

@@ -22,9 +22,9 @@ use crate::record::{RECORD_FILE, Record, bundle_prefix};
 /// The folder of an externalized SavedModel. It is read as the original model, with the constants
 /// from its checkpoint, so it compares equal to the original.
 ///
-/// A model that was saved again since isn't recognized, since it is an ordinary SavedModel. If the
-/// model, or the data kept of its original, is damaged, it is recognized, and opening it reports
-/// the damage. In a list of formats this must come before that of SavedModels.
+/// A model that TensorFlow has saved again is an ordinary SavedModel, and isn't recognized. A model
+/// is recognized even if it, or the stored data of its original, is damaged; opening it then
+/// reports the damage. In a list of formats, this format must come before that of SavedModels.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

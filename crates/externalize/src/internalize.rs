@@ -74,8 +74,8 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidConfig`] if the model isn't externalized; one that TensorFlow has loaded and
-/// saved since already has its constants in the graph, and is copied. Otherwise as [`original`] and
-/// [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
+/// saved since already has its constants in the graph, and is copied. Otherwise the errors of
+/// [`original`] and [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
 pub fn internalize(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,

@@ -195,8 +195,8 @@ fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
 }
 
 /// A file that a constant is mapped from. Its checksum, if it has one, is compared once the whole
-/// file was read. The file is opened for each read, since there may be more files than a process
-/// may have open.
+/// file has been read. The file is opened for each read, since there may be more files than a
+/// process may have open.
 struct MappedFile {
     path: PathBuf,
     size: u64,

@@ -9,8 +9,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{FunctionDef, NodeDef, OpDef, op_def};
 use proto_splitter_saved_model::proto::{MetaGraphDef, SavedObject, descriptor_pool};
 
-/// Largest memory of a model without its large constants, in addition to its bytes: 8 GiB. A model
-/// of four million nodes takes about half of that.
+/// Maximum memory for a decoded model without its large constants, in addition to the model's
+/// bytes: 8 GiB. A model of four million nodes takes about half of that.
 pub const MAX_MEMORY: u64 = 8 << 30;
 
 /// Largest nesting depth of messages: the decoder's limit.

@@ -35,7 +35,7 @@ impl Default for ExternalizeOptions {
 }
 
 impl ExternalizeOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         ExternalizeOptions {

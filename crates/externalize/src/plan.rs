@@ -35,13 +35,13 @@ use crate::select::{Reason, left_in};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConstantInfo {
-    /// Index of its meta graph.
+    /// Index of the constant's meta graph.
     pub meta_graph: usize,
-    /// Function whose body contains it; `None` for the main graph.
+    /// Function whose body contains the constant; `None` for the main graph.
     pub function: Option<String>,
-    /// Name of its node.
+    /// Name of the constant's node.
     pub node: String,
-    /// Type of its elements.
+    /// Type of the elements.
     pub dtype: DataType,
     /// Dimensions.
     pub shape: Vec<u64>,
@@ -57,7 +57,7 @@ pub struct Externalized {
     pub path: PathBuf,
     /// Size of the original as a message, in bytes.
     pub message_size: u64,
-    /// Size of its `saved_model.pb`, in bytes.
+    /// Size of the new `saved_model.pb`, in bytes.
     pub model_size: u64,
     /// Total size of the moved constants, in bytes, counting each content once.
     pub stored: u64,
@@ -111,7 +111,7 @@ impl ExternalizePlan {
     /// model is malformed, or its functions are: two with the same name, a missing one, one that
     /// calls itself; [`ErrorKind::UnsupportedVersion`] if it has unknown fields;
     /// [`ErrorKind::InvalidConfig`] if it is already externalized, and for a minimum size below
-    /// [`LEAST_MIN_SIZE`]; [`ErrorKind::Cancelled`]; and as [`SavedModelDir::open`].
+    /// [`LEAST_MIN_SIZE`]; [`ErrorKind::Cancelled`]; and the errors of [`SavedModelDir::open`].
     pub fn new(path: impl AsRef<Path>, options: &ExternalizeOptions) -> Result<Self> {
         if options.min_size < LEAST_MIN_SIZE {
             let message = format!(
@@ -224,8 +224,8 @@ impl ExternalizePlan {
     ///
     /// # Errors
     ///
-    /// As [`SavedModelDir::save_as`]; [`ErrorKind::LimitExceeded`] if the model is still too large
-    /// for TensorFlow: the error names its largest part.
+    /// The errors of [`SavedModelDir::save_as`]; [`ErrorKind::LimitExceeded`] if the model is still
+    /// too large for TensorFlow: the error names its largest part.
     pub fn write(&self, to: impl AsRef<Path>) -> Result<Externalized> {
         let to = to.as_ref();
         let save = SaveOptions::new().force(self.options.force);
@@ -254,7 +254,7 @@ impl ExternalizePlan {
     ///
     /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is running;
     /// [`ErrorKind::SourceChanged`] if the model was changed since it was read;
-    /// [`ErrorKind::LimitExceeded`] as [`write`](Self::write).
+    /// [`ErrorKind::LimitExceeded`], like [`write`](Self::write).
     pub fn write_in_place(&self) -> Result<Externalized> {
         let folder = self.dir.path();
         if self.constants.is_empty() {

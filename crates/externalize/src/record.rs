@@ -201,8 +201,8 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// If the record can't be read, is damaged, or belongs to another `saved_model.pb` than the one
-    /// in the folder.
+    /// If the record can't be read, is damaged, or doesn't belong to the `saved_model.pb` in the
+    /// folder.
     pub(crate) fn read(folder: &Path) -> Result<Option<Record>> {
         let Some(record) = Record::load(folder)? else {
             return Ok(None);

@@ -27,7 +27,8 @@ use crate::constant::{Constant, Encoding, Place};
 use crate::memory;
 use crate::select::Reason;
 
-/// Largest model without its large constants, in bytes: TensorFlow's limit for a `saved_model.pb`.
+/// Maximum size of a model without its large constants, in bytes: TensorFlow's limit for a
+/// `saved_model.pb`.
 pub const MAX_REST: u64 = MAX_PLAIN_SIZE;
 
 /// Largest number of nodes of a model.

@@ -32,7 +32,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 pub struct GraphDefSplitter;
 
 impl GraphDefSplitter {
-    /// Returns the rules about what must not be cut. For a graph there are none.
+    /// Returns the rules that forbid cuts. For a graph there are none.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

@@ -46,7 +46,7 @@ const METADATA_HOSTS: &[&str] = &[
     "metadata.google.internal",
 ];
 
-/// The particulars of a kind of store.
+/// Settings and endpoints that are specific to a kind of store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreKind {
     /// Settings to suggest if no credentials are found.

@@ -52,7 +52,7 @@ impl Folder {
         }
     }
 
-    /// Returns the objects in it and its subfolders, sorted by name.
+    /// Returns the objects in the folder and its subfolders, sorted by name.
     ///
     /// # Errors
     ///

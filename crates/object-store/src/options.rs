@@ -43,7 +43,7 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         StoreOptions {
@@ -75,9 +75,9 @@ impl StoreOptions {
         }
     }
 
-    /// Sets how long to retry a failed request, at most a day. Default: [`DEFAULT_RETRY_TIMEOUT`].
-    /// Requests that a store throttles, with status 429 or 503, are retried for ten thirds of this
-    /// time.
+    /// Sets the time for which a failed request is retried, at most a day. Default:
+    /// [`DEFAULT_RETRY_TIMEOUT`]. Requests that a store throttles, with status 429 or 503, are
+    /// retried for ten thirds of this time.
     ///
     /// A connection without any response is closed after a sixth of the time, at most 30 seconds, and retried. Requests that fail for 10
     /// seconds cause a warning.
@@ -91,7 +91,7 @@ impl StoreOptions {
         self
     }
 
-    /// Returns how long to retry a failed request.
+    /// Returns the time for which a failed request is retried.
     pub const fn get_retry_timeout(&self) -> Duration {
         self.retry_timeout
     }
@@ -131,7 +131,7 @@ impl Default for ObjectReadOptions {
 }
 
 impl ObjectReadOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         ObjectReadOptions {
@@ -153,7 +153,7 @@ impl ObjectReadOptions {
         self
     }
 
-    /// Sets the size of the largest request, in bytes, at least 1 KiB. Default:
+    /// Sets the maximum size of a request, in bytes, at least 1 KiB. Default:
     /// [`DEFAULT_REQUEST_SIZE`].
     #[must_use]
     pub const fn request_size(mut self, bytes: u64) -> Self {
@@ -221,7 +221,7 @@ impl Default for ObjectWriteOptions {
 }
 
 impl ObjectWriteOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         ObjectWriteOptions {

@@ -1,4 +1,4 @@
-//! Stores for work in parts: the objects that a plan names by URL.
+//! Access to stores for splits, merges and verifications in parts, whose plans name objects by URL.
 
 use std::io::Read;
 use std::sync::Arc;

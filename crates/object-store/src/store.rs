@@ -168,7 +168,7 @@ fn retries(options: &StoreOptions) -> RetryConfig {
     }
 }
 
-/// Returns the particulars of stores with this scheme.
+/// Returns the settings and endpoints that are specific to stores with this scheme.
 fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> StoreKind {
     let setting = |name: &str| settings.iter().find(|(key, _)| key == name);
     match scheme {

@@ -97,7 +97,7 @@ impl Default for ExternalOptions {
 }
 
 impl ExternalOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         ExternalOptions {

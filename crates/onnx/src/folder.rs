@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 pub(crate) struct Folder {
     /// Folder in the model's path; `None` if the model isn't in a folder, such as one from a pipe.
     near: Option<Root>,
-    /// Folder of its real path, if it differs.
+    /// Folder of the model's real path, if it differs.
     real: Option<Root>,
 }
 

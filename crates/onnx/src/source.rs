@@ -58,7 +58,7 @@ impl Default for OnnxOptions {
 }
 
 impl OnnxOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         OnnxOptions {
@@ -293,7 +293,7 @@ impl OnnxSource {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), except for errors about other files.
+    /// The errors of [`open`](Self::open), except for errors about other files.
     pub fn of_reader(
         reader: Arc<dyn ReadAt>,
         called: impl AsRef<Path>,
@@ -551,7 +551,7 @@ impl<'a> Found<'a> {
         Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 
-    /// Registers the checksums of files to be compared once their data was read.
+    /// Registers the checksums of files, to be compared once the files' data has been read.
     fn check_when_read(&mut self, builder: &mut SpansBuilder) {
         for (file, expected) in std::mem::take(&mut self.checksums) {
             let name = builder.file_name(file).to_owned();

@@ -42,7 +42,7 @@ pub const MODEL_PROTO: &str = "onnx.ModelProto";
 pub struct OnnxSplitter;
 
 impl OnnxSplitter {
-    /// Returns the rules about what must not be cut. For a model there are none.
+    /// Returns the rules that forbid cuts. For a model there are none.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

@@ -33,7 +33,8 @@ pub(crate) mod field {
     pub(crate) const RAW_DATA: u32 = 9;
     pub(crate) const EXTERNAL_DATA: u32 = 13;
     pub(crate) const DATA_LOCATION: u32 = 14;
-    /// `float_data`, `int32_data`, `string_data`, `int64_data`, `double_data`, `uint64_data`.
+    /// Fields with separate elements: `float_data`, `int32_data`, `string_data`, `int64_data`,
+    /// `double_data`, `uint64_data`.
     pub(crate) const TYPED: [u32; 6] = [4, 5, 6, 7, 10, 11];
 }
 
@@ -211,7 +212,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// Returns the type of its elements, if ONNX 1.23 defines it.
+    /// Returns the type of the elements, if ONNX 1.23 defines it.
     pub(crate) fn data_type(&self) -> Option<DataType> {
         DataType::try_from(self.data_type).ok()
     }
@@ -227,12 +228,12 @@ impl Tensor {
         element_count(&self.dims)
     }
 
-    /// Returns the required size of its raw data, in bytes.
+    /// Returns the required size of the tensor's raw data, in bytes.
     pub(crate) fn raw_len(&self) -> Option<u64> {
         raw_len(self.data_type()?, &self.dims)
     }
 
-    /// Returns the location of its elements. External data takes precedence, then raw data, then
+    /// Returns the location of the elements. External data takes precedence, then raw data, then
     /// separate elements.
     pub(crate) fn data(&self) -> Data {
         if self.is_external {

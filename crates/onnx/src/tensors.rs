@@ -85,7 +85,7 @@ impl<'a> ModelTensor<'a> {
         self.entry.role
     }
 
-    /// Returns the type of its elements, if ONNX 1.23 defines it.
+    /// Returns the type of the elements, if ONNX 1.23 defines it.
     pub fn data_type(&self) -> Option<DataType> {
         DataType::try_from(self.entry.data_type).ok()
     }
@@ -96,7 +96,7 @@ impl<'a> ModelTensor<'a> {
             .map_or_else(|| self.entry.data_type.to_string(), type_name)
     }
 
-    /// Returns the number of the type of its elements.
+    /// Returns the number of the elements' type.
     pub fn type_number(&self) -> i32 {
         self.entry.data_type
     }
@@ -116,19 +116,19 @@ impl<'a> ModelTensor<'a> {
         &self.all.dims[self.entry.dims.clone()]
     }
 
-    /// Returns the number of elements; `None` if its shape is invalid.
+    /// Returns the number of elements; `None` if the shape is invalid.
     pub fn element_count(&self) -> Option<u64> {
         element_count(self.dims())
     }
 
-    /// Returns the size of its elements as raw data, in bytes; `None` for strings, unknown types
+    /// Returns the size of the elements as raw data, in bytes; `None` for strings, unknown types
     /// and invalid shapes.
     pub fn raw_len(&self) -> Option<u64> {
         raw_len(self.data_type()?, self.dims())
     }
 
-    /// Returns the range of its raw data in the model; `None` if it has separate elements, data in
-    /// another file, or no data.
+    /// Returns the range of the tensor's raw data in the model; `None` if the tensor has separate
+    /// elements, data in another file, or no data.
     pub fn raw_data(&self) -> Option<Range<u64>> {
         if self.entry.is_external {
             None
@@ -137,7 +137,7 @@ impl<'a> ModelTensor<'a> {
         }
     }
 
-    /// Returns whether its data is in another file, which was not opened.
+    /// Returns whether the tensor's data is in another file, which was not opened.
     pub fn is_external(&self) -> bool {
         self.entry.is_external
     }
@@ -208,7 +208,7 @@ impl OnnxSource {
     ///
     /// # Errors
     ///
-    /// As [`ModelTensors::read`].
+    /// The errors of [`ModelTensors::read`].
     pub fn tensors(&self) -> Result<ModelTensors> {
         ModelTensors::read(Arc::clone(self.reader()), self.size(), &OnnxOptions::new())
     }

@@ -173,7 +173,7 @@ impl Place<'_> {
         self.has(Kind::Training)
     }
 
-    /// Returns whether it is in a graph of an attribute.
+    /// Returns whether the place is in a graph of an attribute.
     pub(crate) fn in_subgraph(&self) -> bool {
         let attribute = |frame: &Frame| frame.kind == Kind::Attribute;
         let graph = |frame: &Frame| frame.kind == Kind::Graph;
@@ -194,8 +194,8 @@ impl Place<'_> {
         })
     }
 
-    /// Returns whether its own name identifies it, which is true for initializers of the model's
-    /// own graph.
+    /// Returns whether the tensor's own name identifies it, which is true for initializers of the
+    /// model's own graph.
     pub(crate) fn has_own_name(&self) -> bool {
         let outer = |frame: &Frame| matches!(frame.kind, Kind::Model | Kind::Graph);
         self.role == TensorRole::Initializer && self.frames.iter().all(outer)

@@ -49,7 +49,8 @@ pub struct ConvertReport {
 
 /// Writes an input in another form, and creates the missing folders that lead to the output. [`forms`] lists the forms.
 ///
-/// Any message can be written in chunks, even a small one: as the form [`CHUNKS`], or by a name of the output that ends in `.cpb`.
+/// Any message can be written in chunks, even a small one: with the form [`CHUNKS`], or with an
+/// output name that ends in `.cpb`.
 ///
 /// ```
 /// use proto_splitter_core::ErrorKind;
@@ -119,7 +120,7 @@ fn written_settings<'a>(
     settings.filter(move |(name, _)| !opening.contains(name))
 }
 
-/// Writes an input in a form that a format has.
+/// Writes an input in one of the forms of a format.
 fn to_form(input: &Opened, output: &Path, options: &ConversionOptions) -> Result<ConvertReport> {
     let (writer, form) = form(input, options.get_to())?;
     let split = options.get_split();
@@ -172,7 +173,7 @@ fn setting(writer: &dyn Format, form: &ConvertTarget, name: &str, value: &str) -
         .map_err(|why| invalid(format!("{name} must be a number of bytes: {why}")))
 }
 
-/// Writes an input of any format that is a message as a file in chunks.
+/// Writes a message of any format as a file in chunks.
 fn to_chunks(input: &Opened, output: &Path, options: &ConversionOptions) -> Result<ConvertReport> {
     if options.get_max_file_size().is_some() {
         let message = "max-file-size: a split, not a conversion, writes chunks to several files";

@@ -41,8 +41,8 @@ impl EditOptions {
         self
     }
 
-    /// Sets the form of the input's format to write. Default: for a message made of several files, that of the input; otherwise one
-    /// file.
+    /// Sets the form in which to write the output: one of the forms of the input's format. Default:
+    /// the form of the input if its message is made of several files, otherwise one file.
     #[must_use]
     pub fn form(mut self, form: impl Into<Option<&'static ConvertTarget>>) -> Self {
         self.form = form.into();
@@ -119,7 +119,7 @@ pub struct EditReport {
     pub inserted: u64,
     /// Number of values replaced.
     pub replaced: u64,
-    /// Number of values, and of fields with tensor elements, that were emptied.
+    /// Number of values and tensors that were emptied.
     pub stripped: u64,
     /// Size of the stripped values, in bytes.
     pub stripped_bytes: u64,
@@ -159,7 +159,7 @@ impl Strip {
         self
     }
 
-    /// Adds the removal to changes of an input.
+    /// Adds this removal to `changes`, which are to be applied to `input`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -208,7 +208,7 @@ impl Strip {
 ///
 /// # Errors
 ///
-/// As [`edit`]; [`ErrorKind::SchemaNeeded`] if the message's type is unknown.
+/// The errors of [`edit`]; [`ErrorKind::SchemaNeeded`] if the message's type is unknown.
 pub fn strip(
     input: &Opened,
     what: Strip,

@@ -67,7 +67,7 @@ impl ExportOptions {
         ExportOptions::default()
     }
 
-    /// Sets the format. Default: that implied by the output's name.
+    /// Sets the format. Default: the format implied by the output's name.
     #[must_use]
     pub fn format(mut self, format: impl Into<Option<ExportFormat>>) -> Self {
         self.format = format.into();
@@ -112,7 +112,7 @@ pub struct ExportReport {
     /// The file written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
-    /// Number of tensors in it.
+    /// Number of tensors in the file.
     pub tensors: usize,
     /// Size of the file, in bytes.
     pub output_bytes: u64,

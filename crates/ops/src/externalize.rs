@@ -40,9 +40,9 @@ pub struct ExternalizeReport {
     pub model_bytes: Option<u64>,
     /// Size of the moved constants, counting equal ones once, in bytes.
     pub stored_bytes: u64,
-    /// The constants that move.
+    /// The large constants that are moved.
     pub moved: Vec<Constant>,
-    /// The large constants that stay.
+    /// The large constants that stay in the model.
     pub left_in: Vec<LeftIn>,
     /// Files of a model that was externalized to the folder earlier, which the output no longer uses.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
@@ -58,15 +58,15 @@ pub struct ExternalizeReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Constant {
-    /// Index of its meta graph.
+    /// Index of the constant's meta graph.
     pub meta_graph: usize,
-    /// Name of the function that contains it; `None` for the graph itself.
+    /// Name of the function that contains the constant; `None` for the graph itself.
     pub function: Option<String>,
-    /// Name of its node.
+    /// Name of the constant's node.
     pub node: String,
-    /// Name of its type.
+    /// Name of the constant's type.
     pub dtype: String,
-    /// Sizes of its dimensions.
+    /// Sizes of the dimensions.
     pub shape: Vec<u64>,
     /// Size in bytes.
     pub bytes: u64,
@@ -80,7 +80,7 @@ pub struct LeftIn {
     /// The constant.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub constant: Constant,
-    /// The reason.
+    /// The reason why it can't be moved.
     pub why: String,
 }
 

@@ -28,7 +28,7 @@ pub struct FingerprintReport {
     pub differs_in: Vec<&'static str>,
     /// The reason why TensorFlow can't compute it.
     pub refused: Option<String>,
-    /// The single hash that combines all others, of the computed fingerprint.
+    /// The computed fingerprint's single hash, which combines all its other hashes.
     pub singleprint: Option<String>,
 }
 

@@ -118,7 +118,7 @@ pub struct ChunkInfo {
     /// Index in `files`, counted from 1; 0 for the main file.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub file: usize,
-    /// Position of its record.
+    /// Position of the chunk's record.
     pub position: u64,
     /// Checksum, if recorded.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
@@ -378,8 +378,8 @@ impl ListOptions {
         ListOptions::default()
     }
 
-    /// Sets whether to read the header of every chunk, which has its compression and stored size. For an object in a store, each takes a
-    /// request. Default: true.
+    /// Sets whether to read the header of every chunk, which has its compression and stored size.
+    /// For an object in a store, each header takes a request. Default: true.
     #[must_use]
     pub fn read_headers(mut self, read_headers: bool) -> Self {
         self.read_headers = read_headers;
@@ -452,7 +452,8 @@ pub struct ListedEntry {
     pub what: Option<String>,
     /// Size in bytes.
     pub bytes: u64,
-    /// File or entry that contains it and its offset there, or its path in the message.
+    /// File or entry that contains the listed item and its offset there, or its path in the
+    /// message.
     pub location: String,
 }
 

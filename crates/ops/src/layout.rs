@@ -80,7 +80,7 @@ pub struct Layout {
     /// The file.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub main: FileLayout,
-    /// Other files with chunks of it.
+    /// Other files with chunks of the message.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub other_files: Vec<FileLayout>,
     /// Damage at which the layout ends, if any.
@@ -128,15 +128,15 @@ pub struct Region {
     pub chunks: Vec<usize>,
     /// Number of records.
     pub records: u64,
-    /// Size of its header, in bytes.
+    /// Size of the header, in bytes.
     pub header_bytes: u64,
-    /// Size of the block headers in it, in bytes.
+    /// Size of the block headers in the region, in bytes.
     pub block_header_bytes: u64,
-    /// Stored size of its data, in bytes.
+    /// Stored size of the data, in bytes.
     pub data_bytes: u64,
     /// Number of padding bytes.
     pub fill_bytes: u64,
-    /// Compression of its records.
+    /// Compression of the records.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub compression: Option<String>,
     /// Parts of the region, if requested.

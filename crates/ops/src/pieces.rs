@@ -38,7 +38,7 @@ impl PiecesOptions {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: that with which the input was opened.
+    /// Sets progress reporting and cancellation. Default: as set when the input was opened.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
@@ -79,9 +79,9 @@ pub struct WrittenPiece {
     /// Path of the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// Index of its first element.
+    /// Index of the piece's first element.
     pub first: u64,
-    /// Number of its elements.
+    /// Number of elements in the piece.
     pub count: u64,
     /// Size of the file, in bytes.
     pub bytes: u64,

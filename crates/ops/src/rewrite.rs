@@ -48,8 +48,8 @@ impl ReplaceOptions {
         self
     }
 
-    /// Sets the form of the input's format to write. Default: for a message made of several files, that of the input; otherwise one
-    /// file.
+    /// Sets the form in which to write the output: one of the forms of the input's format. Default:
+    /// the form of the input if its message is made of several files, otherwise one file.
     #[must_use]
     pub fn form(mut self, form: impl Into<Option<&'static ConvertTarget>>) -> Self {
         self.form = form.into();
@@ -149,7 +149,7 @@ pub struct RewrittenFile {
     pub file: PathBuf,
     /// Size of the file, in bytes.
     pub bytes: u64,
-    /// Number of its chunks.
+    /// Number of chunks in the file.
     pub chunks: usize,
 }
 

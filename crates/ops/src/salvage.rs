@@ -36,7 +36,7 @@ impl SalvageOptions {
         self
     }
 
-    /// Sets schemas to find the type in by the name that the file records. Default: none.
+    /// Sets schemas in which to look up the type that the file names. Default: none.
     #[must_use]
     pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
         self.schemas = schemas.into();
@@ -57,7 +57,7 @@ impl SalvageOptions {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: that of the options for reading.
+    /// Sets progress reporting and cancellation. Default: as in the options for reading.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.reading = self.reading.progress(progress);
@@ -69,7 +69,7 @@ impl SalvageOptions {
         &self.reading
     }
 
-    /// Returns schemas to find the type in by the name that the file records.
+    /// Returns the schemas in which to look up the type that the file names.
     pub const fn get_schemas(&self) -> Option<&DescriptorPool> {
         self.schemas.as_ref()
     }
@@ -181,7 +181,7 @@ pub struct Salvage {
 ///
 /// # Errors
 ///
-/// As [`Salvage::open`] and [`Salvage::write_file`].
+/// The errors of [`Salvage::open`] and [`Salvage::write_file`].
 pub fn salvage(
     input: impl AsRef<Path>,
     output: impl AsRef<Path>,
@@ -195,7 +195,8 @@ impl Salvage {
     ///
     /// # Errors
     ///
-    /// As [`edit::salvage`]: damage in the trailer or in the root chunk, without which nothing can be recovered.
+    /// The errors of [`edit::salvage`]: damage in the trailer or in the root chunk, without which
+    /// nothing can be recovered.
     pub fn open(input: impl AsRef<Path>, options: &SalvageOptions) -> Result<Salvage> {
         let input = input.as_ref();
         let salvaged = edit::salvage(input, &options.reading);

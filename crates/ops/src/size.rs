@@ -1,6 +1,6 @@
 //! Parsing sizes in bytes.
 
-/// Largest number of decimals that count.
+/// Maximum number of significant decimals.
 const MOST_DECIMALS: usize = 18;
 
 /// Parses `67108864`, `64MiB`, `64M`, `1.5GiB` or `64MB`. Units are binary, except for decimal ones that end in a plain `B`. Fractions of a

@@ -122,9 +122,10 @@ impl Total {
 ///
 /// # Errors
 ///
-/// As [`MessageView::select`]; [`ErrorKind::SchemaNeeded`] if there are sums or groups and the
-/// message's type isn't known; [`ErrorKind::InvalidPath`] if a path doesn't lead to a single value, or a
-/// summed path doesn't lead to a number; [`ErrorKind::LimitExceeded`] if there are more than a million groups.
+/// The errors of [`MessageView::select`]; [`ErrorKind::SchemaNeeded`] if there are sums or groups
+/// and the message's type isn't known; [`ErrorKind::InvalidPath`] if a path doesn't lead to a
+/// single value, or a summed path doesn't lead to a number; [`ErrorKind::LimitExceeded`] if there
+/// are more than a million groups.
 pub fn tally(
     view: &MessageView<'_>,
     query: &PathQuery,

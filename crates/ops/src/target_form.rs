@@ -19,7 +19,8 @@ pub(crate) struct TargetForm {
 }
 
 impl TargetForm {
-    /// Returns the requested form, or else that of the input; `None` if that is a single file.
+    /// Returns the requested form, or the input's form by default; `None` if the input is a single
+    /// file.
     pub(crate) fn of(
         input: &Opened,
         asked: Option<&'static ConvertTarget>,

@@ -64,7 +64,7 @@ enum Measured {
 ///
 /// # Errors
 ///
-/// As [`MeasuredTree::of`].
+/// The errors of [`MeasuredTree::of`].
 pub fn tree(input: &Opened, options: &TreeOptions) -> Result<TreeReport> {
     Ok(MeasuredTree::of(input, options)?.report(options.get_limits()))
 }
@@ -118,7 +118,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns up to `most` of the largest parts of a message, as [`SizeTree::largest`]. Empty for an archive.
+    /// Returns up to `most` of the largest parts of a message, like [`SizeTree::largest`]. Empty
+    /// for an archive.
     pub fn largest(&self, most: usize) -> Vec<LargePart> {
         match &self.measured {
             Measured::Message { tree, .. } => tree.largest(most),

@@ -51,22 +51,23 @@ impl<'a> VerifyOptions<'a> {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: that with which the input was opened.
+    /// Sets progress reporting and cancellation. Default: as set when the input was opened.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// Sets the Merkle root to compare everything with. Default: none. An input without a root has a problem, then.
+    /// Sets the Merkle root to compare everything with. Default: none. If it is set, an input
+    /// without a root has a problem.
     #[must_use]
     pub fn root(mut self, root: impl Into<Option<MerkleRoot>>) -> Self {
         self.root = root.into();
         self
     }
 
-    /// Sets the folder of the model whose message the input is. Default: the input, if it is a folder. The model's variables there are
-    /// checked, too.
+    /// Sets the model's folder, for an input that is the model's message. The model's variables in
+    /// the folder are checked, too. Default: the input, if it is a folder.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {
         self.folder = folder.into();
@@ -93,7 +94,7 @@ impl<'a> VerifyOptions<'a> {
         self.root.as_ref()
     }
 
-    /// Returns the folder of the model whose message the input is.
+    /// Returns the model's folder, for an input that is the model's message.
     pub fn get_folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -178,7 +179,7 @@ pub enum Checked {
     },
 }
 
-/// The extent of the check of a model's variables, which are in other files than its message.
+/// The extent of the check of a model's variables, which are in separate files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

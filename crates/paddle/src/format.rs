@@ -396,7 +396,7 @@ const fn element(number: Type, dtype: DType) -> ElementRule {
 /// A field number that no tensor has.
 const NO_FIELD: u32 = 99;
 
-/// Returns the workspace's name of a data type.
+/// Converts Paddle's data type to a [`DType`].
 fn dtype(of: Type) -> DType {
     let number = u64::try_from(of as i32).unwrap_or_default();
     TENSOR
@@ -426,7 +426,7 @@ pub fn type_of(dtype: DType) -> Option<Type> {
 #[derive(Debug)]
 struct Parameters {
     model: PaddleModel,
-    /// Whether any parameter has LoD. Few models do, and others need no lookup per parameter.
+    /// True if any parameter has LoD. Few models do, and others need no lookup per parameter.
     has_lod: bool,
 }
 

@@ -36,7 +36,7 @@ pub struct PaddleOpenOptions {
 }
 
 impl PaddleOpenOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         PaddleOpenOptions {
@@ -138,9 +138,10 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// As [`variables`] and [`ParameterFile::open`]; [`ErrorKind::InvalidConfig`] if a folder has
-    /// no program or several; [`ErrorKind::InvalidPath`] if the name of a variable with a separate
-    /// file leads outside the folder; [`ErrorKind::Io`] if a file doesn't exist or can't be read.
+    /// The errors of [`variables`] and [`ParameterFile::open`]; [`ErrorKind::InvalidConfig`] if a
+    /// folder has no program or several; [`ErrorKind::InvalidPath`] if the name of a variable with
+    /// a separate file leads outside the folder; [`ErrorKind::Io`] if a file doesn't exist or can't
+    /// be read.
     pub fn open(path: impl AsRef<Path>) -> Result<PaddleModel> {
         PaddleModel::open_with(path, &PaddleOpenOptions::new())
     }
@@ -149,7 +150,7 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: &PaddleOpenOptions) -> Result<PaddleModel> {
         let path = path.as_ref();
         let found = options.find(path)?;
@@ -198,32 +199,32 @@ impl PaddleModel {
         })
     }
 
-    /// Returns the kind of its program; `None` for parameters alone.
+    /// Returns the kind of the model's program; `None` for parameters alone.
     #[must_use]
     pub fn program_kind(&self) -> Option<ProgramKind> {
         self.program.as_ref().map(|(kind, _)| *kind)
     }
 
-    /// Returns the path of its program.
+    /// Returns the path of the model's program.
     #[must_use]
     pub fn program_path(&self) -> Option<&Path> {
         self.program.as_ref().map(|(_, part)| part.path())
     }
 
-    /// Returns the bytes of its program.
+    /// Returns the bytes of the model's program.
     #[must_use]
     pub fn program_bytes(&self) -> Option<&(dyn ReadAt + 'static)> {
         let (_, part) = self.program.as_ref()?;
         Some(part)
     }
 
-    /// Returns every variable of its `ProgramDesc`, block by block.
+    /// Returns every variable of the program's `ProgramDesc`, block by block.
     #[must_use]
     pub fn variables(&self) -> &[PaddleVariable] {
         &self.variables
     }
 
-    /// Returns the files of its parameters: one, or one per parameter.
+    /// Returns the model's parameter files: one file, or one per parameter.
     #[must_use]
     pub fn files(&self) -> &[ParameterFile] {
         &self.files
@@ -260,7 +261,7 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// As [`ParameterFile::verify`].
+    /// The errors of [`ParameterFile::verify`].
     pub fn verify(&self) -> Result<()> {
         self.files.iter().try_for_each(ParameterFile::verify)?;
         self.check_unchanged()

@@ -48,7 +48,7 @@ pub struct PaddleWriteOptions {
 }
 
 impl PaddleWriteOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         PaddleWriteOptions {
@@ -68,11 +68,11 @@ impl PaddleWriteOptions {
 
     /// Sets whether files in an existing folder are replaced. Default: false.
     ///
-    /// Only files with the names of written ones are replaced, once all of these are complete, and
-    /// the program last. Other files are unchanged. If one of the others would be read as a part of
-    /// the written model, no file is replaced, and the error names that file: a `__params__` next
-    /// to a `__model__`, or next to a `.pdmodel` or a `.json` the `.pdiparams`, the
-    /// `.pdiparams.info` or the other kind of program with the same prefix.
+    /// Only files with the same names as written files are replaced, once all written files are
+    /// complete, and the program last. Other files are unchanged. If another file would be read as
+    /// a part of the written model, no file is replaced, and the error names that file: a
+    /// `__params__` next to a `__model__`, or next to a `.pdmodel` or a `.json` the `.pdiparams`,
+    /// the `.pdiparams.info` or the other kind of program with the same prefix.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -146,8 +146,8 @@ pub fn convert(
 ///
 /// # Errors
 ///
-/// As [`convert`]; [`ErrorKind::InvalidMessage`] if the file isn't a message of type [`MODEL`], or
-/// its fields aren't in the order of their numbers; any error of a file in chunks.
+/// The errors of [`convert`]; [`ErrorKind::InvalidMessage`] if the file isn't a message of type
+/// [`MODEL`], or its fields aren't in the order of their numbers; any error of a file in chunks.
 pub fn write_model(
     message: impl AsRef<Path>,
     folder: impl AsRef<Path>,
@@ -199,7 +199,7 @@ pub(crate) fn write_plain(
     write_with(folder, made_from, options, &source, || Ok(()))
 }
 
-/// Writes the files of a message, and calls `check` once all bytes were read.
+/// Writes the files of a message, and calls `check` once all bytes have been read.
 fn write_with(
     folder: &Path,
     made_from: MadeFrom,

@@ -30,7 +30,7 @@ impl Parameter {
         self.name.as_deref()
     }
 
-    /// Returns the locations of its parts in the file.
+    /// Returns the locations of the stream's parts in the file.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
@@ -77,7 +77,7 @@ impl ParameterFile {
     ///
     /// # Errors
     ///
-    /// With the file, the parameter and the offset: as [`Stream::read`] for a stream;
+    /// With the file, the parameter and the offset: the errors of [`Stream::read`] for a stream;
     /// [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, or bytes after the
     /// last, or one differs in type or dims; [`ErrorKind::Io`] if the file can't be opened or read.
     pub fn open(
@@ -149,13 +149,13 @@ impl ParameterFile {
         self.part.path()
     }
 
-    /// Returns the layout of its streams.
+    /// Returns the layout of the file's streams.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Returns whether it is the file of one parameter, named after it, rather than a file of all
+    /// Returns whether the file has a single parameter, after which it is named, rather than all
     /// parameters.
     #[must_use]
     pub fn is_separate(&self) -> bool {
@@ -189,7 +189,8 @@ impl ParameterFile {
     ///
     /// # Errors
     ///
-    /// As [`Stream::verify`], with the file and the parameter; [`ErrorKind::SourceChanged`].
+    /// The errors of [`Stream::verify`], with the file and the parameter;
+    /// [`ErrorKind::SourceChanged`].
     pub fn verify(&self) -> Result<()> {
         for (at, parameter) in self.parameters.iter().enumerate() {
             parameter.stream.verify(&self.part).map_err(|error| {

@@ -42,7 +42,7 @@ pub struct PaddleVariable {
     /// Kind of the variable, as a number of `VarType.Type`; newer versions of Paddle may have kinds
     /// that [`kind`](Self::kind) doesn't support.
     pub kind_number: i32,
-    /// Type of its elements, as a number of `VarType.Type`, if declared.
+    /// Type of the elements, as a number of `VarType.Type`, if declared.
     pub dtype_number: Option<i32>,
     /// Size of each dimension, -1 if unknown; `None` if not declared.
     pub dims: Option<Vec<i64>>,
@@ -50,9 +50,9 @@ pub struct PaddleVariable {
     pub lod_level: i32,
     /// True if the variable persists between runs of the program, as parameters do.
     pub persistable: bool,
-    /// Location of its `VarDesc` in the program, in bytes.
+    /// Location of the variable's `VarDesc` in the program, in bytes.
     pub place: Range<u64>,
-    /// Location of its value, if it is a parameter of an open model.
+    /// Location of the value, if the variable is a parameter of an open model.
     pub stored: Option<Stored>,
 }
 
@@ -60,7 +60,7 @@ pub struct PaddleVariable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stored {
-    /// File that contains it.
+    /// File that contains the value.
     pub file: Arc<Path>,
     /// Location of the elements in that file, in bytes; for a vocabulary, of the whole stream.
     pub data: Range<u64>,
@@ -82,14 +82,15 @@ impl PaddleVariable {
         Type::try_from(self.kind_number).ok()
     }
 
-    /// Returns the type of its elements.
+    /// Returns the type of the variable's elements.
     #[must_use]
     pub fn dtype(&self) -> Option<Type> {
         Type::try_from(self.dtype_number?).ok()
     }
 
-    /// Returns the size of its value in bytes: the stored size, or else the one that its dims and
-    /// type imply. `None` if a dim is unknown, or the variable is not a tensor.
+    /// Returns the size of the variable's value in bytes: the stored size if there is one,
+    /// otherwise the size that the dims and the type imply. `None` if a dim is unknown, or the
+    /// variable is not a tensor.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         if let Some(stored) = &self.stored {
@@ -102,8 +103,8 @@ impl PaddleVariable {
         data_size(&dims, element_size(self.dtype()?)?)
     }
 
-    /// Returns whether Paddle saves it, which means that it is persistable and isn't a feed, a
-    /// fetch or a reader.
+    /// Returns whether Paddle saves the variable: it is persistable, and is neither a feed, a fetch
+    /// nor a reader.
     #[must_use]
     pub fn is_parameter(&self) -> bool {
         use Type::{FeedMinibatch, FetchList, Raw, Reader};
@@ -253,7 +254,7 @@ pub struct ParameterSpec {
     pub(crate) kind: StreamKind,
     dtype: Option<Type>,
     dims: Option<Vec<i64>>,
-    /// Offset of its `VarDesc` in the program, if it comes from one.
+    /// Offset of the parameter's `VarDesc` in the program, if the spec comes from a program.
     at: Option<u64>,
 }
 

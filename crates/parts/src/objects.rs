@@ -39,7 +39,8 @@ pub trait Objects: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if it would be in another folder, and as [`open`](Self::open).
+    /// [`ErrorKind::InvalidTrailer`] if it would be in another folder, and the errors of
+    /// [`open`](Self::open).
     fn open_beside(&self, main: &str, named: &str) -> Result<Arc<dyn ReadAt>>;
 
     /// Returns true if an object exists.
@@ -61,7 +62,7 @@ pub trait Objects: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put).
+    /// The errors of [`put`](Self::put).
     fn put_at_once(&self, name: &str, content: Vec<u8>, force: bool) -> Result<()>;
 
     /// Begins an upload of an object of `size` bytes in parts that any hosts may upload.

@@ -72,12 +72,12 @@ impl PartOptions {
         self
     }
 
-    /// Sets whether a commit of a split or a merge reads all data that the parts have written once
-    /// more, and compares it with their checksums. Default: yes.
+    /// Sets whether a commit of a split or a merge rereads all data that the parts have written,
+    /// and compares it with the checksums in the reports. Default: yes.
     ///
     /// Without rereading, a commit doesn't notice damage that happened after a part ran. A reader
-    /// of a chunked file detects it by the file's own checksums; a merged message has none, so it
-    /// stays undetected.
+    /// of a chunked file detects such damage by the file's own checksums. A merged message has no
+    /// checksums, so the damage stays undetected.
     #[must_use]
     pub const fn reread(mut self, reread: bool) -> Self {
         self.reread = reread;
@@ -104,8 +104,8 @@ impl PartOptions {
         self.objects.as_ref()
     }
 
-    /// Returns whether a commit of a split or a merge reads once all data that the parts have
-    /// written, and compares it with their checksums.
+    /// Returns whether a commit of a split or a merge rereads all data that the parts have written,
+    /// and compares it with the checksums in the reports.
     pub const fn get_reread(&self) -> bool {
         self.reread
     }

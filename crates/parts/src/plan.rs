@@ -85,7 +85,7 @@ impl Planner {
     ///
     /// # Errors
     ///
-    /// As [`PartsPlan::split`], and any error of the stores.
+    /// The errors of [`PartsPlan::split`], and any error of the stores.
     pub fn split<P: ComposableSplitter + ?Sized>(
         &self,
         splitter: &P,
@@ -102,7 +102,7 @@ impl Planner {
     ///
     /// # Errors
     ///
-    /// As [`PartsPlan::split`], and any error of the stores.
+    /// The errors of [`PartsPlan::split`], and any error of the stores.
     pub fn split_object<P: ComposableSplitter + ?Sized>(
         &self,
         splitter: &P,
@@ -123,7 +123,7 @@ impl Planner {
     ///
     /// # Errors
     ///
-    /// As [`PartsPlan::merge`], and any error of the stores.
+    /// The errors of [`PartsPlan::merge`], and any error of the stores.
     pub fn merge(
         &self,
         input: impl AsRef<Path>,
@@ -143,7 +143,7 @@ impl Planner {
     ///
     /// # Errors
     ///
-    /// As [`PartsPlan::verify`], and any error of the stores.
+    /// The errors of [`PartsPlan::verify`], and any error of the stores.
     pub fn verify(&self, input: impl AsRef<Path>, options: &ReadOptions) -> Result<PartsPlan> {
         let work = verifying::plan(input.as_ref(), options, self.how())?;
         PartsPlan::new(Work::Verify(work))
@@ -161,7 +161,7 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// As [`SplitExt::plan`](proto_splitter_core::split::SplitExt::plan);
+    /// The errors of [`SplitExt::plan`](proto_splitter_core::split::SplitExt::plan);
     /// [`ErrorKind::InvalidConfig`] if the message is not in a file, or the profile isn't
     /// [`Extended`](proto_splitter_core::split::Profile::Extended), which several files require;
     /// [`ErrorKind::LimitExceeded`] if there would be over 100,000 files. For more than
@@ -182,7 +182,7 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// As [`Merger::merge_to_file`](proto_splitter_core::merge::Merger::merge_to_file).
+    /// The errors of [`Merger::merge_to_file`](proto_splitter_core::merge::Merger::merge_to_file).
     ///
     /// # Examples
     ///
@@ -218,7 +218,7 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// As [`ChunkedFile::open`](proto_splitter_core::ChunkedFile::open).
+    /// The errors of [`ChunkedFile::open`](proto_splitter_core::ChunkedFile::open).
     pub fn verify(
         input: impl AsRef<Path>,
         options: &ReadOptions,
@@ -277,7 +277,7 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// As [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
+    /// The errors of [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
     /// [`ErrorKind::LimitExceeded`] if it is larger than
     /// [`DEFAULT_MAX_PLAN_SIZE`](super::DEFAULT_MAX_PLAN_SIZE).
     pub fn read(path: impl AsRef<Path>) -> Result<PartsPlan> {
@@ -289,7 +289,7 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// As [`AtomicFile::create`] and [`AtomicFile::commit`].
+    /// The errors of [`AtomicFile::create`] and [`AtomicFile::commit`].
     pub fn write(&self, path: impl AsRef<Path>, force: bool) -> Result<()> {
         write_file(path.as_ref(), &self.bytes, force)
     }
@@ -349,7 +349,7 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and any error of the store.
+    /// The errors of [`run`](Self::run), and any error of the store.
     pub fn run_to(
         &self,
         part: usize,
@@ -397,7 +397,8 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// As [`commit`](Self::commit); [`ErrorKind::InvalidConfig`] if the plan isn't a split.
+    /// The errors of [`commit`](Self::commit); [`ErrorKind::InvalidConfig`] if the plan isn't a
+    /// split.
     pub fn main_file(
         &self,
         reports: &[PartReport],

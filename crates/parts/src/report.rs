@@ -73,7 +73,7 @@ impl PartReport {
         self.message.result.as_ref()
     }
 
-    /// Serializes the report, to send it to the commit.
+    /// Serializes the report, to pass it to [`PartsPlan::commit`](crate::PartsPlan::commit).
     pub fn to_bytes(&self) -> Vec<u8> {
         with_checksum(self.message.encode_to_vec())
     }
@@ -107,7 +107,7 @@ impl PartReport {
     ///
     /// # Errors
     ///
-    /// As [`AtomicFile::create`] and [`AtomicFile::commit`].
+    /// The errors of [`AtomicFile::create`] and [`AtomicFile::commit`].
     ///
     /// [`AtomicFile::create`]: proto_splitter_core::atomic::AtomicFile::create
     /// [`AtomicFile::commit`]: proto_splitter_core::atomic::AtomicFile::commit
@@ -119,7 +119,7 @@ impl PartReport {
     ///
     /// # Errors
     ///
-    /// As [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
+    /// The errors of [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
     /// [`ErrorKind::LimitExceeded`] if it is larger than any report.
     pub fn read(path: impl AsRef<Path>) -> Result<PartReport> {
         let path = path.as_ref();

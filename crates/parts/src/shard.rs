@@ -84,7 +84,7 @@ pub trait Shard {
     ///
     /// # Errors
     ///
-    /// As [`write_chunks`](Self::write_chunks) and [`ShardWriter::finish`].
+    /// The errors of [`write_chunks`](Self::write_chunks) and [`ShardWriter::finish`].
     fn write(
         &self,
         prefix: impl AsRef<Path>,
@@ -181,7 +181,8 @@ impl ShardWriter {
     ///
     /// # Errors
     ///
-    /// As [`PartStore::begin`]; [`ErrorKind::InvalidConfig`] if the prefix isn't Unicode.
+    /// The errors of [`PartStore::begin`]; [`ErrorKind::InvalidConfig`] if the prefix isn't
+    /// Unicode.
     pub fn create(
         prefix: impl AsRef<Path>,
         number: usize,
@@ -219,7 +220,7 @@ impl ShardWriter {
     ///
     /// # Errors
     ///
-    /// As [`value`](Self::value).
+    /// The errors of [`value`](Self::value).
     pub fn message(&mut self, path: &FieldPath, bytes: &[u8]) -> Result<()> {
         self.add(ChunkKind::Message, path, &mut { bytes }, bytes.len() as u64)
     }
@@ -228,7 +229,7 @@ impl ShardWriter {
     ///
     /// # Errors
     ///
-    /// As [`value`](Self::value); [`ErrorKind::Io`] if `content` is shorter.
+    /// The errors of [`value`](Self::value); [`ErrorKind::Io`] if `content` is shorter.
     pub fn add(
         &mut self,
         kind: ChunkKind,
@@ -293,8 +294,8 @@ impl ShardWriter {
 ///
 /// `rest` is the part of the message that no host wrote. The chunks are merged into it in the order
 /// of the hosts' numbers, as by TensorFlow's Merger: a value replaces the existing one, and a
-/// message is merged into it. The file embeds the schema, which readers need for that. Of
-/// `options`, only [`force`](SplitOptions::force), the compression, the size of the trailer, and
+/// message is merged into it. The file embeds the schema, which readers need to merge the chunks.
+/// Of `options`, only [`force`](SplitOptions::force), the compression, the size of the trailer, and
 /// cancellation apply.
 ///
 /// # Errors

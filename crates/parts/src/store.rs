@@ -48,7 +48,7 @@ pub trait PartStore: Sync {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if it is another file.
+    /// The errors of [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if it is another file.
     fn check(&self, file: &ExternalFile) -> Result<()> {
         let checked = check_content(self.open(&file.path)?, file);
         checked.map_err(|error| error.context(file.path.escape_debug()))

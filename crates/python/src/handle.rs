@@ -244,8 +244,8 @@ impl Handle {
         PyList::new(py, elements.iter().map(|element| PyBytes::new(py, element)))
     }
 
-    /// Fills buffers, each with the tensor of a name. The buffers must not overlap, and nothing
-    /// else may access them in the meantime.
+    /// Fills each buffer with the elements of the tensor of the same index in `names`. The buffers
+    /// must not overlap, and nothing else may access them in the meantime.
     fn fill_tensors(
         &self,
         py: Python<'_>,

@@ -51,7 +51,7 @@ pub(crate) fn message_type(
 ///
 /// # Errors
 ///
-/// As [`message_type`]; `SchemaError` if the field isn't a repeated message.
+/// The errors of [`message_type`]; `SchemaError` if the field isn't a repeated message.
 pub(crate) fn sequence_root(py: Python<'_>, name: &str, schema: Option<&[u8]>) -> PyResult<Root> {
     let types = Types::new(py, schema)?;
     Root::find(name, |name| types.get(name))

@@ -77,7 +77,7 @@ pub struct ChunkHeader {
     pub data_hash: u64,
     /// Number of records in the chunk.
     pub num_records: u64,
-    /// Size of all its records together, in bytes.
+    /// Total decoded size of the chunk's records, in bytes.
     pub decoded_data_size: u64,
 }
 

@@ -71,9 +71,9 @@ impl ChunkLayout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkPart {
-    /// Offset of its first byte in the file.
+    /// Offset in the file of the part's first byte.
     pub begin: u64,
-    /// Offset of its end in the file.
+    /// Offset in the file of the part's end.
     pub end: u64,
     /// Purpose of the bytes.
     pub kind: PartKind,

@@ -28,7 +28,7 @@ pub enum Compression {
     Zstd {
         /// Level, from -131072 to 22; a higher level is smaller and slower.
         level: i32,
-        /// Base-2 logarithm of the window, from 10 to 31. Default: that of the level.
+        /// Base-2 logarithm of the window, from 10 to 31. Default: the level's own window.
         window_log: Option<u32>,
     },
     /// Brotli.

@@ -66,9 +66,9 @@ pub struct RecordFile<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredRecord {
-    /// Compression of its chunk.
+    /// Compression of the record's chunk.
     pub compression: CompressionKind,
-    /// The chunk that contains it: `header.data_size` counts the bytes stored for all
+    /// The chunk that contains the record: `header.data_size` counts the bytes stored for all
     /// `header.num_records` records.
     pub chunk: Chunk,
 }
@@ -106,7 +106,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     ///
     /// # Examples
     ///
@@ -284,7 +284,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// As `read_chunk`.
+    /// The errors of `read_chunk`.
     pub fn read_known_chunk(&self, chunk: &Chunk) -> Result<DecodedChunk> {
         self.check_boundary(chunk.begin)?;
         self.check_header(chunk)?;
@@ -416,8 +416,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if
-    /// the length differs.
+    /// The errors of [`read_record`](Self::read_record);
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the length differs.
     ///
     /// # Examples
     ///
@@ -447,7 +447,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record).
+    /// The errors of [`read_record`](Self::read_record).
     pub fn record_len(&self, position: RecordPosition) -> Result<u64> {
         let chunk = self.chunk_of(position)?;
         if chunk.header.num_records == 1 && self.projection.is_all() {
@@ -462,8 +462,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record), for errors that show before the record's data is
-    /// read.
+    /// The errors of [`read_record`](Self::read_record), for errors that show before the record's
+    /// data is read.
     ///
     /// # Examples
     ///
@@ -488,11 +488,11 @@ impl<S: ReadAt> RecordFile<S> {
 
     /// Returns a reader of a record whose chunk is known, as
     /// [`locate_in_chunk`](Self::locate_in_chunk) returns it; its header isn't read again.
-    /// Otherwise as [`record_stream`](Self::record_stream).
+    /// Otherwise like [`record_stream`](Self::record_stream).
     ///
     /// # Errors
     ///
-    /// As `record_stream`.
+    /// The errors of `record_stream`.
     pub fn record_stream_in(
         &self,
         position: RecordPosition,

@@ -73,7 +73,7 @@ impl RecordPosition {
         self.record_index
     }
 
-    /// Returns both as one number, which is unique in the file.
+    /// Returns the sum of the chunk's offset and the index, which is unique in the file.
     #[must_use]
     pub const fn numeric(self) -> u64 {
         self.chunk_begin + self.record_index

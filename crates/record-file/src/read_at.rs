@@ -67,7 +67,8 @@ pub trait ReadAt: Send + Sync {
     }
 
     /// Returns whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once. If
-    /// it does, large records are read directly to their destination, past the headers in between.
+    /// it does, large records are read directly into their destination; the block headers inside
+    /// them go to other buffers.
     fn is_vectored(&self) -> bool {
         false
     }

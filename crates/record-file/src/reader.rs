@@ -272,7 +272,7 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record).
+    /// The errors of [`read_record`](Self::read_record).
     ///
     /// # Examples
     ///

@@ -12,7 +12,7 @@ use crate::payload::Payload;
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
-/// Largest memory that is kept even if the next chunk is small, in bytes.
+/// Maximum memory that is kept even if the next chunk is small, in bytes.
 const LEAST_KEPT: u64 = 1 << 20;
 
 /// The stored data of a chunk.

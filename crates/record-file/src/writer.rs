@@ -171,7 +171,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`write_record`](Self::write_record).
+    /// The errors of [`write_record`](Self::write_record).
     ///
     /// # Examples
     ///
@@ -192,8 +192,9 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`write_record`](Self::write_record); [`InvalidConfig`](crate::ErrorKind::InvalidConfig)
-    /// if the compression's parameters are out of range, in which case the writer remains usable.
+    /// The errors of [`write_record`](Self::write_record);
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the compression's parameters are out
+    /// of range, in which case the writer remains usable.
     ///
     /// # Examples
     ///
@@ -220,7 +221,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`write_record_alone`](Self::write_record_alone).
+    /// The errors of [`write_record_alone`](Self::write_record_alone).
     pub fn write_record_slices_alone(
         &mut self,
         parts: &[&[u8]],
@@ -245,7 +246,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`write_record`](Self::write_record).
+    /// The errors of [`write_record`](Self::write_record).
     pub fn push(&mut self) -> Result<()> {
         self.attempt(Self::push_all)
     }
@@ -256,7 +257,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`write_record`](Self::write_record).
+    /// The errors of [`write_record`](Self::write_record).
     ///
     /// # Examples
     ///
@@ -287,7 +288,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`write_record`](Self::write_record).
+    /// The errors of [`write_record`](Self::write_record).
     pub fn sync(&mut self) -> Result<()>
     where
         W: SyncData,
@@ -303,7 +304,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`write_record`](Self::write_record).
+    /// The errors of [`write_record`](Self::write_record).
     pub fn finish(mut self) -> Result<W> {
         self.flush()?;
         Ok(self.sink.into_inner())

@@ -57,7 +57,7 @@ pub fn import(path: impl AsRef<Path>) -> Result<TagContent> {
 ///
 /// # Errors
 ///
-/// As [`import`].
+/// The errors of [`import`].
 pub fn import_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<TagContent> {
     let path = path.as_ref();
     let limits = &options.limits;

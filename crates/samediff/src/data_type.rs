@@ -19,29 +19,29 @@ use crate::{Error, ErrorKind, Result};
 pub enum Nd4jType {
     /// One byte, 0 or 1.
     Bool,
-    /// IEEE 754, 2 bytes.
+    /// A 16-bit float, as in IEEE 754.
     Half,
-    /// Half of a float, 2 bytes.
+    /// A 16-bit float: the upper half of a 32-bit float.
     BFloat16,
-    /// IEEE 754, 4 bytes.
+    /// A 32-bit float, as in IEEE 754.
     Float,
-    /// IEEE 754, 8 bytes.
+    /// A 64-bit float, as in IEEE 754.
     Double,
-    /// 1 byte, signed.
+    /// A signed 8-bit integer.
     Int8,
-    /// 2 bytes, signed.
+    /// A signed 16-bit integer.
     Int16,
-    /// 4 bytes, signed.
+    /// A signed 32-bit integer.
     Int32,
-    /// 8 bytes, signed.
+    /// A signed 64-bit integer.
     Int64,
-    /// 1 byte.
+    /// An unsigned 8-bit integer.
     UInt8,
-    /// 2 bytes.
+    /// An unsigned 16-bit integer.
     UInt16,
-    /// 4 bytes.
+    /// An unsigned 32-bit integer.
     UInt32,
-    /// 8 bytes.
+    /// An unsigned 64-bit integer.
     UInt64,
     /// Strings of any length.
     Utf8,
@@ -206,7 +206,7 @@ impl VarType {
         VarType::Placeholder,
     ];
 
-    /// Returns whether it has values, and therefore a line in `params.txt`.
+    /// Returns whether variables of this type have values, and therefore a line in `params.txt`.
     #[must_use]
     pub fn has_values(self) -> bool {
         matches!(self, VarType::Variable | VarType::Constant)

@@ -19,7 +19,7 @@ use crate::{Nd4jType, VarType};
 pub struct SameDiffVariable {
     /// Name, unique among the variables.
     pub name: String,
-    /// Type of its elements, if known.
+    /// Type of the variable's elements, if known.
     pub dtype: Option<Nd4jType>,
     /// Kind of the variable.
     pub kind: VarType,
@@ -68,9 +68,9 @@ pub struct Operation {
     pub op_type: i8,
     /// Number within that family.
     pub op_num: i64,
-    /// Variables that it reads.
+    /// Variables that the operation reads.
     pub inputs: Vec<String>,
-    /// Variables that it computes.
+    /// Variables that the operation computes.
     pub outputs: Vec<String>,
     /// Integer arguments.
     pub i_args: Arguments<i64>,

@@ -44,7 +44,7 @@ impl Default for SameDiffLimits {
 }
 
 impl SameDiffLimits {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         SameDiffLimits {

@@ -28,7 +28,7 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         ModelOptions {
@@ -107,7 +107,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Model> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| Error::from(error).in_file(path.display()))?;
@@ -131,7 +131,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn from_source(source: Arc<dyn ReadAt>, options: &ModelOptions) -> Result<Model> {
         let limits = options.limits;
         let archive = Archive::open(source, &limits)?;
@@ -353,7 +353,7 @@ impl<'m> TagView<'m> {
         })
     }
 
-    /// Reads the list of the files of its variables and constants.
+    /// Reads the list of the files of the tag's variables and constants.
     ///
     /// # Errors
     ///
@@ -363,7 +363,8 @@ impl<'m> TagView<'m> {
         Arrays::read(self.model, self.index, Role::Parameter, Some(index))
     }
 
-    /// Reads the list of the files of its updater's states, which is empty for an untrained model.
+    /// Reads the list of the files of the states of the tag's updater, which is empty for an
+    /// untrained model.
     ///
     /// # Errors
     ///
@@ -378,7 +379,7 @@ impl<'m> TagView<'m> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::MissingParameter`] if no parameter has this name; otherwise as
+    /// [`ErrorKind::MissingParameter`] if no parameter has this name; otherwise the errors of
     /// [`parameters`](Self::parameters) and [`Arrays::open`].
     pub fn parameter(&self, name: &str) -> Result<Array> {
         let parameters = self.parameters()?;

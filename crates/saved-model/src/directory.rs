@@ -92,7 +92,7 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// As [`meta_graphs`](Self::meta_graphs).
+    /// The errors of [`meta_graphs`](Self::meta_graphs).
     pub fn meta_graph<T: AsRef<str>>(&self, tags: &[T]) -> Result<Option<MetaGraph>> {
         let mut meta_graphs = self.meta_graphs()?.into_iter();
         Ok(meta_graphs.find(|meta_graph| meta_graph.has_tags(tags)))
@@ -108,7 +108,7 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn source(&self) -> Result<Source> {
         self.model.source(&self.model_path())
     }
@@ -117,7 +117,7 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// As [`fingerprint::read`].
+    /// The errors of [`fingerprint::read`].
     pub fn stored_fingerprint(&self) -> Result<Option<FingerprintDef>> {
         fingerprint::read(&self.path)
     }
@@ -140,8 +140,8 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// As [`fingerprint`](Self::fingerprint), and [`FingerprintError::Unreadable`] if it was
-    /// cancelled.
+    /// The errors of [`fingerprint`](Self::fingerprint), and [`FingerprintError::Unreadable`] if it
+    /// was cancelled.
     pub fn fingerprint_with(
         &self,
         progress: &Progress,

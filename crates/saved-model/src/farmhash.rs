@@ -11,7 +11,7 @@ const CAT: u64 = 0xc6a4_a793_5bd1_e995;
 const BLOCK: usize = 64;
 const SEED: u64 = 81;
 
-/// `Fingerprint64` of the bytes that are written to it, in any pieces.
+/// Computes the `Fingerprint64` of bytes that arrive in pieces of any size.
 ///
 /// The hash mixes the input block by block, but ends with the last 64 bytes, which may span two
 /// blocks. So the last mixed block is kept next to the one being filled, and a full block is mixed

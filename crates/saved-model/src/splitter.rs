@@ -36,8 +36,8 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 pub struct SavedModelSplitter;
 
 impl SavedModelSplitter {
-    /// Returns the rules about messages that must not be cut: a meta graph, but not the messages
-    /// inside its graph.
+    /// Returns the rules that forbid cuts: a meta graph never becomes a chunk as a whole. The
+    /// messages inside its graph may become chunks.
     pub fn rules() -> SizeRules {
         GraphDefSplitter::rules().keep_whole("tensorflow.MetaGraphDef")
     }

@@ -66,7 +66,7 @@ impl Elements {
         self
     }
 
-    /// Writes each element, preceded by its length, and returns their number.
+    /// Writes each element, preceded by its length, and returns the number of elements.
     ///
     /// # Errors
     ///
@@ -83,13 +83,13 @@ impl Elements {
         })
     }
 
-    /// Writes each element as a record, and returns their number. Given their type, the file says it,
-    /// with its schema.
+    /// Writes each element as a record, and returns the number of elements. If their type is given,
+    /// the file records it with its schema.
     ///
     /// # Errors
     ///
-    /// As [`write_delimited`](Self::write_delimited); [`ErrorKind::InvalidConfig`] if this build
-    /// lacks the codec.
+    /// The errors of [`write_delimited`](Self::write_delimited); [`ErrorKind::InvalidConfig`] if
+    /// this build lacks the codec.
     pub fn write_records(
         &self,
         sink: &mut (impl Write + Seek),

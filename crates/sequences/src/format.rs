@@ -20,10 +20,10 @@ use crate::sequence::Sequence;
 
 /// Sequences of messages: delimited files, and Riegeli files whose records are messages.
 ///
-/// A file of records whose metadata contains the type of its records, with the schema, is
-/// recognized. Any other file is opened as a sequence on
-/// [request](proto_splitter_core::formats::Registry::open_as), with the type of a [`Root`] as its
-/// type. Messages of any format can be written as a sequence.
+/// A file of records is recognized if its metadata contains the type of the records and the schema.
+/// To open any other file as a sequence, call
+/// [`open_as`](proto_splitter_core::formats::Registry::open_as) with the type of a [`Root`] in the
+/// options. Messages of any format can be written as a sequence.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

@@ -70,7 +70,7 @@ impl std::fmt::Debug for Records {
 struct Placed {
     chunk: Chunk,
     start: u64,
-    /// Number of its first record.
+    /// Number of the chunk's first record.
     first: u64,
 }
 
@@ -89,12 +89,12 @@ impl Placed {
 pub struct Found {
     /// Number of records, up to the end of a chunk.
     pub records: u64,
-    /// End of their last chunk, as an offset in the file.
+    /// End of the records' last chunk, as an offset in the file.
     pub end: u64,
 }
 
 impl Records {
-    /// Opens a file of records, without finding any of them: [`find`](Self::find) does that.
+    /// Opens a file of records. Doesn't find any records yet: call [`find`](Self::find) for that.
     ///
     /// # Errors
     ///
@@ -262,7 +262,7 @@ impl Records {
         Some((index, self.chunks.get(index)?))
     }
 
-    /// Returns the numbers of the records in the same chunk as a byte, for errors.
+    /// Formats the numbers of a chunk's records, for errors.
     fn numbers(placed: &Placed) -> String {
         match placed.count() {
             1 => format!("record {}", placed.first),

@@ -111,7 +111,7 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// As [`named`](Self::named).
+    /// The errors of [`named`](Self::named).
     pub fn find(name: &str, known: impl Fn(&str) -> Option<MessageDescriptor>) -> Result<Root> {
         if let Some(element) = known(name) {
             return Root::of_elements(&element);
@@ -139,7 +139,7 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// As [`sequence_of`].
+    /// The errors of [`sequence_of`].
     pub fn of_elements(element: &MessageDescriptor) -> Result<Root> {
         Root::of_field(&sequence_of(element)?, Some(FIELD))
     }

@@ -57,7 +57,7 @@ impl Bundle {
         })
     }
 
-    /// Returns the common prefix of its files.
+    /// Returns the common prefix of the bundle's files.
     pub fn prefix(&self) -> &Path {
         &self.prefix
     }
@@ -67,13 +67,13 @@ impl Bundle {
         self.num_shards
     }
 
-    /// Returns all its files, the index first.
+    /// Returns all files of the bundle, the index first.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let shards = (0..self.num_shards).map(|shard| self.data_path(shard));
         std::iter::once(index_path(&self.prefix)).chain(shards)
     }
 
-    /// Returns all its tensors, in ascending order of their names.
+    /// Returns all tensors of the bundle, in ascending order of their names.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
@@ -86,8 +86,8 @@ impl Bundle {
         found.ok().and_then(|at| self.tensors.get(at))
     }
 
-    /// Returns a reader of a tensor's bytes by position. Once all of them were read, their checksum
-    /// is compared: see [`BundleReader`].
+    /// Returns a reader of a tensor's bytes by position. Once all bytes have been read, their
+    /// checksum is compared: see [`BundleReader`].
     ///
     /// Elements are little-endian, in C order: the last dimension varies fastest.
     /// [`read_strings`](Self::read_strings) describes the stored form of strings and variants.
@@ -136,7 +136,7 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// As [`reader`](Self::reader); [`ErrorKind::ChecksumMismatch`] if they are damaged;
+    /// The errors of [`reader`](Self::reader); [`ErrorKind::ChecksumMismatch`] if they are damaged;
     /// [`ErrorKind::LimitExceeded`] if they don't fit in memory.
     pub fn read(&self, tensor: &Tensor) -> Result<Vec<u8>> {
         let reader = self.reader(tensor)?;
@@ -160,7 +160,8 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); [`ErrorKind::InvalidConfig`] if the tensor isn't of strings.
+    /// The errors of [`read`](Self::read); [`ErrorKind::InvalidConfig`] if the tensor isn't of
+    /// strings.
     pub fn read_strings(&self, tensor: &Tensor) -> Result<Vec<Vec<u8>>> {
         let (DataType::DtString, Some(count)) = (tensor.dtype(), elements(tensor.shape())) else {
             let message = format!(

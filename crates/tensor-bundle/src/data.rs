@@ -12,10 +12,10 @@ use record_file::ReadAt;
 use crate::index::{Slice, Span};
 use crate::strings::ElementsCrc;
 
-/// The bytes of a tensor in the order of its elements, read by position.
+/// Location of the slice's bytes.
 ///
-/// The checksum is compared as they are read: if it differs, the read of the last missing bytes
-/// fails with [`ErrorKind::ChecksumMismatch`]. They may be read in any pieces and on any number of
+/// The checksum is computed as the bytes are read: if it differs, @tensor-bundle/src/index.rs:61
+/// [`ErrorKind::ChecksumMismatch`]. The bytes may be read in any pieces and on any number of
 /// threads, except that strings and variants must be read from first to last. Nothing is compared
 /// before all bytes are read.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl BundleReader {
         self.size
     }
 
-    /// Returns whether it has no bytes.
+    /// Returns whether the tensor has no bytes.
     pub fn is_empty(&self) -> bool {
         self.size == 0
     }
@@ -98,7 +98,7 @@ impl ReadAt for BundleReader {
     }
 }
 
-/// A range of a data file, whose checksum is compared once the whole range was read.
+/// A range of a data file, whose checksum is compared once the whole range has been read.
 #[derive(Debug)]
 pub(crate) struct CheckedSpan {
     file: Arc<File>,
@@ -145,7 +145,7 @@ impl Seen {
 impl CheckedSpan {
     /// # Errors
     ///
-    /// As for reading the last byte, if the span is empty.
+    /// The errors of reading the last byte, if the span is empty.
     pub(crate) fn new(
         file: Arc<File>,
         path: PathBuf,
@@ -193,7 +193,7 @@ impl CheckedSpan {
         error.at_path(&self.tensor).in_file(&self.path)
     }
 
-    /// Records bytes that were read, and compares the checksum once all were.
+    /// Records that bytes were read, and compares the checksum once all have been read.
     fn note(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let found = match &self.seen {
             Seen::Numbers(sum) => sum.add(at, bytes),

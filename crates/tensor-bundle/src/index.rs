@@ -68,7 +68,7 @@ impl Tensor {
         &self.name
     }
 
-    /// Returns the type of its elements.
+    /// Returns the type of the tensor's elements.
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
@@ -83,12 +83,12 @@ impl Tensor {
         self.size
     }
 
-    /// Returns the location of its bytes.
+    /// Returns the location of the tensor's bytes.
     pub fn location(&self) -> &TensorLocation {
         &self.location
     }
 
-    /// Returns all ranges with its bytes.
+    /// Returns all ranges with bytes of the tensor.
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
         let (whole, slices) = match &self.location {
             TensorLocation::Whole(span) => (Some(span), &[][..]),

@@ -25,7 +25,7 @@ pub struct BundleOptions {
 }
 
 impl BundleOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         BundleOptions {

@@ -80,7 +80,7 @@ struct Placed<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenBundle {
-    /// Paths of its files, the index first.
+    /// Paths of the bundle's files, the index first.
     pub files: Vec<PathBuf>,
     /// Total size of the tensors, in bytes.
     pub bytes: u64,

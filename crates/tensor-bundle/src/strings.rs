@@ -121,7 +121,7 @@ impl ElementsCrc {
         Ok(())
     }
 
-    /// Returns the checksum, once all bytes were added.
+    /// Returns the checksum, once all bytes have been added.
     ///
     /// # Errors
     ///

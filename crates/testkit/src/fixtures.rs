@@ -1,4 +1,4 @@
-//! Messages by TensorFlow.
+//! Messages written by TensorFlow.
 
 /// The messages in `tests/data/tensorflow`, each with its type.
 pub const MESSAGES: [(&str, &str); 6] = [

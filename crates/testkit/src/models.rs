@@ -33,7 +33,7 @@ impl Parts {
         self.len
     }
 
-    /// Returns whether it is empty.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

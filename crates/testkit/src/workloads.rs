@@ -45,7 +45,7 @@ impl Workload {
     /// Size of each constant of W1, in bytes.
     pub const W1_CONSTANT_BYTES: u64 = 256 * MIB;
 
-    /// Returns the name of its files.
+    /// Returns the name of the workload's files.
     pub fn name(self) -> &'static str {
         match self {
             Workload::W1 => "w1",

@@ -38,7 +38,7 @@ impl Receive {
     ///
     /// # Errors
     ///
-    /// As [`message`](Self::message).
+    /// The errors of [`message`](Self::message).
     pub async fn handle(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Send + Unpin + 'static,
@@ -105,7 +105,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// As [`Receive::message`].
+    /// The errors of [`Receive::message`].
     pub async fn complete(mut self) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Status> {
         let turn = (&mut self.task).await.map_err(stopped)??;
         let receiver = self.slot.take_receiver(turn)?;

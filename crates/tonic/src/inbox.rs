@@ -49,7 +49,7 @@ impl Inbox {
         self
     }
 
-    /// Sets how long a transfer is kept after its last frame. Default: 10 minutes.
+    /// Sets the time for which a transfer is kept after its last frame. Default: 10 minutes.
     #[must_use]
     pub const fn keep(mut self, time: Duration) -> Self {
         self.keep = time;
@@ -61,7 +61,7 @@ impl Inbox {
         self.max_pending
     }
 
-    /// Returns how long a transfer is kept after its last frame.
+    /// Returns the time for which a transfer is kept after its last frame.
     pub const fn get_keep(&self) -> Duration {
         self.keep
     }
@@ -79,7 +79,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// As [`Receive::message`].
+    /// The errors of [`Receive::message`].
     pub async fn message<M: prost::Message + Default + 'static>(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
@@ -92,7 +92,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// As [`Receive::file`].
+    /// The errors of [`Receive::file`].
     pub async fn file(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
@@ -107,7 +107,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// As [`Receive::handle`].
+    /// The errors of [`Receive::handle`].
     pub async fn handle(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,

@@ -38,8 +38,8 @@ const SHORT: u64 = 2 << 20;
 ///
 /// # Errors
 ///
-/// The status of the call. If the source failed, which the peer sees as a broken transfer, its own
-/// error instead: as [`Frames::new`], and any error of reading.
+/// The status of the call. If the source fails, the peer sees a broken transfer, and this returns
+/// the source's error instead: any error of [`Frames::new`] or of reading.
 pub async fn send<T, F>(
     call: impl FnOnce(Outgoing) -> F,
     source: impl Into<SplitInput>,
@@ -54,7 +54,7 @@ where
 ///
 /// # Errors
 ///
-/// As [`send`].
+/// The errors of [`send`].
 pub async fn send_with<T, F>(
     call: impl FnOnce(Outgoing) -> F,
     source: impl Into<SplitInput>,
@@ -77,7 +77,7 @@ where
 pub struct Failure(Arc<Mutex<Option<Error>>>);
 
 impl Failure {
-    /// Takes the error of the source, if it failed.
+    /// Takes the error of the source, if the source failed.
     pub fn take(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -143,7 +143,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn resume<S: ComposableSplitter + Send + 'static>(
         splitter: S,
         source: impl Into<SplitInput>,

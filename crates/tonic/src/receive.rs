@@ -16,7 +16,7 @@ use crate::pushing::pushing;
 use crate::slot::{Slot, stopped};
 use crate::status::status;
 
-/// Default longest time without a frame: 60 s.
+/// Default of [`Receive::idle_timeout`]: 60 s.
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A receiver of messages, with limits on their size and on time.
@@ -47,7 +47,7 @@ impl Default for Receive {
 }
 
 impl Receive {
-    /// Creates the default options, which each setter documents.
+    /// Creates the default options; each setter documents its default.
     #[must_use]
     pub fn new() -> Self {
         Receive {
@@ -67,15 +67,15 @@ impl Receive {
         self
     }
 
-    /// Sets the longest time without a frame. Default: [`DEFAULT_IDLE_TIMEOUT`].
+    /// Sets the maximum time to wait for the next frame. Default: [`DEFAULT_IDLE_TIMEOUT`].
     #[must_use]
     pub fn idle_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.idle_timeout = timeout.into();
         self
     }
 
-    /// Sets the longest time of a whole transfer, in addition to the deadline of the call. Default:
-    /// `None`.
+    /// Sets the maximum duration of a whole transfer, in addition to the deadline of the call.
+    /// Default: `None`.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
@@ -126,7 +126,7 @@ impl Receive {
     ///
     /// # Errors
     ///
-    /// As [`message`](Self::message).
+    /// The errors of [`message`](Self::message).
     pub async fn bytes(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
@@ -148,7 +148,7 @@ impl Receive {
     ///
     /// # Errors
     ///
-    /// As [`message`](Self::message); `ALREADY_EXISTS` if the file exists and
+    /// The errors of [`message`](Self::message); `ALREADY_EXISTS` if the file exists and
     /// [`force`](Self::force) isn't set.
     pub async fn file(
         &self,

@@ -12,7 +12,7 @@ use tonic::{Code, Response, Status};
 use crate::outgoing::Outgoing;
 use crate::status::status;
 
-/// Default number of attempts without another chunk arriving: 5.
+/// Default of [`Retry::attempts`]: 5.
 pub const DEFAULT_ATTEMPTS: u32 = 5;
 
 /// Longest pause between two attempts.
@@ -33,7 +33,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Creates the default options, which each setter documents.
+    /// Creates the default options; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         Retry {
@@ -88,8 +88,8 @@ pub fn is_broken(status: &Status) -> bool {
     status.code() == Code::Unavailable || status.source().is_some()
 }
 
-/// Sends a message, and whenever the connection breaks, the chunks that the receiver lacks. The
-/// receiver keeps its chunks in an [`Inbox`](crate::Inbox), under the
+/// Sends a message. Whenever the connection breaks, resumes with the chunks that the receiver
+/// lacks. The receiver keeps its chunks in an [`Inbox`](crate::Inbox), under the
 /// [session](SendOptions::session) of the options, or a random one.
 ///
 /// `put` sends frames, and `ask` asks for the receiver's chunks, with
@@ -97,9 +97,9 @@ pub fn is_broken(status: &Status) -> bool {
 ///
 /// # Errors
 ///
-/// As [`send`](crate::send), once no further chunk arrived in [`Retry::attempts`] attempts, or
-/// immediately if the status isn't that of a broken connection; `DEADLINE_EXCEEDED` after
-/// [`Retry::timeout`].
+/// The errors of [`send`](crate::send), once no further chunk has arrived in [`Retry::attempts`]
+/// attempts, or immediately if the status isn't that of a broken connection; `DEADLINE_EXCEEDED`
+/// after [`Retry::timeout`].
 pub async fn send_resuming<T, F, G>(
     put: impl FnMut(Outgoing) -> F,
     ask: impl FnMut(ResumeToken) -> G,

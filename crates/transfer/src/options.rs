@@ -28,7 +28,7 @@ impl Default for ReceiveOptions {
 }
 
 impl ReceiveOptions {
-    /// Creates the default options, which each setter documents.
+    /// Creates the default options; each setter documents its default.
     #[must_use]
     pub fn new() -> Self {
         ReceiveOptions {

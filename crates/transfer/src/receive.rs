@@ -75,9 +75,9 @@ impl Receiver {
 
     /// Takes the next frame of a transfer.
     ///
-    /// An error ends the transfer; complete chunks are kept. The next frame then is the first of
-    /// another transfer, which continues with them if it was made by
-    /// [`Frames::resume`](crate::Frames::resume).
+    /// An error ends the transfer; complete chunks are kept. The next frame must then be the first
+    /// of another transfer. If its sender calls [`Frames::resume`](crate::Frames::resume), the
+    /// transfer continues after the kept chunks.
     ///
     /// # Errors
     ///
@@ -93,11 +93,11 @@ impl Receiver {
         taken
     }
 
-    /// Signals that no more frames arrive.
+    /// Signals that no more frames will arrive.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the transfer isn't complete. It can then be resumed.
+    /// [`ErrorKind::Io`] if the transfer isn't complete. The transfer can then be resumed.
     pub fn end(&mut self) -> Result<()> {
         let message = match &self.state {
             State::Nothing => return Ok(()),
@@ -132,7 +132,8 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// The first error that the frames report, and as [`push`](Self::push) and [`end`](Self::end).
+    /// The first error that the frames report, and the errors of [`push`](Self::push) and
+    /// [`end`](Self::end).
     pub fn receive(&mut self, frames: impl IntoIterator<Item = Result<Frame>>) -> Result<()> {
         for frame in frames {
             match frame {
@@ -165,7 +166,7 @@ impl Receiver {
         (self.received, self.begin.chunk_count)
     }
 
-    /// Returns true if the whole message has arrived and was compared with its checksums.
+    /// Returns true if the whole message has arrived and matches its checksums.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Nothing)
     }

@@ -22,8 +22,8 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) if the transfer isn't complete; as
-    /// [`Merger::merge`](proto_splitter_core::merge::Merger::merge).
+    /// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) if the transfer
+    /// isn't complete; the errors of [`Merger::merge`](proto_splitter_core::merge::Merger::merge).
     pub fn into_bytes(self) -> Result<Bytes> {
         match self.into_whole()? {
             Whole::Pieces(mut pieces) => Ok(pieces.copy_to_bytes(pieces.remaining())),
@@ -36,8 +36,9 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// As [`into_bytes`](Self::into_bytes); [`ErrorKind::InvalidMessage`](proto_splitter_core::ErrorKind::InvalidMessage) if it is not a message of
-    /// that type.
+    /// The errors of [`into_bytes`](Self::into_bytes);
+    /// [`ErrorKind::InvalidMessage`](proto_splitter_core::ErrorKind::InvalidMessage) if it is not a
+    /// message of that type.
     pub fn into_message<M: prost::Message + Default>(self) -> Result<M> {
         let undecodable = |error| invalid(format!("the message can't be decoded: {error}"));
         match self.into_whole()? {
@@ -52,7 +53,7 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// As [`into_bytes`](Self::into_bytes), except for errors of merging;
+    /// The errors of [`into_bytes`](Self::into_bytes), except for errors of merging;
     /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
     pub fn into_chunked_file(self) -> Result<ChunkedFile<Arc<dyn ReadAt>>> {
         let limits = self.options.limits().clone();
@@ -81,8 +82,8 @@ impl Receiver {
     }
 
     /// Returns the message as a handle that can be read while the rest of it arrives: reads wait
-    /// for missing parts. `None` before the frames with the trailer arrived, and for a receiver in
-    /// memory.
+    /// for missing parts. `None` before the frames with the trailer have arrived, and for a
+    /// receiver in memory.
     ///
     /// Chunks are compared with their checksums before they can be read, but the message as a whole
     /// isn't. Reads fail with [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) once the
@@ -112,7 +113,7 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// As [`into_bytes`](Self::into_bytes);
+    /// The errors of [`into_bytes`](Self::into_bytes);
     /// [`ErrorKind::AlreadyExists`](proto_splitter_core::ErrorKind::AlreadyExists) if the file
     /// exists and `force` isn't set; [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if
     /// writing fails.
@@ -126,7 +127,7 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// As [`into_bytes`](Self::into_bytes), and
+    /// The errors of [`into_bytes`](Self::into_bytes), and
     /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if writing fails. After an error,
     /// discard the bytes that `sink` received.
     pub fn write_to(self, sink: &mut impl Write) -> Result<u64> {

@@ -38,7 +38,7 @@ impl Default for SendOptions {
 }
 
 impl SendOptions {
-    /// Creates the default options, which each setter documents.
+    /// Creates the default options; each setter documents its default.
     #[must_use]
     pub fn new() -> Self {
         SendOptions {
@@ -197,7 +197,7 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// As [`SplitExt::plan`]; [`ErrorKind::InvalidConfig`] if an option is out of range.
+    /// The errors of [`SplitExt::plan`]; [`ErrorKind::InvalidConfig`] if an option is out of range.
     pub fn new<S: ComposableSplitter + ?Sized>(
         splitter: &S,
         source: impl Into<SplitInput>,
@@ -212,7 +212,7 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn resume<S: ComposableSplitter + ?Sized>(
         splitter: &S,
         source: impl Into<SplitInput>,

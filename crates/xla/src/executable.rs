@@ -69,7 +69,7 @@ impl Executable {
         })
     }
 
-    /// Returns the full name of its type.
+    /// Returns the full name of the executable's type.
     pub(crate) fn message_type(&self) -> &str {
         match &self.split {
             Some(split) => split.manifest().message_type(),

@@ -18,11 +18,11 @@ const MAX_SMALL: u64 = 1 << 20;
 /// The storage of a type's elements in a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// As in memory, in a bytes field or packed.
+    /// In the layout of memory, in a bytes field or a packed field.
     Raw,
-    /// As packed varints. The given number of low bytes of each is used.
+    /// Packed varints, of which only the given number of low bytes is used.
     Varints(usize),
-    /// Packed. The order of the elements in a byte is unknown.
+    /// Packed, several to a byte. The order of the elements in a byte is unknown.
     Packed,
 }
 

@@ -87,7 +87,7 @@ impl SplitProto {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), with the path.
+    /// The errors of [`open`](Self::open), with the path.
     pub fn open_file(
         path: impl AsRef<Path>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -103,7 +103,7 @@ impl SplitProto {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), except that other sources aren't an error.
+    /// The errors of [`open`](Self::open), except that other sources aren't an error.
     pub fn recognize(
         source: Arc<dyn ReadAt>,
         descriptor: impl Into<Option<MessageDescriptor>>,

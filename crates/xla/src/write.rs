@@ -42,14 +42,14 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub fn new() -> Self {
         WriteOptions::default()
     }
 
-    /// Sets the compression of chunks. Default: as in XLA, none for an
-    /// `xla.ExecutableAndOptionsProto`, otherwise snappy.
+    /// Sets the compression of chunks. Default: none for an `xla.ExecutableAndOptionsProto` and
+    /// snappy for other types, as in XLA.
     #[must_use]
     pub fn compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
         self.compression = compression.into();
@@ -176,7 +176,8 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), if a record that is too large has no large values to move out.
+    /// The errors of [`new`](Self::new), but [`ErrorKind::Uncuttable`] only if a record that is too
+    /// large has no large values to move out.
     pub fn extended(message: Arc<dyn ReadAt>, descriptor: &MessageDescriptor) -> Result<Draft> {
         let message_type = descriptor.full_name();
         let cut = cut::cut(&*message, message_type, Some(descriptor))?;
@@ -195,7 +196,7 @@ impl Draft {
         }
     }
 
-    /// Returns true if XLA's reader accepts the file, since no record is an extension.
+    /// Returns true if XLA's reader accepts the file, which means that no record uses an extension.
     pub fn is_for_xla(&self) -> bool {
         self.manifest.records().iter().all(|kind| match kind {
             RecordKind::Override(path) => path.steps().len() == 1,

@@ -9,13 +9,13 @@ use crate::newtypes::ChunkIndex;
 use crate::{Error, Result};
 
 impl<S: ReadAt> ChunkedFile<S> {
-    /// Fails if the trailer doesn't lead to this root. From then on, each chunk that is read through
-    /// this handle is checked against the root before any of its bytes are passed on, and so is the
-    /// embedded schema. A check reads at most log2(chunks) hashes of 32 bytes in addition to the
-    /// chunk.
+    /// Requires the file to have this root: fails if its trailer leads to another root or to none.
+    /// After success, each chunk that is read through this handle is checked against the root
+    /// before any of its bytes are passed on, and so is the embedded schema. A check reads at most
+    /// log2(chunks) hashes of 32 bytes in addition to the chunk.
     ///
-    /// A chunk is then read to its end first, even if only a part of it is wanted. Of large chunks,
-    /// a temporary file holds the checked bytes.
+    /// A chunk is then read to its end first, even if only a part of it is wanted. The checked
+    /// bytes of large chunks are held in a temporary file.
     ///
     /// Reading through [`record_file`](Self::record_file) isn't checked.
     ///
@@ -55,7 +55,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`require_root`](Self::require_root) and for reading the chunk;
+    /// The errors of [`require_root`](Self::require_root), and of reading the chunk;
     /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the chunk doesn't
     /// belong to the root.
     pub fn verify_chunk_against(
@@ -71,8 +71,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// chunk, of the file's metadata and of the trailer, and compares the stored hashes. Uses several
     /// threads. Returns all problems: an empty list if the root was made of this file.
     ///
-    /// Checks only what the root covers: [`verify`](Self::verify) compares the same hashes, and
-    /// checks everything else, but knows no root to expect.
+    /// Checks only what the root covers: [`verify`](Self::verify) compares the same hashes and
+    /// checks everything else, but without an expected root.
     ///
     /// # Errors
     ///

@@ -35,9 +35,10 @@ pub enum DifferenceKind {
     OnlyInFirst,
     /// Only the second message has the value.
     OnlyInSecond,
-    /// A repeated field has these numbers of elements; its common elements are equal.
+    /// Numbers of elements in a repeated field of the first and of the second message. The common
+    /// elements are equal.
     Counts(u64, u64),
-    /// Index of an element in the first and in the second message, where its order relative to
+    /// Indices of an element in the first and in the second message. Its order relative to the
     /// other common elements differs.
     Moved(u64, u64),
     /// Numbers or short strings, as text.

@@ -37,7 +37,7 @@ struct List<'a> {
 /// An element to match.
 struct Element {
     value: Range<u64>,
-    /// Hash of its name or content.
+    /// Hash of the element's name or content.
     hash: u64,
 }
 

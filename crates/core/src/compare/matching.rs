@@ -7,9 +7,9 @@ use std::ops::Range;
 /// Matched elements, by their indices in the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// Elements that correspond, and may be equal or not.
+    /// Elements that correspond, whether or not they are equal.
     Both(usize, usize),
-    /// Elements that correspond, whose order relative to others differs.
+    /// Elements that correspond, but whose order relative to others differs.
     Moved(usize, usize),
     First(usize),
     Second(usize),

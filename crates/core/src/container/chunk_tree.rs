@@ -1,5 +1,5 @@
-//! The places of all chunks as one tree, built from the paths of a `ChunkedMessage`. Paths of
-//! nested ones become absolute.
+//! The places of all chunks as one tree, built from the paths of a `ChunkedMessage`. Paths in
+//! nested `ChunkedMessage`s become absolute.
 
 mod build;
 mod field_lists;
@@ -35,7 +35,7 @@ pub(crate) struct ChunkRef {
     pub(crate) packed: bool,
     /// Field whose elements the chunk holds, if it is a slice and the trailer says so.
     pub(crate) slice_of: Option<FieldNumber>,
-    /// Number of those elements; 0 if the trailer doesn't declare it.
+    /// Number of elements in a slice; 0 if the trailer doesn't declare it.
     pub(crate) elements: u64,
     /// True if the chunk continues its message at the end, with any fields.
     pub(crate) tail: bool,

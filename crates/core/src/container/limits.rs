@@ -24,8 +24,8 @@ pub const DEFAULT_MAX_TRAILER_MEMORY: u64 = 512 << 20;
 pub const DEFAULT_LEAST_MAX_MERGED_SIZE: u64 = 8 << 30;
 
 /// Maximum ratio between the size of a message above [`DEFAULT_LEAST_MAX_MERGED_SIZE`] and its
-/// stored size: 4096. Compressed weights expand a few times; only runs of zeros expand more than
-/// this.
+/// stored size: 4096. Compressed weights expand by a small factor; only runs of zeros expand by
+/// more than this.
 pub const LARGEST_EXPANSION: u64 = 4096;
 
 /// Default maximum size of a shared record chunk to decode once and cache, in bytes: 64 MiB, many
@@ -139,7 +139,8 @@ impl Limits {
         self
     }
 
-    /// Sets whether those files may be outside the folder of the file that names them. Default: no.
+    /// Sets whether the other files may be outside the folder of the file that names them. Default:
+    /// no.
     #[must_use]
     pub const fn allow_outside(mut self, allow: bool) -> Self {
         self.allow_outside = allow;

@@ -97,13 +97,14 @@ impl Trailer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if the record is not a trailer; otherwise as
+    /// [`ErrorKind::NotChunked`] if the record is not a trailer; otherwise the errors of
     /// [`from_metadata`](Self::from_metadata).
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         Trailer::parse_level(bytes, limits)?.in_one_piece()
     }
 
-    /// Parses a trailer that may itself be in chunks, which its own metadata then describes.
+    /// Parses the last record of a file, whose trailer may itself be in chunks. The metadata in the
+    /// record then describes the chunks of the trailer.
     pub(crate) fn parse_level(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         let no_trailer = |error: &dyn std::fmt::Display| {
             let message = format!("the last record is not a trailer: {error}");
@@ -130,7 +131,7 @@ impl Trailer {
         Ok(Trailer { unknown, ..trailer })
     }
 
-    /// Returns how many times the trailer is chunked.
+    /// Returns the number of times the trailer is chunked.
     pub(crate) fn level(&self) -> u32 {
         self.metadata.trailer_level
     }
@@ -224,8 +225,8 @@ impl Trailer {
     }
 
     /// Returns the Merkle root that follows from the trailer; `None` if the trailer has no hashes.
-    /// Whether the chunks have that root is another question, which
-    /// [`ChunkedFile::verify`](crate::ChunkedFile::verify) answers.
+    /// Doesn't check that the chunks have this root; call
+    /// [`ChunkedFile::verify`](crate::ChunkedFile::verify) for that.
     ///
     /// # Errors
     ///

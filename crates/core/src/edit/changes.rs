@@ -85,9 +85,9 @@ pub struct Changed {
     pub inserted: u64,
     /// Number of values replaced.
     pub replaced: u64,
-    /// Number of values, and of fields with tensor elements, that were emptied.
+    /// Number of values and tensors that were emptied.
     pub stripped: u64,
-    /// Size of the content removed from them, in bytes.
+    /// Size of the content removed from the emptied values, in bytes.
     pub stripped_bytes: u64,
 }
 
@@ -106,9 +106,10 @@ impl Changes {
         self
     }
 
-    /// Inserts a value that doesn't exist yet: an element before the one with this index or name
-    /// or, without either, at the end; an entry with this key; or the value of a singular field.
-    /// The value has the form that [`MessageView::get`] returns.
+    /// Inserts a value that doesn't exist yet. With an index or a name in the query, inserts an
+    /// element before the element that it selects; with the path of a repeated field, appends an
+    /// element; with a key, inserts a map entry; otherwise sets a singular field. The value has the
+    /// form that [`MessageView::get`] returns.
     #[must_use]
     pub fn insert(mut self, query: PathQuery, value: Arc<dyn ReadAt>) -> Self {
         self.changes.push(Change::Insert(query, value));

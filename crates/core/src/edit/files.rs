@@ -1,4 +1,4 @@
-//! Checking whether a file's chunks can go to several files.
+//! Checking whether a file's chunks can be written to several files.
 
 use record_file::ReadAt;
 
@@ -7,7 +7,7 @@ use crate::io::AtomicFile;
 use crate::split::{check_max_file_size, stem_beside};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails if this file's chunks can't go to several files of at most this many bytes.
+/// Fails if this file's chunks can't be written to several files of at most `max` bytes.
 pub(super) fn check_max_size<S: ReadAt>(
     file: &ChunkedFile<S>,
     main: Option<&AtomicFile>,

@@ -44,11 +44,12 @@ pub struct Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lost {
-    /// The value and everything below it. It is now empty.
+    /// The value and everything below it. The value is now empty.
     Value,
-    /// Some elements: later ones move up.
+    /// Some elements of a repeated field. Later elements move up.
     Elements,
-    /// An intact value whose index is unknown, since elements before it are lost. It is left empty.
+    /// An intact value whose index is unknown, since elements before it are lost. The value is left
+    /// empty.
     Place,
 }
 
@@ -62,10 +63,10 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Opens a `.cpb` file without the chunks that are damaged or in missing files. Merging it leaves
-/// an empty value in place of each lost chunk.
+/// Opens a `.cpb` file without the chunks that are damaged or in missing files. Merging the result
+/// leaves an empty value in place of each lost chunk.
 ///
-/// Reads every chunk once to find the damage, if all of them together are within
+/// Reads every chunk once to find the damage, if all chunks together are within
 /// [`max_merged_size`](Limits::max_merged_size).
 ///
 /// ```
@@ -163,7 +164,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Reads these chunks, which are all that `file` has.
+    /// Reads these chunks, which are all the chunks in `file`.
     fn chunks(&mut self, file: &ChunkedFile, chunks: &[usize]) -> Result<()> {
         for (at, &chunk) in chunks.iter().enumerate() {
             let read = read(file, at);
@@ -181,8 +182,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads these chunks of one file, as many at once as can be opened, since opening checks all
-    /// of them.
+    /// Reads these chunks of one file, as many at once as can be opened, since opening a file
+    /// checks all the chunks in its metadata.
     fn of_one_file(&mut self, chunks: &[usize]) -> Result<()> {
         let some = of_these(self.trailer, chunks);
         match ChunkedFile::open_with_metadata(self.path, some, &self.options.limits) {

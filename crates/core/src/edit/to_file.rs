@@ -1,4 +1,4 @@
-//! Writing the result to one or several files. Either all of them appear complete, or none.
+//! Writing the result to one or several files. Either all files appear, complete, or none.
 
 use super::options::{RewriteOptions, Rewritten};
 use super::rewrite::Rewrite;
@@ -10,7 +10,7 @@ use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
 use record_file::ReadAt;
 use std::path::Path;
 
-/// Writes a file, and others next to it if needed. Either all of them appear complete, the main
+/// Writes a file, and others next to it if needed. Either all files appear, complete and the main
 /// file last, or none. Removes leftovers of an earlier split.
 pub(super) fn write<S: ReadAt>(
     file: &ChunkedFile<S>,

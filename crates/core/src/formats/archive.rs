@@ -25,7 +25,7 @@ pub trait Archive: Any + Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`tensors`](Self::tensors).
+    /// The errors of [`tensors`](Self::tensors).
     fn tensor_iter(&self) -> Result<TensorIter<'_>> {
         Ok(Box::new(self.tensors()?.into_iter().map(Ok)))
     }
@@ -42,7 +42,7 @@ pub trait Archive: Any + Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`tensors`](Self::tensors).
+    /// The errors of [`tensors`](Self::tensors).
     fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
         let mut tensors = self.tensors()?.into_iter();
         Ok(tensors.find(|tensor| tensor.name == name))
@@ -71,7 +71,7 @@ pub trait Archive: Any + Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`tensors`](Self::tensors).
+    /// The errors of [`tensors`](Self::tensors).
     fn entries(&self) -> Result<Vec<Entry>> {
         Ok(self.tensors()?.iter().map(Entry::of_tensor).collect())
     }
@@ -123,9 +123,9 @@ pub struct Entry {
     pub name: String,
     /// Description: a tensor's type and shape, or that it is a header.
     pub detail: Option<String>,
-    /// Size of its content, in bytes.
+    /// Size of the part's content, in bytes.
     pub bytes: u64,
-    /// Location of its content.
+    /// Location of the part's content.
     pub location: Location,
 }
 

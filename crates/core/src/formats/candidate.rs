@@ -189,7 +189,7 @@ impl<'a> Candidate<'a> {
         Err(self.needs_file())
     }
 
-    /// Returns the error, of kind [`NeedsFile`](crate::ErrorKind::NeedsFile), of an input that
+    /// Returns the error, of kind [`NeedsFile`](crate::ErrorKind::NeedsFile), for an input that
     /// should be a local file but isn't.
     #[cold]
     pub fn needs_file(&self) -> Error {
@@ -201,7 +201,7 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     ///
-    /// As [`source`](Self::source).
+    /// The errors of [`source`](Self::source).
     pub fn message(&self, descriptor: MessageDescriptor) -> Result<Source> {
         match self.file()? {
             Some(file) => {
@@ -231,7 +231,7 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     ///
-    /// As [`source`](Self::source).
+    /// The errors of [`source`](Self::source).
     pub fn file(&self) -> Result<Option<File>> {
         match self.bytes()? {
             Bytes::File(file) => {
@@ -247,8 +247,8 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     ///
-    /// As [`source`](Self::source), and [`ErrorKind::Io`](crate::ErrorKind::Io) if it isn't a regular
-    /// file.
+    /// The errors of [`source`](Self::source), and [`ErrorKind::Io`](crate::ErrorKind::Io) if it
+    /// isn't a regular file.
     pub fn add_to(&self, spans: &mut SpansBuilder) -> Result<SourceId> {
         let Some(file) = self.file()? else {
             return spans.reader(self.path, self.source()?);
@@ -278,7 +278,7 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     ///
-    /// As [`source`](Self::source), and any error of reading the file.
+    /// The errors of [`source`](Self::source), and any error of reading the file.
     pub fn is_chunked(&self) -> Result<bool> {
         if self.kind != CandidateKind::File {
             return Ok(false);
@@ -316,7 +316,7 @@ impl<'a> Candidate<'a> {
         self.size
     }
 
-    /// Returns the name without its folder; empty if the path has none.
+    /// Returns the name without the folder; empty if the path has none.
     pub fn file_name(&self) -> &'a str {
         let name = self.path.file_name().and_then(|name| name.to_str());
         name.unwrap_or_default()

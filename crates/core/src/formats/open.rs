@@ -14,10 +14,10 @@ use crate::{Error, ErrorKind, Result};
 
 impl Registry {
     /// Opens an input of any format: a file in chunks, a file or a folder that a format recognizes.
-    /// Any other file is read as a message. If there is no file at the path, the path is
+    /// Any other file is read as a message. If there is no file at the path, the path is taken as
     /// the prefix of `PREFIX.cpb`, `PREFIX.pb` or files that a format recognizes, in this order.
     ///
-    /// A type in the options determines the format instead of the input.
+    /// If the options set a type, that type determines the format, not the input.
     ///
     /// # Errors
     ///
@@ -28,9 +28,9 @@ impl Registry {
         self.open_input(&Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens an input like [`open`](Self::open), given as a candidate: one that was already
-    /// inspected, which isn't opened again, or one that isn't a file, such as an object in a store.
-    /// For an object, no other names are tried.
+    /// Opens a candidate, like [`open`](Self::open): an input that was already inspected, which
+    /// isn't opened again, or one that isn't a file, such as an object in a store. For an object,
+    /// no other names are tried.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -49,8 +49,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`ErrorKind::NeedsFile`] if the input isn't a local file and its
-    /// format requires one: open a copy instead.
+    /// The errors of [`open`](Self::open); [`ErrorKind::NeedsFile`] if the input isn't a local file
+    /// and its format requires one: open a copy instead.
     pub fn open_input(&self, input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
         let path = input.path();
         let companion = options.companion.as_deref();
@@ -108,7 +108,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`Candidate::is_chunked`].
+    /// The errors of [`Candidate::is_chunked`].
     pub fn is_chunked(&self, input: &Candidate<'_>) -> Result<bool> {
         Ok(input.is_chunked()? && !self.is_claimed(input))
     }
@@ -126,8 +126,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`Format::open`]; [`ErrorKind::InvalidConfig`] if the options name a companion file, and
-    /// the format has none.
+    /// The errors of [`Format::open`]; [`ErrorKind::InvalidConfig`] if the options name a companion
+    /// file, and the format has none.
     pub fn open_as(
         &self,
         format: &'static dyn Format,
@@ -137,12 +137,12 @@ impl Registry {
         self.open_input_as(format, &Candidate::new(path.as_ref())?, options)
     }
 
-    /// Opens an input as this format, like [`open_as`](Self::open_as), given as a candidate: one
-    /// that was already inspected, or isn't a file.
+    /// Opens a candidate as this format, like [`open_as`](Self::open_as): an input that was already
+    /// inspected, or that isn't a file.
     ///
     /// # Errors
     ///
-    /// As [`open_as`](Self::open_as).
+    /// The errors of [`open_as`](Self::open_as).
     pub fn open_input_as(
         &self,
         format: &'static dyn Format,
@@ -210,7 +210,7 @@ impl Registry {
             .with_required_root(options)
     }
 
-    /// Opens a message in chunks, which may be anywhere. Its type, from the options or the file,
+    /// Opens a message in chunks, wherever it is stored. Its type, from the options or the file,
     /// determines the format.
     ///
     /// # Errors

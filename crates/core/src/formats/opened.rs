@@ -38,7 +38,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct Opened {
     message: Option<Message>,
     archive: Option<Box<dyn Archive>>,
-    /// Owner of bytes of the message, with checksums of them.
+    /// Owner of the message's bytes, with their checksums.
     checked_by: Option<Box<dyn Archive>>,
     /// True if reading the bytes of the message compares their checksums.
     is_checked_when_read: bool,
@@ -99,8 +99,8 @@ impl Opened {
         self.format
     }
 
-    /// Returns the formats whose rules apply to the content: those that the input was opened with, and
-    /// none for an input that wasn't opened by a [`Registry`].
+    /// Returns the registry whose formats apply to the content: the one that opened the input, or
+    /// an empty one for an input that wasn't opened by a [`Registry`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -131,7 +131,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`Format::properties`].
+    /// The errors of [`Format::properties`].
     pub fn properties(&self) -> Result<Vec<(String, String)>> {
         match (self.format, &self.archive) {
             (Some(format), _) => format.properties(self),
@@ -164,7 +164,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`ChunkedFile::plan`].
+    /// The errors of [`ChunkedFile::plan`].
     pub fn merged(&self) -> Result<Option<MergedMessage<Arc<dyn ReadAt>>>> {
         let Some(message) = &self.message else {
             return Ok(None);
@@ -187,8 +187,8 @@ impl Opened {
         }
     }
 
-    /// Returns true if reading the bytes of the message compares checksums of them, as
-    /// [`checked_when_read`](Self::checked_when_read) declares.
+    /// Returns true if reading the bytes of the message compares their checksums, as declared by
+    /// [`checked_when_read`](Self::checked_when_read).
     pub fn is_checked_when_read(&self) -> bool {
         self.is_checked_when_read
     }
@@ -210,7 +210,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`merged`](Self::merged); [`ErrorKind::InvalidConfig`] if there is no message.
+    /// The errors of [`merged`](Self::merged); [`ErrorKind::InvalidConfig`] if there is no message.
     pub fn reader(&self) -> Result<Arc<dyn ReadAt>> {
         match &self.message()?.stored {
             Stored::Chunked(file) => {
@@ -278,9 +278,9 @@ impl Opened {
         self.message.is_some()
     }
 
-    /// Returns true if its format describes the input better than a generic message report does:
+    /// Returns true if the input's format describes it better than a generic message report does:
     /// for an archive, a message composed of several files, or one with named tensors, unless the
-    /// caller gave it a type.
+    /// caller gave the message a type.
     pub fn is_described_by_format(&self) -> bool {
         !self.is_single() || (self.archive.is_some() && !self.is_type_given())
     }
@@ -300,7 +300,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes); [`ErrorKind::InvalidMessage`] if it is not a message of that type.
+    /// The errors of [`bytes`](Self::bytes); [`ErrorKind::InvalidMessage`] if it is not a message
+    /// of that type.
     pub fn read<M: prost::Message + Default>(&self) -> Result<M> {
         M::decode(self.bytes()?).map_err(undecodable)
     }
@@ -309,7 +310,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); [`ErrorKind::SchemaNeeded`] if the type is unknown.
+    /// The errors of [`read`](Self::read); [`ErrorKind::SchemaNeeded`] if the type is unknown.
     pub fn read_dynamic(&self) -> Result<DynamicMessage> {
         let Some(descriptor) = self.message()?.descriptor.clone() else {
             let message = "no type is known for the message";
@@ -322,7 +323,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`MessageView::get`], and if the path can't be parsed.
+    /// The errors of [`MessageView::get`]; [`ErrorKind::InvalidPath`] if the path can't be parsed.
     pub fn get(&self, path: &str) -> Result<Bytes> {
         self.view()?.get(&self.find(path)?)
     }
@@ -347,11 +348,12 @@ impl Opened {
         self.view_with(self.reading_options())
     }
 
-    /// Returns a view of the message, read with other options than those it was opened with.
+    /// Returns a view of the message that uses these options instead of the ones it was opened
+    /// with.
     ///
     /// # Errors
     ///
-    /// As [`view`](Self::view).
+    /// The errors of [`view`](Self::view).
     pub fn view_with(&self, options: ReadOptions) -> Result<MessageView<'_>> {
         match &self.message()?.stored {
             Stored::Chunked(file) => Ok(file.view(options)),
@@ -364,7 +366,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`measure`], and if the path can't be parsed.
+    /// The errors of [`measure`]; [`ErrorKind::InvalidPath`] if the path can't be parsed.
     pub fn tree(&self, path: &str) -> Result<SizeTree> {
         let options = TreeOptions::new().names(&self.registry.member_names());
         measure(&self.view()?, &self.find(path)?, &options)
@@ -388,7 +390,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`verify`](Self::verify).
+    /// The errors of [`verify`](Self::verify).
     pub fn verify_with(&self, progress: &Progress) -> Result<Verified> {
         self.check_complete()?;
         if let Some(archive) = &self.archive {
@@ -456,7 +458,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`merged`](Self::merged), and as [`source`](Self::source) for a message that isn't in chunks.
+    /// The errors of [`merged`](Self::merged), or of [`source`](Self::source) for a message that
+    /// isn't in chunks.
     pub fn merged_source(&self) -> Result<Source> {
         let Some(merged) = self.merged()? else {
             return self.source();

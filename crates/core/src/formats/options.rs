@@ -51,22 +51,22 @@ impl OpenOptions {
         OpenOptions::default()
     }
 
-    /// Sets the type of the message. Default: as the input or its format declares.
+    /// Sets the type of the message. Default: the type that the input or its format declares.
     #[must_use]
     pub fn descriptor(mut self, descriptor: impl Into<Option<MessageDescriptor>>) -> Self {
         self.descriptor = descriptor.into();
         self
     }
 
-    /// Sets schemas in which to look up the type of an input in chunks first. Default: none.
+    /// Sets schemas to search first for the type of an input in chunks. Default: none.
     #[must_use]
     pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
         self.schemas = schemas.into();
         self
     }
 
-    /// Sets the file that accompanies the input. Default: found by its format. A format without
-    /// such files refuses one.
+    /// Sets the file that accompanies the input. Default: the format finds the file. Opening fails
+    /// if the format has no such files.
     #[must_use]
     pub fn companion(mut self, companion: impl Into<Option<PathBuf>>) -> Self {
         self.companion = companion.into();
@@ -132,7 +132,7 @@ impl OpenOptions {
         self.descriptor.as_ref()
     }
 
-    /// Returns schemas in which to look up the type of an input in chunks first.
+    /// Returns the schemas to search first for the type of an input in chunks.
     pub const fn get_schemas(&self) -> Option<&DescriptorPool> {
         self.schemas.as_ref()
     }

@@ -181,7 +181,7 @@ impl<W: Write + Seek> FileSink for W {}
 enum NewMode<'a> {
     /// The mode of another file, even if the target exists.
     Of(&'a File),
-    /// The mode of the file it replaces; otherwise at most that of its inputs.
+    /// The mode of the replaced file, if there is one; otherwise at most that of the inputs.
     #[cfg_attr(not(unix), allow(dead_code, reason = "other systems have no modes"))]
     AtMost(&'a MadeFrom),
 }
@@ -201,10 +201,10 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// As [`MadeFrom::check_apart`]; [`ErrorKind::AlreadyExists`] if the target exists and `force`
-    /// isn't set; [`ErrorKind::NoFolder`] if its folder doesn't exist; [`ErrorKind::InvalidConfig`]
-    /// if the target exists but is not a file, such as a device or a pipe, which must not be
-    /// replaced; [`ErrorKind::Io`] if its folder isn't writable.
+    /// The errors of [`MadeFrom::check_apart`]; [`ErrorKind::AlreadyExists`] if the target exists
+    /// and `force` isn't set; [`ErrorKind::NoFolder`] if its folder doesn't exist;
+    /// [`ErrorKind::InvalidConfig`] if the target exists but is not a file, such as a device or a
+    /// pipe, which must not be replaced; [`ErrorKind::Io`] if its folder isn't writable.
     pub fn create(
         target: impl AsRef<Path>,
         made_from: &MadeFrom,
@@ -333,7 +333,7 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// Any error of `write`, with the target's name if the disk is full; as
+    /// Any error of `write`, with the target's name if the disk is full; the errors of
     /// [`commit`](Self::commit). After an error, the file is removed.
     pub fn write<T>(self, write: impl FnOnce(&mut dyn FileSink) -> Result<T>) -> Result<T> {
         let mut sink = BufWriter::with_capacity(GATHER, self.writer_at(0));

@@ -66,7 +66,7 @@ pub fn map<T: Send>(
 ///
 /// # Errors
 ///
-/// As [`map`].
+/// The errors of [`map`].
 pub fn map_with<B, T: Send>(
     threads: NonZeroUsize,
     count: usize,

@@ -93,7 +93,7 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] naming missing chunks, and as
+    /// [`ErrorKind::InvalidTrailer`] naming missing chunks, and the errors of
     /// [`Merger::merge`](super::Merger::merge).
     pub fn finish(self) -> Result<Bytes> {
         let chunks = self.complete()?;
@@ -104,7 +104,7 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// As [`finish`](Self::finish), and [`ErrorKind::Io`] if writing fails.
+    /// The errors of [`finish`](Self::finish), and [`ErrorKind::Io`] if writing fails.
     pub fn finish_to(self, sink: &mut impl Write) -> Result<Merged> {
         let chunks = self.complete()?;
         let plan = plan(&self.trailer, &chunks[..], &self.options)?;

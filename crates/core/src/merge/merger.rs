@@ -86,8 +86,8 @@ impl Merger {
     /// Merges chunks in memory according to a [`ChunkMetadata`], whose offsets are ignored, or only
     /// a [`ChunkedMessage`](crate::proto::ChunkedMessage), like TensorFlow's `Merger::Merge`.
     ///
-    /// With only a `ChunkedMessage`, the options must have the message's type, the chunks must be
-    /// in TensorFlow's [profile](crate::container::Profile), and there are no checksums to compare.
+    /// With only a `ChunkedMessage`, the options must set the message's type, the chunks must be in
+    /// TensorFlow's [profile](crate::container::Profile), and there are no checksums to compare.
     ///
     /// ```
     /// use prost::Message;
@@ -129,15 +129,16 @@ impl Merger {
 
     /// Reads a message as a generated type.
     ///
-    /// The merge knows the type's fields only if the options [set it](ReadOptions::for_message),
-    /// which files without placeholders need. Fields that the type lacks, from a newer schema or
-    /// extensions, are lost, since prost doesn't store them. [`read_dynamic`](Self::read_dynamic)
-    /// keeps them, and [`merge_to`](Self::merge_to) returns the original bytes.
+    /// The merge itself doesn't know the type `M`: for files without placeholders, [set
+    /// it](ReadOptions::for_message) in the options, too. Fields that the type lacks, from a newer
+    /// schema or extensions, are lost, since prost doesn't store them.
+    /// [`read_dynamic`](Self::read_dynamic) keeps them, and [`merge_to`](Self::merge_to) returns
+    /// the original bytes.
     ///
     /// # Errors
     ///
-    /// As [`merge_to`](Self::merge_to); [`ErrorKind::InvalidMessage`] if the bytes are not a
-    /// message of that type.
+    /// The errors of [`merge_to`](Self::merge_to); [`ErrorKind::InvalidMessage`] if the bytes are
+    /// not a message of that type.
     pub fn read<M: Message + Default>(&self, prefix: impl AsRef<Path>) -> Result<M> {
         decode(self.merge_to_bytes(prefix)?)
     }
@@ -147,8 +148,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read). If the bytes are not a message of that type, some of them may
-    /// already have been merged.
+    /// The errors of [`read`](Self::read). If the bytes are not a message of that type, some of
+    /// them may already have been merged.
     pub fn merge_into<M: Message>(&self, prefix: impl AsRef<Path>, message: &mut M) -> Result<()> {
         let bytes = self.merge_to_bytes(prefix)?;
         message.merge(bytes).map_err(undecodable)
@@ -158,7 +159,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`merge_to_bytes`](Self::merge_to_bytes). After an error the bytes are unchanged.
+    /// The errors of [`merge_to_bytes`](Self::merge_to_bytes). After an error the bytes are
+    /// unchanged.
     pub fn append_to(&self, prefix: impl AsRef<Path>, bytes: &mut Vec<u8>) -> Result<Merged> {
         let before = bytes.len();
         let left = self.options.reading.limits.max_message_size;
@@ -170,7 +172,7 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_dynamic(
         &self,
         prefix: impl AsRef<Path>,
@@ -187,7 +189,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); [`ErrorKind::NotChunked`] if the file is the message in one piece.
+    /// The errors of [`read`](Self::read); [`ErrorKind::NotChunked`] if the file is the message in
+    /// one piece.
     pub fn read_partial<M: Message + Default>(
         &self,
         prefix: impl AsRef<Path>,
@@ -208,7 +211,7 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_chunked_from_bytes<M: Message + Default>(&self, bytes: impl ReadAt) -> Result<M> {
         let file = open_sources(bytes, &self.options.reading.limits, |_| no_way_to_others())?;
         decode(to_bytes(file.trailer(), &file, &self.options.reading)?)
@@ -218,8 +221,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if it doesn't fit in
-    /// memory.
+    /// The errors of [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if it doesn't
+    /// fit in memory.
     pub fn merge_to_bytes(&self, prefix: impl AsRef<Path>) -> Result<Bytes> {
         let options = &self.options.reading;
         match find(prefix.as_ref())? {
@@ -261,9 +264,9 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target exists and the
-    /// options don't [`force`](MergeOptions::force); [`ErrorKind::InvalidConfig`] if the target is
-    /// the input, or not a file but, for example, a device.
+    /// The errors of [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target
+    /// exists and the options don't [`force`](MergeOptions::force); [`ErrorKind::InvalidConfig`] if
+    /// the target is the input, or is not a file, such as a device.
     pub fn merge_to_file(
         &self,
         prefix: impl AsRef<Path>,
@@ -272,12 +275,12 @@ impl Merger {
         write_file(target.as_ref(), &find(prefix.as_ref())?, &self.options)
     }
 
-    /// Writes the message in exactly the file `input`, trying no other names, to the file `target`.
-    /// The input may have any name; [`is_chunked`] detects how it is stored.
+    /// Writes the message in the file `input` to the file `target`. Tries no other names for the
+    /// input, which may have any name; [`is_chunked`] detects how it is stored.
     ///
     /// # Errors
     ///
-    /// As [`merge_to_file`](Self::merge_to_file).
+    /// The errors of [`merge_to_file`](Self::merge_to_file).
     pub fn merge_file_to_file(
         &self,
         input: impl AsRef<Path>,

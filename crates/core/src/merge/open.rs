@@ -25,12 +25,12 @@ use crate::proto::chunk_metadata::ExternalFile;
 use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes to read at the beginning of a file at once: the file's metadata, and usually the
+/// Number of bytes to read at once at the beginning of a file: the file's metadata, and usually the
 /// chunk that the others are spliced into.
 const HEAD: usize = 64 << 10;
 
-/// Number of bytes to read at the end at once: the header of the last block, which leads to the
-/// trailer, and a trailer for some 3,000 chunks.
+/// Number of bytes to read at once at the end of a file: the header of the last block, which leads
+/// to the trailer, and a trailer for about 3,000 chunks.
 const TAIL: usize = 256 << 10;
 
 /// Opens a `.cpb` file within `limits`.
@@ -42,7 +42,7 @@ pub(crate) fn open_path(path: &Path, limits: &Limits) -> Result<RecordStore<File
 ///
 /// # Errors
 ///
-/// As [`ChunkedFile::open`](crate::ChunkedFile::open).
+/// The errors of [`ChunkedFile::open`](crate::ChunkedFile::open).
 pub fn open_path_as<S: ReadAt>(
     path: &Path,
     limits: &Limits,
@@ -102,7 +102,7 @@ pub(crate) fn open_path_with(
 ///
 /// # Errors
 ///
-/// As [`ChunkedFile::open`](crate::ChunkedFile::open), and any error of `open`.
+/// The errors of [`ChunkedFile::open`](crate::ChunkedFile::open), and any error of `open`.
 pub fn open_sources<S: ReadAt>(
     source: S,
     limits: &Limits,
@@ -194,7 +194,7 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
 ///
 /// # Errors
 ///
-/// As [`ChunkedFile::open`](crate::ChunkedFile::open), and any error of `open`.
+/// The errors of [`ChunkedFile::open`](crate::ChunkedFile::open), and any error of `open`.
 pub fn open_sources_with<S: ReadAt>(
     source: S,
     metadata: ChunkMetadata,

@@ -9,8 +9,8 @@ use super::field_ref::{FieldRef, message_below};
 use super::map_key::{MapKey, write_quoted};
 
 impl FieldPath {
-    /// Formats the path as text, with the field names of `root`, and with numbers where it has
-    /// none.
+    /// Formats the path as text, with the names of `root`'s fields, and with numbers for fields
+    /// that `root` lacks.
     pub fn display(&self, root: Option<&MessageDescriptor>) -> String {
         display(self, root)
     }

@@ -263,8 +263,8 @@ impl<'a> EntryKey<'a> {
 /// Finds the key in the first bytes of an entry of `len` bytes. Returns the key, and the offset up
 /// to which the entry was searched.
 ///
-/// Of several fields with the keys' wire type, the last counts. Writers put the key first; the
-/// caller limits the bytes to search.
+/// If several fields have the keys' wire type, the last one is the key. Writers put the key first;
+/// the caller limits the bytes to search.
 pub(crate) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(EntryKey<'_>, u64)> {
     let mut key = EntryKey::Absent;
     let mut cursor = WireCursor::new(window);

@@ -71,7 +71,8 @@ pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
     }
 }
 
-/// Calls `look` with the key of an entry. Of several keys the last counts, as for every reader.
+/// Calls `look` with the key of an entry. If the entry has several keys, the last one is used, as
+/// by every reader.
 pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,

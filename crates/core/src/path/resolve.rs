@@ -175,7 +175,7 @@ impl PathQuery {
     ///
     /// # Errors
     ///
-    /// As [`FieldPath::resolve`].
+    /// The errors of [`FieldPath::resolve`].
     pub fn resolve(&self, root: &MessageDescriptor) -> Result<PathTarget> {
         let mut target = PathTarget {
             kind: TargetKind::Message(root.clone()),

@@ -32,7 +32,7 @@ pub(super) const ROOT: NodeId = 0;
 /// The treatment of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Only counts their sizes.
+    /// Only counts the sizes of the values.
     Hop,
     /// Counts the sizes of a repeated string or bytes, and keeps the largest.
     HopAndKeep,
@@ -74,7 +74,7 @@ pub(super) struct Facts {
     pub(super) number: u32,
     /// The field, if the type has it.
     pub(super) field: Option<FieldRef>,
-    /// Type of its values, if they are messages of a known type.
+    /// Type of the values, if they are messages of a known type.
     pub(super) message: Option<MessageDescriptor>,
     pub(super) children: Vec<NodeId>,
     pub(super) chunks: ChunkSet,
@@ -109,7 +109,7 @@ pub(super) struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kept {
     size: u64,
-    /// Of two equal members, the earlier one compares as larger.
+    /// If two members have the same size, the earlier one compares as larger.
     start: Reverse<u64>,
     place: usize,
 }

@@ -47,7 +47,7 @@ pub struct TreeChange {
 pub struct MemberChange {
     /// Name of the member.
     pub name: MemberName,
-    /// Path: the new one, or if the member disappeared, the old one.
+    /// Path of the member in the new message, or in the old one if the member disappeared.
     pub text: String,
     /// Suffix of the path that distinguishes it from other members.
     pub short: String,
@@ -55,8 +55,8 @@ pub struct MemberChange {
     pub old: Option<u64>,
     /// New size, in bytes.
     pub new: Option<u64>,
-    /// Maximum size of the member on the side that doesn't list it, where only the largest are
-    /// kept.
+    /// Upper bound, in bytes, on the member's size in the tree that doesn't list it, since a tree
+    /// keeps only the largest members.
     pub unseen_up_to: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ impl TreeChange {
 }
 
 impl MemberChange {
-    /// Returns the growth, in bytes: a lower bound, if the member may exist unlisted.
+    /// Returns the growth, in bytes. This is a lower bound if the member may exist unlisted.
     pub fn change(&self) -> i64 {
         let unseen = self.unseen_up_to;
         change(self.old.or(unseen), self.new.or(unseen))

@@ -43,7 +43,7 @@ const TELLING_SHARE: u64 = 8;
 ///
 /// # Errors
 ///
-/// As [`measure`].
+/// The errors of [`measure`].
 pub fn largest(view: &MessageView<'_>, path: &FieldPath) -> Result<Vec<LargePart>> {
     let options = TreeOptions::new().most_entered(MOST_ENTERED);
     Ok(measure(view, path, &options)?.largest(NAMED))
@@ -66,7 +66,7 @@ impl SizeTree {
     /// if no field or element is large enough to be named.
     ///
     /// A part is named as precisely as its size justifies: a message, field or member is replaced
-    /// by the parts inside it if those that are known have half of its size. A field with many
+    /// by the known parts inside it, if these make up at least half of its size. A field with many
     /// small members is one part, `packet[*]`. A tree knows the [largest
     /// members](super::TreeOptions::top) of its fields.
     pub fn largest(&self, most: usize) -> Vec<LargePart> {
@@ -127,7 +127,7 @@ enum What<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Replaces a part by those inside it. Returns false if the part itself should be named.
+    /// Replaces a part by the parts inside it. Returns false if the part itself should be named.
     fn refine(&mut self, part: &Part<'a>) -> bool {
         match part.what {
             What::Field(node, is_single) => match node.members.as_slice() {
@@ -149,8 +149,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Pushes the fields of a message if they have half of its size; for many messages, if one
-    /// field has.
+    /// Pushes the fields of a message if they make up at least half of its size; for many messages,
+    /// if one field does.
     fn enter(&mut self, node: &'a TreeNode, path: &str, is_single: bool) -> bool {
         // Keys of maps and fields beyond the maximum have no paths.
         let children = node.children.iter();
@@ -173,7 +173,8 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Pushes the outermost known members inside a member, if they have half of its size.
+    /// Pushes the outermost known members inside a member, if they make up at least half of its
+    /// size.
     fn inside(&mut self, member: &Member) -> bool {
         let is_within = |inner: &Member, outer: &Member| {
             inner.path != outer.path && inner.path.strip_prefix(&outer.path).is_some()
@@ -203,7 +204,8 @@ impl<'a> Search<'a> {
 }
 
 impl Ord for Part<'_> {
-    /// Orders by size. Of two equal parts, the one with the first path compares as larger.
+    /// Orders by size. If two parts have the same size, the one with the first path compares as
+    /// larger.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_size = self.size.cmp(&other.size);
         by_size.then_with(|| other.path.cmp(&self.path))

@@ -22,8 +22,9 @@ use crate::wire::{Input, WireCursor};
 ///
 /// # Errors
 ///
-/// As [`MessageView::get`]; [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) with
-/// the path and offset if a value that is a message by its type breaks the wire format.
+/// The errors of [`MessageView::get`];
+/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) with the path and offset if a
+/// value that is a message by its type breaks the wire format.
 pub fn measure(
     view: &MessageView<'_>,
     path: &FieldPath,

@@ -26,8 +26,8 @@ pub struct TreeNode {
     pub type_name: Option<String>,
     /// Appearance of the values, if the type lacks the field.
     pub guessed: Option<Guessed>,
-    /// True if a message can have several of them or, if the type lacks the field, if one had
-    /// several.
+    /// True if the field can occur several times in a message or, if the type lacks the field, if
+    /// it does.
     pub repeated: bool,
     /// Number of occurrences of the field. A packed run counts once.
     pub count: u64,
@@ -73,7 +73,7 @@ pub struct Member {
     pub size: u64,
     /// Chunks that contain the member.
     pub chunks: ChunkSet,
-    /// Index of its name among the names, which are read last.
+    /// Index of the member's name in the list of names, which are read last.
     pub(super) serial: usize,
 }
 

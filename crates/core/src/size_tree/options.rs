@@ -5,7 +5,7 @@ use crate::member_names::NameRule;
 /// Default number of members to list per field.
 pub const DEFAULT_TOP: usize = 10;
 
-/// The details to list in addition to sums.
+/// Options for measuring: the members to list, and how many messages to enter.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
     pub(super) top: usize,
@@ -32,8 +32,8 @@ impl TreeOptions {
         }
     }
 
-    /// Sets the number of a field's largest members to list. Default: [`DEFAULT_TOP`]. Each takes
-    /// some hundred bytes of memory for every repeated path.
+    /// Sets the number of largest members to list for each field. Default: [`DEFAULT_TOP`]. Each
+    /// member takes some hundred bytes of memory for every repeated path.
     #[must_use]
     pub const fn top(mut self, members: usize) -> Self {
         self.top = members;
@@ -48,7 +48,7 @@ impl TreeOptions {
     }
 
     /// Adds rules for the names of messages of some types. Default: none, which uses fields that
-    /// look like names. Of several rules for a type, the first counts.
+    /// look like names. If a type has several rules, the first one applies.
     #[must_use]
     pub fn names(mut self, rules: &[NameRule]) -> Self {
         self.names.extend_from_slice(rules);
@@ -63,7 +63,7 @@ impl TreeOptions {
         self
     }
 
-    /// Returns the number of a field's largest members to list.
+    /// Returns the number of largest members to list for each field.
     pub const fn get_top(&self) -> usize {
         self.top
     }

@@ -100,8 +100,8 @@ impl SpansBuilder {
         self.files.add(origin, None)
     }
 
-    /// Sets a check that runs once every span of a file in the message was read, in any order and
-    /// by any number of threads, such as a checksum of the whole file. `check` reads the file
+    /// Sets a check that runs after all spans of a file in the message have been read, in any order
+    /// and by any number of threads, such as a checksum of the whole file. `check` reads the file
     /// itself. If it fails, so do the last read and every later read of the file.
     ///
     /// ```
@@ -141,7 +141,7 @@ impl SpansBuilder {
         Ok(self.files.get(file)?.size())
     }
 
-    /// Returns the present number of bytes, without the lengths of open fields.
+    /// Returns the current number of bytes, without the lengths of open fields.
     pub fn size(&self) -> u64 {
         self.list.size()
     }
@@ -156,7 +156,7 @@ impl SpansBuilder {
         self.files.handle(file)
     }
 
-    /// Appends these bytes.
+    /// Appends literal bytes.
     ///
     /// # Errors
     ///

@@ -65,7 +65,7 @@ pub fn read_pieces<S: ReadAt + ?Sized>(
 ///
 /// # Errors
 ///
-/// As [`read_pieces`]; any error of `sink`.
+/// The errors of [`read_pieces`]; any error of `sink`.
 pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
     source: &S,
     range: Range<u64>,
@@ -89,7 +89,7 @@ pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
 ///
 /// # Errors
 ///
-/// As [`read_pieces`]; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+/// The errors of [`read_pieces`]; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
 pub fn read_through<S: ReadAt + ?Sized>(source: &S, progress: &Progress) -> Result<u64> {
     let size = source.size()?;
     let meter = progress.meter(size);

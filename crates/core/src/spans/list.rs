@@ -50,11 +50,11 @@ pub enum SpanSource<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Span<'a> {
-    /// Offset of its first byte in the message.
+    /// Offset of the span's first byte in the message.
     pub offset: u64,
     /// Number of bytes, at least 1.
     pub len: u64,
-    /// The origin of its bytes.
+    /// The origin of the span's bytes.
     pub source: SpanSource<'a>,
 }
 
@@ -106,9 +106,9 @@ fn part(bytes: &[u8], start: u64, len: u64) -> &[u8] {
 /// A span in compact form: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Offset of its first byte in the message.
+    /// Offset of the piece's first byte in the message.
     pub(super) offset: u64,
-    /// Offset of its first byte in the source, or among the literals.
+    /// Offset of the piece's first byte in the source, or among the literals.
     pub(super) at: u64,
     pub(super) source: SourceId,
 }

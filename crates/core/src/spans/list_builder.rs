@@ -16,7 +16,7 @@ pub(crate) struct SpanListBuilder {
     open: Vec<OpenField>,
     /// Lengths of ended fields: the index of the piece, and the range in the literals.
     lengths: Vec<(usize, Range<usize>)>,
-    /// Size of these lengths, in bytes.
+    /// Size of the lengths of ended fields, in bytes.
     length_bytes: u64,
 }
 

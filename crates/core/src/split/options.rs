@@ -220,7 +220,7 @@ impl SplitOptions {
     /// Sets whether to write a message that needs no cut as a chunked file, a `.cpb`, instead of
     /// unchanged, as a `.pb`. Default: no. Its top-level repeated fields become
     /// [slices](Self::max_slice_size), if they are longer than one slice; everything else is one
-    /// chunk. An existing `.pb` of the same prefix stays.
+    /// chunk. An existing `.pb` with the same prefix is kept.
     #[must_use]
     pub const fn always_chunked(mut self, always: bool) -> Self {
         self.always_chunked = always;
@@ -236,10 +236,10 @@ impl SplitOptions {
         self
     }
 
-    /// Sets whether to store the hashes that a [`MerkleRoot`](crate::container::MerkleRoot) is made
-    /// of, 64 bytes for each chunk. Default: no. With the root, any part of the file can be checked
-    /// for forgeries. A split in memory makes no root, and neither does one that writes the message
-    /// unchanged, which [`always_chunked`](Self::always_chunked) prevents.
+    /// Sets whether to store the hashes from which a [`MerkleRoot`](crate::container::MerkleRoot)
+    /// is computed, 64 bytes for each chunk. Default: no. With the root, any part of the file can
+    /// be checked for forgeries. A split in memory has no root, and neither has a message that is
+    /// written unchanged; set [`always_chunked`](Self::always_chunked) to prevent the latter.
     ///
     /// Requires the feature `merkle`, which is on by default.
     #[must_use]
@@ -339,7 +339,7 @@ impl SplitOptions {
         self.require_byte_exact
     }
 
-    /// Returns whether to store the hashes that a Merkle root is made of.
+    /// Returns whether to store the hashes from which a Merkle root is computed.
     pub const fn get_merkle_root(&self) -> bool {
         self.merkle_root
     }

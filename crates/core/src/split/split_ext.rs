@@ -46,7 +46,7 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
+    /// The errors of [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
     fn split(&self, source: impl Into<SplitInput>) -> Result<Split> {
         self.split_with(source, &SplitOptions::default())
     }
@@ -55,7 +55,7 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
+    /// The errors of [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
     fn split_with(&self, source: impl Into<SplitInput>, options: &SplitOptions) -> Result<Split> {
         let source = source.into().open(self)?;
         let plan = planner::plan(self, &source, options)?;
@@ -67,7 +67,7 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan).
+    /// The errors of [`plan`](Self::plan).
     fn pieces(&self, source: impl Into<SplitInput>, options: &SplitOptions) -> Result<ChunkPieces> {
         let source = source.into().open(self)?;
         let plan = planner::plan(self, &source, options)?;
@@ -79,7 +79,7 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// As [`write_with`](Self::write_with).
+    /// The errors of [`write_with`](Self::write_with).
     fn write(&self, source: impl Into<SplitInput>, prefix: impl AsRef<Path>) -> Result<Written> {
         self.write_with(source, prefix, &SplitOptions::default())
     }
@@ -92,8 +92,8 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if either file
-    /// exists, is not the source, would be replaced, and the options don't allow it;
+    /// The errors of [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if
+    /// either file exists and would be replaced, unless it is the source or the options allow it;
     /// [`NoFolder`](crate::ErrorKind::NoFolder) if their folder doesn't exist;
     /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file has changed;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than readers
@@ -115,7 +115,7 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// As [`write_to_with`](Self::write_to_with).
+    /// The errors of [`write_to_with`](Self::write_to_with).
     fn write_to(
         &self,
         source: impl Into<SplitInput>,
@@ -134,10 +134,10 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if a maximum
-    /// file size is set; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file
-    /// has changed; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger
-    /// than readers accept; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
+    /// The errors of [`plan`](Self::plan); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if a
+    /// maximum file size is set; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's
+    /// file has changed; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is
+    /// larger than readers accept; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
     /// [`Cancelled`](crate::ErrorKind::Cancelled). After an error, discard the bytes that `sink`
     /// received: readers refuse a chunked file without its end, but nothing marks the end of a
     /// message that was not cut.

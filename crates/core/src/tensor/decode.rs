@@ -187,7 +187,7 @@ pub fn tensor_at<'a>(
 ///
 /// # Errors
 ///
-/// As [`tensor_at`].
+/// The errors of [`tensor_at`].
 pub(crate) fn tensor_in_pieces(
     bytes: Arc<dyn ReadAt>,
     pieces: Vec<Range<u64>>,

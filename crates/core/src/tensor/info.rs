@@ -77,17 +77,17 @@ impl fmt::Display for Location {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorInfo {
-    /// Name in its file. Formats make names unique where their files don't.
+    /// Name of the tensor in the file. Formats make names unique where their files don't.
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// Sizes of its dimensions, the outermost first; empty for a scalar.
+    /// Sizes of the dimensions, the outermost first; empty for a scalar.
     pub shape: Vec<u64>,
     /// Stored size, in bytes.
     pub bytes: u64,
     /// Order of the bytes in an element.
     pub byte_order: ByteOrder,
-    /// Location of its bytes.
+    /// Location of the tensor's bytes.
     pub location: Location,
 }
 

@@ -21,8 +21,8 @@ const HUGE_PAGE: u64 = 2 << 20;
 /// Alignment in bytes of every range in shared memory.
 const ALIGNMENT: u64 = 64;
 
-/// Reads ranges of sources with random access into fresh memory, on several threads. Default: the
-/// number of cores.
+/// Reads ranges of sources with random access into fresh memory, on `threads` threads; `None` means
+/// the number of cores.
 ///
 /// All ranges share one allocation, in huge pages if it is large and the system has them. It is
 /// freed with the last of them.
@@ -78,9 +78,9 @@ pub fn read_many(
     Ok(places.into_iter().map(slice).collect())
 }
 
-/// Fills buffers, each from an offset of a source with random access, on several threads. Default:
-/// the number of cores. Filling buffers that were used before takes at most half as long as filling
-/// fresh memory, since their pages are present.
+/// Fills buffers, each from an offset of a source with random access, on `threads` threads; `None`
+/// means the number of cores. Filling buffers that were used before takes at most half as long as
+/// filling fresh memory, since their pages are present.
 ///
 /// ```
 /// use proto_splitter_core::tensor::read_many_into;

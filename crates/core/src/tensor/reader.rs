@@ -54,8 +54,8 @@ impl std::fmt::Debug for TensorReader<'_> {
 }
 
 impl<'a> TensorReader<'a> {
-    /// Creates a reader whose bytes `produce` writes, from first to last. It may write them in
-    /// pieces of any size, but must write exactly [`TensorInfo::bytes`] of them.
+    /// Creates a reader whose bytes `produce` writes, from first to last. `produce` may write
+    /// pieces of any size, but exactly [`TensorInfo::bytes`] bytes in total.
     pub fn new(
         info: TensorInfo,
         produce: impl FnOnce(&mut dyn Write) -> Result<()> + Send + 'a,
@@ -200,7 +200,7 @@ impl<'a> TensorReader<'a> {
     ///
     /// # Errors
     ///
-    /// As [`write_to`](Self::write_to).
+    /// The errors of [`write_to`](Self::write_to).
     pub fn to_vec(self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.write_to(&mut bytes)?;

@@ -17,12 +17,12 @@ pub const LARGEST_SMALL_VALUE: u64 = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldEntry {
-    /// The step that leads to it from its message. Without a type, the first value of a field
+    /// The step from the message to the field's value. Without a type, the first value of a field
     /// counts as singular, and later ones as elements, including the entries of a map.
     pub step: Step,
     /// Wire type.
     pub wire: WireType,
-    /// Size of its value, in bytes.
+    /// Size of the value, in bytes.
     pub size: u64,
 }
 

@@ -57,7 +57,7 @@ impl Level {
             }
     }
 
-    /// Returns true if it is a field of packed numbers, each of them an element.
+    /// Returns true if `met` is a field of packed numbers, each of which is an element.
     pub(super) fn is_run(&self, met: &Field) -> bool {
         self.packed.is_some() && met.wire_type == WireType::Len
     }

@@ -30,9 +30,9 @@ pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Resul
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) pieces: Vec<Range<u64>>,
-    /// `None` for the root message of a path.
+    /// Wire type of the last piece; `None` for the root message of a path.
     pub(super) wire: Option<WireType>,
-    /// The packed field that contains the value, if it is a packed number.
+    /// The packed field that contains the value, if the value is a packed number.
     pub(super) run: Option<Field>,
 }
 
@@ -64,7 +64,7 @@ struct WayStep {
     field: Option<FieldRef>,
     /// Wire type of the field, if it is known.
     wire: Option<WireType>,
-    /// The other members of its oneof, each of which ends the value.
+    /// The other members of the field's oneof, each of which supersedes the value.
     rivals: Vec<u32>,
     is_message: bool,
     is_last: bool,

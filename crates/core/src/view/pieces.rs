@@ -85,7 +85,7 @@ impl PieceOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Piece {
-    /// Index of its first element.
+    /// Index of the piece's first element.
     pub first: u64,
     /// Number of elements.
     pub count: u64,
@@ -114,7 +114,7 @@ pub struct Pieces<'a> {
 struct Around {
     number: FieldNumber,
     is_group: bool,
-    /// Other fields of its parent message, if pieces include them.
+    /// Other fields of the parent message, if pieces include them.
     rest: Vec<Range<u64>>,
 }
 

@@ -13,12 +13,12 @@ use crate::wire::{Field, WireCursor};
 const COPY_LEN: u64 = 64 << 10;
 
 impl Selected<'_> {
-    /// Returns the start of the last value returned, in the message.
+    /// Returns the offset in the message at which the last value returned starts.
     pub fn start(&self) -> u64 {
         self.last.first().map_or(0, |piece| piece.start)
     }
 
-    /// Returns true if all of the last value returned is contiguous from its start.
+    /// Returns true if the last value returned is contiguous.
     pub fn is_in_one_piece(&self) -> bool {
         self.last.len() < 2
     }
@@ -29,7 +29,8 @@ impl Selected<'_> {
         self.frames.get(level).map(|frame| &frame.select)
     }
 
-    /// Returns the start of that element in the message, which is unique within its level.
+    /// Returns the offset in the message at which the current element at a level starts. It is
+    /// unique within the level.
     pub fn element_start(&self, level: usize) -> Option<u64> {
         let element = &self.frames.get(level)?.element;
         element.first().map(|piece| piece.start)
@@ -56,7 +57,7 @@ impl Selected<'_> {
     ///
     /// # Errors
     ///
-    /// As [`fields_to`](Self::fields_to).
+    /// The errors of [`fields_to`](Self::fields_to).
     pub fn element_fields_to(
         &mut self,
         level: usize,

@@ -24,8 +24,8 @@ const COPY_LEN: usize = 64 << 10;
 /// An iterator over the values that a [`PathQuery`] selects, in message order, from
 /// [`MessageView::select`]. It ends after an error.
 ///
-/// Its memory doesn't grow with their number. An item is the size of a value, whose bytes and path
-/// are available until the next item is requested.
+/// Memory doesn't grow with the number of values. An item is the size of a value, whose bytes and
+/// path are available until the next item is requested.
 pub struct Selected<'a> {
     pub(super) cursor: WireCursor<Portion<'a>>,
     /// The path to the first field with a level.
@@ -93,7 +93,7 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), except that missing values are not an error.
+    /// The errors of [`get`](Self::get), except that missing values are not an error.
     pub fn select(&self, query: &PathQuery, names: &[NameRule]) -> Result<Selected<'a>> {
         let (prefix, levels) = levels(query, self.descriptor(), names)?;
         let (portion, found) = match self.find(&prefix)? {
@@ -123,7 +123,8 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`select`](Self::select); [`ErrorKind::InvalidPath`] if there is no value, or several.
+    /// The errors of [`select`](Self::select); [`ErrorKind::InvalidPath`] if there is no value, or
+    /// several.
     pub fn select_one(&self, query: &PathQuery, names: &[NameRule]) -> Result<FieldPath> {
         if let Some(path) = query.as_path() {
             return Ok(path);
@@ -181,7 +182,7 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`select`](Self::select).
+    /// The errors of [`select`](Self::select).
     pub fn unknown_name(
         &self,
         query: &PathQuery,
@@ -205,12 +206,12 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns a query that finds values where `query` doesn't: instead of elements with a name, it
-    /// selects those with a string field of that value.
+    /// Returns a query that does select values, for a `query` that doesn't: it selects elements by
+    /// the value of one of their string fields instead of by name.
     ///
     /// # Errors
     ///
-    /// As [`select`](Self::select).
+    /// The errors of [`select`](Self::select).
     pub fn named_by_value(&self, query: &PathQuery) -> Result<Option<PathQuery>> {
         let Some(root) = self.descriptor() else {
             return Ok(None);

@@ -13,7 +13,8 @@ pub trait Input {
     /// Returns the size in bytes.
     fn size(&self) -> u64;
 
-    /// Returns the bytes from `position` on: at least `want` of them, or all that remain.
+    /// Returns the bytes from `position` on: at least `want` bytes, or all remaining bytes if there
+    /// are fewer.
     ///
     /// # Errors
     ///

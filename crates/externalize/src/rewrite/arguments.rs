@@ -223,7 +223,7 @@ fn return_arguments(function: &mut FunctionDef, arguments: &[usize], contents: &
 /// The values that a caller passes on.
 #[derive(Clone, Copy)]
 enum Values {
-    /// Its own arguments.
+    /// The caller's own arguments.
     Arguments,
     /// Values of variables, which new nodes read here.
     Variables(Scope),

@@ -235,7 +235,7 @@ pub(super) fn does(function: &mut FunctionDef, name: &str, node: &str) {
         .insert(name.to_owned(), node.to_owned());
 }
 
-/// Returns a call of a function of two paths, which returns an `int32`.
+/// Returns a node that calls a function that takes two paths and returns an `int32`.
 pub(super) fn call(name: &str, function: &str, inputs: [&str; 2]) -> NodeDef {
     let function = NameAttrList {
         name: function.to_owned(),

@@ -14,7 +14,7 @@ struct Piece {
     content: Content,
     /// Number of bytes not read yet.
     unread: u64,
-    /// True if its last byte was read, so that it is probably no longer needed.
+    /// True if the piece's last byte was read, so that the piece is probably no longer needed.
     is_passed: bool,
     /// Number of the last read that used it.
     used: u64,

@@ -99,7 +99,7 @@ impl EmbeddedPlan {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and if a chunk that is read is damaged.
+    /// The errors of [`new`](Self::new), and damage in the chunks that are read.
     pub fn of_chunks(
         merged: MergedMessage<Arc<dyn ReadAt>>,
         target: impl Into<PathBuf>,
@@ -178,7 +178,7 @@ impl EmbeddedPlan {
     ///
     /// # Errors
     ///
-    /// As [`ExternalPlan::write`].
+    /// The errors of [`ExternalPlan::write`].
     pub fn write(&self, made_from: &MadeFrom) -> Result<WrittenOnnx> {
         let plan = &self.plan;
         let size = plan.data_size();

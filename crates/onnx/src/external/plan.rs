@@ -126,7 +126,7 @@ impl ExternalPlan {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and if a chunk that is read is damaged.
+    /// The errors of [`new`](Self::new), and damage in the chunks that are read.
     pub fn of_chunks(
         merged: MergedMessage<Arc<dyn ReadAt>>,
         target: impl Into<PathBuf>,

@@ -20,7 +20,7 @@ const MOST_COMPARED: usize = 8;
 enum Mark {
     /// Some of the bytes.
     Sample(Vec<u8>),
-    /// Checksums of its chunks.
+    /// Checksums of the tensor's chunks.
     Checksums(Vec<u32>),
     /// The chunks. They have no checksums, so only identical chunks are equal.
     Chunks(Vec<ChunkIndex>),

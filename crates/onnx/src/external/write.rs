@@ -44,7 +44,7 @@ impl OnnxSource {
     ///
     /// # Errors
     ///
-    /// As [`ExternalPlan::new`], [`ExternalPlan::write`] and [`EmbeddedPlan::new`];
+    /// The errors of [`ExternalPlan::new`], [`ExternalPlan::write`] and [`EmbeddedPlan::new`];
     /// [`ErrorKind::InvalidConfig`] if a file that the model is read from would be replaced.
     pub fn write(
         &self,

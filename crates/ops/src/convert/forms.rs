@@ -43,7 +43,7 @@ pub struct FormSetting {
     pub name: &'static str,
     /// Description in a sentence.
     pub title: &'static str,
-    /// Forms to which it applies; empty if it applies to opening the input.
+    /// Forms to which the setting applies; empty if it applies to opening the input.
     pub forms: Vec<&'static str>,
 }
 

@@ -60,7 +60,8 @@ impl ConversionOptions {
         self
     }
 
-    /// Sets the size of the largest file, in bytes, for formats with files of external data. Default: any size.
+    /// Sets the maximum size of each file, in bytes, for formats with files of external data.
+    /// Default: unlimited.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;

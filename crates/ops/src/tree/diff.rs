@@ -65,8 +65,8 @@ pub struct SizeChange {
     /// New number of values.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub new_count: Option<u64>,
-    /// Maximum size, in bytes, of the member in the other message, where it may exist unlisted, since only the largest members are
-    /// compared.
+    /// Upper bound, in bytes, on the member's size in the message that doesn't list it. Only the
+    /// largest members are compared, so the member may exist there unlisted.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub unseen_up_to: Option<u64>,
     /// The end of the path.
@@ -119,8 +119,8 @@ pub enum WhatChanged {
 ///
 /// # Errors
 ///
-/// As [`MeasuredTree::of`](super::MeasuredTree::of), for either input; [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind) if
-/// one has no message.
+/// The errors of [`MeasuredTree::of`](super::MeasuredTree::of), for either input;
+/// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind) if one has no message.
 pub fn tree_diff(old: &Opened, new: &Opened, options: &TreeOptions) -> Result<TreeDiffReport> {
     let all = TreeLimits::new()
         .top(COMPARED)

@@ -41,7 +41,7 @@ impl TreeOptions {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: that with which the input was opened.
+    /// Sets progress reporting and cancellation. Default: as set when the input was opened.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
@@ -111,14 +111,15 @@ impl TreeLimits {
         self
     }
 
-    /// Sets the largest number of members of a field, and of fields of a message. Default: 10.
+    /// Sets the maximum number of members to list for each field, and of fields for each message.
+    /// Default: 10.
     #[must_use]
     pub const fn top(mut self, count: usize) -> Self {
         self.top = count;
         self
     }
 
-    /// Sets the size of the smallest part. Default: 1% of the whole.
+    /// Sets the minimum size of a part to list. Default: 1% of the whole.
     #[must_use]
     pub const fn min_size(mut self, size: LeastSize) -> Self {
         self.min_size = size;
@@ -137,12 +138,13 @@ impl TreeLimits {
         self.depth
     }
 
-    /// Returns the largest number of members of a field, and of fields of a message.
+    /// Returns the maximum number of members to list for each field, and of fields for each
+    /// message.
     pub const fn get_top(&self) -> usize {
         self.top
     }
 
-    /// Returns the size of the smallest part.
+    /// Returns the minimum size of a part to list.
     pub const fn get_min_size(&self) -> LeastSize {
         self.min_size
     }

@@ -104,7 +104,7 @@ pub struct TreeField {
 pub struct TreeMember {
     /// Path from the root of the message.
     pub path: String,
-    /// The end of the path, which distinguishes it from other members.
+    /// The end of the path, which distinguishes the member from others.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub short: String,
     /// The index or key, in brackets.

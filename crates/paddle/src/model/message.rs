@@ -108,7 +108,7 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// As [`source`](Self::source).
+    /// The errors of [`source`](Self::source).
     pub fn spans(&self) -> Result<Spans> {
         let mut spans = Fields(SpansBuilder::new());
         if let Some((kind, part)) = &self.program {

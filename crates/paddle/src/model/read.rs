@@ -10,7 +10,7 @@ use super::PaddleModel;
 
 impl PaddleModel {
     /// Reads the data of all [`parameters`](Self::parameters), in their order, to newly allocated
-    /// memory, on `threads` threads. Default: one per core.
+    /// memory, on `threads` threads; `None` means one per core.
     ///
     /// All of them share one allocation, which is freed with the last of them. To keep only some,
     /// read each with [`Stream::to_bytes`](crate::stream::Stream::to_bytes).
@@ -54,8 +54,8 @@ impl PaddleModel {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if the number of buffers or the size of one differs, before
-    /// anything is read; otherwise as [`read_all`](Self::read_all), in which case some buffers may
-    /// have been filled.
+    /// anything is read; otherwise the errors of [`read_all`](Self::read_all), after which some
+    /// buffers may have been filled.
     pub fn read_all_to<'a>(
         &'a self,
         buffers: impl IntoIterator<Item = &'a mut [u8]>,

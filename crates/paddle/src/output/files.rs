@@ -268,7 +268,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Writes bytes of the part that was begun last.
+    /// Writes bytes to the current part, the last one begun.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.open {
             Some(open) => Ok(open.write_all(bytes)?),

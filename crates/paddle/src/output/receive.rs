@@ -57,7 +57,7 @@ impl Context {
 #[derive(Debug)]
 struct Frame {
     context: Context,
-    /// Offset of its end in the message.
+    /// Offset of the frame's end in the message.
     end: u64,
     /// Number of the previous field.
     last: u32,

@@ -15,7 +15,7 @@ use crate::model::{rivals, separate_path};
 pub(super) struct Staging {
     folder: TemporaryFolder,
     target: PathBuf,
-    /// Paths of its files, relative to the folder.
+    /// Paths of the files, relative to the folder.
     files: Vec<PathBuf>,
     is_merged: bool,
     made_from: MadeFrom,
@@ -90,9 +90,9 @@ impl Staging {
         }
     }
 
-    /// Moves the folder to its place, and returns its files. In an existing folder, the file `last`
-    /// is replaced last. If a file would remain that readers prefer to the output, no file is
-    /// replaced.
+    /// Moves the folder into place, and returns its files. In an existing folder, the file `last`
+    /// is replaced last, and no file is replaced if the folder has another file that readers would
+    /// prefer to the output.
     pub(super) fn commit(self, last: Option<&str>) -> Result<Vec<PathBuf>> {
         if let Some(program) = last
             && self.is_merged

@@ -44,7 +44,7 @@ impl ParameterWriter {
     ///
     /// # Errors
     ///
-    /// As [`AtomicFile::create`].
+    /// The errors of [`AtomicFile::create`].
     pub fn create(path: impl AsRef<Path>, layout: Layout, force: bool) -> Result<Self> {
         Ok(ParameterWriter {
             file: AtomicFile::create(path, &MadeFrom::Nothing, force)?,
@@ -57,7 +57,7 @@ impl ParameterWriter {
     ///
     /// # Errors
     ///
-    /// As [`write_stream`]. The file must not be finished then.
+    /// The errors of [`write_stream`]. The file must not be finished then.
     pub fn write(&mut self, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
         let mut sink = BufWriter::new(self.file.as_file_mut());
         write_stream(&mut sink, spec, self.layout, data)?;
@@ -70,7 +70,7 @@ impl ParameterWriter {
     ///
     /// # Errors
     ///
-    /// As [`write_vocabulary`]. The file must not be finished then.
+    /// The errors of [`write_vocabulary`]. The file must not be finished then.
     pub fn write_vocabulary<I, T>(&mut self, words: I) -> Result<u64>
     where
         I: IntoIterator<Item = (T, i32), IntoIter: Clone>,
@@ -87,7 +87,7 @@ impl ParameterWriter {
     ///
     /// # Errors
     ///
-    /// As [`AtomicFile::commit`].
+    /// The errors of [`AtomicFile::commit`].
     pub fn finish(self) -> Result<()> {
         self.file.commit()
     }
@@ -102,8 +102,8 @@ impl ParameterWriter {
 ///
 /// # Errors
 ///
-/// As [`ParameterFile::open`], if the file isn't complete or has another layout; as
-/// [`write_stream`].
+/// The errors of [`ParameterFile::open`], also if the file isn't complete or has another layout;
+/// the errors of [`write_stream`].
 pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
     append_checked(path.as_ref(), spec, data, |_| Ok(()), |_| Ok(()))
 }

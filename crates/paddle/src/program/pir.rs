@@ -62,9 +62,9 @@ struct Op<'a> {
 }
 
 impl Op<'_> {
-    /// Returns whether it is a value from the parameter file. The state of a layer that is created
-    /// for each run is also a parameter of the program, but not persistable, as the first attribute
-    /// of its output shows.
+    /// Returns whether the op is a value from the parameter file. The state of a layer that is
+    /// created for each run is also a parameter of the program, but not persistable, as the first
+    /// attribute of its output shows.
     fn is_stored(&self) -> bool {
         let persistable = &value(self.output_attributes)[0];
         self.name == "p" && persistable.as_i64() != Some(0) && persistable.as_bool() != Some(false)

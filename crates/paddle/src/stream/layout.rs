@@ -43,8 +43,8 @@ pub enum Layout {
     #[default]
     Paddle,
     /// The table in the design document of the model format. There is one version word, and the LoD
-    /// comes last. Paddle refuses it, since it takes the size of the `TensorDesc` for the lower
-    /// half of the number of levels.
+    /// comes last. Paddle refuses this layout, since it reads the size of the `TensorDesc` as the
+    /// lower half of the number of levels.
     ///
     /// ```text
     /// u32 0 | u32 desc size | TensorDesc | data | u64 levels | levels x { u64 bytes | offsets, u64 each }
@@ -52,7 +52,7 @@ pub enum Layout {
     ModelFormat,
     /// The layout in the design document of saving to one file: each stream as in
     /// [`Layout::Paddle`], preceded by its size, so that readers can skip from one stream to the
-    /// next. Paddle refuses it, since it takes the size for the version.
+    /// next. Paddle refuses this layout, since it reads the size as the version.
     ///
     /// ```text
     /// u64 size of the stream | stream
@@ -64,7 +64,7 @@ impl Layout {
     /// All layouts.
     pub const ALL: [Layout; 3] = [Layout::Paddle, Layout::ModelFormat, Layout::Sized];
 
-    /// Returns whether Paddle itself reads the layout.
+    /// Returns whether Paddle itself reads this layout.
     #[must_use]
     pub const fn is_read_by_paddle(self) -> bool {
         matches!(self, Layout::Paddle)

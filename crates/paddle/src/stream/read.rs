@@ -33,7 +33,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// As [`read_bytes`].
+    /// The errors of [`read_bytes`].
     pub fn to_bytes(&self, source: &dyn ReadAt) -> Result<Bytes> {
         read_bytes(source, self.parts.data.clone())
     }

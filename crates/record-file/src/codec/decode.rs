@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::varint;
 
-/// Largest decoder, window included, that is kept for the next stream, in bytes.
+/// Maximum size of a decoder that is kept for the next stream, including its window, in bytes.
 const KEPT_CONTEXT: usize = 8 << 20;
 /// Largest window a brotli stream may announce if its whole output is held: the decoder's window
 /// grows with the output, so it needs no limit.

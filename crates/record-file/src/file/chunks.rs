@@ -64,7 +64,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// As `locate`.
+    /// The errors of `locate`.
     pub fn locate_in_chunk(&self, numeric: u64) -> Result<(RecordPosition, Chunk)> {
         if numeric < self.size {
             for chunk in self.chunks_from(ChunkOffset(self.chunk_before(numeric)?)) {

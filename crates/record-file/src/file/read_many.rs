@@ -29,8 +29,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`read_record_into`](Self::read_record_into), for the first record that can't be read.
-    /// The content of the buffers is then unspecified.
+    /// The errors of [`read_record_into`](Self::read_record_into), for the first record that can't
+    /// be read. The content of the buffers is then unspecified.
     ///
     /// # Examples
     ///

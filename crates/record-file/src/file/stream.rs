@@ -79,7 +79,7 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
     ///
     /// # Errors
     ///
-    /// As for reading them.
+    /// The errors of reading the bytes.
     pub fn skip(&mut self, n: u64) -> Result<()> {
         self.record.skip(&mut self.access, n)
     }

@@ -25,7 +25,7 @@ type Decoded = Result<DecodedChunk, Fault>;
 pub(super) struct Ahead {
     threads: Threads<Decoders, Job, Decoded>,
     chunks: VecDeque<Chunk>,
-    /// Start of the chunk after them.
+    /// Start of the chunk after `chunks`.
     next: u64,
     /// True if that chunk is left to the reader, because it is too large to hold together with
     /// others.

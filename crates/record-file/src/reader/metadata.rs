@@ -14,8 +14,8 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; otherwise as
-    /// [`read_record`](Self::read_record).
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; otherwise the
+    /// errors of [`read_record`](Self::read_record).
     ///
     /// # Examples
     ///

@@ -94,8 +94,8 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// As [`read_metadata`](Self::read_metadata); [`Corrupt`](crate::ErrorKind::Corrupt) if the
-    /// metadata isn't a valid message, or the number is negative.
+    /// The errors of [`read_metadata`](Self::read_metadata); [`Corrupt`](crate::ErrorKind::Corrupt)
+    /// if the metadata isn't a valid message, or the number is negative.
     ///
     /// # Examples
     ///

@@ -14,9 +14,9 @@ use crate::input::RecordInput;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SkippedRegion {
-    /// Offset of its first byte.
+    /// Offset of the region's first byte.
     pub begin: u64,
-    /// Offset of its end, where reading continues.
+    /// Offset of the region's end, where reading continues.
     pub end: u64,
     /// The damage found.
     pub error: Error,

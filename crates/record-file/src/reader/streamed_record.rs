@@ -49,9 +49,10 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record), for errors that show before the record's data is
-    /// read. After a `read_record` that failed with [`LimitExceeded`](ErrorKind::LimitExceeded),
-    /// this method reads the record, also from a plain stream.
+    /// The errors of [`read_record`](Self::read_record), for errors that show before the record's
+    /// data is read. After a `read_record` that failed with
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded), this method reads the record, also from a plain
+    /// stream.
     ///
     /// # Examples
     ///
@@ -95,7 +96,7 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record), for errors that show in headers.
+    /// The errors of [`read_record`](Self::read_record), for errors that show in headers.
     ///
     /// # Examples
     ///
@@ -279,7 +280,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(())
     }
 
-    /// Once every record of a chunk was skipped or streamed, the next position is after the chunk.
+    /// Moves the next position after the chunk, once every record of the chunk has been skipped or
+    /// streamed.
     fn pass_if_read(&mut self, chunk: &Chunk) {
         if self.index as u64 >= chunk.records() {
             self.passed = Some(*chunk);
@@ -341,7 +343,7 @@ impl<I: RecordInput> StreamedRecord<'_, I> {
     ///
     /// # Errors
     ///
-    /// As for reading them.
+    /// The errors of reading the bytes.
     pub fn skip(&mut self, n: u64) -> Result<()> {
         self.record.skip(self.reader, n)
     }

@@ -92,7 +92,7 @@ pub(crate) enum Stop {
 /// A message whose end was emitted, and its tag.
 #[derive(Debug, Clone, Copy)]
 struct Open {
-    /// Number of bytes emitted after it.
+    /// Number of bytes emitted after the end.
     behind: usize,
     tag: u64,
     tag_len: usize,

@@ -95,7 +95,7 @@ impl FieldProjection {
 /// The part to read of a message or field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Selected<'a> {
-    /// All of it.
+    /// All of the message or field.
     All,
     /// The field, but only some of its content, perhaps none.
     Some(&'a Node),

@@ -80,9 +80,9 @@ struct Run<'a> {
 
 #[derive(Debug, Clone, Copy)]
 struct Open<'a> {
-    /// Number of bytes emitted after its end.
+    /// Number of bytes emitted after the end of the message or group.
     at: usize,
-    /// State that ended it, which has its tag.
+    /// State that ended the message or group, which has its tag.
     state: u32,
     group: bool,
     /// The part to read of the enclosing message.

@@ -63,7 +63,7 @@ impl<W: Write + Seek> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`append_at`](Self::append_at); [`Io`](crate::ErrorKind::Io) if seeking fails.
+    /// The errors of [`append_at`](Self::append_at); [`Io`](crate::ErrorKind::Io) if seeking fails.
     ///
     /// # Examples
     ///

@@ -10,7 +10,7 @@ use crate::simple::encode_front;
 use crate::transpose::{ChunkEncoder, Records, Storage};
 use crate::varint;
 
-/// Largest memory in blocks that is kept however small chunks are, in bytes.
+/// Maximum memory in blocks that is kept even if chunks are small, in bytes.
 const LEAST_KEPT: u64 = 1 << 20;
 
 /// The encoding options of chunks.
@@ -243,7 +243,7 @@ impl Gathered {
         values.into_iter().chain(self.stored.slices())
     }
 
-    /// Returns whether it is empty, without any memory.
+    /// Returns whether there are no records and no memory is allocated.
     pub(super) fn is_unused(&self) -> bool {
         self.num_records == 0 && self.values.capacity() == 0 && self.blocks.is_empty()
     }

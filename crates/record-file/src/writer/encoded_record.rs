@@ -72,7 +72,7 @@ impl EncodedRecord {
     ///
     /// # Errors
     ///
-    /// As [`RecordWriter::write_record_from`].
+    /// The errors of [`RecordWriter::write_record_from`].
     pub fn encode(
         source: &mut dyn Read,
         len: u64,

@@ -56,7 +56,8 @@ pub struct LaterPosition {
 }
 
 impl LaterPosition {
-    /// Returns the position, if it is known. It is known once the writer was flushed or finished.
+    /// Returns the position, which is known once the writer has been flushed or finished; `None`
+    /// before.
     #[must_use]
     pub fn get(&self) -> Option<RecordPosition> {
         let begin = self.begin.get()?;

@@ -126,7 +126,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`write_record_from`](Self::write_record_from);
+    /// The errors of [`write_record_from`](Self::write_record_from);
     /// [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if the source returns different bytes the
     /// second time.
     ///

@@ -197,7 +197,7 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes).
+    /// The errors of [`bytes`](Self::bytes).
     pub fn little_endian(&self) -> Result<ArrayElements> {
         let stored = self.bytes()?;
         Ok(match self.swapped_width() {
@@ -217,7 +217,8 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes); [`ErrorKind::UnsupportedArray`] for strings in Fortran order.
+    /// The errors of [`bytes`](Self::bytes); [`ErrorKind::UnsupportedArray`] for strings in Fortran
+    /// order.
     pub fn values(&self) -> Result<ArrayElements> {
         let dims = self.info.shape().iter().filter(|&&dim| dim != 1).count();
         if self.info.order() == Order::C || dims < 2 {
@@ -267,7 +268,7 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// As [`values`](Self::values).
+    /// The errors of [`values`](Self::values).
     pub fn equals(&self, other: &Array) -> Result<bool> {
         let (a, b) = (&self.info, &other.info);
         let alike = a.dtype() == b.dtype()

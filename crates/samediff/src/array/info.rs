@@ -175,7 +175,7 @@ impl ArrayInfo {
         self.element_count
     }
 
-    /// Returns whether it has rank 0 and no element, unlike a scalar.
+    /// Returns whether the array has rank 0 and no element, unlike a scalar.
     #[must_use]
     pub fn is_empty_scalar(&self) -> bool {
         self.shape.is_empty() && self.element_count == 0

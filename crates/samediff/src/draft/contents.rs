@@ -31,12 +31,12 @@ impl TagContent {
         &self.graph
     }
 
-    /// Returns the values of its variables and constants, by name.
+    /// Returns the values of the graph's variables and constants, by name.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &Array)> {
         self.parameters.iter().map(|(name, array)| (&**name, array))
     }
 
-    /// Returns the states of its variables' updaters, by name.
+    /// Returns the states of the updaters of the graph's variables, by name.
     pub fn states(&self) -> impl ExactSizeIterator<Item = (&str, &[Array])> {
         let states = self.states.as_deref().unwrap_or_default().iter();
         states.map(|(name, arrays)| (&**name, &**arrays))

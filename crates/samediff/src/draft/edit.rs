@@ -61,8 +61,8 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// As [`add_tag`](Self::add_tag); [`ErrorKind::UnknownTag`] if the tag doesn't exist;
-    /// [`ErrorKind::MissingParameter`] if it has no parameter of a name,
+    /// The errors of [`add_tag`](Self::add_tag); [`ErrorKind::UnknownTag`] if the tag doesn't
+    /// exist; [`ErrorKind::MissingParameter`] if it has no parameter of a name,
     /// [`ErrorKind::ArrayMismatch`] if a parameter's type or shape differs.
     pub fn add_tag_like(
         &mut self,

@@ -26,7 +26,7 @@ pub struct SameDiffWriteOptions {
 }
 
 impl SameDiffWriteOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         SameDiffWriteOptions {

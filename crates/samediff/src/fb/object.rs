@@ -34,7 +34,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Returns whether it equals the default of an absent field.
+    /// Returns whether the value equals the default of an absent field.
     fn is_default(&self) -> bool {
         matches!(self, Value::I8(0) | Value::I32(0) | Value::I64(0))
     }

@@ -23,7 +23,7 @@ impl Default for CheckOptions {
 }
 
 impl CheckOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         CheckOptions {

@@ -74,7 +74,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Returns whether it is a folder.
+    /// Returns whether the entry is a folder.
     pub(crate) fn is_folder(&self) -> bool {
         self.name.ends_with('/')
     }

@@ -259,7 +259,7 @@ impl StoredEntry {
         Checked::new(Box::new(self.section.clone()), self.sum.clone())
     }
 
-    /// Returns the bytes by position; the checksum is compared once all were read.
+    /// Returns the bytes by position; the checksum is compared once all bytes have been read.
     pub(crate) fn positions(&self) -> Positions {
         Positions::new(self.section.clone(), self.sum.clone())
     }

@@ -177,7 +177,7 @@ impl Tap {
         Ok(())
     }
 
-    /// Finishes once all stored bytes were copied.
+    /// Finishes once all stored bytes have been copied.
     fn finish(mut self) -> Result<()> {
         let inflated = self.inflated.try_finish();
         inflated.map_err(|error| self.inflated.get_ref().explained(error))?;

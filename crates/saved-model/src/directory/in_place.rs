@@ -36,8 +36,8 @@ impl SavedModelDir {
     ///
     /// [`ErrorKind::AlreadyExists`] if there are a `saved_model.pb` and a `saved_model.cpb` with
     /// different models; [`ErrorKind::LimitExceeded`] if the model is too large for a
-    /// `saved_model.pb`; [`ErrorKind::Io`] if another conversion is running in the folder; and as
-    /// for splitting and merging.
+    /// `saved_model.pb`; [`ErrorKind::Io`] if another conversion is running in the folder; and the
+    /// errors of splitting and merging.
     pub fn convert_in_place(
         path: impl AsRef<Path>,
         form: TargetForm,

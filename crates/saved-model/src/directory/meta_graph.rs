@@ -82,11 +82,11 @@ pub struct MetaGraph {
 pub struct ModelVariable {
     /// Name of the variable.
     pub name: String,
-    /// Type of its elements; `None` in models of TensorFlow 1, which don't record it.
+    /// Type of the elements; `None` in models of TensorFlow 1, which don't record it.
     pub dtype: Option<DataType>,
-    /// Shape; `None` in the same models.
+    /// Shape; `None` in models of TensorFlow 1.
     pub shape: Option<TensorShapeProto>,
-    /// True if training changes it.
+    /// True if training changes the variable.
     pub trainable: bool,
 }
 
@@ -151,7 +151,7 @@ impl MetaGraph {
         &self.tags
     }
 
-    /// Returns whether its tags are exactly these, in any order.
+    /// Returns whether the meta graph has exactly these tags, in any order.
     pub fn has_tags<T: AsRef<str>>(&self, tags: &[T]) -> bool {
         let sorted = |tags: &mut dyn Iterator<Item = &str>| {
             let mut tags: Vec<String> = tags.map(str::to_owned).collect();
@@ -183,7 +183,7 @@ impl MetaGraph {
         Ok(signatures.collect())
     }
 
-    /// Returns the functions in its library, in the model's order.
+    /// Returns the functions in the meta graph's library, in the model's order.
     ///
     /// # Errors
     ///
@@ -253,7 +253,7 @@ impl MetaGraph {
         Ok(found)
     }
 
-    /// Returns the files that it needs.
+    /// Returns the asset files that the meta graph needs.
     ///
     /// # Errors
     ///

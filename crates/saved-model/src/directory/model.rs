@@ -173,7 +173,7 @@ impl Model {
         }
     }
 
-    /// Returns the hashes of its fingerprint.
+    /// Returns the hashes of the model's fingerprint.
     pub(super) fn hashes(&self, progress: &Progress) -> Result<Hashes, FingerprintError> {
         match self {
             Model::Chunked(merged) => fingerprint::chunked_hashes(merged.file(), progress),

@@ -32,7 +32,7 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    /// Returns the defaults, which each setter documents.
+    /// Returns the defaults; each setter documents its default.
     #[must_use]
     pub const fn new() -> Self {
         SaveOptions {

@@ -59,7 +59,7 @@ pub fn rebuild<T, E: From<Error>>(
 ///
 /// # Errors
 ///
-/// As [`rebuild`].
+/// The errors of [`rebuild`].
 pub fn rebuild_except<T, E: From<Error>>(
     from: &Path,
     to: &Path,

@@ -39,7 +39,7 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// As [`save_as`](Self::save_as).
+    /// The errors of [`save_as`](Self::save_as).
     pub fn save(&self, to: impl AsRef<Path>, options: &SaveOptions) -> Result<Saved> {
         self.save_as(to, TargetForm::Plain, options)
     }
@@ -48,7 +48,7 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// As [`save_as`](Self::save_as).
+    /// The errors of [`save_as`](Self::save_as).
     pub fn save_as_chunked(&self, to: impl AsRef<Path>, options: &SaveOptions) -> Result<Saved> {
         self.save_as(to, TargetForm::Chunked, options)
     }
@@ -61,8 +61,8 @@ impl SavedModelDir {
     ///
     /// [`ErrorKind::AlreadyExists`] if `to` exists and isn't empty, unless it is a SavedModel and
     /// `force` is set; [`ErrorKind::LimitExceeded`] if the model is too large for a
-    /// `saved_model.pb`; [`ErrorKind::InvalidConfig`] if one folder is inside the other; and as for
-    /// splitting and merging.
+    /// `saved_model.pb`; [`ErrorKind::InvalidConfig`] if one folder is inside the other; and the
+    /// errors of splitting and merging.
     pub fn save_as(
         &self,
         to: impl AsRef<Path>,
@@ -77,7 +77,7 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// As [`save_as`](Self::save_as).
+    /// The errors of [`save_as`](Self::save_as).
     pub fn save_except(
         &self,
         to: impl AsRef<Path>,

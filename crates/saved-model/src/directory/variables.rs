@@ -11,7 +11,7 @@ use proto_splitter_tensor_bundle::{Bundle, BundleOptions, index_path};
 ///
 /// # Errors
 ///
-/// As [`Bundle::open`].
+/// The errors of [`Bundle::open`].
 pub fn variables(folder: &Path) -> Result<Option<Bundle>> {
     let prefix = folder.join("variables").join("variables");
     if !index_path(&prefix).is_file() {

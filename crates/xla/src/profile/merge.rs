@@ -89,9 +89,9 @@ pub(super) struct Plane {
     pub(super) rest: SpanList,
     /// All of the plane, as stored in its record.
     pub(super) as_it_is: SpanList,
-    /// Names of its metadata, once other metadata was merged into it.
+    /// Names of the plane's metadata, once other metadata has been merged into it.
     pub(super) known: Option<Known>,
-    /// True if another plane was merged into it.
+    /// True if another plane has been merged into this one.
     is_joined: bool,
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Line {
     timestamp: i64,
     /// Fields before the start time.
     head: SpanList,
-    /// Start time, as stored in its record.
+    /// Start time of the line, as stored in its record.
     stamp: SpanList,
     pub(super) events: Vec<Events>,
     duration: i64,
@@ -358,8 +358,8 @@ impl Plane {
 }
 
 impl Line {
-    /// Merges a line with the same id: appends its events, and keeps the start time of the line
-    /// that begins later.
+    /// Merges a line with the same id: appends its events and keeps the earlier start time. The
+    /// events of the line that begins later are delayed by the difference.
     fn join(&mut self, mut from: Line) {
         let later = from.timestamp.wrapping_sub(self.timestamp);
         let (moved, by) = if from.timestamp < self.timestamp {
@@ -376,7 +376,7 @@ impl Line {
         self.duration = self.duration.max(from.duration);
     }
 
-    /// Returns the runs of its events.
+    /// Returns the runs of the line's events.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Range<u64>> {
         self.events.iter().flat_map(|events| &events.runs)
     }
@@ -447,9 +447,9 @@ impl Numbers {
 pub(super) struct Events {
     /// Runs of consecutive events.
     pub(super) runs: Vec<Range<u64>>,
-    /// Numbers of their metadata, if any changes.
+    /// New numbers of the events' metadata, if any change.
     numbers: Option<Arc<Numbers>>,
-    /// Number of nanoseconds to add to their times.
+    /// Number of nanoseconds to add to the events' times.
     shift: i64,
 }
 
@@ -472,7 +472,7 @@ impl Events {
         self.shift = self.shift.wrapping_add(nanoseconds);
     }
 
-    /// Renumbers their metadata.
+    /// Renumbers the events' metadata.
     pub(super) fn renumber(&mut self, numbers: Option<&Arc<Numbers>>) {
         self.numbers = numbers.cloned();
     }

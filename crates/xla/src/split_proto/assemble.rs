@@ -14,7 +14,7 @@ use record_file::ReadAt;
 
 use crate::manifest::{Manifest, RecordKind};
 
-/// Returns the message that records form.
+/// Assembles the message from its records.
 pub(super) fn message(
     manifest: &Manifest,
     records: &Arc<Records>,
@@ -182,7 +182,7 @@ fn applied(
 #[derive(Default)]
 struct Taken {
     paths: HashSet<FieldPath>,
-    /// Paths that they lead through.
+    /// All prefixes of the paths.
     ways: HashSet<FieldPath>,
 }
 

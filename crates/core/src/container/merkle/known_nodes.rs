@@ -42,11 +42,12 @@ impl KnownNodes {
         needed
     }
 
-    /// Checks that a leaf with this hash belongs to the root, by the stored nodes that it needs.
+    /// Checks that a leaf with this hash belongs to the root, using the stored nodes on the path to
+    /// the root.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::ChecksumMismatch`] if it doesn't, or a stored node doesn't belong to the root.
+    /// [`ErrorKind::ChecksumMismatch`] if the leaf or a stored node doesn't belong to the root.
     pub(crate) fn check(
         &mut self,
         hashing: Hashing,

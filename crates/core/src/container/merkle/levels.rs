@@ -73,7 +73,8 @@ pub(crate) fn nodes_above(hashing: Hashing, nodes: &[Hash]) -> Option<Vec<Hash>>
 mod tests {
     use super::*;
 
-    /// Returns the root as RFC 9162 defines it: recursively, divided by a power of two.
+    /// Returns the root as RFC 9162 defines it, recursively: the leaves are divided at a power of
+    /// two.
     fn by_definition(hashing: Hashing, leaves: &[Hash]) -> Hash {
         match leaves {
             [leaf] => *leaf,

@@ -10,9 +10,10 @@ use crate::{Error, ErrorKind, Result};
 
 /// The Merkle root of a message in chunks: a hash of everything that a merge depends on.
 ///
-/// Whoever has a root from a trusted source can check that a file has the bytes that the root was
-/// made of, even if somebody else can write to the file, and can check any chunk without reading
-/// the others. Checksums only detect accidents, since they are in the file that they describe.
+/// With a root from a trusted source, you can check that a file still has the bytes from which the
+/// root was computed, even if others can write to the file, and you can check any chunk without
+/// reading the others. Checksums only detect accidents, since they are in the file that they
+/// describe.
 ///
 /// The text form is 64 hexadecimal digits.
 ///
@@ -37,17 +38,18 @@ use crate::{Error, ErrorKind, Result};
 ///                      leaf(the bytes of chunk i, uncompressed)
 /// ```
 ///
-/// The fields left out of the trailer only give the places of records. So a file in several parts has
-/// the root of one file, and compressing its chunks differently keeps the root. Everything else has
-/// to be the same: the bytes, the number and the order of the chunks, their types and paths, the
-/// message's type and its schema.
+/// The fields left out of the trailer contain only the places of records. So a message in several
+/// files has the same root as in one file, and compressing the chunks differently doesn't change
+/// the root. Everything else has to be the same: the bytes, the number and the order of the chunks,
+/// their types and paths, the message's type and its schema.
 ///
-/// The trailer doesn't store the root, which follows from it, but the roots of its two subtrees in
-/// `ChunkMetadata.merkle_tree`: `chunks` and `leaf(metadata)`. The other nodes of the chunks' tree
-/// are in a record before the trailer, uncompressed and alone in its record chunk, which no chunk
-/// of the message uses: the leaves in their order, then each level above, without the root. A node
-/// without a sibling is on the next level, too, unchanged. So the place of every node is known, and
-/// a check of one of `n` chunks reads at most log2(n) of them, rounded up.
+/// The trailer doesn't store the root itself. It stores the roots of two subtrees in
+/// `ChunkMetadata.merkle_tree`, from which the root follows: `chunks` and `leaf(metadata)`. The
+/// other nodes of the chunks' tree are in a record before the trailer, uncompressed and alone in
+/// its record chunk, which no chunk of the message uses: the leaves in their order, then each level
+/// above, without the root. A node without a sibling is on the next level, too, unchanged. So the
+/// place of every node is known, and a check of one of `n` chunks reads at most log2(n) of them,
+/// rounded up.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;

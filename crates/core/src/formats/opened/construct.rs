@@ -18,7 +18,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`of_input`](Self::of_input).
+    /// The errors of [`of_input`](Self::of_input).
     pub fn of_file(
         path: impl AsRef<Path>,
         descriptor: impl Into<Option<MessageDescriptor>>,

@@ -32,11 +32,11 @@ impl Opened {
     }
 
     /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors), without
-    /// building a list of all of them where the format permits.
+    /// building a list of all tensors where the format permits.
     ///
     /// # Errors
     ///
-    /// As [`tensors`](Self::tensors), here or from the iterator.
+    /// The errors of [`tensors`](Self::tensors), returned here or by the iterator.
     pub fn tensor_iter(&self) -> Result<TensorIter<'_>> {
         match &self.archive {
             Some(archive) => archive.tensor_iter(),
@@ -89,7 +89,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if there is no such tensor, and as [`tensors`](Self::tensors).
+    /// [`ErrorKind::InvalidPath`] if there is no such tensor, and the errors of
+    /// [`tensors`](Self::tensors).
     pub fn tensor(&self, name: &str) -> Result<TensorReader<'_>> {
         let found = self.find_tensor(name)?;
         self.read_tensor(&found.ok_or_else(|| no_tensor(name))?)
@@ -109,7 +110,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`tensors`](Self::tensors).
+    /// The errors of [`tensors`](Self::tensors).
     pub fn find_tensor(&self, name: &str) -> Result<Option<TensorInfo>> {
         match &self.archive {
             Some(archive) => archive.find(name),
@@ -180,7 +181,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if no format knows the value as a tensor, and as
+    /// [`ErrorKind::InvalidPath`] if no format knows the value as a tensor, and the errors of
     /// [`read_tensor`](Self::read_tensor).
     pub fn tensor_at(&self, path: &str) -> Result<TensorReader<'_>> {
         self.tensor_in(&self.find(path)?, path)

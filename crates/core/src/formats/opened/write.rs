@@ -40,17 +40,17 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes), and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails.
-    /// After an error, discard the bytes that `sink` received.
+    /// The errors of [`bytes`](Self::bytes), and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
+    /// fails. After an error, discard the bytes that `sink` received.
     pub fn write_to(&self, sink: &mut impl Write) -> Result<u64> {
         self.write_to_with(sink, &self.reading_options())
     }
 
-    /// Writes the whole message, read with other options than those it was opened with.
+    /// Writes the whole message, using these options instead of the ones it was opened with.
     ///
     /// # Errors
     ///
-    /// As [`write_to`](Self::write_to).
+    /// The errors of [`write_to`](Self::write_to).
     pub fn write_to_with(&self, sink: &mut impl Write, options: &ReadOptions) -> Result<u64> {
         self.check_complete()?;
         match &self.message()?.stored {
@@ -77,7 +77,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`write_to`](Self::write_to).
+    /// The errors of [`write_to`](Self::write_to).
     pub fn merge_to(&self, sink: &mut impl Write, options: &ReadOptions) -> Result<Merged> {
         self.check_complete()?;
         match &self.message()?.stored {
@@ -91,12 +91,13 @@ impl Opened {
     }
 
     /// Writes the message, of any size, to a new file, which appears complete or not at all;
-    /// returns the number of bytes. The same as [`write_file_with`](Self::write_file_with) without
-    /// force.
+    /// returns the number of bytes. Same as [`write_file_with`](Self::write_file_with) without
+    /// `force`.
     ///
     /// # Errors
     ///
-    /// As [`write_file_with`](Self::write_file_with); [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file exists.
+    /// The errors of [`write_file_with`](Self::write_file_with);
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file exists.
     pub fn write_file(&self, target: impl AsRef<Path>) -> Result<u64> {
         self.write_file_with(target, false)
     }
@@ -108,9 +109,11 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`write_to`](Self::write_to); [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists);
-    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if the target is a file that the message is read from;
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if there is no room for it.
+    /// The errors of [`write_to`](Self::write_to);
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists);
+    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if the target is a file that
+    /// the message is read from; [`ErrorKind::Io`](crate::ErrorKind::Io) if there is no room for
+    /// it.
     pub fn write_file_with(&self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
         let options = MergeOptions::from(&self.reading_options()).force(force);
         Ok(self.merge_to_file(target, &options)?.size)
@@ -121,7 +124,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`write_file_with`](Self::write_file_with).
+    /// The errors of [`write_file_with`](Self::write_file_with).
     pub fn merge_to_file(
         &self,
         target: impl AsRef<Path>,

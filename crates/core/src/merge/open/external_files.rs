@@ -39,7 +39,7 @@ impl ExternalFiles {
         })
     }
 
-    /// Opens a file of a pool that keeps only a few open at a time.
+    /// Opens one of the files, through a pool that keeps only a few files open at a time.
     pub(super) fn open<S>(&mut self, file: &ExternalFile) -> Result<FileSource<S>> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             let message =

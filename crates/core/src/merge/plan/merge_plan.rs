@@ -74,7 +74,7 @@ impl MergePlan {
         Ok(MergePlan::new(spans, chunks))
     }
 
-    /// Returns the plan for some ranges of the output only, in the given order.
+    /// Returns the plan for only some ranges of the output, in the given order.
     #[must_use]
     #[doc(hidden)]
     pub fn clip(&self, ranges: &[Range<u64>]) -> MergePlan {
@@ -93,8 +93,8 @@ impl MergePlan {
         &self.spans
     }
 
-    /// Returns the spans of this chunk, in the order of its bytes: where to write the chunk once it
-    /// is read.
+    /// Returns the spans of this chunk, in the order of its bytes. These are the places to write
+    /// the chunk to once it is read.
     pub fn chunk_spans(
         &self,
         chunk: impl Into<ChunkIndex>,

@@ -25,7 +25,7 @@ impl UseId {
 /// walk over a million messages keeps only the relevant frames.
 #[derive(Debug)]
 pub(in crate::merge) struct Frame {
-    /// Start of its length, after the tag.
+    /// Start of the message's length, after the tag.
     len_start: u64,
     value: Range<u64>,
     depth: u32,
@@ -89,7 +89,7 @@ struct Edit {
     remove: u64,
     frame: Option<Rc<Frame>>,
     part: Part,
-    /// Nesting depth of the position in the frames of its use.
+    /// Number of frames that enclose the offset.
     depth: u32,
     rank: u32,
 }

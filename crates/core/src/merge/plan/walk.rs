@@ -27,7 +27,7 @@ pub(in crate::merge) enum Role {
     Content,
     /// More elements of one field, inserted after the others.
     Slice(FieldNumber),
-    /// A message to merge into it, run by run of fields.
+    /// A message to merge into the existing one, one run of fields at a time.
     Merged,
     /// A continuation at the end of the message.
     Tail,

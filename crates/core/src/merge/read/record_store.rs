@@ -43,7 +43,7 @@ pub struct RecordStore<S> {
 pub(in crate::merge) struct Part<S> {
     pub(in crate::merge) name: String,
     pub(in crate::merge) file: RecordFile<FileSource<S>>,
-    /// Position of its own last record.
+    /// Position of the file's own last record.
     pub(in crate::merge) end: RecordPosition,
 }
 

@@ -9,14 +9,14 @@ use record_file::{Chunk, RecordPosition};
 /// The location of a chunk's record.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::merge) struct Record {
-    /// Number of its file: 0 is the one with the trailer.
+    /// Number of the file: 0 is the file with the trailer.
     pub(in crate::merge) file: usize,
     pub(in crate::merge) position: RecordPosition,
-    /// True if its record chunk has other records.
+    /// True if the record chunk has other records.
     pub(in crate::merge) shared: bool,
-    /// Stored size of its record chunk, in bytes.
+    /// Stored size of the record chunk, in bytes.
     pub(in crate::merge) stored_size: u64,
-    /// Its record chunk.
+    /// The record chunk that contains the record.
     pub(super) chunk: Chunk,
 }
 

@@ -27,17 +27,17 @@ pub struct ChunkSummary {
     /// Stored size, in bytes; `None` if other records share its record chunk, or its header wasn't
     /// read.
     pub stored_size: Option<u64>,
-    /// The other chunks in its record chunk: those compressed together with it, and those stored in
-    /// the same record.
+    /// The other chunks in the chunk's record chunk: those compressed together with it, and those
+    /// stored in the same record.
     pub shared_with: SharedWith,
     /// Compression; `None` if its header wasn't read.
     pub compression: Option<CompressionKind>,
-    /// Number of the file with its record: 0 is the one with the trailer, the others are numbered
-    /// as in the trailer.
+    /// Number of the file with the chunk's record: 0 is the one with the trailer, the others are
+    /// numbered as in the trailer.
     pub file: usize,
-    /// Position of its record in that file.
+    /// Position of the chunk's record in that file.
     pub position: RecordPosition,
-    /// crc32c of its bytes, if the trailer has it.
+    /// crc32c of the chunk's bytes, if the trailer has it.
     pub crc32c: Option<u32>,
 }
 

@@ -16,9 +16,9 @@ const BELIEVED_RATIO: u64 = 64;
 
 /// Fresh memory for a message.
 pub(crate) enum Buffer {
-    /// All of it, to fill in any order.
+    /// A buffer for the whole message, to fill in any order.
     Small(Vec<u8>),
-    /// All of it, in huge pages.
+    /// A buffer for the whole message, in huge pages.
     Huge(MmapMut),
     /// A buffer to append to, since the declared size is implausible.
     Growing(Vec<u8>),

@@ -83,9 +83,9 @@ pub struct ChunkCache<'a, S: ?Sized> {
 
 struct CachedChunk<'a> {
     chunk: usize,
-    /// Buffer for its bytes.
+    /// Buffer for the chunk's bytes.
     place: Mutex<&'a mut [u8]>,
-    /// `None` if it can't be read: reading it from the store reports the error.
+    /// `None` if the chunk can't be read: reading it from the store reports the error.
     bytes: OnceLock<Option<&'a [u8]>>,
 }
 

@@ -29,8 +29,8 @@ pub struct Merged {
     pub size: u64,
     /// crc32c of the message.
     pub crc32c: u32,
-    /// True if these are the exact bytes that were split, according to the checksum in the file.
-    /// `None` if the file doesn't describe the message that was split.
+    /// True if the merged bytes are exactly those that were split, according to the checksum in the
+    /// file. `None` if the file doesn't describe the message that was split.
     pub byte_exact: Option<bool>,
     /// Full name of the message's type, if the file has it.
     pub message_type: Option<String>,

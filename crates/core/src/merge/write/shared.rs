@@ -35,8 +35,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// As [`plan`](crate::merge::plan()); [`ErrorKind::ChecksumMismatch`] if the message differs from
-/// the one that was split; [`ErrorKind::Cancelled`].
+/// The errors of [`plan`](crate::merge::plan()); [`ErrorKind::ChecksumMismatch`] if the message
+/// differs from the one that was split; [`ErrorKind::Cancelled`].
 pub fn shared_pieces(
     trailer: &Trailer,
     chunks: &[Bytes],

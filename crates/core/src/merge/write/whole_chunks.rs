@@ -20,7 +20,7 @@ const LARGE: usize = 1 << 20;
 /// A chunk whose bytes are the output from one position on.
 pub(in crate::merge) struct WholeChunk<'b> {
     pub(in crate::merge) chunk: usize,
-    /// Index of its segment in the plan.
+    /// Index of the chunk's segment in the plan.
     pub(in crate::merge) segment: usize,
     pub(in crate::merge) place: &'b mut [u8],
 }
@@ -92,7 +92,7 @@ pub(in crate::merge) struct ThreadChunks<'q, 'b> {
     failed: &'q AtomicBool,
     meter: &'q Meter,
     begun: Vec<StartedChunk>,
-    /// The segments it has filled, with their crc32c.
+    /// The segments that this thread has filled, with their crc32c.
     pub(in crate::merge) found: Vec<(usize, u32)>,
 }
 

@@ -39,7 +39,7 @@ impl WholeSum {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// The errors of [`add`](Self::add).
     pub(crate) fn add_summed(&self, range: Range<u64>, crc32c: u32) -> Result<()> {
         self.compare(self.read.add_summed(range, crc32c))
     }

@@ -70,7 +70,7 @@ struct Below {
     itself: Option<Place>,
     elements: BTreeMap<u64, Place>,
     entries: BTreeMap<MapKey, Place>,
-    /// Type of its entries, if the field is a map.
+    /// Type of the entries, if the field is a map.
     entry: Option<MessageDescriptor>,
 }
 

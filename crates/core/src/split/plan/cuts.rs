@@ -15,18 +15,18 @@ pub(crate) struct ChunkId(pub(crate) usize);
 /// The treatment of a span of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// A run of whole fields goes to a chunk, and nothing stays.
+    /// A run of whole fields is moved to a chunk.
     Slice(ChunkId),
-    /// A field stays, but its length is rewritten, since something inside is moved out.
+    /// A field stays in place, but its length is rewritten, since something inside is moved out.
     Enclose(Field),
-    /// A field's value goes to a chunk; the field stays, empty.
+    /// A field's value is moved to a chunk. The field stays, with an empty value.
     Value(Field, ChunkId),
-    /// A run of packed elements goes to a chunk with a new tag and length; nothing stays.
+    /// A run of packed elements is moved to a chunk, with a new tag and length.
     PackedSlice(Field, ChunkId),
 }
 
-/// The sort key of spans: by start, the enclosing one first. Of two equal spans, the slice encloses
-/// the field.
+/// The sort key of spans: by start, the enclosing one first. If two spans are equal, the slice
+/// encloses the field.
 type Place = (u64, std::cmp::Reverse<u64>, u8);
 
 /// A planned chunk.
@@ -36,7 +36,7 @@ pub(crate) struct DecidedChunk {
     pub(crate) kind: ChunkKind,
     /// For a slice: the field whose elements it holds.
     pub(crate) slice_of: Option<FieldNumber>,
-    /// Number of those elements; 0 if unknown.
+    /// Number of elements in a slice; 0 if unknown.
     pub(crate) elements: u64,
     pub(crate) packed: bool,
     /// True if the chunk continues its message at the end, with any fields.

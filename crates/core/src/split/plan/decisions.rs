@@ -15,9 +15,9 @@ use crate::split::read::source::Source;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AddedChunk {
-    /// A serialized message to merge into the value at its path.
+    /// A serialized message to merge into the value at the chunk's path.
     Message(Bytes),
-    /// The value of the bytes or string field at its path.
+    /// The value of the bytes or string field at the chunk's path.
     Bytes(Bytes),
 }
 

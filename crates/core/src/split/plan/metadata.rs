@@ -67,7 +67,7 @@ pub(in crate::split) fn refused_message() -> ChunkedMessage {
 /// Facts about a chunk that are known once it is written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::split) struct WrittenInfo {
-    /// Number of its file: 0 is the main one.
+    /// Number of the file: 0 is the main one.
     pub(in crate::split) file: u32,
     pub(in crate::split) offset: u64,
     pub(in crate::split) crc32c: u32,

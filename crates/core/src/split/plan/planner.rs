@@ -24,7 +24,7 @@ use crate::split::read::source_view::SourceView;
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 
-/// Runs a splitter over a source, and plans its decisions.
+/// Runs a splitter over a source, and makes a plan from its decisions.
 pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     splitter: &P,
     source: &Source,

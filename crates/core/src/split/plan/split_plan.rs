@@ -77,7 +77,7 @@ impl PlannedChunk {
         self.kind
     }
 
-    /// Returns the place of the chunk, from the root of the message.
+    /// Returns the path of the chunk from the root of the message.
     pub fn path(&self) -> &FieldPath {
         &self.path
     }

@@ -283,7 +283,7 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// As [`fit`](Self::fit).
+    /// The errors of [`fit`](Self::fit).
     pub fn fit_with(&mut self, rules: &SizeRules) -> Result<()> {
         self.decisions.fits.add(&self.view, rules);
         Ok(())

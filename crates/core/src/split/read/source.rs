@@ -169,7 +169,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_as<M: ReflectMessage + Default>(path: impl AsRef<Path>) -> Result<Source> {
         Source::open(path, M::default().descriptor())
     }

@@ -56,8 +56,8 @@ pub struct SourceView<'a> {
     pub(in crate::split) pieces: Pieces,
     like: Like,
     kind: OnceLock<ViewKind>,
-    /// True if its path leads every reader to the same value: nothing along it is superseded, and
-    /// paths of the profile may contain its keys.
+    /// True if the value's path leads every reader to it: no value along the path is superseded,
+    /// and the profile allows the path's keys.
     pub(in crate::split) addressable: bool,
     pub(in crate::split) profile: Profile,
 }
@@ -417,7 +417,8 @@ impl<'a> SourceView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), if the field is not repeated, and for each element.
+    /// [`ErrorKind::InvalidPath`] if there is no such field, or it is not repeated or has scalar
+    /// elements. The iterator returns the errors of [`get`](Self::get).
     pub fn repeated(&self, name: &str) -> Result<Elements<'_>> {
         let field = self.field(name)?;
         if !field.is_list() {
@@ -432,12 +433,13 @@ impl<'a> SourceView<'a> {
     /// [`MAP_KEYS_HELD`](crate::split::MAP_KEYS_HELD) bytes of memory for any number of entries,
     /// and several passes for more than two million.
     ///
-    /// Of entries with the same key only the last is returned, since only that one counts. An empty
-    /// value that the writer omitted is returned with size 0.
+    /// If several entries have the same key, only the last one is returned, since it replaces the
+    /// others. An empty value that the writer omitted is returned with size 0.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), if the field is not a map, or an entry is written in pieces.
+    /// The errors of [`get`](Self::get), also if the field is not a map, or an entry is written in
+    /// pieces.
     pub fn map(&self, name: &str) -> Result<Entries<'_>> {
         let field = self.field(name)?;
         let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) else {

@@ -97,11 +97,11 @@ pub fn stem_beside(main: &Path) -> Result<&str> {
 pub struct DonePart {
     /// The file.
     pub file: AtomicFile,
-    /// Its target.
+    /// The final path of the file.
     pub path: PathBuf,
-    /// Its entry in the trailer.
+    /// The file's entry in the trailer.
     pub named: ExternalFile,
-    /// Number of its chunks. Chunks that share a record count once.
+    /// Number of chunks in the file. Chunks that share a record count once.
     pub chunk_count: usize,
 }
 

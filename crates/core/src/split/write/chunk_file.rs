@@ -29,7 +29,7 @@ pub struct ChunkFile {
     writer: RecordWriter<FileAt<File>>,
     /// Folder for temporary files.
     folder: PathBuf,
-    /// The chunks in it, for its own last record.
+    /// The chunks in this file, for its own last record.
     chunks: Vec<ChunkInfo>,
 }
 
@@ -61,7 +61,7 @@ impl ChunkFile {
         self.writer.position().numeric()
     }
 
-    /// Returns the chunks written to it, or [noted](Self::note).
+    /// Returns the chunks written to this file, or [noted](Self::note).
     pub fn chunks(&self) -> &[ChunkInfo] {
         &self.chunks
     }

@@ -26,7 +26,7 @@ pub struct Commit<'a> {
     /// Path of the main file of this message in chunks, whether or not it is `main`: files of an
     /// earlier split are next to it.
     pub chunked: &'a Path,
-    /// The message in its other form, which is removed.
+    /// The message in its other form, to be removed.
     pub sibling: Option<Sibling<'a>>,
     /// True if existing files may be replaced.
     pub force: bool,
@@ -39,7 +39,7 @@ pub struct Commit<'a> {
 pub struct Sibling<'a> {
     /// Path of the file.
     pub path: &'a Path,
-    /// True if readers prefer it to the written file, since it is in chunks.
+    /// True if readers prefer this file to the written one, since it is in chunks.
     pub is_preferred: bool,
 }
 
@@ -69,7 +69,7 @@ impl Commit<'_> {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and any error of `check`.
+    /// The errors of [`run`](Self::run), and any error of `check`.
     pub fn run_if(
         self,
         check: impl FnOnce() -> Result<()>,

@@ -12,7 +12,7 @@ use crate::split::plan::reader_limits::check_file_count;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::{Error, ErrorKind, Result};
 
-/// Returns true if these of the plan's chunks, and a trailer of this many bytes, fit in one file.
+/// Returns true if the given chunks of the plan, and a trailer of this many bytes, fit in one file.
 pub(in crate::split) fn fit_in_one(
     plan: &SplitPlan,
     chunks: &[usize],

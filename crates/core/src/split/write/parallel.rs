@@ -94,11 +94,11 @@ struct State {
     next: usize,
     /// Index of the first chunk whose end isn't known.
     frontier: usize,
-    /// Offset of that chunk.
+    /// Offset of the chunk at the frontier.
     begin: u64,
     /// Chunks after the frontier whose length is known.
     waiting: BTreeMap<usize, ChunkForm>,
-    /// Chunks before it, to write at their offsets.
+    /// Chunks before the frontier, to write at their offsets.
     ready: VecDeque<(usize, u64, ChunkForm)>,
     records: Vec<Option<Record>>,
     spans: Vec<Span>,

@@ -26,14 +26,14 @@ use crate::{Error, ErrorKind, Result};
 pub struct PartFile {
     /// The file.
     pub file: AtomicFile,
-    /// Its entry in the trailer, named relative to the main file's folder.
+    /// The file's entry in the trailer, named relative to the main file's folder.
     pub named: ExternalFile,
     /// Trailer entries of the part's chunks.
     pub infos: Vec<ChunkInfo>,
     /// Hashes of the part's chunks as leaves of a Merkle tree; empty unless the options request a
     /// root.
     pub leaves: Vec<[u8; 32]>,
-    /// crc32c of each of its [`runs`].
+    /// crc32c of each of the part's [`runs`].
     pub run_crc32cs: Vec<u32>,
 }
 

@@ -39,7 +39,7 @@ pub(in crate::split) struct Chunks<'a> {
     pub(in crate::split) source: &'a Source,
     pub(in crate::split) indices: &'a [usize],
     pub(in crate::split) compression: ChunkCompression,
-    /// True if they are written one by one, with the options of the writer.
+    /// True if the chunks are written one by one, with the options of the record writer.
     pub(in crate::split) one_by_one: bool,
     /// Hashing of the chunks as leaves of a Merkle tree; `None` without a tree.
     pub(in crate::split) hashing: Option<Hashing>,
@@ -57,7 +57,7 @@ impl<'a> Chunks<'a> {
 /// The record of a written chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Number of its file: 0 is the main one.
+    /// Number of the file: 0 is the main one.
     pub file: u32,
     /// Position in that file.
     pub position: RecordPosition,

@@ -30,7 +30,7 @@ pub struct Written {
     pub removed: Option<PathBuf>,
     /// Files of an earlier multi-file split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,
-    /// True if the source stays next to the file as `PREFIX.pb`. Readers prefer the `.cpb`.
+    /// True if the source is kept next to the file as `PREFIX.pb`. Readers prefer the `.cpb`.
     pub source_stays: bool,
     /// The Merkle root, if the options request one and the file is chunked.
     pub merkle_root: Option<MerkleRoot>,
@@ -44,7 +44,7 @@ pub struct WrittenFile {
     pub path: PathBuf,
     /// Size of the file, in bytes.
     pub size: u64,
-    /// Number of its chunks. Chunks that share a record count once.
+    /// Number of chunks in the file. Chunks that share a record count once.
     pub chunks: usize,
 }
 
@@ -72,10 +72,10 @@ pub struct WrittenChunk {
     pub stored_size: u64,
     /// Compression of the record.
     pub compression: CompressionKind,
-    /// Number of the file with its record: 0 is the main one, the others are numbered as in
+    /// Number of the file with the chunk's record: 0 is the main one, the others are numbered as in
     /// [`Written::files`].
     pub file: usize,
-    /// Position of its record in that file.
+    /// Position of the chunk's record in that file.
     pub position: RecordPosition,
     /// An earlier chunk with the same bytes, whose record it shares.
     pub same_as: Option<ChunkIndex>,

@@ -21,15 +21,15 @@ pub(super) struct Search<'a, I> {
     names: Vec<String>,
     /// The tensors found; `None` for those that a later value has replaced.
     found: Vec<Option<Found>>,
-    /// Approximate memory of these, in bytes.
+    /// Approximate memory of the found tensors, in bytes.
     memory: usize,
-    /// True if they are not in the order of their bytes.
+    /// True if the found tensors are not in the order of their bytes.
     is_unordered: bool,
 }
 
 /// A tensor that was found.
 struct Found {
-    /// Ranges of its message.
+    /// Ranges of the tensor's message.
     pieces: Vec<Range<u64>>,
     /// Joined names of the enclosing messages and of the tensor; empty if there are none.
     name: String,

@@ -180,7 +180,7 @@ impl OneRecord {
         }
     }
 
-    /// Once all bytes were read, checks that no more are stored, and compares the hash.
+    /// Checks, once all bytes have been read, that no more are stored, and compares the hash.
     pub(crate) fn check_end<A: Access>(&mut self, access: &mut A) -> Result<()> {
         if self.remaining > 0 {
             return Ok(());

@@ -39,15 +39,15 @@ impl Watch for () {
 /// A record to read.
 #[derive(Debug)]
 pub struct WantedRecord<'f, 'b, S, W> {
-    /// File that contains it.
+    /// File that contains the record.
     pub file: &'f RecordFile<S>,
     /// Position of the record in the file.
     pub position: RecordPosition,
-    /// Chunk that contains it, if its header was already read; it isn't read again.
+    /// Chunk that contains the record, if its header was already read; the header isn't read again.
     pub chunk: Option<Chunk>,
-    /// Buffer to read it to, of the record's length.
+    /// Buffer for the record, of the record's length.
     pub place: &'b mut [u8],
-    /// Observer of its bytes.
+    /// Observer of the record's bytes.
     pub watch: W,
 }
 
@@ -56,7 +56,7 @@ impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
     ///
     /// # Errors
     ///
-    /// As [`RecordFile::read_record_into`].
+    /// The errors of [`RecordFile::read_record_into`].
     pub fn read(self) -> Result<W> {
         let mut wanted = Some(self);
         let mut pair = RecordPair::new();
@@ -128,7 +128,7 @@ struct Lane<'f, 'b, S, W> {
     watch: W,
     /// Number of wanted bytes that were read.
     at: usize,
-    /// Number of those bytes that were hashed.
+    /// Number of read bytes that were hashed.
     hashed: usize,
 }
 
@@ -199,7 +199,7 @@ impl Remaining {
         }
     }
 
-    /// Compares the hash, once all bytes were read.
+    /// Compares the hash, once all bytes have been read.
     fn check<S: ReadAt>(mut self, file: &RecordFile<S>) -> Result<()> {
         let checked = match self.hasher {
             Some(hasher) => Payload::check_hash(self.payload.chunk(), hasher.finish()),

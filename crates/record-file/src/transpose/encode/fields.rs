@@ -25,7 +25,7 @@ const MAX_FIELDS: usize = 4 << 20;
 pub(crate) struct Field {
     pub(crate) what: What,
     pub(crate) tag: u32,
-    /// Offset of its value in the record; a length-delimited value begins with its length.
+    /// Offset of the field's value in the record; a length-delimited value begins with its length.
     pub(crate) at: usize,
     pub(crate) len: usize,
 }

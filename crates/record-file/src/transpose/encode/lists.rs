@@ -13,17 +13,17 @@ const WORTH_A_STATE: u64 = 10;
 /// An event, with the data that the machine needs.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
-    /// Base of the transitions from it.
+    /// Base of the transitions from the event.
     pub(super) base: u32,
-    /// Its index in the public list.
+    /// Index of the event in the public list.
     pub(super) public: u32,
-    /// The state in its private list that leads to the public one.
+    /// The state in the event's private list that leads to the public list.
     pub(super) way_out: u32,
-    /// Number of steps to it that are not in a private list.
+    /// Number of steps to the event that are not in a private list.
     incoming: u64,
-    /// The steps from it, as a range of the sorted ones.
+    /// The steps from the event, as a range of the sorted steps.
     steps: (usize, usize),
-    /// True if the only step from it needs no transition.
+    /// True if the only step from the event needs no transition.
     pub(super) implicit: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Placed {
     pub(super) from: u32,
     pub(super) to: u32,
     count: u64,
-    /// Its number in the chain.
+    /// Number of the step in the chain.
     pub(super) number: u32,
     in_list: bool,
     pub(super) place: u32,

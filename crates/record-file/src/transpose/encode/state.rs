@@ -5,7 +5,7 @@ pub(super) const MAX_OFFSET: u32 = 63;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State {
-    /// Event that it emits, or [`NONE`].
+    /// Event that the state emits, or [`NONE`].
     pub(super) event: u32,
     /// Base of the transitions from a state that emits nothing.
     pub(super) base: u32,

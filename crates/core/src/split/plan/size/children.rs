@@ -17,10 +17,10 @@ use crate::wire::{Field, FieldNumber, WireCursor};
 /// The last entry with a given key.
 enum LastEntry {
     NoneYet,
-    /// The occurrence with the last entry, the range of its value (empty if there is none), and
-    /// whether the entry is closed.
+    /// The occurrence of the last entry, the range of its value (empty if it has none), and whether
+    /// readers can't enter the entry.
     At(u64, Range<u64>, bool),
-    /// No path can lead to it, because of the entries before it.
+    /// An entry that no path can lead to, because of the entries before it.
     Hidden,
 }
 

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::wire::WireType;
 
 /// A part of a node that could become a chunk: the value of a child, or the tail of a repeated
-/// field. Ordered by gain. Of two with equal gains, the earlier one in the source is greater.
+/// field. Ordered by gain. If two have the same gain, the earlier one in the source is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     gain: u64,

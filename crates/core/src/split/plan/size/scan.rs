@@ -59,13 +59,13 @@ struct Found {
 /// Facts about consecutive fields of one number and wire type.
 #[derive(Clone, Copy, Default)]
 struct Run {
-    /// Index of their group.
+    /// Index of the run's group.
     at: usize,
-    /// True if they can contain other fields or bytes.
+    /// True if the fields can contain other fields or bytes.
     nested: bool,
-    /// True if they have another wire type than the type declares.
+    /// True if the fields have another wire type than the type declares.
     odd: bool,
-    /// True if they can only become chunks one by one.
+    /// True if the fields can only become chunks one by one.
     spare: bool,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Node {
     /// Size of the content that stays, in bytes.
     pub(super) size: u64,
     pub(super) groups: Vec<Group>,
-    /// True if its repeated fields may be sliced.
+    /// True if the message's repeated fields may be sliced.
     pub(super) sliceable: bool,
     /// True if all members that could become chunks are kept as children, not only the large ones.
     pub(super) complete: bool,
@@ -148,12 +148,12 @@ pub(super) struct Child {
     /// Contents of the other pieces, if it is one of several.
     pub(super) siblings: Siblings,
     pub(super) node: Option<Box<Node>>,
-    /// Number of chunks moved out of it, once it is finished.
+    /// Number of chunks moved out of the value, set once the value is finished.
     pub(super) inside: usize,
     pub(super) cut: Cut,
-    /// True if its value is a message.
+    /// True if the value is a message.
     pub(super) message: bool,
-    /// True if its value may become a chunk.
+    /// True if the value may become a chunk.
     pub(super) chunkable: bool,
     /// True if parts of the content may become chunks.
     pub(super) enterable: bool,

@@ -47,9 +47,9 @@ use crate::wire::{Field, FieldNumber, WireType, alike};
 pub struct Element<'a> {
     message: &'a SourceView<'a>,
     index: u64,
-    /// Start of its tag.
+    /// Start of the element's tag.
     start: u64,
-    /// Range of its value.
+    /// Range of the element's value.
     value: (u64, u64),
     /// Start of the contiguous elements up to this one.
     run: u64,
@@ -58,7 +58,7 @@ pub struct Element<'a> {
     number: FieldNumber,
     wire_type: WireType,
     like: Like,
-    /// Length of its tag, and of a group's end tag.
+    /// Lengths of the element's tag, and of a group's end tag.
     tags: (u8, u8),
 }
 
@@ -97,7 +97,7 @@ impl<'a> Element<'a> {
     ///
     /// # Errors
     ///
-    /// As [`SourceView::read`].
+    /// The errors of [`SourceView::read`].
     pub fn read(&self) -> Result<Vec<u8>> {
         self.view().read()
     }
@@ -107,7 +107,7 @@ impl<'a> Element<'a> {
     ///
     /// # Errors
     ///
-    /// As [`SourceView::get`].
+    /// The errors of [`SourceView::get`].
     pub fn get(&self, name: &str) -> Result<Option<SourceView<'a>>> {
         self.view().get_below(*self, name)
     }
