@@ -337,13 +337,11 @@ impl ParameterSpec {
 
     /// Fails if a tensor to be written doesn't match this parameter.
     pub(crate) fn check_tensor(&self, tensor: &TensorSpec) -> Result<()> {
-        let differs = match tensor.kind() == self.kind {
-            true => self.difference(tensor.dtype(), tensor.dims(), tensor.height()),
-            false => Some(format!(
-                "the kind {}, and the program {}",
-                tensor.kind(),
-                self.kind
-            )),
+        let differs = if tensor.kind() == self.kind {
+            self.difference(tensor.dtype(), tensor.dims(), tensor.height())
+        } else {
+            let (wanted, found) = (self.kind, tensor.kind());
+            Some(format!("the kind {found}, and the program {wanted}"))
         };
         match differs {
             None => Ok(()),

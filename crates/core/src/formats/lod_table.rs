@@ -45,9 +45,10 @@ impl LodTable {
             let mut tensor = path.clone();
             tensor.pop();
             tensor.push(Step::field(rule.tensor));
-            let level = match selected.is_in_one_piece() {
-                true => Level::Range(selected.start()..selected.start() + size),
-                false => Level::Path(path),
+            let level = if selected.is_in_one_piece() {
+                Level::Range(selected.start()..selected.start() + size)
+            } else {
+                Level::Path(path)
             };
             levels.entry(tensor).or_default().push(level);
         }
