@@ -63,7 +63,7 @@ pub(crate) fn check_scheme(_: &Path) -> Result<(), Failure> {
 }
 
 pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
-    Ok((named.to_owned(), OpenObjects::default()))
+    Ok((named.to_owned(), OpenObjects))
 }
 
 /// An uninhabited type.
