@@ -54,6 +54,6 @@ pub(crate) fn run(
                 .and_then(|file| file.write(|sink| write(sink)))
         }
     };
-    written.map_err(|error| failed(&error))?;
+    written.map_err(|error| failed(&input.placed(error)))?;
     Ok(Exit::Done)
 }

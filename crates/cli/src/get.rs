@@ -67,7 +67,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         let write = |sink: &mut dyn Write| write(&view, &query, args, sink);
         to_target(args, output, input.files(), write)
     })
-    .map_err(|error| failed(&error))?;
+    .map_err(|error| failed(&input.placed(error)))?;
     Ok(Exit::Done)
 }
 

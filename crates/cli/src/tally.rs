@@ -45,7 +45,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         let query = elements.as_ref().unwrap_or(&query);
         tally(&view, query, &member_names(), &options)
     });
-    let report = counted.map_err(|error| failed(&error))?;
+    let report = counted.map_err(|error| failed(&input.placed(error)))?;
     let Some(target) = target else {
         output.report(is_json, &report, |report, width| {
             text(report, &args.tally, width)

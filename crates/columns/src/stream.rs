@@ -53,7 +53,7 @@ impl TableStream {
                     taken.map_err(|_| Error::new(ErrorKind::Cancelled, "nobody takes the rows"))
                 })
             });
-            if let Err(error) = made {
+            if let Err(error) = made.map_err(|error| opened.placed(error)) {
                 // Fails if the stream was dropped.
                 drop(sender.send(Err(error)));
             }

@@ -181,7 +181,40 @@ impl<'a> Table<'a> {
         let make = |unit: Result<Unit>, _: &_| make(unit?, plan, &spare);
         let made = threads::each_in_order(self.threads, jobs, ahead, make, take);
         let root = FieldPath::root();
-        made.map_err(|error| with_largest(error.at_path(&plan.query), &self.view, &root))
+        made.map_err(|error| {
+            let error = self.at_fault(error).at_path(&plan.query);
+            with_largest(error, &self.view, &root)
+        })
+    }
+
+    /// Adds the path of the element that has the offset to an error, and its place in a chunk.
+    #[cold]
+    fn at_fault(&self, error: Error) -> Error {
+        let is_placed = error.path().is_some() || error.chunk().is_some();
+        let Some(offset) = error.offset().filter(|_| !is_placed) else {
+            return error;
+        };
+        let Ok(mut selected) = self.view.select(&self.query, &self.names) else {
+            return error;
+        };
+        // The path of the element is only needed now, so it is found again.
+        while let Some(Ok(size)) = selected.next() {
+            let start = selected.start();
+            let is_inside = start == offset
+                || (selected.is_in_one_piece() && (start..start + size).contains(&offset));
+            let path = if is_inside {
+                selected.path()
+            } else {
+                let mut levels = (0..).map_while(|level| selected.element_start(level));
+                match levels.position(|start| start == offset) {
+                    Some(level) => selected.element_path(level),
+                    None => continue,
+                }
+            };
+            let path = path.display(self.view.descriptor());
+            return selected.at_fault(error.at_path(path));
+        }
+        error
     }
 }
 
@@ -488,16 +521,32 @@ impl Level {
             None => Arc::new(UInt64Array::from(unit.indices.clone())),
         }];
         if let (Some(filled), Some(columns)) = (filled, &self.fields) {
-            let finished = filled.finish(&unit.elements.bytes).map_err(|error| {
-                let start = unit.elements.origin(0).broken("", 0).offset();
-                let message = format!("a string around the elements is not UTF-8 ({error})");
-                let error = Error::new(ErrorKind::InvalidMessage, message);
-                error.at_offset(start.unwrap_or_default())
-            })?;
+            let finished = filled
+                .finish(&unit.elements.bytes)
+                .map_err(|error| culprit(columns, &unit.elements, error))?;
             let outputs = columns.outputs.iter();
             arrays.extend(outputs.map(|output| output.of(&finished)));
         }
         Ok(arrays)
+    }
+}
+
+/// Attributes an error to one of the elements around the rows.
+#[cold]
+fn culprit(columns: &Columns, elements: &Elements, error: ArrowError) -> Error {
+    let is_sound = |at: usize| {
+        let mut filled = MessageColumns::new(&columns.shape);
+        let all = filled.append_all(elements, at..at + 1);
+        all.is_ok() && filled.finish(&elements.bytes).is_ok()
+    };
+    match (0..elements.len()).find(|&at| !is_sound(at)) {
+        Some(at) => {
+            let message = "a string around the elements is not UTF-8";
+            elements
+                .origin(at)
+                .broken(message, elements.range(at).start)
+        }
+        None => of_arrow(error),
     }
 }
 

@@ -250,6 +250,47 @@ fn damage_in_an_element_among_many_is_an_error_at_its_offset() {
     let table = Table::new(view, &query, &[], &TableOptions::new()).unwrap();
     let error = table.for_each_batch(|_| Ok(())).unwrap_err();
     assert_eq!(error.offset(), Some(700 * 7 + 4), "{error}");
+    assert_eq!(error.path(), Some("item[700]"), "{error}");
+}
+
+#[test]
+fn an_error_has_the_path_of_the_element_that_is_wrong() {
+    // Three groups of three items, with a text each.
+    let groups = |wrong: Option<(usize, Option<usize>)>| {
+        let text = |is_wrong: bool| if is_wrong { b"\xff" } else { b"x" };
+        let mut message = Vec::new();
+        for at in 0..3 {
+            let mut group = Vec::new();
+            put_field(&mut group, 1, text(wrong == Some((at, None))));
+            for index in 0..3 {
+                let mut item = Vec::new();
+                put_field(&mut item, 6, text(wrong == Some((at, Some(index)))));
+                put_field(&mut group, 2, &item);
+            }
+            put_field(&mut message, 3, &group);
+        }
+        message
+    };
+    let options = TableOptions::new().columns(["text"]).with_parent(true);
+    let cases = [
+        ((1, Some(2)), "group[*].item[*]", "group[1].item[2]"),
+        ((1, Some(2)), "group[1].item[*]", "group[1].item[2]"),
+        ((1, Some(2)), "group[1:].item[2]", "group[1].item[2]"),
+        ((2, None), "group[*].item[*]", "group[2]"),
+    ];
+    for (wrong, query, path) in cases {
+        let message = groups(Some(wrong));
+        let view = MessageView::of_plain(&message, ReadOptions::new().descriptor(all())).unwrap();
+        let query = PathQuery::parse(query, view.descriptor()).unwrap();
+        let table = Table::new(view, &query, &[], &options).unwrap();
+        let error = table.for_each_batch(|_| Ok(())).unwrap_err();
+        assert_eq!(error.path(), Some(path), "{error}");
+        assert!(error.offset().is_some(), "{error}");
+    }
+    assert_eq!(
+        rows_of(&groups(None), "group[*].item[*]", &options).len(),
+        9
+    );
 }
 
 #[test]

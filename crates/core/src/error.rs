@@ -204,6 +204,13 @@ impl Error {
         self
     }
 
+    /// Replaces the byte offset.
+    #[must_use]
+    pub(crate) fn with_offset(mut self, offset: u64) -> Self {
+        self.inner.offset = Some(offset);
+        self
+    }
+
     /// Prepends a file to the message, and sets it as the [file](Self::file) of the error.
     ///
     /// ```

@@ -116,7 +116,7 @@ use record_file::ReadAt;
 pub use archive::{Archive, Checks, Entry, TensorIter, Verified};
 pub use candidate::{Candidate, CandidateKind, Confidence};
 pub use convert::{ConvertOptions, ConvertSetting, ConvertTarget, Converted};
-pub use opened::Opened;
+pub use opened::{FileOffsets, Opened};
 pub use options::OpenOptions;
 pub use other_files::what_else;
 pub use registry::Registry;

@@ -217,7 +217,8 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     let is_checked = sequence.is_checked();
     // The requested type may be that of the elements.
     let options = options.clone().descriptor(root.descriptor().cloned());
-    let opened = Opened::of_reader(sequence, None, &options)?.reading(path);
+    let opened = Opened::of_reader(Arc::clone(&sequence) as _, None, &options)?;
+    let opened = opened.reading(path).with_file_offsets(sequence);
     Ok(if is_checked {
         opened.checked_when_read()
     } else {

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use proto_splitter_core::formats::FileOffsets;
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::wire::{decode_varint, put_varint};
+use proto_splitter_core::wire::{Input, MAX_VARINT_LEN, SourceInput, decode_varint, put_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::{ReadAt, is_record_file};
 
@@ -181,6 +182,33 @@ impl Sequence {
         let message = "the lengths of the messages are others than when the file was opened";
         let error = Error::new(ErrorKind::SourceChanged, message).at_offset(group.at);
         Err(error.context(format_args!("message {}", group.first)))
+    }
+}
+
+impl FileOffsets for Sequence {
+    fn file_offset(&self, offset: u64) -> Option<u64> {
+        let Source::Delimited(source) = &self.source else {
+            // A record may be compressed.
+            return None;
+        };
+        let size = source.size().ok()?;
+        let Some((_, group, _)) = self.groups.find(offset) else {
+            return Some(size);
+        };
+        let mut input = SourceInput::new(&**source, size);
+        let (mut start, mut at) = (group.start, group.at);
+        let tag_len = self.tag.len() as u64;
+        loop {
+            let bytes = input.fetch(at, MAX_VARINT_LEN).ok()?;
+            let (len, len_len) = decode_varint(bytes)?;
+            let stored = len.checked_add(len_len as u64)?;
+            let end = start.checked_add(tag_len)?.checked_add(stored)?;
+            if offset < end {
+                return at.checked_add((offset - start).saturating_sub(tag_len));
+            }
+            start = end;
+            at = at.checked_add(stored).filter(|&at| at < size)?;
+        }
     }
 }
 

@@ -272,7 +272,13 @@ def refused(args, log, path, schema, tables):
     begin = len(data)
     other.write_bytes(data + b"\x12" + bytes([len(plane)]) + plane)
     says = ["field name has a wire type that events.Event does not declare", f" at 0x{begin + 6:x}"]
-    refuse("another type from somewhere on", Tables(args, other, *schema), EVENTS, says)
+    element = "planes[3].lines[0].events[0]: "
+    refuse("another type from somewhere on", Tables(args, other, *schema), EVENTS, [element, *says])
+    # In a log of messages that follow their lengths, the offset is that in the file.
+    delimited = args.work / "other.log"
+    delimited.write_bytes(3 * b"\x02\x0a\x00" + b"\x02\x08\x07")
+    delimited = Tables(args, delimited, "--delimited", "events.Event", *schema[2:])
+    refuse("another type in a log", delimited, "message[*]", ["message[3]: ", says[0], " at 0xa"])
     line = b"\x0a\x04\x0a\x02\xff\xfe"
     plane = b"\x12" + bytes([len(line)]) + line
     other.write_bytes(data + b"\x12" + bytes([len(plane)]) + plane)

@@ -73,13 +73,13 @@ pub(super) fn write_all(
         is_array,
         most,
     };
-    let count = printing.print(selected, sink, |number| {
-        // The path of the value is only needed now, so it is found again.
+    let count = printing.print(selected, sink, |number, error| {
+        // The place of the value is only needed now, so it is found again.
         let mut again = view.select(query, &member_names())?;
         for _ in 0..=number {
             again.next().transpose()?;
         }
-        Ok(again.path().display(Some(root)))
+        Ok(again.at_fault(error.at_path(again.path().display(Some(root)))))
     })?;
     sink.write_all(ends[1])?;
     Ok(count)
@@ -95,13 +95,13 @@ struct Printing {
 }
 
 impl Printing {
-    /// Prints the value that was selected last and all others, and returns their number. `path_of`
-    /// returns the path of a value by its number.
+    /// Prints the value that was selected last and all others, and returns their number. `placed`
+    /// adds the path and the offset of a value, by its number, to an error about it.
     fn print(
         &self,
         selected: Selected<'_>,
         sink: &mut dyn Write,
-        path_of: impl Fn(u64) -> Result<String, Error>,
+        placed: impl Fn(u64, Error) -> Result<Error, Error>,
     ) -> Result<u64, Error> {
         let threads = threads::count(None);
         let ahead = Ahead {
@@ -128,7 +128,7 @@ impl Printing {
                 sink.write_all(&printed.text)?;
                 count += printed.count;
                 match printed.failed {
-                    Some(error) => Err(error.at_path(path_of(count)?)),
+                    Some(error) => Err(placed(count, error)?),
                     None => Ok(()),
                 }
             },

@@ -222,6 +222,20 @@ fn an_edited_sequence_keeps_its_form() {
 }
 
 #[test]
+fn an_error_in_a_message_has_its_number_and_its_offset_in_the_file() {
+    let mut log = log();
+    // The name of the second event is a number.
+    let bytes = b"\x08\x0a\x04load\x10\x05\x02\x08\x07\x08\x0a\x04stop\x10\x09";
+    log.file = log.dir.file("other.log", bytes);
+    for format in ["jsonl", "json", "text"] {
+        let line = log.on_log("cat", &["message[*]", "--format", format]);
+        let line = line.failed(Exit::Bad);
+        assert!(line.contains("other.log: message[1]: "), "{line}");
+        assert!(line.contains(" at 0xa"), "{line}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said_in_a_line_and_nothing_is_written() {
     let log = log();
     let cut = log.dir.file("cut.log", &EVENTS[..EVENTS.len() - 3]);

@@ -1,6 +1,7 @@
 //! An open input of any format.
 
 mod construct;
+mod file_offsets;
 mod outside;
 mod tensors;
 mod write;
@@ -13,6 +14,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
+
+pub use file_offsets::FileOffsets;
 
 use super::lod_table::LodTable;
 use super::tensor_table::{Shared, TensorTable};
@@ -42,6 +45,8 @@ pub struct Opened {
     checked_by: Option<Box<dyn Archive>>,
     /// True if reading the bytes of the message compares their checksums.
     is_checked_when_read: bool,
+    /// Where the bytes of the message are in the file, if it has others between them.
+    file_offsets: Option<Arc<dyn FileOffsets>>,
     /// Path or URL of the input; empty if it was opened from bytes.
     input: PathBuf,
     files: Vec<PathBuf>,

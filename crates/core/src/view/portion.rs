@@ -46,6 +46,11 @@ impl<'a> Portion<'a> {
         self.input.damage_first(error)
     }
 
+    /// Returns an error at an offset in the part as one at an offset in a chunk, with its file.
+    pub(super) fn in_chunk(&self, error: Error) -> Error {
+        self.input.in_chunk(error)
+    }
+
     /// Returns the plan of the portion's bytes.
     pub(super) fn plan(&self) -> &MergePlan {
         self.input.plan()

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::portion::Portion;
 use super::select::Selected;
-use crate::Result;
 use crate::path::Select;
 use crate::wire::{Field, WireCursor};
+use crate::{Error, Result};
 
 /// Number of bytes of a field to copy at a time.
 const COPY_LEN: u64 = 64 << 10;
@@ -34,6 +34,17 @@ impl Selected<'_> {
     pub fn element_start(&self, level: usize) -> Option<u64> {
         let element = &self.frames.get(level)?.element;
         element.first().map(|piece| piece.start)
+    }
+
+    /// Returns an error about the last value returned with the offset of its start, unless it has
+    /// one. For a message in chunks, it has the chunk instead, the offset in that, and the file if
+    /// the chunk is in another than the trailer; damage of a chunk that was read takes precedence.
+    #[must_use]
+    pub fn at_fault(&mut self, error: Error) -> Error {
+        let start = self.start();
+        let portion = self.cursor.input_mut();
+        let error = portion.damage_first(error.at_offset(start));
+        portion.in_chunk(error)
     }
 
     /// Appends to `out` the fields of the last message returned for which `keep` returns true, in

@@ -258,18 +258,34 @@ impl Selected<'_> {
     /// Returns the path of the last value returned.
     pub fn path(&self) -> FieldPath {
         let mut path = self.prefix.clone();
-        for (level, frame) in self.levels.iter().zip(&self.frames) {
+        for level in 0..self.levels.len().min(self.frames.len()) {
+            self.add_element(level, &mut path);
+            let rest = self.levels[level].rest.steps();
+            rest.iter().cloned().for_each(|step| path.push(step));
+        }
+        path
+    }
+
+    /// Returns the path of the current element at a [level](PathQuery::levels).
+    pub fn element_path(&self, level: usize) -> FieldPath {
+        let mut path = self.prefix.clone();
+        for above in 0..level {
+            self.add_element(above, &mut path);
+            let rest = self.levels.get(above).map(|level| level.rest.steps());
+            let rest = rest.unwrap_or_default();
+            rest.iter().cloned().for_each(|step| path.push(step));
+        }
+        self.add_element(level, &mut path);
+        path
+    }
+
+    /// Adds the step to the current element at a level.
+    fn add_element(&self, level: usize, path: &mut FieldPath) {
+        if let (Some(level), Some(frame)) = (self.levels.get(level), self.frames.get(level)) {
             let mut step = Step::field(level.number);
             step.select = frame.select.clone();
             path.push(step);
-            level
-                .rest
-                .steps()
-                .iter()
-                .cloned()
-                .for_each(|step| path.push(step));
         }
-        path
     }
 
     /// Returns the pieces of the last value returned.

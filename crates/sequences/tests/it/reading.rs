@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use proto_splitter_core::ErrorKind;
+use proto_splitter_core::formats::FileOffsets;
 use record_file::ReadAt;
 
 use crate::made::{delimited, element, elements, message, open, read_all, records};
@@ -39,6 +40,33 @@ fn a_sequence_without_elements_is_an_empty_message() {
         assert_eq!(sequence.size().unwrap(), 0);
         assert_eq!(sequence.read_at(0, &mut [0; 8]).unwrap(), 0);
     }
+}
+
+#[test]
+fn each_byte_of_an_element_has_its_offset_in_a_delimited_file() {
+    // Groups of small elements, large ones alone, and empty ones.
+    let names: Vec<usize> = (0..2000).map(|number| number % 300).collect();
+    let elements = elements(&[&names[..], &[300_000, 0, 5, 262_144, 1]].concat());
+    let file = delimited(&elements);
+    let sequence = open(file.clone()).unwrap();
+    let (mut start, mut at) = (0, 0);
+    for element in &elements {
+        let head = delimited(std::slice::from_ref(element)).len() - element.len();
+        // The tag is only in the message.
+        let [value, place] = [start + 1 + head, at + head];
+        for within in [0, element.len() / 2, element.len().saturating_sub(1)] {
+            if within < element.len() {
+                let found = sequence.file_offset((value + within) as u64);
+                assert_eq!(found, Some((place + within) as u64));
+                assert_eq!(file[place + within], element[within]);
+            }
+        }
+        assert_eq!(sequence.file_offset(start as u64), Some(at as u64));
+        (start, at) = (value + element.len(), place + element.len());
+    }
+    assert_eq!(sequence.file_offset(start as u64), Some(file.len() as u64));
+    let records = open(records(&elements, "zstd:1")).unwrap();
+    assert_eq!(records.file_offset(3), None);
 }
 
 #[test]

@@ -226,6 +226,7 @@ impl Opened {
             archive,
             checked_by: None,
             is_checked_when_read: false,
+            file_offsets: None,
             input: PathBuf::new(),
             files: Vec::new(),
             outside: Vec::new(),

@@ -70,6 +70,11 @@ pub trait ChunkStore: Sync {
         let _ = chunks;
     }
 
+    /// Returns the name of the file that has a chunk, if it isn't the one with the trailer.
+    fn file_name(&self, _chunk: usize) -> Option<&str> {
+        None
+    }
+
     /// Returns the crc32c of a chunk, if the store compares it with the bytes read.
     fn checked_crc32c(&self, _chunk: usize) -> Option<u32> {
         None

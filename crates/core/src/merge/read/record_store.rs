@@ -169,6 +169,11 @@ impl<S: ReadAt> RecordStore<S> {
 }
 
 impl<S: ReadAt> ChunkStore for RecordStore<S> {
+    fn file_name(&self, chunk: usize) -> Option<&str> {
+        let file = self.record(chunk).ok()?.file.checked_sub(1)?;
+        Some(self.parts.get(file)?.name.as_str())
+    }
+
     fn len(&self) -> usize {
         self.records.len()
     }

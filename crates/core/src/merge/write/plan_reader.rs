@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use record_file::ReadAt;
 
-use crate::merge::plan::merge_plan::MergePlan;
+use crate::merge::plan::merge_plan::{MergePlan, chunk_of};
 use crate::merge::read::chunk_store::{ChunkStore, NoChunks, OnePiece, may_be_led_to, read_to_end};
 use crate::spans::SpanSource;
 use crate::wire::{Input, SourceInput, at_hand, part_at_hand};
@@ -121,6 +121,21 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         match self.check() {
             Ok(()) => error,
             Err(damage) => damage.at_path(error.path().unwrap_or_default()),
+        }
+    }
+
+    /// Returns an error at an offset in the message as one at an offset in a chunk, with its file.
+    pub(crate) fn in_chunk(&self, error: Error) -> Error {
+        let offset = error.offset().filter(|_| error.chunk().is_none());
+        let span = self.plan_of_chunks().zip(offset);
+        let span = span.and_then(|(plan, offset)| plan.spans().locate(offset));
+        let Some((chunk, range)) = span.as_ref().and_then(chunk_of) else {
+            return error;
+        };
+        let error = error.in_chunk(chunk).with_offset(range.start);
+        match self.store.file_name(chunk) {
+            Some(name) => error.context(name.escape_debug()),
+            None => error,
         }
     }
 
