@@ -164,8 +164,9 @@ const WRITING: &[&[&str]] = &[
     ],
 ];
 
-/// The commands that don't write any of their input to a file.
-const OTHERS: &[&str] = &["cat", "completions", "help", "man", "schema"];
+/// The commands that don't write any of their input to a new file. The file that `append` extends
+/// keeps its mode.
+const OTHERS: &[&str] = &["append", "cat", "completions", "help", "man", "schema"];
 
 /// Runs the command in a shell whose new files are readable by all.
 fn ran(dir: &Dir, args: &[&str]) -> std::process::Output {

@@ -45,7 +45,7 @@ pub struct Opened {
     checked_by: Option<Box<dyn Archive>>,
     /// True if reading the bytes of the message compares their checksums.
     is_checked_when_read: bool,
-    /// Where the bytes of the message are in the file, if it has others between them.
+    /// Finds the bytes of the message in the file, if it has others between them.
     file_offsets: Option<Arc<dyn FileOffsets>>,
     /// Path or URL of the input; empty if it was opened from bytes.
     input: PathBuf,

@@ -14,7 +14,7 @@ pub trait FileOffsets: Debug + Send + Sync {
 }
 
 impl Opened {
-    /// Sets where the bytes of the message are in the file.
+    /// Sets the offsets of the bytes of the message in the file.
     #[must_use]
     pub fn with_file_offsets(mut self, offsets: Arc<dyn FileOffsets>) -> Self {
         self.file_offsets = Some(offsets);
