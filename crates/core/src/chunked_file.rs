@@ -12,7 +12,7 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use record_file::{ReadAt, RecordFile, RecordPosition};
 
-use crate::container::{Limits, Trailer};
+use crate::container::{Limits, Trailer, TrailerUse};
 use crate::merge::plan;
 use crate::merge::{
     ChunkStore, ChunkSummary, FileSource, MergePlan, Merged, Places, ReadOptions, RecordStore,
@@ -133,17 +133,20 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// The errors of [`from_source`](Self::from_source), except those about the file's own trailer,
     /// which isn't read.
     pub fn with_metadata(source: S, metadata: ChunkMetadata, limits: &Limits) -> Result<Self> {
-        ChunkedFile::with_metadata_and(source, metadata, limits, |_| no_way_to_others())
+        let none = |_: &ExternalFile| no_way_to_others();
+        ChunkedFile::with_metadata_and(source, metadata, TrailerUse::Part, limits, none)
     }
 
-    /// Like [`with_metadata`](Self::with_metadata), but chunks may be in several sources.
+    /// Like [`with_metadata`](Self::with_metadata), but chunks may be in several sources, and the
+    /// metadata may be that of the whole message.
     pub(crate) fn with_metadata_and(
         source: S,
         metadata: ChunkMetadata,
+        purpose: TrailerUse,
         limits: &Limits,
         open: impl FnMut(&ExternalFile) -> Result<S>,
     ) -> Result<Self> {
-        let store = open_sources_with(source, metadata, limits, open)?;
+        let store = open_sources_with(source, metadata, purpose, limits, open)?;
         Ok(ChunkedFile { store })
     }
 

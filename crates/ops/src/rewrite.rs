@@ -153,7 +153,8 @@ pub struct RewrittenFile {
     pub chunks: usize,
 }
 
-/// Writes a chunked file with the same chunks in another compression. Nothing is merged, and the checksums of both files are compared.
+/// Writes a chunked file with the same chunks in another compression. The new file is read once, and its checksums are compared: those of
+/// its chunks and, unless a merge depends on the type, the one of the whole message.
 ///
 /// ```
 /// use proto_splitter_core::edit::RewriteOptions;

@@ -8,7 +8,7 @@ use record_file::ReadAt;
 
 use super::options::PartOptions;
 use super::store::PartStore;
-use proto_splitter_core::container::Limits;
+use proto_splitter_core::container::{Limits, TrailerUse};
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::part_work::{chunk_leaves, open_sources_with, verify_part};
 use proto_splitter_core::progress::{Meter, Progress};
@@ -127,7 +127,7 @@ fn reread_file(
         ..ChunkMetadata::default()
     };
     let none = |_: &ExternalFile| proto_splitter_core::merge::no_way_to_others();
-    let store = open_sources_with(source, metadata, &limits, none)?;
+    let store = open_sources_with(source, metadata, TrailerUse::Part, &limits, none)?;
     let options = ReadOptions::new()
         .limits(limits)
         .threads(threads)

@@ -419,14 +419,14 @@ fn with_checksum_of_another_message(path: &Path) {
     fs::write(path, writer.finish().unwrap()).unwrap();
 }
 
-/// Verbs that put a message together from its chunks, whatever its type. `recompress` copies chunks, with
-/// the stored checksum, which the next of these verbs compares.
+/// Verbs that put a message together from its chunks, whatever its type.
 const OF_ANY_MESSAGE: &[&str] = &[
     "verify IN",
     "verify IN --deep",
     "merge IN -o OUT/m.pb",
     "merge IN --canonical -o OUT/m.pb",
     "get IN . -o OUT/m.pb",
+    "recompress IN -o OUT/m.cpb --compression zstd:1",
 ];
 
 /// The name of an input, how its `model.cpb` is made, and the verbs of its format that read all of it.

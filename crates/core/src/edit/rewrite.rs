@@ -10,7 +10,7 @@ use super::edits::{Edits, Sequence};
 use super::files::check_max_size;
 use super::options::{RewriteOptions, Rewritten};
 use crate::chunked_file::ChunkedFile;
-use crate::container::{Hash, Hashing, Limits};
+use crate::container::{Hash, Hashing, Limits, TrailerUse};
 use crate::io::AtomicFile;
 use crate::merge::{ChunkStore, FileSource, ReadOptions};
 use crate::progress::Meter;
@@ -107,8 +107,9 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         }
         let sizes = contents.iter().map(|content| content.size(file));
         let sizes: u64 = sizes.fold(0, u64::saturating_add);
-        // Once for writing, once for reading, and once more for the hashes of a changed message.
-        let is_hashed = changed.is_some() && hashing.is_some();
+        // Once for writing, once for reading, and once more for hashes if the message is merged, too.
+        let is_merged = changed.is_some() || is_whole_compared(&metadata);
+        let is_hashed = is_merged && hashing.is_some();
         let passes = 2 + u64::from(is_hashed);
         let meter = options.progress.meter(sizes.saturating_mul(passes));
         let span = tracing::debug_span!("write", chunks = contents.len(), bytes = sizes).entered();
@@ -405,8 +406,9 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         self.file.place(chunk).ok_or_else(none)
     }
 
-    /// Reads the new files, comparing all checksums, and computes the size and checksum of a
-    /// changed message. Returns the hashes of the chunks, if they are wanted.
+    /// Reads the new files, comparing all checksums, including the one of an unchanged message, and
+    /// computes the size and checksum of a changed one. Returns the hashes of the chunks, if they are
+    /// wanted.
     fn check(
         &self,
         target: &File,
@@ -416,13 +418,20 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         meter: &Meter,
     ) -> Result<Option<Vec<Hash>>> {
         let _span = tracing::debug_span!("check", chunks = metadata.chunks.len()).entered();
-        let limits = changed.map_or_else(Limits::default, |options| options.limits.clone());
+        // The size of an unchanged message was checked when it was opened.
+        let unchanged = ReadOptions::new().limits(Limits::new().max_merged_size(u64::MAX));
+        let limits = &changed.unwrap_or(&unchanged).limits;
+        let purpose = match changed {
+            Some(_) => TrailerUse::Part,
+            None => TrailerUse::Whole,
+        };
         let others = self.files.done();
-        let file = ChunkedFile::with_metadata_and(target, metadata.clone(), &limits, |named| {
-            let part = others.iter().find(|part| part.named == *named);
-            part.map(|part| part.file.as_file())
-                .ok_or_else(|| Error::new(ErrorKind::InvalidTrailer, "there is no such file"))
-        })?;
+        let file =
+            ChunkedFile::with_metadata_and(target, metadata.clone(), purpose, limits, |named| {
+                let part = others.iter().find(|part| part.named == *named);
+                part.map(|part| part.file.as_file())
+                    .ok_or_else(|| Error::new(ErrorKind::InvalidTrailer, "there is no such file"))
+            })?;
         let read = |chunk: usize, sink: &mut dyn io::Write| {
             let read = file
                 .stream(chunk)
@@ -437,16 +446,25 @@ impl<'a, S: ReadAt> Writing<'a, S> {
             };
             leaves = Some((0..file.len()).map(leaf).collect::<Result<Vec<Hash>>>()?);
         }
+        let merge = |options| file.merge_to(&mut meter.written_to(io::sink()), options);
         let Some(options) = changed else {
-            if leaves.is_none() {
+            if is_whole_compared(metadata) {
+                merge(&unchanged)?;
+            } else if leaves.is_none() {
                 (0..file.len()).try_for_each(|chunk| read(chunk, &mut io::sink()))?;
             }
             return Ok(leaves);
         };
-        let merged = file.merge_to(&mut meter.written_to(io::sink()), options)?;
+        let merged = merge(options)?;
         metadata.source_size = Some(merged.size);
         metadata.source_crc32c = Some(merged.crc32c);
         metadata.byte_exact = true;
         Ok(leaves)
     }
+}
+
+/// Returns true if the checksum of the whole message can be compared without its type.
+fn is_whole_compared(metadata: &ChunkMetadata) -> bool {
+    let is_exact = metadata.byte_exact || !metadata.source_layout.is_empty();
+    metadata.source_crc32c.is_some() && metadata.splice_marker && is_exact
 }

@@ -190,7 +190,7 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
     Ok((file, end, trailer, cache, trailer_chunks))
 }
 
-/// Opens sources with `metadata` in place of their own trailer, to read a part of the message.
+/// Opens sources with `metadata` in place of their own trailer, to read this much of the message.
 ///
 /// # Errors
 ///
@@ -198,11 +198,12 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
 pub fn open_sources_with<S: ReadAt>(
     source: S,
     metadata: ChunkMetadata,
+    purpose: TrailerUse,
     limits: &Limits,
     mut open: impl FnMut(&ExternalFile) -> Result<S>,
 ) -> Result<RecordStore<S>> {
     let open = |file: &ExternalFile| Ok(FileSource::given(open(file)?));
-    let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
+    let trailer = Trailer::from_metadata(metadata, purpose, limits)?;
     let file = open_main(FileSource::given(source))?;
     let cache = RecordChunkCache::new(limits.max_cached_size);
     complete(file, None, trailer, cache, limits, open)
