@@ -60,9 +60,10 @@ def test_a_commit_has_the_merkle_root_of_a_split_in_one_go(tree: Any, tmp_path: 
     root = commit(plan)["merkle_root"]
     assert proto_splitter.verify(tmp_path / "small.cpb", root=root)["ok"]
     small: dict[str, Any] = {"max_chunk_size": 2000, "value_chunk_size": 1000}
-    alone = proto_splitter.split(
-        tree, tmp_path / "alone", profile="extended", merkle_root=True, **small
-    )
+    message, schema = proto_splitter.schema_of(tree)
+    options = {"profile": "extended", "merkle_root": True, **small}
+    source = tmp_path / "source.pb"
+    alone = proto_splitter.split(source, tmp_path / "alone", message, schema, **options)
     assert alone.merkle_root == root
 
 

@@ -265,12 +265,15 @@ def test_a_conversion_takes_the_options_of_its_form(tmp_path: Path) -> None:
     path.write_bytes(model(bytes(range(250)) * 20))
     small: dict[str, Any] = {"max_chunk_size": 2000, "compression": "none", "threads": 1}
     ps.convert(path, tmp_path / "small.cpb", to="cpb", **small)
-    assert ps.info(tmp_path / "small.cpb")["chunks"][-1]["size"] <= 2000
+    chunks = ps.info(tmp_path / "small.cpb")["chunks"]
+    assert [chunk["path"] for chunk in chunks] == ["", "graph.initializer[0].raw_data"]
+    ps.convert(path, tmp_path / "one.cpb", to="cpb")
+    assert len(ps.info(tmp_path / "one.cpb")["chunks"]) == 1
     external: dict[str, Any] = {"to": "external", "settings": {"min-size": "64"}}
     ps.convert(path, tmp_path / "pair.onnx", max_file_size="1MiB", **external)
     with pytest.raises(ValueError, match="max-file-size"):
         ps.convert(path, tmp_path / "no.cpb", to="cpb", max_file_size="1MiB")
-    with pytest.raises(ValueError, match="threads must be at least 1"):
+    with pytest.raises(ValueError, match="threads: expected a number of at least 1"):
         ps.convert(path, tmp_path / "no.cpb", to="cpb", threads=0)
     assert not (tmp_path / "no.cpb").exists()
 

@@ -139,7 +139,7 @@ def convert(
         value_chunk_size=None if value_chunk_size is None else size(value_chunk_size),
         compression=compression,
         force=force,
-        threads=threads,
+        threads=thread_count(threads),
     )
     progress = progress_of(progress)
 
