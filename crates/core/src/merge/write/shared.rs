@@ -13,8 +13,10 @@ use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
 /// Returns the merged message as pieces, in order, that share the memory of `chunks`, and compares
-/// it with the message that was split. The checksums that `trailer` has of single chunks are
-/// trusted: the caller has compared them, and a chunk that is needed whole isn't read again.
+/// it with the message that was split. Doesn't compare the checksums of single chunks.
+///
+/// `crc32c` returns the checksum of a chunk if the caller has computed it from the chunk's bytes,
+/// as it received them. A chunk that is used whole then isn't read for the message's checksum.
 ///
 /// ```
 /// use proto_splitter_core::container::{Trailer, TrailerUse};
@@ -28,7 +30,7 @@ use crate::{Error, ErrorKind, Result};
 /// let (trailer, options) = (split.metadata.clone(), ReadOptions::new());
 /// let trailer = Trailer::from_metadata(trailer, TrailerUse::Whole, &Default::default())?;
 ///
-/// let pieces = shared_pieces(&trailer, &split.bytes(), &options)?;
+/// let pieces = shared_pieces(&trailer, &split.bytes(), |_| None, &options)?;
 /// assert_eq!(pieces.concat(), file.encode_to_vec());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -40,14 +42,14 @@ use crate::{Error, ErrorKind, Result};
 pub fn shared_pieces(
     trailer: &Trailer,
     chunks: &[Bytes],
+    crc32c: impl Fn(usize) -> Option<u32>,
     options: &ReadOptions,
 ) -> Result<Vec<Bytes>> {
     let plan = plan(trailer, chunks, options)?;
     check_size(trailer, plan.total_len())?;
     let meter = options.progress.meter(plan.total_len());
     let mut pieces = Vec::with_capacity(plan.spans().span_count());
-    let mut crc32c = 0;
-    let infos = &trailer.metadata().chunks;
+    let mut sum = 0;
     for span in plan.spans().iter() {
         let (piece, known) = match span.source {
             SpanSource::Literal(bytes) => (Bytes::copy_from_slice(bytes), None),
@@ -60,18 +62,18 @@ pub fn shared_pieces(
                 )
                 .ok_or_else(|| outside().in_chunk(chunk))?;
                 let is_whole = span.len == chunks.size(chunk.to_usize());
-                let info = infos.get(chunk.to_usize()).filter(|_| is_whole);
-                (piece, info.and_then(|info| info.crc32c))
+                let known = is_whole.then(|| crc32c(chunk.to_usize()));
+                (piece, known.flatten())
             }
         };
-        crc32c = match known {
-            Some(known) => combine(crc32c, known, span.len),
-            None => crc32c::crc32c_append(crc32c, &piece),
+        sum = match known {
+            Some(known) => combine(sum, known, span.len),
+            None => crc32c::crc32c_append(sum, &piece),
         };
         meter.advance(piece.len() as u64)?;
         pieces.push(piece);
     }
-    compared(trailer, plan.total_len(), crc32c)?;
+    compared(trailer, plan.total_len(), sum)?;
     Ok(pieces)
 }
 
@@ -98,29 +100,34 @@ mod tests {
     use crate::split::{SizeSplitter, SplitExt, SplitOptions};
 
     #[test]
-    fn a_chunk_in_one_piece_counts_with_the_checksum_in_the_trailer() {
+    fn a_whole_chunk_counts_with_the_checksum_that_is_known_of_it() {
         let file = FileDescriptorProto {
             dependency: (0..400).map(|at| format!("file {at}.proto")).collect(),
             ..Default::default()
         };
         let options = SplitOptions::new().max_chunk_size(1000);
         let split = SizeSplitter.split_with(&file, &options).unwrap();
-        let mut metadata = split.metadata.clone();
-        let merged = |metadata: &crate::proto::ChunkMetadata| {
-            let limits = crate::container::Limits::default();
-            let trailer = Trailer::from_metadata(metadata.clone(), TrailerUse::Whole, &limits)?;
-            shared_pieces(&trailer, &split.bytes(), &ReadOptions::new())
-        };
-        assert!(merged(&metadata).unwrap().concat() == file.encode_to_vec());
+        let limits = crate::container::Limits::default();
+        let trailer = Trailer::from_metadata(split.metadata.clone(), TrailerUse::Whole, &limits);
+        let (trailer, mut chunks) = (trailer.unwrap(), split.bytes());
+        let sums: Vec<u32> = chunks.iter().map(|chunk| crc32c::crc32c(chunk)).collect();
+        let known = |chunk: usize| sums.get(chunk).copied();
+        let last = chunks.len() - 1;
+        let wrong = |chunk: usize| if chunk == last { Some(7) } else { known(chunk) };
+        let options = ReadOptions::new();
 
-        // Without them, the bytes are read.
-        for info in &mut metadata.chunks {
-            info.crc32c = None;
+        for crc32c in [&known as &dyn Fn(usize) -> Option<u32>, &|_| None] {
+            let pieces = shared_pieces(&trailer, &chunks, crc32c, &options).unwrap();
+            assert!(pieces.concat() == file.encode_to_vec());
         }
-        assert!(merged(&metadata).unwrap().concat() == file.encode_to_vec());
+        let error = shared_pieces(&trailer, &chunks, wrong, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
 
-        metadata.chunks.last_mut().unwrap().crc32c = Some(7);
-        let error = merged(&metadata).unwrap_err();
+        // A chunk of which nothing is known is read.
+        let mut damaged = chunks[last].to_vec();
+        *damaged.last_mut().unwrap() ^= 1;
+        chunks[last] = damaged.into();
+        let error = shared_pieces(&trailer, &chunks, |_| None, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
     }
 }
