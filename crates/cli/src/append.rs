@@ -4,12 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use proto_splitter::ops::read_npy_header;
-use proto_splitter::paddle::stream::TensorSpec;
-use proto_splitter::paddle::{Appended, PaddleOpenOptions, append_to_model, type_of};
-use proto_splitter::tensor::{ByteOrder, DType, TensorInfo};
-use proto_splitter::{Error, ErrorKind};
-use serde::Serialize;
+use proto_splitter::ops::{AppendOptions, AppendReport, append};
+use proto_splitter::tensor::DType;
 
 use crate::Exit;
 use crate::args::AppendArgs;
@@ -20,62 +16,34 @@ use crate::remote::is_url;
 use crate::sanitize::one_line;
 use crate::size;
 
-#[derive(Debug, Serialize)]
-struct Report {
-    /// The file that the tensor was appended to.
-    file: String,
-    /// Counter of the tensor in the file.
-    counter: u64,
-    /// Name of the tensor in the program.
-    name: Option<String>,
-    dtype: String,
-    shape: Vec<u64>,
-    bytes: u64,
-}
-
 pub(crate) fn run(args: &AppendArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     if is_url(&args.file) {
         let message = format!("{}: an object can't be appended to", shown(&args.file));
         return Err(Failure::usage(message));
     }
     let mut data = open(&args.tensor)?;
-    let info = described(args, &mut data)?;
-    let Some(dtype) = type_of(info.dtype) else {
-        let message = format!("Paddle has no elements of the type {}", info.dtype);
-        return Err(Failure::usage(message));
-    };
-    let levels = args.lod.iter().map(|level| numbers("--lod", level));
-    let levels = levels.collect::<Result<Vec<_>, _>>()?;
-    let spec = TensorSpec::dense(dtype, info.shape.clone()).lod(levels);
-    let mut options = PaddleOpenOptions::new();
-    if let Some(program) = &args.program {
-        options = options.program(program);
-        if args.file.is_file() {
-            options = options.parameters(&args.file);
-        }
-    }
-    let meter = output.writing("appending").meter(info.bytes);
-    let appended = append_to_model(&args.file, &options, &spec, &mut meter.read(data));
-    let appended = appended.map_err(|error| Failure::of(&args.file, &error))?;
-    let report = Report::of(&appended, &info);
+    let options = options(args)?.progress(output.writing("appending"));
+    let report = append(&args.file, shown(&args.tensor), &mut data, &options);
+    let report = report.map_err(|error| Failure::from_error(&error))?;
     output.done(args.json, &report, |report, _| text(report))?;
     Ok(Exit::Done)
 }
 
-impl Report {
-    fn of(appended: &Appended, info: &TensorInfo) -> Report {
-        Report {
-            file: shown(&appended.file),
-            counter: appended.counter,
-            name: appended.name.clone(),
-            dtype: info.dtype.to_string(),
-            shape: info.shape.clone(),
-            bytes: appended.bytes,
-        }
-    }
+fn options(args: &AppendArgs) -> Result<AppendOptions, Failure> {
+    let dtype = args.dtype.as_deref().map(|name| {
+        let dtype = DType::named(name);
+        dtype.ok_or_else(|| Failure::usage(format!("--dtype {name}: there is no such type")))
+    });
+    let shape = args.shape.as_deref().map(|sizes| numbers("--shape", sizes));
+    let levels = args.lod.iter().map(|level| numbers("--lod", level));
+    Ok(AppendOptions::new()
+        .dtype(dtype.transpose()?)
+        .shape(shape.transpose()?)
+        .lod(levels.collect::<Result<_, _>>()?)
+        .program(args.program.clone()))
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &AppendReport) -> String {
     let name = report
         .name
         .as_deref()
@@ -83,7 +51,7 @@ fn text(report: &Report) -> String {
     let sizes: Vec<String> = report.shape.iter().map(u64::to_string).collect();
     format!(
         "{}: tensor {}{} is appended: {}[{}], {}\n",
-        one_line(&report.file),
+        one_line(&shown(&report.file)),
         report.counter,
         name.unwrap_or_default(),
         report.dtype,
@@ -103,50 +71,6 @@ fn open(tensor: &Path) -> Result<Box<dyn Read>, Failure> {
     }
     let file = File::open(tensor).map_err(failed)?;
     Ok(Box::new(BufReader::new(file)))
-}
-
-/// Returns the header of the tensor, after which `data` is at the first element.
-fn described(args: &AppendArgs, data: &mut dyn Read) -> Result<TensorInfo, Failure> {
-    let failed = |error: Error| Failure::of(&args.tensor, &error);
-    let invalid = |message: String| failed(Error::new(ErrorKind::InvalidConfig, message));
-    let named = args.dtype.as_deref().map(|name| {
-        let dtype = DType::named(name);
-        dtype.ok_or_else(|| Failure::usage(format!("--dtype {name}: there is no such type")))
-    });
-    let named = named.transpose()?;
-    if let (Some(shape), Some(dtype)) = (&args.shape, named) {
-        return Ok(TensorInfo::new("", dtype, numbers("--shape", shape)?));
-    }
-    let info = read_npy_header(data).map_err(failed)?;
-    let info = match named {
-        Some(dtype) => {
-            let typed = TensorInfo::new("", dtype, info.shape.clone()).ordered(info.byte_order);
-            if typed.bytes != info.bytes
-                || !matches!(info.dtype, DType::Other(_)) && info.dtype != dtype
-            {
-                return Err(invalid(format!(
-                    "{}: its elements have the type {}, not {dtype}",
-                    shown(&args.tensor),
-                    info.dtype
-                )));
-            }
-            typed
-        }
-        None if matches!(info.dtype, DType::Other(_)) => {
-            return Err(invalid(format!(
-                "{}: its elements have a type that NumPy lacks: --dtype TYPE is needed",
-                shown(&args.tensor)
-            )));
-        }
-        None => info,
-    };
-    if info.byte_order == ByteOrder::Big && info.dtype.width() != Some(1) {
-        return Err(invalid(format!(
-            "{}: its elements are big-endian, where Paddle's are little-endian",
-            shown(&args.tensor)
-        )));
-    }
-    Ok(info)
 }
 
 /// Parses numbers between commas.

@@ -136,7 +136,8 @@ impl Failure {
         }
     }
 
-    fn from_error(error: &Error) -> Self {
+    /// Creates the failure of an error that names its file.
+    pub(crate) fn from_error(error: &Error) -> Self {
         Failure::of(error.file().unwrap_or(Path::new("")), error)
     }
 

@@ -23,6 +23,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+#[cfg(feature = "paddle")]
+mod append;
 #[cfg(feature = "serde")]
 mod as_text;
 mod convert;
@@ -51,6 +53,8 @@ mod tensors;
 mod tree;
 mod verify;
 
+#[cfg(feature = "paddle")]
+pub use append::{AppendOptions, AppendReport, append};
 pub use convert::{
     CHUNKS, ConversionOptions, ConvertReport, FormInfo, FormSetting, FormsReport, convert, form,
     forms, targets,

@@ -239,21 +239,23 @@ fn nodes(file: &Path) -> Vec<Value> {
         .collect()
 }
 
+/// Options for a split of the model to several files.
+const IN_FILES: [&str; 8] = [
+    "--profile",
+    "extended",
+    "--max-file-size",
+    "64KiB",
+    "--max-chunk-size",
+    "10KiB",
+    "--compression",
+    "none",
+];
+
 #[test]
 fn an_offset_comes_with_the_name_of_the_file_that_it_is_in() {
     let dir = Dir::new();
     let model = fixture("functions_consts").join("saved_model.pb");
-    let options = [
-        "--profile",
-        "extended",
-        "--max-file-size",
-        "64KiB",
-        "--max-chunk-size",
-        "10KiB",
-        "--compression",
-        "none",
-    ];
-    let file = dir.split(&model, "m", &options);
+    let file = dir.split(&model, "m", &IN_FILES);
     let mut files = dir.files().into_iter();
     let part = files.find(|name| name.contains("00002")).unwrap();
     let mut bytes = fs::read(dir.path(&part)).unwrap();
@@ -285,17 +287,7 @@ fn an_offset_comes_with_the_name_of_the_file_that_it_is_in() {
 fn what_was_in_a_file_that_is_missing_is_lost_and_the_rest_is_had() {
     let dir = Dir::new();
     let model = fixture("functions_consts").join("saved_model.pb");
-    let options = [
-        "--profile",
-        "extended",
-        "--max-file-size",
-        "64KiB",
-        "--max-chunk-size",
-        "10KiB",
-        "--compression",
-        "none",
-    ];
-    let file = dir.split(&model, "m", &options);
+    let file = dir.split(&model, "m", &IN_FILES);
     let parts: Vec<String> = dir
         .files()
         .into_iter()

@@ -9,11 +9,16 @@ use crate::support::{Dir, fixture, run, run_all};
 
 const MODEL: &str = "functions_consts/saved_model.pb";
 
-/// Plans to split the model into `small.cpb`.
+/// Plans to split the model into `small.cpb`, and returns the number of parts.
 fn plan(dir: &Dir, parts: &str) -> usize {
+    planned(dir, &["--value-chunk-size", "1KiB", "--parts", parts])
+}
+
+/// Plans the same split with these options.
+fn planned(dir: &Dir, options: &[&str]) -> usize {
     let source = dir.copy(&fixture(MODEL), "saved_model.pb");
     let (prefix, plan) = (dir.path("small"), dir.path("plan"));
-    let arguments: [&dyn AsRef<Path>; 15] = [
+    let start: [&dyn AsRef<Path>; 11] = [
         &"split",
         &source,
         &"-o",
@@ -22,15 +27,12 @@ fn plan(dir: &Dir, parts: &str) -> usize {
         &"extended",
         &"--max-chunk-size",
         &"4KiB",
-        &"--value-chunk-size",
-        &"1KiB",
         &"--plan-only",
         &plan,
-        &"--parts",
-        &parts,
         &"--json",
     ];
-    let planned = run_all(arguments).json();
+    let options = options.iter().map(|option| option as &dyn AsRef<Path>);
+    let planned = run_all(start.into_iter().chain(options)).json();
     assert_eq!(planned["verb"], "split");
     usize::try_from(planned["parts"].as_u64().unwrap()).unwrap()
 }
@@ -95,22 +97,8 @@ fn a_split_a_verification_and_a_merge_by_several_hosts_give_back_the_message() {
 #[test]
 fn a_commit_prints_the_merkle_root_that_the_parts_hash_for() {
     let dir = Dir::new();
-    let source = dir.copy(&fixture(MODEL), "saved_model.pb");
-    let (prefix, plan) = (dir.path("small"), dir.path("plan"));
-    let arguments: [&dyn AsRef<Path>; 11] = [
-        &"split",
-        &source,
-        &"-o",
-        &prefix,
-        &"--profile",
-        &"extended",
-        &"--max-chunk-size",
-        &"4KiB",
-        &"--merkle-root",
-        &"--plan-only",
-        &plan,
-    ];
-    run_all(arguments).ok();
+    let (parts, plan) = (planned(&dir, &["--merkle-root"]), dir.path("plan"));
+    assert!(parts > 1);
     let said = run([
         &"split",
         &"--plan",
@@ -120,11 +108,7 @@ fn a_commit_prints_the_merkle_root_that_the_parts_hash_for() {
         &"--merkle-root",
     ]);
     assert!(said.failed(Exit::Usage).contains("--merkle-root"));
-    let parts = (0..).take_while(|part: &usize| {
-        let part = part.to_string();
-        run([&"split", &"--plan", &plan, &"--part", &part]).exit == Exit::Done
-    });
-    assert!(parts.count() > 1);
+    run_parts("split", &plan, parts);
     let said = run([&"split", &"--plan", &plan, &"--commit"]).ok();
     let (_, root) = said.trim_end().rsplit_once("; Merkle root ").unwrap();
     let chunked = dir.path("small.cpb");

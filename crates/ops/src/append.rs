@@ -1,0 +1,220 @@
+//! Appending a tensor to Paddle parameters.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::tensor::{ByteOrder, DType, TensorInfo};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_paddle::proto::framework::var_type::Type;
+use proto_splitter_paddle::stream::TensorSpec;
+use proto_splitter_paddle::{PaddleOpenOptions, append_to_model, type_of};
+
+use crate::error_place::at_path;
+use crate::npy_header::read_npy_header;
+
+/// Options of [`append`].
+#[derive(Clone, Debug, Default)]
+pub struct AppendOptions {
+    dtype: Option<DType>,
+    shape: Option<Vec<u64>>,
+    lod: Vec<Vec<u64>>,
+    program: Option<PathBuf>,
+    progress: Progress,
+}
+
+impl AppendOptions {
+    /// Returns the defaults; each setter documents its default.
+    pub fn new() -> AppendOptions {
+        AppendOptions::default()
+    }
+
+    /// Sets the type of the elements. Default: `None`, meaning that of the NumPy file.
+    #[must_use]
+    pub fn dtype(mut self, dtype: Option<DType>) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// Sets the sizes of the dimensions of a source that has the elements alone, little-endian,
+    /// which also needs a [type](Self::dtype). Default: `None`, meaning that the source is a NumPy
+    /// file.
+    #[must_use]
+    pub fn shape(mut self, shape: Option<Vec<u64>>) -> Self {
+        self.shape = shape;
+        self
+    }
+
+    /// Sets the levels of LoD, the coarsest first: for each, the start of every sequence and the
+    /// end of the last. Default: none.
+    #[must_use]
+    pub fn lod(mut self, lod: Vec<Vec<u64>>) -> Self {
+        self.lod = lod;
+        self
+    }
+
+    /// Sets the program of the parameters. Default: `None`, meaning the one beside them, if any.
+    #[must_use]
+    pub fn program(mut self, program: Option<PathBuf>) -> Self {
+        self.program = program;
+        self
+    }
+
+    /// Sets a callback for the bytes done, and cancellation. Default: none.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Returns the type of the elements.
+    pub fn get_dtype(&self) -> Option<DType> {
+        self.dtype
+    }
+
+    /// Returns the sizes of the dimensions of a source that has the elements alone.
+    pub fn get_shape(&self) -> Option<&[u64]> {
+        self.shape.as_deref()
+    }
+
+    /// Returns the levels of LoD.
+    pub fn get_lod(&self) -> &[Vec<u64>] {
+        &self.lod
+    }
+
+    /// Returns the program of the parameters, if it was set.
+    pub fn get_program(&self) -> Option<&Path> {
+        self.program.as_deref()
+    }
+
+    /// Returns the callback and the token for cancellation.
+    pub fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+}
+
+/// The result of [`append`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct AppendReport {
+    /// The file that the tensor was appended to.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
+    pub file: PathBuf,
+    /// Counter of the tensor in the file: 0 for the first.
+    pub counter: u64,
+    /// Name of the tensor in the program; `None` if there is no program.
+    pub name: Option<String>,
+    /// Type of the elements, such as `float32`.
+    pub dtype: String,
+    /// Sizes of the dimensions.
+    pub shape: Vec<u64>,
+    /// Size of the elements, in bytes.
+    pub bytes: u64,
+}
+
+/// Appends a tensor to the parameters of a Paddle model, which are in one file in the layout
+/// `sized`, in place. `data` is a NumPy file or, with a [shape](AppendOptions::shape), the elements
+/// alone; errors name it `tensor`.
+///
+/// `file` is the file of parameters, which may be empty, or the folder or program of a model. The
+/// tensors in it aren't read, and after an error nothing follows them.
+///
+/// ```
+/// use proto_splitter_core::tensor::DType;
+/// use proto_splitter_ops::{AppendOptions, append};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("parameters");
+/// std::fs::write(&path, [])?;
+///
+/// let pair = AppendOptions::new().dtype(Some(DType::U8)).shape(Some(vec![2]));
+/// assert_eq!(append(&path, "pair", &mut &[1, 2][..], &pair)?.counter, 0);
+/// let report = append(&path, "pair", &mut &[3, 4][..], &pair)?;
+/// assert_eq!((report.counter, report.bytes), (1, 2));
+/// assert!(append(&path, "pair", &mut &[5][..], &pair).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// The errors of [`append_to_model`] and [`read_npy_header`]; [`ErrorKind::InvalidConfig`] if the
+/// type is missing, isn't the type of the elements, or is unknown to Paddle, or if the elements are
+/// big-endian.
+pub fn append(
+    file: impl AsRef<Path>,
+    tensor: impl AsRef<Path>,
+    data: &mut dyn Read,
+    options: &AppendOptions,
+) -> Result<AppendReport> {
+    let file = file.as_ref();
+    let described = described(data, options);
+    let (info, dtype) = described.map_err(|error| error.in_file(tensor))?;
+    let spec = TensorSpec::dense(dtype, info.shape.clone()).lod(options.lod.clone());
+    let mut opening = PaddleOpenOptions::new();
+    if let Some(program) = &options.program {
+        opening = opening.program(program);
+        if file.is_file() {
+            opening = opening.parameters(file);
+        }
+    }
+    let meter = options.progress.meter(info.bytes);
+    let appended = append_to_model(file, &opening, &spec, &mut meter.read(data));
+    let appended = appended.map_err(|error| at_path(file, error))?;
+    Ok(AppendReport {
+        file: appended.file,
+        counter: appended.counter,
+        name: appended.name,
+        dtype: info.dtype.to_string(),
+        shape: info.shape,
+        bytes: appended.bytes,
+    })
+}
+
+#[cold]
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidConfig, message)
+}
+
+/// Returns the header of a tensor, and Paddle's type. Then `data` is at the first element.
+fn described(data: &mut dyn Read, options: &AppendOptions) -> Result<(TensorInfo, Type)> {
+    let info = match (&options.shape, options.dtype) {
+        (Some(shape), Some(dtype)) => TensorInfo::new("", dtype, shape.clone()),
+        (Some(_), None) => return Err(invalid("elements alone need a type")),
+        (None, _) => of_npy(data, options.dtype)?,
+    };
+    let dtype = type_of(info.dtype);
+    let none = || invalid(format!("Paddle has no elements of the type {}", info.dtype));
+    Ok((info.clone(), dtype.ok_or_else(none)?))
+}
+
+/// Reads the header of a NumPy file, whose elements have this type, if it is given.
+fn of_npy(data: &mut dyn Read, given: Option<DType>) -> Result<TensorInfo> {
+    let header = read_npy_header(data)?;
+    let is_opaque = matches!(header.dtype, DType::Other(_));
+    let info = match given {
+        Some(dtype) => {
+            let shape = header.shape.clone();
+            let typed = TensorInfo::new("", dtype, shape).ordered(header.byte_order);
+            if typed.bytes != header.bytes || !is_opaque && header.dtype != dtype {
+                let found = header.dtype;
+                return Err(invalid(format!(
+                    "its elements have the type {found}, not {dtype}"
+                )));
+            }
+            typed
+        }
+        None if is_opaque => {
+            return Err(invalid(
+                "its elements have a type that NumPy lacks, and none is given",
+            ));
+        }
+        None => header,
+    };
+    if info.byte_order == ByteOrder::Big && info.dtype.width() != Some(1) {
+        return Err(invalid(
+            "its elements are big-endian, where Paddle's are little-endian",
+        ));
+    }
+    Ok(info)
+}
