@@ -84,9 +84,9 @@ pub use proto_splitter_core::proto::{
 };
 pub use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitExt};
 pub use proto_splitter_core::{
-    ChunkIndex, ChunkedFile, Error, ErrorKind, MergedMessage, MessageOffset, ReadOptions, Result,
-    atomic, compare, container, edit, merge, path, progress, schema, size_tree, spans, split,
-    tensor, threads, view, wire,
+    ChunkIndex, ChunkedFile, Error, ErrorKind, MergedMessage, MessageOffset, MessageReader,
+    ReadOptions, Result, atomic, compare, container, edit, merge, path, progress, schema,
+    size_tree, spans, split, tensor, threads, view, wire,
 };
 /// The crates whose types appear in this crate's signatures.
 #[doc(no_inline)]

@@ -82,6 +82,7 @@ mod large_part;
 mod member_names;
 pub mod merge;
 mod merged_message;
+mod message_reader;
 mod newtypes;
 pub mod path;
 pub mod progress;
@@ -102,6 +103,7 @@ pub use io::atomic_file as atomic;
 #[doc(hidden)]
 pub use io::threads;
 pub use merged_message::MergedMessage;
+pub use message_reader::MessageReader;
 pub use newtypes::{ChunkIndex, MessageOffset};
 pub use read_options::ReadOptions;
 /// The crates whose types appear in this crate's signatures, in the matching versions.

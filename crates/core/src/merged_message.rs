@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -13,10 +12,10 @@ use prost_reflect::MessageDescriptor;
 use record_file::{Chunk, ChunkType, CompressionKind, ReadAt};
 
 use crate::chunked_file::ChunkedFile;
-use crate::io::{at_target, open_file, threads};
+use crate::io::{at_target, threads};
 use crate::merge::{
-    ChunkStore, FilePlace, Found, MergePlan, ReadOptions, WholeSum, at_file, chunk_of,
-    copy_exactly, find, gather, scatter, write_around,
+    ChunkStore, FilePlace, MergePlan, ReadOptions, WholeSum, chunk_of, copy_exactly, gather,
+    scatter, write_around,
 };
 use crate::newtypes::ChunkIndex;
 use crate::progress::Meter;
@@ -91,44 +90,6 @@ impl<S> std::fmt::Debug for MergedMessage<S> {
     }
 }
 
-impl MergedMessage {
-    /// Opens a chunked or plain file as one message for random access. Reads only the requested
-    /// ranges, unlike [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes).
-    ///
-    /// ```
-    /// use proto_splitter_core::{MergedMessage, merge::ReadOptions};
-    /// use record_file::ReadAt;
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// std::fs::write(folder.path().join("small.pb"), b"\x0a\x04name")?;
-    ///
-    /// let message = MergedMessage::open(folder.path().join("small"), &ReadOptions::new())?;
-    /// let mut name = [0; 4];
-    /// message.read_exact_at(2, &mut name)?;
-    /// assert_eq!(&name, b"name");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), except for
-    /// damage in chunks that are not read yet.
-    pub fn open(prefix: impl AsRef<Path>, options: &ReadOptions) -> Result<Arc<dyn ReadAt>> {
-        match find(prefix.as_ref())? {
-            Found::Chunked(path) => {
-                let opened = || {
-                    let file = ChunkedFile::open_with(&path, &options.limits)?;
-                    let plan = file.plan(options)?;
-                    Ok(MergedMessage::planned(Arc::new(file), plan).summed())
-                };
-                let merged = opened().map_err(|error| at_file(error, &path))?;
-                Ok(Arc::new(merged))
-            }
-            Found::Plain(path) => Ok(Arc::new(open_file(&path)?)),
-        }
-    }
-}
-
 impl<S: ReadAt> MergedMessage<S> {
     /// Opens the message of a chunked file. `descriptor` is the type of the message, if known.
     ///
@@ -139,8 +100,12 @@ impl<S: ReadAt> MergedMessage<S> {
         file: impl Into<Arc<ChunkedFile<S>>>,
         descriptor: impl Into<Option<MessageDescriptor>>,
     ) -> Result<Self> {
-        let file = file.into();
-        let plan = file.plan(&ReadOptions::new().descriptor(descriptor))?;
+        MergedMessage::with_options(file.into(), &ReadOptions::new().descriptor(descriptor))
+    }
+
+    /// Opens the message of a chunked file with these options.
+    pub(crate) fn with_options(file: Arc<ChunkedFile<S>>, options: &ReadOptions) -> Result<Self> {
+        let plan = file.plan(options)?;
         Ok(MergedMessage::planned(file, plan).summed())
     }
 
@@ -290,40 +255,12 @@ impl<S: ReadAt> MergedMessage<S> {
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Writes the message in order, but omits whole chunks for which `leave_out` returns true; it
-    /// is called with the chunk's range in the message. Copy the omitted chunks with
-    /// [`copy_to_files`](Self::copy_to_files).
-    ///
-    /// Streams each written chunk, with all its checksums, and keeps nothing. This way, code that
-    /// takes a message apart can parse the small parts, and copy the large ones on several threads.
-    ///
-    /// # Errors
-    ///
-    /// If a chunk can't be read, or the sink or `leave_out` fails.
-    ///
-    /// ```
-    /// # use prost::Message;
-    /// # use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
-    /// # use proto_splitter_core::{MergedMessage, container::ChunkedFile};
-    /// # use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
-    /// # let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
-    /// # let folder = tempfile::tempdir()?;
-    /// # let options = SplitOptions::new().max_chunk_size(1000);
-    /// # let written = SizeSplitter.write_with(&message, folder.path().join("file"), &options)?;
-    /// let merged = MergedMessage::new(ChunkedFile::open(written.path)?, message.descriptor())?;
-    /// let (mut sink, mut left) = (Vec::new(), Vec::new());
-    /// merged.write_around(&mut sink, &mut |_, range| {
-    ///     left.push(range);
-    ///     Ok(true)
-    /// })?;
-    /// // The tag and the length of the name; the name is a separate chunk.
-    /// assert_eq!((sink.len(), left), (3, vec![3..5003]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn write_around<W: Write + ?Sized>(
+    /// Writes the message in order, except for the bytes of whole chunks that `leave_out` takes: see
+    /// [`MessageReader::write_around`](crate::MessageReader::write_around).
+    pub(crate) fn write_around<W: Write + ?Sized>(
         &self,
         sink: &mut W,
-        leave_out: &mut dyn FnMut(&mut W, Range<u64>) -> Result<bool>,
+        leave_out: &mut dyn FnMut(&mut W, Range<u64>) -> Result<u64>,
     ) -> Result<()> {
         let sum = self.sum.as_ref();
         write_around(&self.plan, &*self.file, sum, sink, leave_out)

@@ -17,7 +17,7 @@ use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{Location, PlacedTensor, TensorRule};
 use proto_splitter_core::wire::{WireType, decode_varint};
-use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
+use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;
 
 use crate::archive::{ModelArchive, UniqueNames, info};
@@ -302,13 +302,13 @@ impl Format for OnnxFormat {
         if let Some(archive) = opened.archive() {
             return archive.properties();
         }
-        let Some(merged) = opened.merged()? else {
+        if !opened.has_message() {
             return Ok(Vec::new());
-        };
-        let size = merged.total_size();
-        let reader: Arc<dyn ReadAt> = Arc::new(merged);
-        let tensors = ModelTensors::read(Arc::clone(&reader), size, &OnnxOptions::new())?;
-        properties_of_message(&*reader, size, &tensors)
+        }
+        let model = opened.reader()?;
+        let size = model.total_size();
+        let tensors = ModelTensors::read(model.clone().into(), size, &OnnxOptions::new())?;
+        properties_of_message(&model, size, &tensors)
     }
 
     fn targets(&self) -> &'static [ConvertTarget] {
@@ -336,24 +336,20 @@ impl Format for OnnxFormat {
         let external = external_options(options)?;
         let made_from = MadeFrom::files(opened.files());
         check_references(opened, output)?;
-        let merged = opened.merged()?;
-        let size = match (&merged, opened.plain()) {
-            (Some(merged), _) => merged.total_size(),
-            (None, Some((_, size))) => size,
-            (None, None) => 0,
-        };
+        let model = opened.reader()?;
+        let size = model.total_size();
         let is_pair = match target.name {
             "auto" => size > MAX_MODEL_SIZE,
             "onnx" => false,
             "external" | "safetensors" => true,
-            "onnx-safetensors" => return embedded(opened, merged, output, &external, &made_from),
+            "onnx-safetensors" => return embedded(opened, model, output, &external, &made_from),
             other => {
                 let message = format!("there is no form {other:?} for an ONNX model");
                 return Err(Error::new(ErrorKind::InvalidConfig, message));
             }
         };
         if !is_pair {
-            let converted = one_piece(opened, size, output, options, &external, &made_from)?;
+            let converted = one_piece(opened, &model, output, options, &external, &made_from)?;
             return Ok(if size > MAX_MODEL_SIZE {
                 converted.note("no reader of protobuf takes a file over 2 GiB")
             } else {
@@ -364,13 +360,7 @@ impl Format for OnnxFormat {
             "safetensors" => external.data_format(DataFormat::Safetensors),
             _ => external,
         };
-        let plan = match (merged, opened.plain()) {
-            (Some(merged), _) => ExternalPlan::of_chunks(merged, output, &external)?,
-            (None, Some((reader, _))) => {
-                ExternalPlan::new(Arc::clone(reader), size, output, &external)?
-            }
-            (None, None) => return Err(no_message()),
-        };
+        let plan = ExternalPlan::new(model, output, &external)?;
         // Files of kept references aren't replaced either.
         let replaced = |file: &PathBuf| {
             opened
@@ -395,7 +385,7 @@ fn is_embedded(input: &Candidate<'_>) -> bool {
 /// Writes the model to one safetensors file.
 fn embedded(
     opened: &Opened,
-    merged: Option<MergedMessage<Arc<dyn ReadAt>>>,
+    model: MessageReader,
     output: &Path,
     external: &ExternalOptions,
     made_from: &MadeFrom,
@@ -407,13 +397,7 @@ fn embedded(
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    let plan = match (merged, opened.plain()) {
-        (Some(merged), _) => EmbeddedPlan::of_chunks(merged, output, external)?,
-        (None, Some((reader, size))) => {
-            EmbeddedPlan::new(Arc::clone(reader), size, output, external)?
-        }
-        (None, None) => return Err(no_message()),
-    };
+    let plan = EmbeddedPlan::new(model, output, external)?;
     let unknown = plan.unknown_bytes();
     let written = converted(plan.write(made_from)?);
     Ok(match unknown {
@@ -427,14 +411,14 @@ fn embedded(
 /// Writes the model to one file. A file in chunks is merged, with all its checks.
 fn one_piece(
     opened: &Opened,
-    size: u64,
+    model: &MessageReader,
     output: &Path,
     options: &ConvertOptions,
     external: &ExternalOptions,
     made_from: &MadeFrom,
 ) -> Result<Converted> {
-    if let Some((reader, _)) = opened.plain() {
-        return write_one_piece(&**reader, size, output, made_from, external).map(converted);
+    if model.chunked_file().is_none() {
+        return write_one_piece(model, output, made_from, external).map(converted);
     }
     let reading = ReadOptions::new()
         .descriptor(opened.descriptor().cloned())
@@ -443,11 +427,6 @@ fn one_piece(
     let options = MergeOptions::from(reading).force(options.get_force());
     let merged = opened.merge_to_file(output, &options)?;
     Ok(Converted::new(vec![output.to_owned()], merged.size))
-}
-
-#[cold]
-fn no_message() -> Error {
-    Error::new(ErrorKind::InvalidConfig, "there is no model in it")
 }
 
 fn converted(written: WrittenOnnx) -> Converted {

@@ -339,27 +339,26 @@ struct Read {
 
 impl Read {
     fn of(input: &Opened) -> Result<Read> {
-        match (input.chunked(), input.merged()?, input.plain()) {
-            (Some(file), Some(merged), _) => Ok(Read {
-                message: Arc::new(merged),
-                profile: match file.trailer().metadata().extended_message {
-                    Some(_) => Profile::Extended,
-                    None => Profile::TensorFlow,
-                },
-                has_schema: file.descriptor()?.is_some(),
-                has_root: file.trailer().metadata().merkle_tree.is_some(),
-            }),
-            (.., Some((bytes, _))) => Ok(Read {
-                message: bytes.clone(),
-                profile: Profile::default(),
-                has_schema: false,
-                has_root: false,
-            }),
-            _ => {
-                let message = "tensors, and no message that could be changed";
-                Err(Error::new(ErrorKind::InvalidConfig, message))
-            }
+        if !input.has_message() {
+            let message = "tensors, and no message that could be changed";
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
+        let message = input.reader()?;
+        let mut read = Read {
+            message: message.clone().into(),
+            profile: Profile::default(),
+            has_schema: false,
+            has_root: false,
+        };
+        if let Some(file) = message.chunked_file() {
+            read.profile = match file.trailer().metadata().extended_message {
+                Some(_) => Profile::Extended,
+                None => Profile::TensorFlow,
+            };
+            read.has_schema = file.descriptor()?.is_some();
+            read.has_root = file.trailer().metadata().merkle_tree.is_some();
+        }
+        Ok(read)
     }
 }
 

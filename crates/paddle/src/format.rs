@@ -22,7 +22,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::model::{
     MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind, field, is_of_model,
 };
-use crate::output::{Arrangement, PaddleWriteOptions, write_chunked, write_plain};
+use crate::output::{Arrangement, PaddleWriteOptions, write_message};
 use crate::parameters::{Parameter, ParameterFile};
 use crate::program::{looks_like_json, looks_like_pickle};
 use crate::proto::descriptor_pool;
@@ -221,14 +221,7 @@ impl Format for PaddleFormat {
             .force(options.get_force())
             .progress(options.get_progress().clone());
         let made_from = MadeFrom::files(opened.files());
-        let written = match (opened.merged()?, opened.plain()) {
-            (Some(merged), _) => write_chunked(&merged, made_from, output, &writing),
-            (None, Some((bytes, size))) => write_plain((bytes, size), made_from, output, &writing),
-            (None, None) => {
-                let message = "there is no message to write files from";
-                Err(Error::new(ErrorKind::InvalidConfig, message))
-            }
-        };
+        let written = write_message(&opened.reader()?, made_from, output, &writing);
         let written = written.map_err(|error| about(opened.input(), error))?;
         let mut bytes = 0;
         for file in &written.files {

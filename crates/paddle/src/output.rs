@@ -3,8 +3,6 @@
 mod files;
 mod incoming;
 mod receive;
-mod send;
-mod source;
 mod staging;
 
 use std::path::{Path, PathBuf};
@@ -13,12 +11,11 @@ use std::sync::Arc;
 use proto_splitter_core::atomic::{MadeFrom, at_target};
 use proto_splitter_core::container::{ChunkedFile, Limits, is_chunked};
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
+use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;
 
 use self::files::Files;
 use self::receive::Receiver;
-use self::source::MessageSource;
 use self::staging::Staging;
 use crate::model::{MODEL, PaddleModel};
 use crate::part::FilePart;
@@ -132,11 +129,11 @@ pub fn convert(
     folder: impl AsRef<Path>,
     options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {
-    let message = model.spans()?;
-    let source = MessageSource::Positioned(&message, message.total_size());
-    let made_from = MadeFrom::files(message.files());
-    write_with(folder.as_ref(), made_from, options, &source, || {
-        message.check_unchanged()
+    let spans = Arc::new(model.spans()?);
+    let made_from = MadeFrom::files(spans.files());
+    let message = MessageReader::new(Arc::clone(&spans) as Arc<dyn ReadAt>, spans.total_size());
+    write_with(folder.as_ref(), made_from, options, &message, || {
+        spans.check_unchanged()
     })
 }
 
@@ -155,14 +152,16 @@ pub fn write_model(
 ) -> Result<WrittenModel> {
     let (message, folder) = (message.as_ref(), folder.as_ref());
     let write = || {
-        if is_chunked(message)? {
-            let merged =
-                MergedMessage::new(ChunkedFile::open_shared(message, &Limits::new())?, None)?;
-            return write_chunked(&merged, MadeFrom::files([message]), folder, options);
-        }
-        let part = FilePart::open(message)?;
         let made_from = MadeFrom::files([message]);
-        write_plain((&part, part.len()), made_from, folder, options)
+        let message = if is_chunked(message)? {
+            let file = ChunkedFile::open_shared(message, &Limits::new())?;
+            MessageReader::of_chunks(file, None)?
+        } else {
+            let part = FilePart::open(message)?;
+            let size = part.len();
+            MessageReader::new(Arc::new(part), size)
+        };
+        write_message(&message, made_from, folder, options)
     };
     write().map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists | ErrorKind::NoFolder => error,
@@ -170,33 +169,21 @@ pub fn write_model(
     })
 }
 
-/// Writes a model like [`write_model`], from an open file in chunks.
-pub(crate) fn write_chunked(
-    merged: &MergedMessage<Arc<dyn ReadAt>>,
+/// Writes a model like [`write_model`], from an open message.
+pub(crate) fn write_message(
+    message: &MessageReader,
     made_from: MadeFrom,
     folder: &Path,
     options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {
-    match merged.file().trailer().message_type() {
-        None | Some(MODEL) => {}
+    let file = message.chunked_file();
+    match file.and_then(|file| file.trailer().message_type()) {
+        None | Some(MODEL) => write_with(folder, made_from, options, message, || Ok(())),
         Some(other) => {
             let message = format!("the message is a {other}, not a {MODEL}");
-            return Err(Error::new(ErrorKind::InvalidMessage, message));
+            Err(Error::new(ErrorKind::InvalidMessage, message))
         }
     }
-    let source = MessageSource::Chunked(merged);
-    write_with(folder, made_from, options, &source, || Ok(()))
-}
-
-/// Writes a model like [`write_model`], from a message that is read by position.
-pub(crate) fn write_plain(
-    (message, size): (&dyn ReadAt, u64),
-    made_from: MadeFrom,
-    folder: &Path,
-    options: &PaddleWriteOptions,
-) -> Result<WrittenModel> {
-    let source = MessageSource::Positioned(message, size);
-    write_with(folder, made_from, options, &source, || Ok(()))
 }
 
 /// Writes the files of a message, and calls `check` once all bytes have been read.
@@ -204,15 +191,17 @@ fn write_with(
     folder: &Path,
     made_from: MadeFrom,
     options: &PaddleWriteOptions,
-    source: &MessageSource<'_>,
+    message: &MessageReader,
     check: impl FnOnce() -> Result<()>,
 ) -> Result<WrittenModel> {
     let staging = Staging::create(folder, made_from, options.force)?;
-    let meter = options.progress.meter(source.size());
-    let mut files = Files::new(staging, options.arrangement, source, &meter);
+    let meter = options.progress.meter(message.total_size());
+    let mut files = Files::new(staging, options.arrangement, message, &meter);
     let write = || {
         let mut receiver = Receiver::new(&mut files, &meter);
-        send::send(source, &mut receiver)?;
+        message.write_around(&mut receiver, &mut |receiver, range| {
+            receiver.leave_out(range)
+        })?;
         receiver.finish()?;
         check()
     };

@@ -37,7 +37,6 @@ pub use layout::{Layout, StreamKind};
 pub(crate) use pieces::{Piece, pieces};
 pub use spec::TensorSpec;
 pub use vocabulary::write_vocabulary;
-pub(crate) use write::COPY_LEN;
 pub use write::write_stream;
 
 use crate::proto::framework::var_type::Type;

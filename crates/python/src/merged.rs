@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::formats::Opened;
 use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::tensor::read_bytes;
-use proto_splitter::{Error, ErrorKind, MergedMessage, Result};
+use proto_splitter::{Error, MessageReader, Result};
 use pyo3::prelude::*;
 
 use crate::buffer::Buffer;
@@ -18,8 +17,7 @@ use crate::work::detached;
 /// The merged or plain message of a source, read by position.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct MergedReader {
-    bytes: Arc<dyn ReadAt>,
-    size: u64,
+    message: MessageReader,
     name: Option<String>,
 }
 
@@ -34,27 +32,25 @@ impl MergedReader {
         let input = Input::of(source)?;
         let options = arguments.reading(py)?;
         let name = input.name();
-        let (bytes, size) = detached(py, name.as_deref(), None, |_| {
-            let bytes = match (input.in_records(&opening(&options))?, input) {
-                (Some(opened), _) => read_in_place(&opened)?,
-                (None, Input::Path(path)) => MergedMessage::open(path, &options)?,
-                (None, Input::Reader(reader)) => merged(reader, &options)?,
-            };
-            let size = bytes.size()?;
-            Ok((bytes, size))
+        let message = detached(py, name.as_deref(), None, |_| {
+            match (input.in_records(&opening(&options))?, input) {
+                (Some(opened), _) => opened.reader(),
+                (None, Input::Path(path)) => MessageReader::open(path, &options),
+                (None, Input::Reader(reader)) => merged(reader, &options),
+            }
         })?;
-        Ok(MergedReader { bytes, size, name })
+        Ok(MergedReader { message, name })
     }
 
     fn __len__(&self) -> usize {
-        usize::try_from(self.size).unwrap_or(usize::MAX)
+        usize::try_from(self.message.total_size()).unwrap_or(usize::MAX)
     }
 
     /// Reads this many bytes at an offset, or fewer at the end.
     fn read(&self, py: Python<'_>, offset: u64, size: u64) -> PyResult<Buffer> {
-        let end = offset.saturating_add(size).min(self.size);
+        let end = offset.saturating_add(size).min(self.message.total_size());
         let start = offset.min(end);
-        let read = |_| read_bytes(&*self.bytes, start..end);
+        let read = |_| read_bytes(&self.message, start..end);
         let bytes = detached(py, self.name.as_deref(), None, read)?;
         Ok(Buffer::new(bytes))
     }
@@ -63,26 +59,17 @@ impl MergedReader {
 impl MergedReader {
     /// Returns the merged message of a reader.
     pub(crate) fn of(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<MergedReader> {
-        let bytes = merged(reader, options)?;
-        let size = bytes.size()?;
+        let message = merged(reader, options)?;
         let name = None;
-        Ok(MergedReader { bytes, size, name })
+        Ok(MergedReader { message, name })
     }
 }
 
-/// Returns the bytes of a message that isn't in chunks.
-fn read_in_place(opened: &Opened) -> Result<Arc<dyn ReadAt>> {
-    let bytes = opened.plain().map(|(bytes, _)| Arc::clone(bytes));
-    bytes.ok_or_else(|| Error::new(ErrorKind::InvalidConfig, "there is no message in it"))
-}
-
-fn merged(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<Arc<dyn ReadAt>> {
+fn merged(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<MessageReader> {
     if !is_record_file(&reader).map_err(Error::from)? {
-        return Ok(reader);
+        let size = reader.size()?;
+        return Ok(MessageReader::new(reader, size));
     }
     let file = ChunkedFile::from_source(reader, &Limits::new())?;
-    Ok(Arc::new(MergedMessage::new(
-        file,
-        options.get_descriptor().cloned(),
-    )?))
+    MessageReader::of_chunks(file, options.get_descriptor().cloned())
 }

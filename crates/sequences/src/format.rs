@@ -176,7 +176,7 @@ impl Format for SequenceFormat {
                 .threads(threads),
         };
         let (number, element) = field_of(opened.descriptor(), setting(SETTING))?;
-        let elements = Elements::new(opened.reader()?, number).drop_others(drops_others);
+        let elements = Elements::new(opened.reader()?.into(), number).drop_others(drops_others);
         let made_from = MadeFrom::files(opened.files());
         let file = AtomicFile::create(output, &made_from, options.get_force())?;
         let bytes = file.write(|mut sink| {

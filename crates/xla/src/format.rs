@@ -157,7 +157,7 @@ impl Format for XlaFormat {
                 "a split proto contains its message type, but the type of this message is unknown";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
-        let message = opened.reader()?;
+        let message: Arc<dyn ReadAt> = opened.reader()?.into();
         let made_from = MadeFrom::files(opened.files());
         let mut is_for_xla = true;
         let bytes = match target.name {

@@ -134,7 +134,7 @@ impl Format for ProfileFormat {
             let bytes = opened.write_file_with(output, options.get_force())?;
             return Ok(Converted::new(vec![output.to_owned()], bytes));
         }
-        let draft = ProfileDraft::new(opened.reader()?)?;
+        let draft = ProfileDraft::new(opened.reader()?.into())?;
         let made_from = MadeFrom::files(opened.files());
         let bytes = draft.write_file(output, &made_from, options)?;
         let converted = Converted::new(vec![output.to_owned()], bytes);

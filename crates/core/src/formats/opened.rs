@@ -23,8 +23,9 @@ use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::canonical::canonical;
 use crate::container::ChunkedFile;
 use crate::error::undecodable;
-use crate::merge::ReadOptions;
+use crate::merge::{MergePlan, ReadOptions};
 use crate::merged_message::MergedMessage;
+use crate::message_reader::MessageReader;
 use crate::path::{FieldPath, PathQuery};
 use crate::progress::Progress;
 use crate::size_tree::{SizeTree, TreeOptions, measure};
@@ -78,6 +79,19 @@ enum Stored {
         /// The one file, if all bytes come from it.
         file: Option<(PathBuf, Arc<File>)>,
     },
+}
+
+impl Stored {
+    /// Returns the message, whose chunks are merged by a known plan, to read some of its parts.
+    fn planned(&self, plan: Option<&MergePlan>) -> MessageReader {
+        match self {
+            Stored::Chunked(file) => {
+                let plan = plan.cloned().unwrap_or_default();
+                MergedMessage::planned(Arc::clone(file), plan).into()
+            }
+            Stored::Plain { bytes, size, .. } => MessageReader::new(Arc::clone(bytes), *size),
+        }
+    }
 }
 
 // Implemented manually: a descriptor's `Debug` recurses endlessly for a type that contains itself.
@@ -164,25 +178,6 @@ impl Opened {
         }
     }
 
-    /// Returns the merged message of a file in chunks for random access; `None` if there is no
-    /// message, or it isn't in chunks.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`ChunkedFile::plan`].
-    pub fn merged(&self) -> Result<Option<MergedMessage<Arc<dyn ReadAt>>>> {
-        let Some(message) = &self.message else {
-            return Ok(None);
-        };
-        match &message.stored {
-            Stored::Chunked(file) => {
-                let merged = MergedMessage::new(Arc::clone(file), message.descriptor.clone());
-                merged.map(Some)
-            }
-            Stored::Plain { .. } => Ok(None),
-        }
-    }
-
     /// Returns the bytes of the message and their number; `None` if there is no message, or it is
     /// in chunks.
     pub fn plain(&self) -> Option<(&Arc<dyn ReadAt>, u64)> {
@@ -198,7 +193,7 @@ impl Opened {
         self.is_checked_when_read
     }
 
-    /// Returns the message, wherever its bytes are, for random access. A message in chunks is merged
+    /// Returns the message for random access, however it is stored. A message in chunks is merged
     /// while it is read.
     ///
     /// ```
@@ -215,14 +210,13 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// The errors of [`merged`](Self::merged); [`ErrorKind::InvalidConfig`] if there is no message.
-    pub fn reader(&self) -> Result<Arc<dyn ReadAt>> {
+    /// The errors of [`ChunkedFile::plan`]; [`ErrorKind::InvalidConfig`] if there is no message.
+    pub fn reader(&self) -> Result<MessageReader> {
         match &self.message()?.stored {
             Stored::Chunked(file) => {
-                let descriptor = self.descriptor().cloned();
-                Ok(Arc::new(MergedMessage::new(Arc::clone(file), descriptor)?))
+                MessageReader::of_chunks(Arc::clone(file), self.descriptor().cloned())
             }
-            Stored::Plain { bytes, .. } => Ok(Arc::clone(bytes)),
+            Stored::Plain { bytes, size, .. } => Ok(MessageReader::new(Arc::clone(bytes), *size)),
         }
     }
 
@@ -252,7 +246,8 @@ impl Opened {
             let message = "the canonical form of a message depends on its type, and none is known";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
-        let canonical = Arc::new(canonical(&self.reader()?, descriptor)?);
+        let message: Shared = self.reader()?.into();
+        let canonical = Arc::new(canonical(&message, descriptor)?);
         let opened = Opened::of_reader(canonical, descriptor.clone(), &self.options)?;
         let opened = opened.reading(self.files.clone());
         Ok(opened.found_by(self.registry, self.format))
@@ -261,21 +256,25 @@ impl Opened {
     /// Returns the file that is the message, byte for byte; `None` if the message is in chunks, or
     /// composed of several files.
     pub fn message_file(&self) -> Option<&Path> {
-        match &self.message.as_ref()?.stored {
-            Stored::Chunked(_) => None,
-            Stored::Plain { file, .. } => file.as_ref().map(|(path, _)| path.as_path()),
-        }
+        let Stored::Plain { file, .. } = &self.message.as_ref()?.stored else {
+            return None;
+        };
+        file.as_ref().map(|(path, _)| path.as_path())
     }
 
     /// Returns true if the message is one file or object: in chunks, or byte for byte. False if
     /// there is no message, or it is composed of several files.
     pub fn is_single(&self) -> bool {
-        self.message
-            .as_ref()
-            .is_some_and(|message| match message.stored {
-                Stored::Chunked(_) => true,
-                Stored::Plain { is_single, .. } => is_single,
-            })
+        let Some(message) = &self.message else {
+            return false;
+        };
+        !matches!(
+            message.stored,
+            Stored::Plain {
+                is_single: false,
+                ..
+            }
+        )
     }
 
     /// Returns true if there is a message; false for an archive of tensors alone.
@@ -463,15 +462,15 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// The errors of [`merged`](Self::merged), or of [`source`](Self::source) for a message that
+    /// The errors of [`reader`](Self::reader), or of [`source`](Self::source) for a message that
     /// isn't in chunks.
     pub fn merged_source(&self) -> Result<Source> {
-        let Some(merged) = self.merged()? else {
+        if self.chunked().is_none() {
             return self.source();
-        };
-        let descriptor = self.descriptor().cloned().ok_or_else(untyped)?;
-        let size = merged.total_size();
-        Ok(Source::from_reader(Arc::new(merged), size, descriptor).read_from(&self.files))
+        }
+        let (message, descriptor) = (self.reader()?, self.descriptor().cloned());
+        let (size, descriptor) = (message.total_size(), descriptor.ok_or_else(untyped)?);
+        Ok(Source::from_reader(message.into(), size, descriptor).read_from(&self.files))
     }
 
     fn message(&self) -> Result<&Message> {

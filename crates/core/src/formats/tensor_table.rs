@@ -9,6 +9,7 @@ use record_file::ReadAt;
 
 use crate::Result;
 use crate::merged_message::MergedMessage;
+use crate::message_reader::MessageReader;
 use crate::progress::Meter;
 use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, read_many_into};
 
@@ -19,50 +20,19 @@ const STEP: usize = 32 << 20;
 /// The source of a message: a file, or an object in a store.
 pub(super) type Shared = Arc<dyn ReadAt>;
 
-/// A message for random access. The places of tensors are offsets in it.
-#[derive(Clone)]
-pub(super) enum Whole {
-    Plain(Shared),
-    Merged(Arc<MergedMessage<Shared>>),
-}
-
-// Implemented manually: not every source has a `Debug`.
-impl std::fmt::Debug for Whole {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Whole::Plain(_) => f.write_str("Plain"),
-            Whole::Merged(merged) => f.debug_tuple("Merged").field(merged).finish(),
-        }
-    }
-}
-
-impl Whole {
-    pub(super) fn reader(&self) -> Shared {
-        match self {
-            Whole::Plain(bytes) => Arc::clone(bytes),
-            Whole::Merged(merged) => Arc::clone(merged) as Shared,
-        }
-    }
-}
-
-impl Default for Whole {
-    fn default() -> Self {
-        Whole::Plain(Arc::new(b""))
-    }
-}
-
 /// The listed tensors of a message.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct TensorTable {
     tensors: Vec<PlacedTensor>,
     /// Index by name, or by path where no tensor has that name.
     by_name: HashMap<String, usize>,
-    whole: Whole,
+    /// The message. The places of tensors are offsets in it.
+    message: MessageReader,
 }
 
 impl TensorTable {
     /// Creates a table of the tensors found in a message.
-    pub(super) fn new(tensors: Vec<PlacedTensor>, whole: Whole) -> TensorTable {
+    pub(super) fn new(tensors: Vec<PlacedTensor>, message: MessageReader) -> TensorTable {
         let mut by_name = HashMap::with_capacity(2 * tensors.len());
         for (at, tensor) in tensors.iter().enumerate() {
             by_name.entry(tensor.info.name.clone()).or_insert(at);
@@ -77,7 +47,7 @@ impl TensorTable {
         TensorTable {
             tensors,
             by_name,
-            whole,
+            message,
         }
     }
 
@@ -103,23 +73,22 @@ impl TensorTable {
         info: &TensorInfo,
         elements: Range<u64>,
     ) -> TensorReader<'static> {
-        match &self.whole {
-            // An element range of whole chunks is streamed; for larger chunks the checksums are
-            // compared once.
-            Whole::Merged(merged) if merged.whole_chunks(&elements).is_some() => {
-                let merged = Arc::clone(merged);
-                TensorReader::of_parts(info.clone(), move |part, sink| {
-                    let range = elements.start + part.start..elements.start + part.end;
-                    merged.stream_range(range, sink)
-                })
-            }
-            whole => TensorReader::of_range(info.clone(), whole.reader(), elements),
+        if self.message.whole_chunks(&elements).is_none() {
+            let message = self.message.clone().into();
+            return TensorReader::of_range(info.clone(), message, elements);
         }
+        // An element range of whole chunks is streamed; for larger chunks the checksums are compared
+        // once.
+        let message = self.message.clone();
+        TensorReader::of_parts(info.clone(), move |part, sink| {
+            let range = elements.start + part.start..elements.start + part.end;
+            message.stream_range(range, sink)
+        })
     }
 
     /// Returns the message that the places of tensors refer to.
-    pub(super) fn whole(&self) -> &Whole {
-        &self.whole
+    pub(super) fn message(&self) -> &MessageReader {
+        &self.message
     }
 
     /// Reads the tensors with known places, each into its buffer of equal length, and returns the
@@ -138,10 +107,10 @@ impl TensorTable {
                 None => others.push((info, buffer)),
             }
         }
-        match &self.whole {
-            Whole::Plain(bytes) => read_plain(&**bytes, placed, threads, meter)?,
-            Whole::Merged(merged) => read_chunks(merged, placed, threads, meter)?,
+        if let Some(merged) = self.message.merged() {
+            placed = read_chunks(merged, placed, threads, meter)?;
         }
+        read_by_position(&self.message, placed, threads, meter)?;
         Ok(others)
     }
 }
@@ -149,14 +118,15 @@ impl TensorTable {
 /// A tensor, its place in the message, and its buffer.
 type Placed<'w, 'b> = (&'w TensorInfo, Range<u64>, &'b mut [u8]);
 
-/// Reads tensors of a file in chunks. Chunks that are read entirely, or almost, are read once for
-/// all tensors; for others the checksums are compared once while the input is open.
-fn read_chunks(
+/// Reads tensors of a file in chunks, and returns those to read by position. Chunks that are read
+/// entirely, or almost, are read once for all tensors; for others the checksums are compared once
+/// while the input is open.
+fn read_chunks<'w, 'b>(
     merged: &MergedMessage<Shared>,
-    placed: Vec<Placed<'_, '_>>,
+    placed: Vec<Placed<'w, 'b>>,
     threads: Option<NonZeroUsize>,
     meter: &Meter,
-) -> Result<()> {
+) -> Result<Vec<Placed<'w, 'b>>> {
     let (whole, parts): (Vec<_>, Vec<_>) = placed
         .into_iter()
         .partition(|(_, place, _)| merged.whole_chunks(place).is_some());
@@ -176,10 +146,10 @@ fn read_chunks(
     for (_, place, _) in by_one.iter().filter(|(_, place, _)| !place.is_empty()) {
         merged.read_exact_at(place.start, &mut [0])?;
     }
-    read_plain(merged, by_one, threads, meter)
+    Ok(by_one)
 }
 
-fn read_plain(
+fn read_by_position(
     bytes: &dyn ReadAt,
     placed: Vec<Placed<'_, '_>>,
     threads: Option<NonZeroUsize>,

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use crate::merge_support::schema::{descriptor, text};
@@ -16,7 +17,7 @@ use proto_splitter_core::merge::{
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::proto::VersionDef;
-use proto_splitter_core::{ErrorKind, MergedMessage, MessageOffset};
+use proto_splitter_core::{ErrorKind, MergedMessage, MessageOffset, MessageReader};
 use record_file::{Compression, ReadAt};
 
 const BIG: usize = 300_000;
@@ -257,6 +258,10 @@ fn every_reader_of_a_whole_message_compares_its_checksum() {
             let bytes = cpb_with(&sample(), layout, |m| m.source_crc32c = Some(crc32c));
             let file = || ChunkedFile::from_source(bytes.clone(), &Limits::default()).unwrap();
             let opened = || MergedMessage::new(file(), None).unwrap();
+            let shared = || {
+                let bytes: Arc<dyn ReadAt> = Arc::new(bytes.clone());
+                ChunkedFile::from_source(bytes, &Limits::default()).unwrap()
+            };
             let check = |way: &str, read: proto_splitter_core::Result<()>| {
                 let kind = read.err().map(|error| error.kind());
                 let expected = (!is_right).then_some(ErrorKind::ChecksumMismatch);
@@ -271,23 +276,28 @@ fn every_reader_of_a_whole_message_compares_its_checksum() {
             let meter = Progress::default().meter(size);
             check("in parts", opened().read_parts(places, None, &meter));
 
-            let (merged, target) = (opened(), tempfile::tempfile().unwrap());
-            let mut left = Vec::new();
-            let around = merged.write_around(&mut io::sink(), &mut |_, range| {
-                left.push(range);
-                Ok(true)
-            });
-            let copied = around.and_then(|()| {
-                let place = |range: &Range<u64>| FilePlace {
-                    range: MessageOffset::range(range),
-                    file: &target,
-                    offset: range.start,
-                };
-                let places: Vec<_> = left.iter().map(place).collect();
-                merged.copy_to_files(&places, None, &meter)
-            });
-            assert!(!left.is_empty());
-            check("around whole chunks, and these", copied);
+            // All of each whole chunk is left out, or its first half.
+            for share in [1, 2] {
+                let message = MessageReader::of_chunks(shared(), None).unwrap();
+                let target = tempfile::tempfile().unwrap();
+                let mut left: Vec<Range<u64>> = Vec::new();
+                let around = message.write_around(&mut io::sink(), &mut |_, range| {
+                    let taken = (range.end - range.start) / share;
+                    left.push(range.start..range.start + taken);
+                    Ok(taken)
+                });
+                let copied = around.and_then(|()| {
+                    let place = |range: &Range<u64>| FilePlace {
+                        range: MessageOffset::range(range),
+                        file: &target,
+                        offset: range.start,
+                    };
+                    let places: Vec<_> = left.iter().map(place).collect();
+                    message.copy_to_files(&places, None, &meter)
+                });
+                assert!(!left.is_empty());
+                check("around whole chunks, and these", copied);
+            }
 
             let (file, view) = (file(), options.clone());
             let view = file.view(view);

@@ -2,11 +2,9 @@
 //! file.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::{MergedMessage, Result};
-use record_file::ReadAt;
+use proto_splitter_core::{MessageReader, Result};
 
 use super::leaving::DataFile;
 use super::same;
@@ -53,8 +51,7 @@ impl Contexts {
     /// Assigns each content a file. Equal contents share one.
     pub(super) fn lay_out(
         &mut self,
-        reader: &dyn ReadAt,
-        merged: Option<&MergedMessage<Arc<dyn ReadAt>>>,
+        model: &MessageReader,
         name: &str,
         progress: &Progress,
     ) -> Result<()> {
@@ -63,7 +60,7 @@ impl Contexts {
             .iter()
             .map(|one| Some(one.range.clone()))
             .collect();
-        let same = same::find(reader, merged, &spans, progress)?;
+        let same = same::find(model, &spans, progress)?;
         let mut sizes = Vec::new();
         for (at, first) in same.into_iter().enumerate() {
             let file = first.and_then(|first| Some(self.leaving.get(first)?.file));

@@ -8,11 +8,10 @@
 //! names.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use prost_reflect::{DynamicMessage, SerializeOptions};
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
-use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
+use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;
 
 use super::contexts::Contexts;
@@ -40,6 +39,7 @@ const HERE: &str = ".";
 /// use std::sync::Arc;
 ///
 /// use prost::Message;
+/// use proto_splitter_core::MessageReader;
 /// use proto_splitter_core::atomic::MadeFrom;
 /// use proto_splitter_onnx::external::{EmbeddedPlan, ExternalOptions};
 /// use proto_splitter_onnx::proto::{GraphProto, ModelProto, TensorProto};
@@ -59,7 +59,8 @@ const HERE: &str = ".";
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("model.safetensors");
-/// let plan = EmbeddedPlan::new(Arc::new(bytes.clone()), size, &path, &ExternalOptions::new())?;
+/// let model = MessageReader::new(Arc::new(bytes), size);
+/// let plan = EmbeddedPlan::new(model, &path, &ExternalOptions::new())?;
 /// assert_eq!(plan.tensor_count(), 1);
 /// plan.write(&MadeFrom::Nothing)?;
 ///
@@ -77,51 +78,26 @@ pub struct EmbeddedPlan {
 }
 
 impl EmbeddedPlan {
-    /// Plans to write the model in the first `size` bytes of `reader` to `target`. Reads only
-    /// headers.
+    /// Plans to write the model to `target`. Reads only headers.
     ///
     /// # Errors
     ///
+    /// Damage in the parts of the model that are read;
     /// [`ErrorKind::InvalidMessage`] if the model breaks the wire format, the size of a tensor's
     /// data doesn't match its type and shape, or two initializers have the same name, which the
     /// form can't represent; [`ErrorKind::Uncuttable`] if the model without its initializers, as
     /// JSON, exceeds the 100 MB that readers accept as a header.
     pub fn new(
-        reader: Arc<dyn ReadAt>,
-        size: u64,
+        model: MessageReader,
         target: impl Into<PathBuf>,
-        options: &ExternalOptions,
-    ) -> Result<EmbeddedPlan> {
-        EmbeddedPlan::of(reader, None, size, target.into(), options)
-    }
-
-    /// Plans to write the model in a file in chunks to `target`.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`new`](Self::new), and damage in the chunks that are read.
-    pub fn of_chunks(
-        merged: MergedMessage<Arc<dyn ReadAt>>,
-        target: impl Into<PathBuf>,
-        options: &ExternalOptions,
-    ) -> Result<EmbeddedPlan> {
-        let merged = Arc::new(merged);
-        let (reader, size) = (Arc::clone(&merged), merged.total_size());
-        EmbeddedPlan::of(reader, Some(merged), size, target.into(), options)
-    }
-
-    fn of(
-        reader: Arc<dyn ReadAt>,
-        merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
-        size: u64,
-        target: PathBuf,
         options: &ExternalOptions,
     ) -> Result<EmbeddedPlan> {
         let options = &options.clone().data_format(DataFormat::Safetensors);
         check(options)?;
+        let target = target.into();
         let name = file_name(&target)?;
         // The content of compiled nodes stays in the header.
-        let (mut leaving, _) = choose(&*reader, size, options, leaves)?;
+        let (mut leaving, _) = choose(&model, options, leaves)?;
         let contexts = Contexts::default();
         check_names(leaving.iter().map(|one| one.name.as_str()))?;
         // Offsets are relative to the end of the header, whose size isn't known yet.
@@ -141,14 +117,12 @@ impl EmbeddedPlan {
             context_names: &[],
             seen: 0,
         };
-        let skeleton = away.skeleton(&reader, size, options)?;
+        let skeleton = away.skeleton(&model, options)?;
         let (text, unknown) = json_of(&skeleton)?;
         let model_size = text.len() as u64;
         (file.head, file.size) = header(leaving.iter_mut(), Some((KEY, text)))?;
         let plan = ExternalPlan {
-            reader,
-            size,
-            merged,
+            model,
             target,
             options: options.clone(),
             skeleton,

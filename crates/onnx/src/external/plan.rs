@@ -1,7 +1,6 @@
 //! Choosing the tensors that are moved out of a model, and their places.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::path::FieldPath;
@@ -9,7 +8,7 @@ use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::spans::{Spans, SpansBuilder};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag};
-use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
+use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;
 
 use super::contexts::Contexts;
@@ -55,6 +54,7 @@ const MAX_GROWTH: u64 = 8;
 /// use std::sync::Arc;
 ///
 /// use prost::Message;
+/// use proto_splitter_core::MessageReader;
 /// use proto_splitter_onnx::external::{ExternalOptions, ExternalPlan};
 /// use proto_splitter_onnx::proto::{GraphProto, ModelProto, TensorProto};
 ///
@@ -68,19 +68,16 @@ const MAX_GROWTH: u64 = 8;
 /// let graph = GraphProto { initializer: vec![tensor("a"), tensor("b")], ..Default::default() };
 /// let model = ModelProto { graph: Some(graph), ..Default::default() }.encode_to_vec();
 /// let size = model.len() as u64;
+/// let model = MessageReader::new(Arc::new(model), size);
 ///
-/// let plan = ExternalPlan::new(Arc::new(model), size, "model.onnx", &ExternalOptions::new())?;
+/// let plan = ExternalPlan::new(model, "model.onnx", &ExternalOptions::new())?;
 /// // Both have the same bytes, which are written once.
 /// assert_eq!((plan.tensor_count(), plan.data_size()), (2, 4000));
 /// assert!(plan.model_size() < 200);
 /// # Ok::<(), proto_splitter_core::Error>(())
 /// ```
 pub struct ExternalPlan {
-    pub(super) reader: Arc<dyn ReadAt>,
-    /// Number of its bytes that are the model.
-    pub(super) size: u64,
-    /// The same reader, if it merges chunks.
-    pub(super) merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
+    pub(super) model: MessageReader,
     pub(super) target: PathBuf,
     pub(super) options: ExternalOptions,
     pub(super) skeleton: Spans,
@@ -102,52 +99,29 @@ impl std::fmt::Debug for ExternalPlan {
 }
 
 impl ExternalPlan {
-    /// Plans to write the model in the first `size` bytes of `reader` to `target`. Reads headers,
-    /// and compares tensors that may be equal.
+    /// Plans to write the model to `target`. Reads headers, and compares tensors that may be equal.
+    ///
+    /// Tensors that are chunks of a file are compared by their checksums, and each is copied
+    /// directly from its chunk to its place.
     ///
     /// # Errors
     ///
+    /// Damage in the parts of the model that are read;
     /// [`ErrorKind::InvalidConfig`] if an option is out of range, or readers of external data would
     /// refuse the target's name; [`ErrorKind::InvalidMessage`] if the model breaks the wire format
     /// or the size of a tensor's data doesn't match its type and shape; [`ErrorKind::Uncuttable`]
     /// with the largest remaining part if the rest of the model is larger than [`MAX_MODEL_SIZE`];
     /// [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file may be.
     pub fn new(
-        reader: Arc<dyn ReadAt>,
-        size: u64,
+        model: MessageReader,
         target: impl Into<PathBuf>,
-        options: &ExternalOptions,
-    ) -> Result<ExternalPlan> {
-        ExternalPlan::of(reader, None, size, target.into(), options)
-    }
-
-    /// Plans to write the model in a file in chunks to `target`. Tensors that are chunks are
-    /// compared by their checksums, and each is copied directly from its chunk to its place.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`new`](Self::new), and damage in the chunks that are read.
-    pub fn of_chunks(
-        merged: MergedMessage<Arc<dyn ReadAt>>,
-        target: impl Into<PathBuf>,
-        options: &ExternalOptions,
-    ) -> Result<ExternalPlan> {
-        let merged = Arc::new(merged);
-        let (reader, size) = (Arc::clone(&merged), merged.total_size());
-        ExternalPlan::of(reader, Some(merged), size, target.into(), options)
-    }
-
-    fn of(
-        reader: Arc<dyn ReadAt>,
-        merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
-        size: u64,
-        target: PathBuf,
         options: &ExternalOptions,
     ) -> Result<ExternalPlan> {
         check(options)?;
+        let target = target.into();
         let name = file_name(&target)?;
-        let (mut leaving, mut contexts) = choose(&*reader, size, options, leaves)?;
-        contexts.lay_out(&*reader, merged.as_deref(), &name, &options.progress)?;
+        let (mut leaving, mut contexts) = choose(&model, options, leaves)?;
+        contexts.lay_out(&model, &name, &options.progress)?;
         let files = match options.data_format {
             DataFormat::Raw => {
                 let spans = leaving.iter().map(|one| match &one.bytes {
@@ -155,7 +129,7 @@ impl ExternalPlan {
                     Bytes::Typed(..) => None,
                 });
                 let spans: Vec<_> = spans.collect();
-                let same = same::find(&*reader, merged.as_deref(), &spans, &options.progress)?;
+                let same = same::find(&model, &spans, &options.progress)?;
                 lay_out(&same, &mut leaving, options, &name)?
             }
             DataFormat::Safetensors => safetensors::lay_out(&mut leaving, options, &name)?,
@@ -170,11 +144,9 @@ impl ExternalPlan {
             context_names,
             seen: 0,
         };
-        let skeleton = away.skeleton(&reader, size, options)?;
+        let skeleton = away.skeleton(&model, options)?;
         let plan = ExternalPlan {
-            reader,
-            size,
-            merged,
+            model,
             target,
             options: options.clone(),
             skeleton,
@@ -196,7 +168,7 @@ impl ExternalPlan {
             context_names,
             seen: 0,
         };
-        away.skeleton(&self.reader, self.size, &self.options)
+        away.skeleton(&self.model, &self.options)
     }
 
     /// Returns the size of the `.onnx` file, in bytes.
@@ -306,8 +278,7 @@ pub(super) fn file_name(target: &Path) -> Result<String> {
 /// Returns the tensors with data in the model for which `leaves` returns true, and the compiled
 /// nodes with content in the model.
 pub(super) fn choose(
-    reader: &dyn ReadAt,
-    size: u64,
+    model: &MessageReader,
     options: &ExternalOptions,
     leaves: fn(&ExternalOptions, &Tensor, &Place<'_>, u64) -> bool,
 ) -> Result<(Vec<Leaving>, Contexts)> {
@@ -317,7 +288,7 @@ pub(super) fn choose(
         leaving: Vec::new(),
         contexts: Contexts::default(),
     };
-    walk(reader, size, options.max_depth, &mut choice)?;
+    walk(model, model.total_size(), options.max_depth, &mut choice)?;
     Ok((choice.leaving, choice.contexts))
 }
 
@@ -505,14 +476,14 @@ impl Away<'_> {
     /// Returns the model without the tensors and contents that are moved out.
     pub(super) fn skeleton(
         mut self,
-        reader: &Arc<dyn ReadAt>,
-        size: u64,
+        model: &MessageReader,
         options: &ExternalOptions,
     ) -> Result<Spans> {
         let mut builder = SpansBuilder::new();
-        let model = builder.reader("the model", Arc::clone(reader))?;
-        let mut rewriter = Rewriter::new(&mut builder, model, &mut self);
-        walk(&**reader, size, options.max_depth, &mut rewriter)?;
+        let source = builder.reader("the model", model.clone().into())?;
+        let mut rewriter = Rewriter::new(&mut builder, source, &mut self);
+        let size = model.total_size();
+        walk(model, size, options.max_depth, &mut rewriter)?;
         rewriter.finish(size)?;
         if let Some(one) = self.leaving.get(self.seen) {
             let message = format!("tensor \"{}\" is no longer in the model", one.name);

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use proto_splitter_core::merge::ChunkStore;
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::{ChunkIndex, MergedMessage, Result};
+use proto_splitter_core::{ChunkIndex, MessageReader, Result};
 use record_file::ReadAt;
 
 /// Number of bytes compared at the beginning, in the middle and at the end before comparing all.
@@ -29,8 +28,7 @@ enum Mark {
 /// Returns, for each of these spans, the first earlier span with the same bytes, if any. Doesn't
 /// read spans of unique length, or chunks with checksums.
 pub(super) fn find(
-    source: &dyn ReadAt,
-    merged: Option<&MergedMessage<Arc<dyn ReadAt>>>,
+    model: &MessageReader,
     spans: &[Option<Range<u64>>],
     progress: &Progress,
 ) -> Result<Vec<Option<usize>>> {
@@ -49,10 +47,10 @@ pub(super) fn find(
             continue;
         }
         progress.check()?;
-        let chunks = merged.and_then(|merged| merged.whole_chunks(span));
-        let mark = match (&chunks, merged) {
-            (Some(chunks), Some(merged)) => mark_of_chunks(merged, chunks),
-            _ => Mark::Sample(sample(source, span)?),
+        let chunks = model.whole_chunks(span);
+        let mark = match &chunks {
+            Some(chunks) => mark_of_chunks(model, chunks),
+            None => Mark::Sample(sample(model, span)?),
         };
         let is_chunks = matches!(mark, Mark::Chunks(_));
         let known = firsts.entry((length, mark)).or_default();
@@ -61,8 +59,8 @@ pub(super) fn find(
                 continue;
             };
             let is_same = is_chunks
-                || (chunks.is_some() && merged.and_then(|it| it.whole_chunks(other)) == chunks)
-                || are_equal(source, other, span, progress)?;
+                || (chunks.is_some() && model.whole_chunks(other) == chunks)
+                || are_equal(model, other, span, progress)?;
             if is_same {
                 same[at] = Some(first);
                 break;
@@ -75,10 +73,11 @@ pub(super) fn find(
     Ok(same)
 }
 
-fn mark_of_chunks(merged: &MergedMessage<Arc<dyn ReadAt>>, chunks: &[ChunkIndex]) -> Mark {
+fn mark_of_chunks(model: &MessageReader, chunks: &[ChunkIndex]) -> Mark {
+    let file = model.chunked_file();
     let checksums = chunks
         .iter()
-        .map(|&chunk| merged.file().checked_crc32c(chunk.to_usize()));
+        .map(|chunk| file?.checked_crc32c(chunk.to_usize()));
     match checksums.collect() {
         Some(checksums) => Mark::Checksums(checksums),
         None => Mark::Chunks(chunks.to_vec()),

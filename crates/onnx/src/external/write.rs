@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use proto_splitter_core::atomic::{AtomicFile, MadeFrom, WRITE_LEN, at_target};
+use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target};
 use proto_splitter_core::merge::FilePlace;
-use proto_splitter_core::progress::{Meter, Progress};
-use proto_splitter_core::spans::read_pieces;
-use proto_splitter_core::{Error, ErrorKind, MessageOffset, Result, threads};
-use record_file::ReadAt;
+use proto_splitter_core::progress::Meter;
+use proto_splitter_core::spans::copy_range;
+use proto_splitter_core::{Error, ErrorKind, MessageOffset, MessageReader, Result, threads};
 
 use super::embedded::EmbeddedPlan;
 use super::leaving::{Bytes, Leaving};
@@ -20,9 +20,6 @@ use super::{ExternalOptions, MAX_MODEL_SIZE};
 use crate::elements;
 use crate::source::OnnxSource;
 use crate::tensors::other_length;
-
-/// Size of the pieces in which raw data is copied, so that one large tensor keeps all threads busy.
-const PIECE_LEN: u64 = 32 << 20;
 
 /// The form in which a model is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,42 +58,44 @@ impl OnnxSource {
             let message = "no such file, and data of the model is in it";
             return Err(Error::new(ErrorKind::Io, message).in_file(missing));
         }
-        let reader = std::sync::Arc::clone(self.reader());
+        let model = MessageReader::new(Arc::clone(self.reader()), self.size());
         let made_from = MadeFrom::files(self.files());
         if !is_pair {
-            return write_one_piece(&*reader, self.size(), target, &made_from, options);
+            return write_one_piece(&model, target, &made_from, options);
         }
         if form == Form::Embedded {
-            return EmbeddedPlan::new(reader, self.size(), target, options)?.write(&made_from);
+            return EmbeddedPlan::new(model, target, options)?.write(&made_from);
         }
-        ExternalPlan::new(reader, self.size(), target, options)?.write(&made_from)
+        ExternalPlan::new(model, target, options)?.write(&made_from)
     }
 }
 
-/// Writes the model in the first `size` bytes of `reader` to one file of any size.
+/// Writes a model of any size to one file.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::AlreadyExists`], [`ErrorKind::NoFolder`] or [`ErrorKind::Io`] if it can't be
 /// written; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
 pub fn write_one_piece(
-    reader: &dyn ReadAt,
-    size: u64,
+    model: &MessageReader,
     target: &Path,
     made_from: &MadeFrom,
     options: &ExternalOptions,
 ) -> Result<WrittenOnnx> {
+    let size = model.total_size();
     let file = AtomicFile::create(target, made_from, options.force)?;
     file.check_space(size)?;
     // Threads that write far past the end otherwise extend the file again and again.
     file.as_file()
         .set_len(size)
         .map_err(|error| at_target(error.into(), target))?;
-    let meter = options.progress.meter(size);
-    let pieces: Vec<_> = pieces(0..size, 0).collect();
-    run(options, pieces.len(), |at| {
-        copy_to(reader, &pieces[at], &file, &meter)
-    })?;
+    let place = FilePlace {
+        range: MessageOffset::range(&(0..size)),
+        file: file.as_file(),
+        offset: 0,
+    };
+    let copied = model.copy_to_files(&[place], options.threads, &options.progress.meter(size));
+    copied.map_err(|error| at_target(error, target))?;
     options.progress.check()?;
     let removed_files = replace(target, made_from, &options.progress, || file.commit())?;
     Ok(WrittenOnnx {
@@ -151,11 +150,9 @@ impl ExternalPlan {
     /// Writes the model, whose data files have these names.
     fn write_model(&self, names: &[String], model: &AtomicFile) -> Result<()> {
         let skeleton = self.skeleton_with(names)?;
-        let meter = Progress::none().meter(skeleton.total_size());
-        for piece in pieces(0..skeleton.total_size(), 0) {
-            copy_to(&skeleton, &piece, model, &meter)?;
-        }
-        Ok(())
+        let range = 0..skeleton.total_size();
+        copy_range(&skeleton, range, &mut model.writer_at(0))
+            .map_err(|error| at_target(error, model.target()))
     }
 
     /// Copies all data to its places.
@@ -166,13 +163,8 @@ impl ExternalPlan {
             written.map_err(|error| at_target(error.into(), file.target()))?;
         }
         let meter = self.options.progress.meter(self.data_size());
-        let mut jobs: Vec<Job<'_>> = Vec::new();
         let mut places: Vec<FilePlace<'_>> = Vec::new();
         let mut copy = |range: &Range<u64>, file: &'a AtomicFile, offset: u64| {
-            if self.merged.is_none() {
-                jobs.extend(pieces(range.clone(), offset).map(|piece| Job::Copy(piece, file)));
-                return;
-            }
             places.push(FilePlace {
                 range: MessageOffset::range(range),
                 file: file.as_file(),
@@ -186,7 +178,7 @@ impl ExternalPlan {
             };
             match &one.bytes {
                 Bytes::Raw(range) => copy(range, file, one.offset),
-                Bytes::Typed(..) => typed.push(Job::Convert(one, file)),
+                Bytes::Typed(..) => typed.push((one, file)),
             }
         }
         for one in self.contexts.leaving.iter().filter(|one| !one.is_copy) {
@@ -194,15 +186,14 @@ impl ExternalPlan {
                 copy(&one.range, file, 0);
             }
         }
-        jobs.append(&mut typed);
-        if let Some(merged) = &self.merged {
-            merged.copy_to_files(&places, self.options.threads, &meter)?;
-        }
-        run(&self.options, jobs.len(), |at| match &jobs[at] {
-            Job::Copy(piece, file) => copy_to(&*self.reader, piece, file, &meter),
-            Job::Convert(one, file) => self.convert(one, file, &meter),
-        })?;
-        Ok(())
+        let threads = self.options.threads;
+        let copied = self.model.copy_to_files(&places, threads, &meter);
+        copied.map_err(|error| at_target(error, &self.target))?;
+        threads::map(threads::count(threads), typed.len(), |at| {
+            let (one, file) = typed[at];
+            self.convert(one, file, &meter)
+        })
+        .map(drop)
     }
 
     fn convert(&self, one: &Leaving, file: &AtomicFile, meter: &Meter) -> Result<()> {
@@ -215,8 +206,7 @@ impl ExternalPlan {
             left: one.len,
             meter,
         };
-        let reader = &*self.reader;
-        let written = elements::convert(reader, range.clone(), *typed, *bits, &mut sink)
+        let written = elements::convert(&self.model, range.clone(), *typed, *bits, &mut sink)
             .map_err(|error| at_target(error, file.target()))?;
         if written != one.len {
             let message = format!(
@@ -228,40 +218,6 @@ impl ExternalPlan {
         }
         Ok(())
     }
-}
-
-enum Job<'a> {
-    Copy(Piece, &'a AtomicFile),
-    Convert(&'a Leaving, &'a AtomicFile),
-}
-
-/// A range of the source, and its destination.
-struct Piece {
-    from: u64,
-    len: u64,
-    to: u64,
-}
-
-fn pieces(range: Range<u64>, to: u64) -> impl Iterator<Item = Piece> {
-    let len = range.end - range.start;
-    (0..len.div_ceil(PIECE_LEN)).map(move |at| {
-        let skip = at * PIECE_LEN;
-        Piece {
-            from: range.start + skip,
-            len: PIECE_LEN.min(len - skip),
-            to: to + skip,
-        }
-    })
-}
-
-fn copy_to(reader: &dyn ReadAt, piece: &Piece, file: &AtomicFile, meter: &Meter) -> Result<()> {
-    let mut sink = file.writer_at(piece.to);
-    let range = piece.from..piece.from + piece.len;
-    read_pieces(reader, range, &mut vec![0; WRITE_LEN], |_, bytes| {
-        sink.write_all(bytes)
-            .map_err(|error| at_target(error.into(), file.target()))?;
-        meter.advance(bytes.len() as u64)
-    })
 }
 
 /// A writer that limits the number of bytes to that of a tensor, since another tensor follows.
@@ -284,13 +240,4 @@ impl<W: Write> Write for Bounded<'_, W> {
     fn flush(&mut self) -> io::Result<()> {
         self.sink.flush()
     }
-}
-
-/// Runs `count` jobs on threads. The first error ends all of them.
-fn run(
-    options: &ExternalOptions,
-    count: usize,
-    job: impl Fn(usize) -> Result<()> + Sync,
-) -> Result<()> {
-    threads::map(threads::count(options.threads), count, job).map(drop)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions, Registry};
 use proto_splitter_core::split::{SplitExt, SplitOptions};
-use proto_splitter_core::{ErrorKind, Result};
+use proto_splitter_core::{ErrorKind, MessageReader, Result};
 use proto_splitter_onnx::external::{ExternalOptions, Form};
 use proto_splitter_onnx::proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
 use proto_splitter_onnx::{OnnxFormat, OnnxOptions, OnnxSource, OnnxSplitter};
@@ -209,8 +209,7 @@ fn a_content_of_several_gibibytes_leaves_comes_back_and_is_cut() -> Result<()> {
     let plan = OnnxSplitter.plan(source.source(), &options)?.to_string();
     assert!(plan.contains("graph.node[0].attribute[1].s"), "{plan}");
     let plan = proto_splitter_onnx::external::ExternalPlan::new(
-        std::sync::Arc::clone(source.reader()),
-        source.size(),
+        MessageReader::new(std::sync::Arc::clone(source.reader()), source.size()),
         folder.path().join("out.onnx"),
         &ExternalOptions::new(),
     )?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use prost::Message;
-use proto_splitter_core::ErrorKind;
+use proto_splitter_core::{ErrorKind, MessageReader};
 use proto_splitter_onnx::external::{ExternalOptions, ExternalPlan};
 use proto_splitter_onnx::proto::{GraphProto, TensorProto};
 use proto_splitter_onnx::{
@@ -243,7 +243,8 @@ fn a_shape_far_beyond_the_elements_makes_no_plan() {
     tensor.int32_data = vec![7; 3];
     let model = of_initializers(vec![tensor]).encode_to_vec();
     let size = model.len() as u64;
-    let plan = ExternalPlan::new(Arc::new(model), size, "m.onnx", &ExternalOptions::new());
+    let model = MessageReader::new(Arc::new(model), size);
+    let plan = ExternalPlan::new(model, "m.onnx", &ExternalOptions::new());
     let error = plan.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidMessage);
     assert_eq!(

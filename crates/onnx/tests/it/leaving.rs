@@ -3,7 +3,7 @@
 use std::fs;
 
 use prost::Message;
-use proto_splitter_core::ErrorKind;
+use proto_splitter_core::{ErrorKind, MessageReader};
 use proto_splitter_onnx::external::{ExternalOptions, Form};
 use proto_splitter_onnx::proto::{GraphProto, ModelProto, TensorProto, ValueInfoProto};
 use proto_splitter_onnx::raw_len;
@@ -527,12 +527,8 @@ fn the_largest_thing_that_is_left_is_named() {
     builder.end_field().unwrap();
     let spans = builder.finish().unwrap();
     let size = spans.total_size();
-    let plan = ExternalPlan::new(
-        std::sync::Arc::new(spans),
-        size,
-        "m.onnx",
-        &ExternalOptions::new(),
-    );
+    let model = MessageReader::new(std::sync::Arc::new(spans), size);
+    let plan = ExternalPlan::new(model, "m.onnx", &ExternalOptions::new());
     let error = plan.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable);
     assert!(

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost::Message;
-use proto_splitter_core::ErrorKind;
 use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions, Registry};
 use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
+use proto_splitter_core::{ErrorKind, MessageReader};
 use proto_splitter_onnx::external::{DataFormat, EmbeddedPlan, ExternalOptions, Form};
 use proto_splitter_onnx::proto::{ModelProto, TensorProto};
 use proto_splitter_onnx::{OnnxFormat, OnnxOptions, OnnxSource, OnnxSplitter};
@@ -43,7 +43,8 @@ fn of_type(name: &str, number: i32, dims: &[i64], bytes: usize) -> TensorProto {
 fn embed(model: &ModelProto, target: &Path) -> proto_splitter_core::Result<usize> {
     let bytes = model.encode_to_vec();
     let size = bytes.len() as u64;
-    let plan = EmbeddedPlan::new(Arc::new(bytes), size, target, &ExternalOptions::new())?;
+    let model = MessageReader::new(Arc::new(bytes), size);
+    let plan = EmbeddedPlan::new(model, target, &ExternalOptions::new())?;
     plan.write(&MadeFrom::Nothing)?;
     Ok(plan.tensor_count())
 }

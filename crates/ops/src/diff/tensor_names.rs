@@ -37,7 +37,7 @@ impl TensorNames {
 
 fn list(input: &Opened) -> Result<Vec<TensorInfo>> {
     if let Some(format) = input.format()
-        && let Some(placed) = format.tensors_in_message(input.reader()?)?
+        && let Some(placed) = format.tensors_in_message(input.reader()?.into())?
     {
         return Ok(placed.into_iter().map(|one| one.info).collect());
     }

@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use proto_splitter_core::merge::FilePlace;
 use proto_splitter_core::progress::Meter;
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, ErrorKind, MessageOffset, MessageReader, Result};
 
 use super::incoming::Incoming;
-use super::source::{Gap, LEAST_GAP, MessageSource};
 use super::staging::Staging;
 use super::{Arrangement, WrittenModel};
 use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
@@ -22,11 +22,34 @@ const BUFFER_LEN: usize = 256 << 10;
 /// Largest number of files that wait for large parts: 64, since all of them are open.
 const MAX_WAITING: usize = 64;
 
+/// Smallest range that is copied by other threads: 256 KiB.
+const LEAST_GAP: u64 = 256 << 10;
+
+/// A range of the message that is still to be copied to a file.
+#[derive(Debug)]
+struct Gap {
+    /// Range in the message.
+    range: Range<u64>,
+    file: Arc<File>,
+    /// Offset of its first byte in the file.
+    offset: u64,
+}
+
+impl Gap {
+    fn place(&self) -> FilePlace<'_> {
+        FilePlace {
+            range: MessageOffset::range(&self.range),
+            file: &self.file,
+            offset: self.offset,
+        }
+    }
+}
+
 /// A writer of the files of a model, one after another. Large parts are copied on threads, once the
 /// other parts of the files are written.
 pub(super) struct Files<'m> {
     staging: Staging,
-    source: &'m MessageSource<'m>,
+    message: &'m MessageReader,
     meter: &'m Meter,
     /// Parts that are still to be copied.
     gaps: Vec<Gap>,
@@ -64,12 +87,12 @@ impl<'m> Files<'m> {
     pub(super) fn new(
         staging: Staging,
         arrangement: Arrangement,
-        source: &'m MessageSource<'m>,
+        message: &'m MessageReader,
         meter: &'m Meter,
     ) -> Files<'m> {
         Files {
             staging,
-            source,
+            message,
             meter,
             gaps: Vec::new(),
             waiting: Vec::new(),
@@ -325,8 +348,9 @@ impl<'m> Files<'m> {
 
     /// Copies the parts left for several threads, and syncs the files to the disk.
     fn fill_gaps(&mut self) -> Result<()> {
-        let source = self.source;
-        source.copy(&std::mem::take(&mut self.gaps), self.meter)?;
+        let gaps = std::mem::take(&mut self.gaps);
+        let places: Vec<_> = gaps.iter().map(Gap::place).collect();
+        self.message.copy_to_files(&places, None, self.meter)?;
         self.waiting
             .drain(..)
             .try_for_each(|file| Ok(file.sync_all()?))

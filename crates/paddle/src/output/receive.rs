@@ -126,30 +126,22 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Returns the number of the next bytes that belong to a file or to a tensor's data.
-    pub(super) fn left_of_content(&self) -> u64 {
-        match self.state {
-            State::Through(Through::File | Through::Data, left) => left,
-            _ => 0,
-        }
-    }
-
-    /// Skips the next bytes, `range` in the message, if threads can copy them. Returns false if
-    /// they have to be written here.
-    pub(super) fn leave_out(&mut self, range: Range<u64>) -> Result<bool> {
-        let len = range.end - range.start;
+    /// Skips the first bytes of `range` in the message, which are next, if threads can copy them:
+    /// as many as belong to a file or to a tensor's data. Returns their number.
+    pub(super) fn leave_out(&mut self, range: Range<u64>) -> Result<u64> {
         let State::Through(to @ (Through::File | Through::Data), left) = self.state else {
-            return Ok(false);
+            return Ok(0);
         };
-        if len > left || !self.files.leave_out(&range)? {
-            return Ok(false);
+        let len = left.min(range.end - range.start);
+        if !self.files.leave_out(&(range.start..range.start + len))? {
+            return Ok(0);
         }
         self.position += len;
         self.state = State::Through(to, left - len);
         if left == len {
             self.end_through(to)?;
         }
-        Ok(true)
+        Ok(len)
     }
 
     fn take(&mut self, bytes: &mut &[u8]) -> Result<()> {

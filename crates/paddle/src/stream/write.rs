@@ -6,9 +6,6 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::{Layout, Piece, StreamParts, TensorSpec, pieces};
 
-/// Number of bytes copied at once: 1 MiB.
-pub(crate) const COPY_LEN: usize = 1 << 20;
-
 /// Writes a tensor of any size as a stream, with its data from a reader, and returns the size of
 /// the stream in bytes. For data in memory, pass `&mut &data[..]`.
 ///

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proto_splitter_core::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION};
+use proto_splitter_core::container::{CHUNKED_EXTENSION, ChunkedFile, Limits, PLAIN_EXTENSION};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::Source;
-use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
+use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;
 
 use super::copy::copy_file;
@@ -47,10 +47,9 @@ impl ModelForm {
 }
 
 /// An open model.
-pub(super) enum Model {
-    Chunked(Arc<MergedMessage<File>>),
-    Plain(Arc<File>, u64),
-    Text(Bytes),
+pub(super) struct Model {
+    form: ModelForm,
+    message: MessageReader,
 }
 
 impl std::fmt::Debug for Model {
@@ -93,55 +92,46 @@ impl Model {
 
     /// Opens the model in a file of this form.
     pub(super) fn open_file(path: &Path, form: ModelForm) -> Result<Model> {
-        match form {
+        let message = match form {
             ModelForm::Chunked => {
-                let file = ChunkedFile::open(path)?;
-                let merged = MergedMessage::new(file, descriptor(SAVED_MODEL)?)?;
-                Ok(Model::Chunked(Arc::new(merged)))
+                let file = ChunkedFile::open_shared(path, &Limits::new())?;
+                MessageReader::of_chunks(file, descriptor(SAVED_MODEL)?)?
             }
             ModelForm::Plain => {
                 let file = File::open(path)?;
                 let size = file.metadata()?.len();
-                Ok(Model::Plain(Arc::new(file), size))
+                MessageReader::new(Arc::new(file), size)
             }
-            ModelForm::Text => parse(&std::fs::read_to_string(path)?).map(Model::Text),
-        }
+            ModelForm::Text => {
+                let bytes = parse(&std::fs::read_to_string(path)?)?;
+                let size = bytes.len() as u64;
+                MessageReader::new(Arc::new(bytes), size)
+            }
+        };
+        Ok(Model { form, message })
     }
 
     pub(super) fn form(&self) -> ModelForm {
-        match self {
-            Model::Chunked(_) => ModelForm::Chunked,
-            Model::Plain(..) => ModelForm::Plain,
-            Model::Text(_) => ModelForm::Text,
-        }
+        self.form
     }
 
     /// Returns the size of the message, in bytes.
     pub(super) fn size(&self) -> u64 {
-        match self {
-            Model::Chunked(merged) => merged.total_size(),
-            Model::Plain(_, size) => *size,
-            Model::Text(bytes) => bytes.len() as u64,
-        }
+        self.message.total_size()
     }
 
     /// Returns a reader of the message's bytes.
     pub(super) fn data(&self) -> Arc<dyn ReadAt> {
-        match self {
-            Model::Chunked(merged) => merged.clone(),
-            Model::Plain(file, _) => file.clone(),
-            Model::Text(bytes) => Arc::new(bytes.clone()),
-        }
+        self.message.clone().into()
     }
 
     /// Copies the file at `path` that the model was opened from to `target`, and the other files
     /// with its chunks to the corresponding paths.
     pub(super) fn copy_files(&self, path: &Path, target: &Path, copying: &Copying) -> Result<()> {
         copy_file(path, target, copying)?;
-        let Model::Chunked(merged) = self else {
+        let Some(file) = self.message.chunked_file() else {
             return Ok(());
         };
-        let file = merged.file();
         let others = file.paths().iter().skip(1);
         for (other, named) in others.zip(&file.trailer().metadata().files) {
             let target = target.with_file_name(&named.path);
@@ -167,17 +157,17 @@ impl Model {
     /// it are detected.
     pub(super) fn source(&self, path: &Path) -> Result<Source> {
         let descriptor = descriptor(SAVED_MODEL)?;
-        match self {
-            Model::Plain(..) => Source::open(path, descriptor),
+        match self.form {
+            ModelForm::Plain => Source::open(path, descriptor),
             _ => Ok(Source::from_reader(self.data(), self.size(), descriptor)),
         }
     }
 
     /// Returns the hashes of the model's fingerprint.
     pub(super) fn hashes(&self, progress: &Progress) -> Result<Hashes, FingerprintError> {
-        match self {
-            Model::Chunked(merged) => fingerprint::chunked_hashes(merged.file(), progress),
-            _ => fingerprint::plain_hashes(&*self.data(), self.size(), progress),
+        match self.message.chunked_file() {
+            Some(file) => fingerprint::chunked_hashes(file, progress),
+            None => fingerprint::plain_hashes(&self.message, self.size(), progress),
         }
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
 
-use super::{Opened, Stored};
+use super::Opened;
 use crate::formats::TensorIter;
 use crate::formats::archive::no_tensor;
 use crate::formats::lod_table::LodTable;
-use crate::formats::tensor_table::{TensorTable, Whole};
-use crate::merged_message::MergedMessage;
+use crate::formats::tensor_table::TensorTable;
+use crate::message_reader::MessageReader;
 use crate::path::FieldPath;
 use crate::tensor::{
     Location, TensorInfo, TensorReader, TensorRule, leading, placed_tensors_in, tensor_at,
@@ -65,24 +65,19 @@ impl Opened {
         let leads =
             |root: &MessageDescriptor| self.format.is_some() || !leading(root, &rules).is_empty();
         if !view.descriptor().is_some_and(leads) {
-            return Ok(TensorTable::default());
+            let nothing = MessageReader::new(Arc::new(b""), 0);
+            return Ok(TensorTable::new(Vec::new(), nothing));
         }
         let portion = view.unwatched()?;
-        let whole = match (&self.message()?.stored, portion.plan_of_chunks()) {
-            (Stored::Plain { bytes, .. }, _) => Whole::Plain(Arc::clone(bytes)),
-            (Stored::Chunked(file), plan) => {
-                let plan = plan.cloned().unwrap_or_default();
-                Whole::Merged(Arc::new(MergedMessage::planned(Arc::clone(file), plan)))
-            }
-        };
+        let message = self.message()?.stored.planned(portion.plan_of_chunks());
         let named = self
             .format
-            .map(|format| format.tensors_in_message(whole.reader()));
+            .map(|format| format.tensors_in_message(message.clone().into()));
         let tensors = match named.transpose()?.flatten() {
             Some(tensors) => tensors,
             None => placed_tensors_in(&view, &rules, || Ok(portion))?,
         };
-        Ok(TensorTable::new(tensors, whole))
+        Ok(TensorTable::new(tensors, message))
     }
 
     /// Opens the tensor with this name, or else the one at this path of the message.
@@ -148,7 +143,7 @@ impl Opened {
         if lods.is_empty() {
             return Ok(Vec::new());
         }
-        lods.read(path, &self.view()?, &*self.table()?.whole().reader())
+        lods.read(path, &self.view()?, self.table()?.message())
     }
 
     /// Opens a tensor that [`tensors`](Self::tensors) returned.
@@ -170,7 +165,7 @@ impl Opened {
                     return Ok(table.elements(info, elements));
                 }
                 let (rule, message) = self.tensor_rule(path)?;
-                let bytes = table.whole().reader();
+                let bytes = table.message().clone().into();
                 tensor_in_pieces(bytes, placed.pieces.clone(), message, info, rule)
             }
             (None, _) => Err(no_tensor(&info.name)),

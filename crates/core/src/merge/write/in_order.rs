@@ -39,17 +39,18 @@ pub(crate) fn write_summed<S: ChunkStore + ?Sized>(
     sink: &mut dyn Write,
 ) -> Result<()> {
     store.prefetch(&plan.chunks_in_order());
-    write_around(plan, store, sum, sink, &mut |_, _| Ok(false))
+    write_around(plan, store, sum, sink, &mut |_, _| Ok(0))
 }
 
-/// Writes like [`write`], but leaves out each whole chunk for which `leave_out` returns true, given
-/// the chunk's range in the message. Adds the written bytes to the sum of the message.
+/// Writes like [`write`], but offers each whole chunk to `leave_out`, with its range in the message,
+/// and leaves out as many of its first bytes as it returns. Adds the written bytes to the sum of the
+/// message.
 pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     plan: &MergePlan,
     store: &S,
     sum: Option<&WholeSum>,
     sink: &mut W,
-    leave_out: &mut dyn FnMut(&mut W, Range<u64>) -> Result<bool>,
+    leave_out: &mut dyn FnMut(&mut W, Range<u64>) -> Result<u64>,
 ) -> Result<()> {
     let mut streams = Streams {
         plan,
@@ -59,7 +60,7 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     };
     let mut buffer = Vec::new();
     for span in plan.spans().iter() {
-        let (chunk, range) = match span.source {
+        let (chunk, mut range) = match span.source {
             SpanSource::Literal(bytes) => {
                 let at = span.offset;
                 Passing { sink, sum, at }.write_all(bytes)?;
@@ -67,10 +68,14 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
             }
             SpanSource::Stored(chunk, start) => (chunk.index(), start..start + span.len),
         };
-        if WholeChunk::is_one(plan, store, chunk, &range) && leave_out(sink, span.range())? {
-            continue;
+        let mut at = span.offset;
+        if WholeChunk::is_one(plan, store, chunk, &range) {
+            let left_out = leave_out(sink, span.range())?.min(span.len);
+            if left_out == span.len {
+                continue;
+            }
+            (range.start, at) = (range.start + left_out, at + left_out);
         }
-        let at = span.offset;
         let sink = &mut Passing { sink, sum, at };
         if let Some(slice) = store.as_slice(chunk) {
             let range = usize::try_from(range.start)

@@ -1,0 +1,311 @@
+//! A message for random access, however it is stored.
+
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use prost_reflect::MessageDescriptor;
+use record_file::ReadAt;
+
+use crate::chunked_file::ChunkedFile;
+use crate::io::atomic_file::writer_at;
+use crate::io::{WRITE_LEN, open_file, threads};
+use crate::merge::{FilePlace, Found, ReadOptions, at_file, find};
+use crate::merged_message::MergedMessage;
+use crate::newtypes::ChunkIndex;
+use crate::progress::Meter;
+use crate::spans::{copy_range, read_pieces};
+use crate::{Error, ErrorKind, Result};
+
+/// Size of the pieces in which a range of a message in one piece is copied, so that one large value
+/// keeps all threads busy: 32 MiB.
+const PIECE_LEN: u64 = 32 << 20;
+
+/// Number of bytes to write at a time between values that may be left out: 64 KiB.
+const STEP: u64 = 64 << 10;
+
+/// The bytes of a message for random access, however they are stored: in one piece, or in the
+/// chunks of a file, which are merged while they are read, as [`MergedMessage`] describes.
+///
+/// Clones share what was read.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use proto_splitter_core::MessageReader;
+/// use record_file::ReadAt;
+///
+/// let message = MessageReader::new(Arc::new(b"\x0a\x04name".to_vec()), 6);
+/// let mut name = [0; 4];
+/// message.read_exact_at(2, &mut name)?;
+/// assert_eq!((&name, message.total_size()), (b"name", 6));
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct MessageReader {
+    bytes: Arc<dyn ReadAt>,
+    size: u64,
+    /// The same bytes, if they are merged from chunks.
+    merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
+}
+
+impl std::fmt::Debug for MessageReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MessageReader")
+            .field("size", &self.size)
+            .field("merged", &self.merged)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<MergedMessage<Arc<dyn ReadAt>>> for MessageReader {
+    fn from(merged: MergedMessage<Arc<dyn ReadAt>>) -> Self {
+        let merged = Arc::new(merged);
+        MessageReader {
+            size: merged.total_size(),
+            bytes: Arc::clone(&merged) as Arc<dyn ReadAt>,
+            merged: Some(merged),
+        }
+    }
+}
+
+impl From<MessageReader> for Arc<dyn ReadAt> {
+    fn from(reader: MessageReader) -> Self {
+        reader.bytes
+    }
+}
+
+impl MessageReader {
+    /// Creates a reader of the message in the first `size` bytes of a source.
+    pub fn new(bytes: Arc<dyn ReadAt>, size: u64) -> MessageReader {
+        MessageReader {
+            bytes,
+            size,
+            merged: None,
+        }
+    }
+
+    /// Opens the message of a chunked file. `descriptor` is the type of the message, if known.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`MergedMessage::new`].
+    pub fn of_chunks(
+        file: impl Into<Arc<ChunkedFile<Arc<dyn ReadAt>>>>,
+        descriptor: impl Into<Option<MessageDescriptor>>,
+    ) -> Result<MessageReader> {
+        MergedMessage::new(file, descriptor).map(MessageReader::from)
+    }
+
+    /// Opens a chunked or plain file as one message. Reads only the requested ranges, unlike
+    /// [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes).
+    ///
+    /// ```
+    /// use proto_splitter_core::{MessageReader, merge::ReadOptions};
+    /// use record_file::ReadAt;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// std::fs::write(folder.path().join("small.pb"), b"\x0a\x04name")?;
+    ///
+    /// let message = MessageReader::open(folder.path().join("small"), &ReadOptions::new())?;
+    /// let mut name = [0; 4];
+    /// message.read_exact_at(2, &mut name)?;
+    /// assert_eq!(&name, b"name");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), except for
+    /// damage in chunks that are not read yet.
+    pub fn open(prefix: impl AsRef<Path>, options: &ReadOptions) -> Result<MessageReader> {
+        match find(prefix.as_ref())? {
+            Found::Chunked(path) => {
+                let opened = || {
+                    let file = ChunkedFile::open_shared(&path, &options.limits)?;
+                    MergedMessage::with_options(Arc::new(file), options)
+                };
+                let merged = opened().map_err(|error| at_file(error, &path))?;
+                Ok(merged.into())
+            }
+            Found::Plain(path) => {
+                let file = open_file(&path)?;
+                let size = file.metadata()?.len();
+                Ok(MessageReader::new(Arc::new(file), size))
+            }
+        }
+    }
+
+    /// Returns the size of the message in bytes.
+    pub fn total_size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the chunked file that the message is merged from; `None` if it is in one piece.
+    pub fn chunked_file(&self) -> Option<&ChunkedFile<Arc<dyn ReadAt>>> {
+        self.merged().map(MergedMessage::file)
+    }
+
+    /// Returns the same message as one merged from chunks; `None` if it is in one piece.
+    pub(crate) fn merged(&self) -> Option<&MergedMessage<Arc<dyn ReadAt>>> {
+        self.merged.as_deref()
+    }
+
+    /// Returns the chunks in a range of the message, if it consists of whole chunks only; `None`
+    /// for a message in one piece.
+    pub fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
+        self.merged()?.whole_chunks(range)
+    }
+
+    /// Writes a range of the message to `sink`. A chunk is streamed with all its checksums, and
+    /// nothing of it is kept.
+    pub(crate) fn stream_range(&self, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {
+        match &self.merged {
+            Some(merged) => merged.stream_range(range, sink),
+            None => copy_range(&*self.bytes, range, sink),
+        }
+    }
+
+    /// Copies parts of the message to places in files, on `threads` threads; `None` means the
+    /// number of cores.
+    ///
+    /// Each needed chunk is streamed once, with all its checksums, directly to its destinations,
+    /// and nothing of it is kept. Don't use the copied bytes unless this succeeds.
+    ///
+    /// # Errors
+    ///
+    /// If the message can't be read, or a file can't be written; [`ErrorKind::InvalidConfig`] if a
+    /// part exceeds the message; [`ErrorKind::Cancelled`].
+    pub fn copy_to_files(
+        &self,
+        places: &[FilePlace<'_>],
+        threads: Option<NonZeroUsize>,
+        meter: &Meter,
+    ) -> Result<()> {
+        if let Some(merged) = &self.merged {
+            return merged.copy_to_files(places, threads, meter);
+        }
+        for place in places {
+            self.check_range(place.range.start.get()..place.range.end.get())?;
+        }
+        let pieces: Vec<_> = places.iter().flat_map(pieces).collect();
+        let threads = threads::count(threads);
+        let buffer = || vec![0; WRITE_LEN];
+        threads::map_with(threads, pieces.len(), buffer, |at, buffer| {
+            let (range, place, offset) = &pieces[at];
+            let mut sink = writer_at(place.file, *offset);
+            read_pieces(&*self.bytes, range.clone(), buffer, |_, bytes| {
+                sink.write_all(bytes)?;
+                meter.advance(bytes.len() as u64)
+            })
+        })
+        .map(drop)
+    }
+
+    /// Writes the message in order, except for the parts that `leave_out` takes. Copy these with
+    /// [`copy_to_files`](Self::copy_to_files).
+    ///
+    /// `leave_out` is called with a range of the message that begins at the next byte: a whole
+    /// chunk, or, for a message in one piece, the rest of the message. It returns the number of
+    /// bytes at the start of the range to leave out, or 0.
+    ///
+    /// Each written chunk is streamed with all its checksums, and nothing of it is kept. This way,
+    /// code that takes a message apart can parse the small parts, and copy the large ones on
+    /// several threads.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use proto_splitter_core::MessageReader;
+    ///
+    /// let message = MessageReader::new(Arc::new(b"\x0a\x04name\x10\x01".to_vec()), 8);
+    /// let mut sink = Vec::new();
+    /// message.write_around(&mut sink, &mut |sink, range| {
+    ///     // The name, after its tag and its length.
+    ///     Ok(if sink.is_empty() && range.start == 0 { 6 } else { 0 })
+    /// })?;
+    /// assert_eq!(sink, b"\x10\x01");
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the message can't be read, or the sink or `leave_out` fails.
+    pub fn write_around<W: Write + ?Sized>(
+        &self,
+        sink: &mut W,
+        leave_out: &mut dyn FnMut(&mut W, Range<u64>) -> Result<u64>,
+    ) -> Result<()> {
+        if let Some(merged) = &self.merged {
+            return merged.write_around(sink, leave_out);
+        }
+        let (mut at, mut buffer) = (0, Vec::new());
+        while at < self.size {
+            let left = self.size - at;
+            let taken = leave_out(sink, at..self.size)?.min(left);
+            if taken > 0 {
+                at += taken;
+                continue;
+            }
+            let end = at + left.min(STEP);
+            read_pieces(&*self.bytes, at..end, &mut buffer, |_, bytes| {
+                Ok(sink.write_all(bytes)?)
+            })?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn check_range(&self, range: Range<u64>) -> Result<()> {
+        if range.end <= self.size {
+            return Ok(());
+        }
+        let message = format!("bytes up to {} of a message of {}", range.end, self.size);
+        Err(Error::new(ErrorKind::InvalidConfig, message))
+    }
+}
+
+impl ReadAt for MessageReader {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let len = buf.len().min(left);
+        self.bytes.read_at(offset, &mut buf[..len])
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        self.bytes
+            .as_slice()?
+            .get(..usize::try_from(self.size).ok()?)
+    }
+
+    fn prefetch(&self, ranges: &[Range<u64>]) {
+        self.bytes.prefetch(ranges);
+    }
+
+    fn extent(&self, offset: u64) -> Option<Range<u64>> {
+        self.bytes.extent(offset)
+    }
+
+    fn is_prefetched(&self) -> bool {
+        self.bytes.is_prefetched()
+    }
+}
+
+/// Divides the range of a place: the range of each piece, the place, and the offset in its file.
+fn pieces<'p, 'f>(
+    place: &'p FilePlace<'f>,
+) -> impl Iterator<Item = (Range<u64>, &'p FilePlace<'f>, u64)> {
+    let (start, end) = (place.range.start.get(), place.range.end.get());
+    let count = end.saturating_sub(start).div_ceil(PIECE_LEN);
+    (0..count).map(move |index| {
+        let skip = index * PIECE_LEN;
+        let from = start + skip;
+        (from..end.min(from + PIECE_LEN), place, place.offset + skip)
+    })
+}
