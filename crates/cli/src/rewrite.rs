@@ -72,10 +72,6 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     };
     input.check_apart(&args.output, with)?;
     let asked = target_form::requested(args.form.to.as_deref(), &input, &args.output)?;
-    if asked.is_some() && input.plain().is_none() {
-        let message = "--to: FILE is in chunks: `protosplit edit --replace` writes it in a form";
-        return Err(Failure::usage(message));
-    }
     let options = ReplaceOptions::new()
         .compression(args.compression)
         .max_file_size(args.out.max_file_size)

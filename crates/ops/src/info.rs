@@ -225,7 +225,7 @@ fn of_format(input: &Opened) -> Result<FormatInfo> {
         file: input.input().to_owned(),
         format: format_name(input),
         message: type_name(input),
-        message_bytes: input.plain().map(|(_, size)| size),
+        message_bytes: input.known_size(),
         tensors: tensors.len(),
         tensor_bytes: tensors.iter().map(|tensor| tensor.bytes).sum(),
         largest: largest(&tensors),
@@ -241,7 +241,7 @@ fn own_properties(input: &Opened) -> Vec<(String, String)> {
 }
 
 fn of_one_piece(input: &Opened) -> MessageInfo {
-    let bytes = input.plain().map_or(0, |(_, size)| size);
+    let bytes = input.known_size().unwrap_or(0);
     MessageInfo {
         file: input.input().to_owned(),
         split: false,
@@ -478,7 +478,7 @@ pub fn list(input: &Opened, options: &ListOptions) -> Result<Listing> {
         }
     }
     let Some(chunked) = input.chunked() else {
-        let bytes = input.plain().map_or(0, |(_, size)| size);
+        let bytes = input.known_size().unwrap_or(0);
         return Ok(Listing::Chunks {
             file,
             split: false,

@@ -273,14 +273,10 @@ impl RewriteReport {
         value: Arc<dyn ReadAt>,
         options: &ReplaceOptions,
     ) -> Result<RewriteReport> {
-        let Some((message, _)) = input.plain() else {
-            let message = "a file in chunks is edited to a form";
-            return Err(Error::new(ErrorKind::InvalidConfig, message));
-        };
         let changed = Changes::new()
             .names(input.registry().member_names())
             .replace(query.clone(), value)
-            .apply(Arc::clone(message), &input.reading_options())?;
+            .apply(input.reader()?.into(), &input.reading_options())?;
         let writing = ConvertOptions::new()
             .force(options.force)
             .progress(options.progress.clone());

@@ -339,7 +339,7 @@ impl VerifyReport {
     fn message_bytes(&self, input: &Opened) -> Option<u64> {
         match self.checked {
             Checked::Message { merged_bytes, .. } => merged_bytes,
-            Checked::Format { .. } => input.plain().map(|(_, size)| size),
+            Checked::Format { .. } => input.known_size(),
         }
     }
 

@@ -187,6 +187,23 @@ impl Opened {
         }
     }
 
+    /// Returns the size of the message in bytes, if it is known without a merge: that of a message in
+    /// one piece, or the one that the trailer of a chunked file declares.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// let opened = Opened::of_reader(Arc::new(b"\x08\x07".to_vec()), None, &OpenOptions::new())?;
+    /// assert_eq!(opened.known_size(), Some(2));
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    pub fn known_size(&self) -> Option<u64> {
+        match &self.message.as_ref()?.stored {
+            Stored::Chunked(file) => file.trailer().metadata().source_size,
+            Stored::Plain { size, .. } => Some(*size),
+        }
+    }
+
     /// Returns true if reading the bytes of the message compares their checksums, as declared by
     /// [`checked_when_read`](Self::checked_when_read).
     pub fn is_checked_when_read(&self) -> bool {
