@@ -2,14 +2,14 @@
 //! bytes.
 //!
 //! Two serializations of one message may differ in the order of fields and map entries, in overlong
-//! varints and lengths, in superseded values and in explicit defaults. One serialization is
-//! canonical, namely the one C++ writes: fields sorted by number, map entries sorted by key,
-//! repeated numbers packed as declared, minimal encodings, and unknown fields last. Fingerprints
-//! are hashes of this form.
+//! varints and lengths, in superseded values and in explicit defaults. The canonical serialization
+//! is the one that C++ writes: fields sorted by number, map entries sorted by key, repeated numbers
+//! packed as declared, minimal encodings, and unknown fields last. Fingerprints are hashes of this
+//! form.
 //!
 //! Nothing is decoded. A plan is a list of spans of the source with a few literal bytes between
-//! them. Most of a source is already canonical, and there neighbouring spans merge into one. So
-//! memory grows with the number of places that are not canonical, and values stay in the source.
+//! them. Most of a source is already canonical, and adjacent spans there merge into one. So memory
+//! grows only with the number of places that are not canonical, and values stay in the source.
 
 mod edits;
 mod entry;
@@ -172,7 +172,7 @@ impl<'a> Canonical<'a> {
         Ok(values)
     }
 
-    /// Returns bytes of the source. The range must be small.
+    /// Returns the bytes of `range` in the source. The range must be small.
     pub fn bytes(&mut self, range: Range<u64>) -> Result<&[u8]> {
         self.cursor.bytes(range)
     }

@@ -89,7 +89,7 @@ impl ChunkedFile<Arc<dyn ReadAt>> {
         Ok(ChunkedFile { store })
     }
 
-    /// Opens an already open `.cpb` file at this path.
+    /// Uses an already open `.cpb` file as a chunked file. `path` is the path of the file.
     pub(crate) fn of_opened(path: &Path, file: Arc<dyn ReadAt>, limits: &Limits) -> Result<Self> {
         let store = open_given(path, file, limits)?;
         Ok(ChunkedFile { store })
@@ -138,7 +138,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// Like [`with_metadata`](Self::with_metadata), but chunks may be in several sources, and the
-    /// metadata may be that of the whole message.
+    /// metadata may describe the whole message.
     pub(crate) fn with_metadata_and(
         source: S,
         metadata: ChunkMetadata,

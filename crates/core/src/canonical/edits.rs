@@ -1,4 +1,4 @@
-//! Changes to apply to the source.
+//! Changes to apply to a message while its canonical form is planned.
 
 use std::ops::Range;
 
@@ -29,7 +29,8 @@ impl<'e> Edits<'e> {
         Edits::default()
     }
 
-    /// Returns edits that replace the content: of a message, in canonical form, or of a string.
+    /// Returns edits that replace the content of a message, given in canonical form, or of a
+    /// string.
     pub fn content(content: impl Into<Vec<u8>>) -> Self {
         Edits {
             content: Some(content.into()),

@@ -41,7 +41,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Returns the bucket of this field, initially `nothing`.
+    /// Returns the bucket of this field. Creates it with `nothing` if the field wasn't seen before.
     fn of(&mut self, number: u32, nothing: impl FnOnce() -> Bucket) -> &mut Bucket {
         self.known.entry(number).or_insert_with(nothing)
     }
@@ -162,7 +162,7 @@ impl Canonical<'_> {
         };
         pieces.push(field.value.clone());
         if pieces.len() == 1 {
-            // Immediately, while the source is positioned here.
+            // Planned immediately, while the source is positioned here.
             let none = Edits::none();
             let edits = edits.of_field(number).unwrap_or(&none);
             first.0 = self.plan(shape, &pieces[..], edits, depth)?;
@@ -203,7 +203,7 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Writes a field's bucket. A field that isn't `known` comes from the edits.
+    /// Writes the bucket of a field. A field comes from the edits if `known` is `None`.
     fn finish(
         &mut self,
         number: u32,

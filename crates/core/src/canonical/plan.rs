@@ -85,7 +85,7 @@ fn has_header(field: &Field, len: u64) -> bool {
         && field.value.start - field.tag_end == varint_len(len) as u64
 }
 
-/// Returns the value of a length-delimited field, unchanged.
+/// Returns a plan of the value of a length-delimited field, unchanged.
 pub(super) fn span(field: &Field) -> Plan {
     let mut plan = Plan::default();
     plan.put_source(field.value.clone());

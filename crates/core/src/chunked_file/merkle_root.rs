@@ -9,13 +9,13 @@ use crate::newtypes::ChunkIndex;
 use crate::{Error, Result};
 
 impl<S: ReadAt> ChunkedFile<S> {
-    /// Requires the file to have this root: fails if its trailer leads to another root or to none.
-    /// After success, each chunk that is read through this handle is checked against the root
-    /// before any of its bytes are passed on, and so is the embedded schema. A check reads at most
-    /// log2(chunks) hashes of 32 bytes in addition to the chunk.
+    /// Requires the file to have this root. Fails if the file's trailer leads to another root, or
+    /// has no hashes. After success, each chunk that is read through this handle is checked against
+    /// the root before any of its bytes are passed on, and so is the embedded schema. A check reads
+    /// at most log2(chunks) hashes of 32 bytes in addition to the chunk.
     ///
-    /// A chunk is then read to its end first, even if only a part of it is wanted. The checked
-    /// bytes of large chunks are held in a temporary file.
+    /// A chunk is then read to its end before any of its bytes are returned, even if you request
+    /// only a part of it. The checked bytes of large chunks are held in a temporary file.
     ///
     /// Reading through [`record_file`](Self::record_file) isn't checked.
     ///
@@ -39,8 +39,9 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// # Errors
     ///
     /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the trailer leads to
-    /// another root or to none; [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if
-    /// this build lacks the feature `merkle`.
+    /// another root, or has no hashes;
+    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if this build lacks the
+    /// feature `merkle`.
     pub fn require_root(&self, root: &MerkleRoot) -> Result<()> {
         self.store.require_root(root)
     }

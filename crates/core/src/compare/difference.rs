@@ -35,15 +35,15 @@ pub enum DifferenceKind {
     OnlyInFirst,
     /// Only the second message has the value.
     OnlyInSecond,
-    /// Numbers of elements in a repeated field of the first and of the second message. The common
-    /// elements are equal.
+    /// Numbers of elements that a repeated field has in the first and in the second message. The
+    /// elements that both have are equal.
     Counts(u64, u64),
     /// Indices of an element in the first and in the second message. Its order relative to the
     /// other common elements differs.
     Moved(u64, u64),
-    /// Numbers or short strings, as text.
+    /// Different numbers or short strings, as text.
     Values(String, String),
-    /// Strings, bytes or unknown fields.
+    /// Different strings, bytes or unknown fields.
     Bytes {
         /// Size in the first message, in bytes.
         first: u64,

@@ -453,7 +453,7 @@ fn values_of<I: Input>(cursor: &mut WireCursor<I>, runs: &Runs) -> Result<Vec<Ra
     Ok(values)
 }
 
-/// Returns the entries of a map; of those with the same key, the last.
+/// Returns the entries of a map. If several entries have the same key, returns the last of them.
 fn entries<I: Input>(
     cursor: &mut WireCursor<I>,
     field: &FieldRef,

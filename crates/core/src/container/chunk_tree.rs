@@ -14,7 +14,7 @@ use crate::wire::FieldNumber;
 
 pub(crate) use build::ChunkTreeOptions;
 
-/// A place in the message: the target of a path, or an ancestor of one.
+/// The ID of a place in the message: the target of a chunk's path, or an ancestor of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(u32);
 
@@ -37,7 +37,7 @@ pub(crate) struct ChunkRef {
     pub(crate) slice_of: Option<FieldNumber>,
     /// Number of elements in a slice; 0 if the trailer doesn't declare it.
     pub(crate) elements: u64,
-    /// True if the chunk continues its message at the end, with any fields.
+    /// True if the chunk continues its message at the end. It may contain any fields.
     pub(crate) tail: bool,
     /// True if the chunk begins within a field of the chunk before it.
     pub(crate) within: bool,
@@ -49,7 +49,7 @@ struct Node {
     above: NodeId,
     step: Step,
     depth: u32,
-    /// The node's range of the tree's `chunks`, and of its `children`.
+    /// The node's ranges in the tree's lists `chunks` and `children`.
     chunks: Range<u32>,
     children: Range<u32>,
 }

@@ -30,8 +30,8 @@ pub fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -> Recor
 fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
     let mut ordered = Vec::new();
     let mut seen = HashSet::new();
-    // Each file, and whether its imports were already added. Without recursion, since chains of
-    // imports can be long.
+    // Each file, and true if its imports were already added. A stack replaces recursion, since
+    // chains of imports can be long.
     let mut open = vec![(file, false)];
     while let Some((file, ready)) = open.pop() {
         if ready {

@@ -29,7 +29,7 @@ pub const DEFAULT_LEAST_MAX_MERGED_SIZE: u64 = 8 << 30;
 pub const LARGEST_EXPANSION: u64 = 4096;
 
 /// Default maximum size of a shared record chunk to decode once and cache, in bytes: 64 MiB, many
-/// times the size that writers make.
+/// times the size of the record chunks that writers make.
 pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
 
 /// Default maximum number of times a trailer may itself be chunked. Each level is many times
@@ -173,8 +173,8 @@ impl Limits {
         self
     }
 
-    /// Sets the number of threads that look up a file's chunks when it is opened, if it has very
-    /// many. Default: the number of cores.
+    /// Sets the number of threads that look up the chunks of a file when it is opened, if there are
+    /// very many chunks. Default: the number of cores.
     /// [`ReadOptions::threads`](crate::merge::ReadOptions::threads) sets it, too.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
@@ -234,8 +234,8 @@ impl Limits {
         self.max_merged_size
     }
 
-    /// Returns the number of threads that look up a file's chunks when it is opened, if it has very
-    /// many.
+    /// Returns the number of threads that look up the chunks of a file when it is opened, if there
+    /// are very many chunks.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }

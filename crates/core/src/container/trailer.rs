@@ -56,8 +56,8 @@ pub struct ChunkPlace {
 /// ```
 ///
 /// With join version 1, the tree is in `extended_message` instead of `message`. TensorFlow's
-/// `chunk.proto` is the source of the format; `proto/tensorflow/proto_splitter/chunk.proto` has it
-/// with the additions.
+/// `chunk.proto` is the source of the format; `proto/tensorflow/proto_splitter/chunk.proto` is a
+/// copy with this project's additions.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;

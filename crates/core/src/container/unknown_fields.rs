@@ -60,7 +60,7 @@ impl Unknown {
                 out.extend_from_slice(slice(raw, &(field.start..field.end)));
             }
         }
-        // Those are present already.
+        // An unchanged version or message was copied above.
         if metadata.version == was.version {
             metadata.version = None;
         }

@@ -12,7 +12,7 @@ use crate::proto::{ChunkedField, ChunkedMessage};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// The facts needed to read a tree from a `ChunkedMessage`.
+/// Facts about a file that are needed to build a tree from its `ChunkedMessage`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkTreeOptions<'a> {
     /// Kinds of all chunks.
@@ -32,8 +32,8 @@ struct Builder<'a> {
     /// Chunks with their nodes, in the order of the message.
     chunks: Vec<(NodeId, ChunkRef)>,
     hashes: RandomState,
-    /// Nodes by the hash of their parent and step, or the next free number on a collision. A map
-    /// keyed by steps would copy every step.
+    /// Nodes by the hash of their parent and step, or by the next free number after a collision. A
+    /// map keyed by steps would copy every step.
     by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
     /// Nodes on the path of the previous field; the next path usually shares a prefix with it.
     way: Vec<NodeId>,
@@ -280,8 +280,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Builds the tree: gives every node its chunks in merge order, and its children by their
-    /// steps.
+    /// Builds the tree: gives every node its chunks in merge order, and its children in the order
+    /// of their steps.
     fn finish(mut self, message: &ChunkedMessage) -> Result<ChunkTree> {
         self.by_hash = HashMap::default();
         self.list_children();
@@ -296,7 +296,7 @@ impl Builder<'_> {
             let start = chunks.len();
             chunks.extend(at_node.iter().map(|(_, chunk)| *chunk));
             let node = at_node[0].0;
-            // The base comes first, then the others by index.
+            // The base chunk comes first, then the other chunks by index.
             let has_base = message.chunk_index.is_some();
             let first = usize::from(node == NodeId::ROOT && has_base);
             let sorted = &mut chunks[start + first..];

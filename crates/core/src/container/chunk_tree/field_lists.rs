@@ -60,7 +60,7 @@ impl FieldLists {
             latest: vec![0; tree.len()],
             chunks: Vec::with_capacity(chunks.len()),
         };
-        // A chunk without a field is the message's own.
+        // The base chunk needs no field: it is the root message's own.
         if let Some(&(NodeId::ROOT, base)) = chunks.first()
             && !self.entries.iter().any(|entry| entry.chunk == Some(0))
         {

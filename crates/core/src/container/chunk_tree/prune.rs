@@ -61,8 +61,8 @@ impl ChunkTree {
     ///
     /// # Errors
     ///
-    /// If the path has no index or key where paths of the file have one, or has one where they have
-    /// none.
+    /// If the path lacks an index or key that the file's paths have there, or has one that they
+    /// lack.
     pub(crate) fn pruned(&self, path: &FieldPath) -> Result<ChunkTree> {
         let mut kept = Vec::with_capacity(self.len());
         for id in self.ids() {
@@ -125,8 +125,8 @@ impl ChunkTree {
     }
 }
 
-/// Converts the length of a list to 32 bits. A list of the cut tree is no longer than the
-/// original's, which fits.
+/// Converts the length of a list to 32 bits. No list of the pruned tree is longer than the
+/// original, whose length fits.
 fn len<T>(list: &[T]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX)
 }

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn roots_are_those_of_the_rfc() {
-        // The leaves and roots that the tests of certificate-transparency-go have.
+        // Leaves and roots from the tests of certificate-transparency-go.
         let leaves: [&[u8]; 8] = [
             b"",
             b"\x00",

@@ -82,8 +82,8 @@ impl MerkleRoot {
         &self.0
     }
 
-    /// Computes the root of a file with this trailer, serialized and in one piece, and the tree in
-    /// it.
+    /// Computes the root of a file from its trailer, serialized and in one piece, and from the tree
+    /// in that trailer.
     pub(crate) fn of(trailer: &[u8], tree: &MerkleTree) -> Result<MerkleRoot> {
         let hashing = Hashing::new()?;
         let (chunks, metadata) = subtrees(tree)?;

@@ -43,7 +43,7 @@ pub(super) fn trailer_leaf(hashing: Hashing, trailer: &[u8]) -> Result<Hash> {
     Ok(leaf.finish())
 }
 
-/// Returns the ranges of a chunk's entry that don't say where its record is.
+/// Returns the ranges of a chunk's entry, except the fields that locate its record.
 fn kept_of_chunk(chunk: &[u8]) -> Result<Vec<Range<u64>>> {
     let mut kept: Vec<Range<u64>> = Vec::new();
     let mut cursor = WireCursor::new(chunk);
