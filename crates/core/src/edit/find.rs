@@ -180,7 +180,7 @@ impl<'a> Finder<'a> {
             Select::Index(index) => Some(*index),
             _ => None,
         };
-        // Only these places are stored, even among millions of elements.
+        // Remembers only these places, even among millions of elements.
         let (mut count, mut in_front, mut behind) = (0, None, (end.clone(), end.end));
         self.each(
             &pieces,
@@ -274,8 +274,8 @@ impl<'a> Finder<'a> {
         Ok(message)
     }
 
-    /// Calls `each` with the occurrences of a field in a message and their pieces: with all
-    /// occurrences, or those with an index or a key. The message is given by its pieces.
+    /// Calls `found` with occurrences of a field in a message that consists of `pieces`, each with
+    /// its piece. `select` selects all occurrences, or those with an index or a key.
     fn each(
         &mut self,
         pieces: &[Range<u64>],
@@ -349,7 +349,7 @@ fn check_has_elements(field: &FieldRef) -> Result<()> {
     }
 }
 
-/// Returns a new field as encoded, wrapped in an entry if it has a key.
+/// Returns the encoding of a new field, wrapped in a map entry if the field has a key.
 fn written(
     field: &FieldRef,
     key: Option<Vec<u8>>,

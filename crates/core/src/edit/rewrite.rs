@@ -48,7 +48,7 @@ impl Content<'_> {
 pub(super) struct Rewrite<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
-    /// The target, and its future name if other files may be next to it.
+    /// The target file with its final path, if other files may be next to it.
     main: Option<&'a AtomicFile>,
     options: &'a RewriteOptions,
 }
@@ -107,7 +107,8 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         }
         let sizes = contents.iter().map(|content| content.size(file));
         let sizes: u64 = sizes.fold(0, u64::saturating_add);
-        // Once for writing, once for reading, and once more for hashes if the message is merged, too.
+        // Every byte is written once and read once, and once more for hashes if the message is
+        // merged, too.
         let is_merged = changed.is_some() || is_whole_compared(&metadata);
         let is_hashed = is_merged && hashing.is_some();
         let passes = 2 + u64::from(is_hashed);
@@ -128,10 +129,10 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         let others = writing.files.done();
         metadata.files = others.iter().map(|part| part.named.clone()).collect();
         if changed.is_some() {
-            // That describes the old message.
+            // The source layout describes the old message.
             metadata.source_layout.clear();
         }
-        // That describes the old file.
+        // The Merkle tree describes the old file.
         metadata.merkle_tree = None;
         let leaves = writing.check(self.target, &mut metadata, changed, hashing, &meter)?;
         let (mut main, parts) = writing.files.into_parts();

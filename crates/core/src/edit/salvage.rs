@@ -182,7 +182,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads these chunks of one file, as many at once as can be opened, since opening a file
+    /// Reads these chunks of one file. Opens as many at once as possible, since opening a file
     /// checks all the chunks in its metadata.
     fn of_one_file(&mut self, chunks: &[usize]) -> Result<()> {
         let some = of_these(self.trailer, chunks);

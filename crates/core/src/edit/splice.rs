@@ -26,7 +26,8 @@ pub(super) enum SpliceKind {
 #[derive(Clone, Debug)]
 pub(super) struct Splice {
     pub(super) kind: SpliceKind,
-    /// Range of the changed field; for an insertion, the content of the message it goes into.
+    /// Range of the changed field; for an insertion, the content of the message that receives the
+    /// field.
     pub(super) at: Range<u64>,
     /// Range to remove, within one message, without the lengths around it.
     pub(super) range: Range<u64>,

@@ -52,7 +52,7 @@ pub(super) fn without_unused(metadata: &mut ChunkMetadata) {
     }
 }
 
-/// Returns the chunked message in use.
+/// Returns the `ChunkedMessage` that readers use.
 fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
     match &mut metadata.extended_message {
         Some(extended) => Some(extended),
