@@ -211,8 +211,8 @@ pub trait Format: Debug + Send + Sync {
         self.message_types().first().copied()
     }
 
-    /// Returns the role of the file that accompanies an input, such as `program`, which
-    /// [`OpenOptions::companion`] can set. Default: `None`, for inputs without such a file.
+    /// Returns the role of the file that accompanies an input, such as `program`.
+    /// [`OpenOptions::companion`] sets the file. Default: `None`, for inputs without such a file.
     fn companion(&self) -> Option<&'static str> {
         None
     }
@@ -240,8 +240,8 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns the rule that describes where the format's messages have the LoD of tensors. Default:
-    /// `None`, meaning that they have none.
+    /// Returns the rule that locates the LoD of tensors in the format's messages. Default: `None`,
+    /// meaning that the messages contain no LoD.
     fn lod_rule(&self) -> Option<&'static LodRule> {
         None
     }

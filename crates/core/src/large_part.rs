@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 60;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LargePart {
-    /// The path of a value, or of a field with a `[*]` for each repeated field on the way.
+    /// The path of a value, or of a field, with `[*]` for each repeated field along the path.
     pub path: String,
     /// The name of an element, if it has one.
     pub name: Option<String>,

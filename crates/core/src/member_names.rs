@@ -187,7 +187,7 @@ impl<'a> MemberFields<'a> {
     }
 
     /// Removes the next field from the beginning of a range. An invalid field ends the range, since
-    /// names are optional and should not fail.
+    /// a name is optional and not worth an error.
     fn next(&mut self, range: &mut Range<u64>) -> Result<Option<Field>> {
         let found = field_if_any(self.cursor.input_mut(), range.clone())?;
         if let Some(field) = &found {
@@ -393,7 +393,7 @@ pub(crate) fn is_text(bytes: &[u8]) -> bool {
     let front = &bytes[..bytes.len().min(PROBED_TEXT)];
     let text = match std::str::from_utf8(front) {
         Ok(text) => text,
-        // A character that is cut off.
+        // A character that the window cuts off.
         Err(error) if error.error_len().is_none() && front.len() < bytes.len() => {
             std::str::from_utf8(&front[..error.valid_up_to()]).unwrap_or_default()
         }

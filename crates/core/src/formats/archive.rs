@@ -178,7 +178,7 @@ pub struct Verified {
     pub bytes: u64,
     /// Basis of the check.
     pub checks: Checks,
-    /// Oddities that do no harm.
+    /// Warnings about harmless irregularities.
     pub warnings: Vec<String>,
 }
 
@@ -193,7 +193,7 @@ impl Verified {
         }
     }
 
-    /// Adds oddities that do no harm.
+    /// Adds warnings about harmless irregularities.
     #[must_use]
     pub fn warnings(mut self, warnings: Vec<String>) -> Verified {
         self.warnings = warnings;

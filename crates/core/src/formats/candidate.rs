@@ -197,7 +197,7 @@ impl<'a> Candidate<'a> {
         Error::new(ErrorKind::NeedsFile, message).in_file(self.path)
     }
 
-    /// Returns the whole file as a message of this type, to be split.
+    /// Returns the whole file as a source to split, with a message of this type.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns true if the path leads to the input, which is not in a store.
+    /// Returns true if the input is at its path, and not in an object store.
     pub fn is_local(&self) -> bool {
         !matches!(self.bytes.get(), Some(Bytes::Source(_)))
     }

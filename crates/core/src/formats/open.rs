@@ -69,7 +69,7 @@ impl Registry {
             }
             let opened = Opened::of_chunks(input, |name| self.message(name), options)
                 .map_err(|error| no_chunks(error, input))?;
-            // If the file doesn't record its type, its name may tell.
+            // If the file doesn't record its type, its name may indicate it.
             let by_name = || self.message(self.recognize(input)?.message_type(path)?);
             return Ok(opened.of_type(by_name).named(path).found_by(*self, None));
         }
@@ -175,8 +175,8 @@ impl Registry {
     }
 
     /// Opens a message that is not a file, in chunks or in one piece. Its type, from the options or
-    /// the chunks, determines the format. Nothing is recognized by content, unlike in
-    /// [`open_input`](Self::open_input).
+    /// the chunks, determines the format. Unlike [`open_input`](Self::open_input), doesn't
+    /// recognize formats by the content.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -42,11 +42,12 @@ use crate::{Error, ErrorKind, Result};
 pub struct Opened {
     message: Option<Message>,
     archive: Option<Box<dyn Archive>>,
-    /// Owner of the message's bytes, with their checksums.
+    /// Archive that provides the message's bytes and their checksums.
     checked_by: Option<Box<dyn Archive>>,
     /// True if reading the bytes of the message compares their checksums.
     is_checked_when_read: bool,
-    /// Finds the bytes of the message in the file, if it has others between them.
+    /// Converts offsets in the message to offsets in the file, if the file has other bytes in
+    /// between.
     file_offsets: Option<Arc<dyn FileOffsets>>,
     /// Path or URL of the input; empty if it was opened from bytes.
     input: PathBuf,
@@ -170,7 +171,7 @@ impl Opened {
         self.message.as_ref()?.descriptor.as_ref()
     }
 
-    /// Returns the file in chunks with the message; `None` if the message isn't in chunks.
+    /// Returns the chunked file that contains the message; `None` if the message isn't in chunks.
     pub fn chunked(&self) -> Option<&ChunkedFile<Arc<dyn ReadAt>>> {
         match &self.message.as_ref()?.stored {
             Stored::Chunked(file) => Some(file),
@@ -270,7 +271,7 @@ impl Opened {
         Ok(opened.found_by(self.registry, self.format))
     }
 
-    /// Returns the file that is the message, byte for byte; `None` if the message is in chunks, or
+    /// Returns the file whose bytes are exactly the message; `None` if the message is in chunks, or
     /// composed of several files.
     pub fn message_file(&self) -> Option<&Path> {
         let Stored::Plain { file, .. } = &self.message.as_ref()?.stored else {

@@ -94,7 +94,7 @@ fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
         let message = format!("the file is empty, and so no {title}");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
-    // Other versions of programs are JSON, and their format has a better error.
+    // Old versions of a program's files may be JSON, and their format has a better error.
     let what = download(candidate.head()).filter(|what| is_one_message || what != JSON);
     match (front(candidate), what) {
         (Err(_), Some(what)) => {
@@ -140,7 +140,7 @@ fn front(candidate: &Candidate<'_>) -> Result<()> {
         match cursor.next() {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
-            // Past the bytes read.
+            // The field continues after the bytes that were read.
             Err(error) if error.kind() == ErrorKind::Io => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -232,7 +232,7 @@ impl ReadAt for Endless<'_> {
     }
 }
 
-/// Describes a file with this beginning, if no format has files with it.
+/// Describes a file with this beginning, if no file of a known format begins like that.
 fn download(head: &[u8]) -> Option<String> {
     let known = BEGINNINGS.iter().find(|(magic, _)| head.starts_with(magic));
     if let Some((_, what)) = known {

@@ -34,8 +34,8 @@ impl Registry {
     /// Returns the format whose inputs may be messages of this type.
     pub fn of_type(&self, message_type: &str) -> Option<&'static dyn Format> {
         let is_of = |format: &dyn Format| format.message_types().contains(&message_type);
-        // A format without its own types stores another format's types in a different way, for
-        // inputs that are recognized.
+        // A format without its own types stores messages of another format in a different way. It
+        // is the second choice, since its inputs are recognized by their content.
         let own = self.find(|format| is_of(format) && format.descriptor_pool().is_some());
         own.or_else(|| self.find(is_of))
     }

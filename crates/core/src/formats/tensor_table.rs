@@ -14,7 +14,7 @@ use crate::progress::Meter;
 use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, read_many_into};
 
 /// Number of bytes of a message in one piece to read between two checks for cancellation: 32 MiB,
-/// which is several loads for each of a few threads.
+/// enough for a few threads to read several times each.
 const STEP: usize = 32 << 20;
 
 /// The source of a message: a file, or an object in a store.
@@ -142,7 +142,8 @@ fn read_chunks<'w, 'b>(
     let together = whole.into_iter().chain(together);
     let places = together.map(|(_, place, buffer)| (place, buffer));
     merged.read_parts(places, threads, meter)?;
-    // Reading the first byte of each checks its chunk, before several threads request it.
+    // Reading the first byte of each tensor checks the tensor's chunk, before several threads
+    // request it.
     for (_, place, _) in by_one.iter().filter(|(_, place, _)| !place.is_empty()) {
         merged.read_exact_at(place.start, &mut [0])?;
     }

@@ -186,8 +186,8 @@ enum NewMode<'a> {
     AtMost(&'a MadeFrom),
 }
 
-/// Writes from `offset` on without moving the file's own position, so that several threads can
-/// write at once.
+/// Returns a writer that starts at `offset` and doesn't move the file's own position, so that
+/// several threads can write at once.
 #[doc(hidden)]
 pub fn writer_at(file: &File, offset: u64) -> impl Write + Seek + '_ {
     FileAt::new(file, offset)
@@ -469,7 +469,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("a");
         fs::write(&target, b"old").unwrap();
-        // Immediately, and not when all is written.
+        // `create` fails immediately, and not only once everything is written.
         let error = AtomicFile::create(&target, &MadeFrom::Nothing, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&target).unwrap(), b"old");

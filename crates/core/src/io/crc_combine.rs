@@ -1,4 +1,4 @@
-//! Combining the crc32c of pieces to that of their concatenation.
+//! Combining the crc32c of each piece into the crc32c of their concatenation.
 //!
 //! A crc is a polynomial over GF(2), and appending `n` bytes multiplies it by x^8n. Messages have
 //! tens of thousands of pieces, so that power is computed from a table, one digit of the length at
@@ -34,7 +34,7 @@ const fn powers() -> [[u32; 1 << DIGIT]; DIGITS] {
     powers
 }
 
-/// Returns the product of two polynomials, modulo that of crc32c.
+/// Returns the product of two polynomials, modulo the polynomial of crc32c.
 const fn multiply(a: u32, mut b: u32) -> u32 {
     let mut product = 0;
     let mut bit = 0;

@@ -80,7 +80,7 @@ impl CrcOfPieces {
     }
 
     /// Adds bytes of a range by their crc32c, like [`add`](Self::add). Pieces that share bytes with
-    /// the range count as unread, except those within it.
+    /// the range count as unread, except pieces within the range.
     ///
     /// ```
     /// use proto_splitter_core::checksum::CrcOfPieces;
@@ -172,7 +172,7 @@ mod tests {
             &[10..20, 15..45, 40..45, 5..12, 0..6, 44..100],
         ] {
             let sum = CrcOfPieces::new(LEN as u64);
-            // Once more, since it starts over.
+            // Twice, since the sum starts over.
             for _ in 0..2 {
                 let found = read(&sum, ranges);
                 let (last, before) = found.split_last().unwrap();

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 /// the lock is held. The system releases the lock of a killed process, and the next writer takes
 /// the file over. The file lists the files that were about to be put in place next to the main
 /// file. If the main file doesn't exist, nothing refers to them, and the next holder of the lock
-/// removes them. It also lists the files that were about to be replaced by ones of other names.
+/// removes them. It also lists the files that were about to be replaced by files with other names.
 #[derive(Debug)]
 pub struct FolderLock {
     /// Releases the lock when dropped.
@@ -55,8 +55,8 @@ impl FolderLock {
         &self.replaced
     }
 
-    /// Lists files next to the main file that the next one no longer refers to, so that the next
-    /// holder of the lock finds them if this process is killed before it removes them.
+    /// Lists files next to the main file that the new main file no longer refers to, so that the
+    /// next holder of the lock finds them if this process is killed before it removes them.
     pub fn list_replaced<'a>(&self, files: impl Iterator<Item = &'a Path>) {
         let lines = files.filter_map(|file| {
             let name = file.file_name()?.to_str()?;
@@ -99,8 +99,8 @@ pub(crate) fn recover(main: &Path, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files that a killed writer listed, unless the main file exists, which may refer to
-/// them.
+/// Removes the files that a killed writer listed, unless the main file exists, since it may refer
+/// to them.
 fn finish(main: &Path, listed: &str) {
     let mut lines = listed.lines();
     let owner = Owner::parse(lines.next().unwrap_or_default());
@@ -199,7 +199,7 @@ mod system {
         loop {
             let file = match open(&path) {
                 Ok(file) => file,
-                // Its holder has just removed it.
+                // The previous holder of the lock has just removed the file.
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound
                         && path.parent().is_some_and(Path::is_dir) =>

@@ -10,8 +10,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NoFolder`] if the folder doesn't exist, or isn't a folder. Any other problem is
-/// left to the write.
+/// [`ErrorKind::NoFolder`] if the folder doesn't exist, or isn't a folder. Other problems show when
+/// the file is written.
 ///
 /// ```
 /// use proto_splitter_core::{ErrorKind, atomic::check_folder};

@@ -1,10 +1,10 @@
-//! Temporary files and folders next to their targets, and the removal of those that killed
-//! processes left there.
+//! Temporary files and folders next to their targets, and the removal of leftovers of killed
+//! processes.
 //!
-//! Each is locked by the process that writes it. The system releases the lock of a process however
-//! it ends, so the next process that writes to the folder knows which leftovers are unused, and
-//! removes them. On file systems whose locks other hosts may not see, the name records which
-//! process writes a file. Leftovers of ended processes of this host are removed, and possible
+//! The process that writes a temporary file or folder locks it. The system releases the lock of a
+//! process however it ends, so the next process that writes to the folder knows which leftovers are
+//! unused, and removes them. On file systems whose locks other hosts may not see, the name records
+//! which process writes a file. Leftovers of ended processes of this host are removed, and possible
 //! leftovers of other hosts are logged once they are an hour old.
 
 use std::collections::BTreeSet;
@@ -55,8 +55,8 @@ pub(super) fn file_beside(
 /// A temporary folder next to its target, removed with its content on drop unless it is
 /// [kept](Self::keep).
 ///
-/// Creating the first one in a place also removes leftovers of killed processes there, once per
-/// process.
+/// Creating the first temporary folder in a place also removes leftovers of killed processes there,
+/// once per process.
 ///
 /// ```
 /// use proto_splitter_core::atomic::TemporaryFolder;
@@ -120,9 +120,9 @@ impl TemporaryFolder {
         self.folder.path()
     }
 
-    /// Renames the folder so that no later process takes it for a leftover, unless it writes to the
-    /// same target. Call it before another folder can get this name, as in an exchange, and hold
-    /// the lock of the target from then on.
+    /// Renames the folder so that later processes don't take it for a leftover, except those that
+    /// write to the same target. Call it before another folder can get this name, as in an
+    /// exchange, and hold the lock of the target from then on.
     ///
     /// # Errors
     ///
@@ -184,8 +184,8 @@ fn detached_prefix(target: &Path) -> String {
     format!("{PREFIX}swap-{:0DIGITS$x}-", crc32c::crc32c(of))
 }
 
-/// Removes a folder so that the next process that writes next to it removes what is left, if this
-/// one is killed.
+/// Removes a folder. If this process is killed meanwhile, the next process that writes next to the
+/// folder removes the remainder.
 #[doc(hidden)]
 pub fn discard(path: &Path) -> io::Result<()> {
     let second_name = beside(path, None, |builder| {
@@ -193,13 +193,13 @@ pub fn discard(path: &Path) -> io::Result<()> {
     });
     let renamed = second_name.and_then(|made| {
         let doomed = made.keep();
-        // Not every system replaces an empty folder.
+        // Not every system can rename a folder over an empty one.
         let _ = fs::remove_dir(&doomed);
         fs::rename(path, &doomed).map(|()| doomed)
     });
-    // Without a second name, the folder is removed where it is.
+    // Removes the folder where it is if it couldn't be renamed.
     match fs::remove_dir_all(renamed.as_deref().unwrap_or(path)) {
-        // Another process was faster.
+        // Another process removed it first.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
@@ -526,7 +526,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_run_left_goes_with_the_next() {
-        // Both at once, since the number of a removed folder may be reused for the next.
+        // Creates both at once, since the number of a removed folder may be reused for the next.
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
         for (folder, is_folder) in folders.iter().zip([false, true]) {
             let left = left_in(folder.path());
@@ -577,7 +577,7 @@ mod tests {
         let third = detach(&other, "model");
         let empty = detach(&one, "model");
         fs::remove_file(empty.join("model")).unwrap();
-        // No other run takes them for its own leftovers.
+        // A general sweep doesn't take detached folders for leftovers.
         sweep(folder.path());
         let is_model = |path: &Path| path.join("model").is_file();
         discard_detached(&one, is_model);

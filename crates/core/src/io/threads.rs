@@ -123,10 +123,10 @@ pub(crate) fn in_order<T: Send>(
 }
 
 /// Calls `make` for each job, and passes the results to `take` in order, on this thread. Other
-/// threads make results `ahead`, within these bounds; without other threads, this one alternates
-/// between the two. Each job comes with its size. The iterator of jobs also runs on this thread,
-/// once there is room for another job. A job of size `u64::MAX` runs when all earlier ones are
-/// finished.
+/// threads make results ahead of `take`, within the bounds `ahead`; without other threads, this
+/// thread alternates between `make` and `take`. Each job comes with its size. The iterator of jobs
+/// also runs on this thread, once there is room for another job. A job of size `u64::MAX` runs when
+/// all earlier ones are finished.
 ///
 /// `make` receives a flag that is set once its result is no longer wanted, so that it can end
 /// early.

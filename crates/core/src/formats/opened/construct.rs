@@ -134,7 +134,7 @@ impl Opened {
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
         options: &OpenOptions,
     ) -> Result<Opened> {
-        // Before anything is read from the file.
+        // Required before anything is read from the file.
         if let Some(root) = &options.root {
             file.require_root(root)?;
         }
@@ -146,7 +146,7 @@ impl Opened {
         ))
     }
 
-    /// Sets the files of a message in chunks: this one, and those that it names.
+    /// Sets the files of a message in chunks: the input itself, and the files that it names.
     pub(in crate::formats) fn reading_chunks(self, input: &Candidate<'_>) -> Self {
         if !input.is_local() {
             return self;

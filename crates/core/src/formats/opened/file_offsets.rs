@@ -6,23 +6,23 @@ use std::sync::Arc;
 use super::Opened;
 use crate::{Error, ErrorKind};
 
-/// Finds the bytes of a message in a file that has others between them.
+/// Converts offsets in a message to offsets in its file, if the file has other bytes in between.
 pub trait FileOffsets: Debug + Send + Sync {
     /// Returns the offset in the file of the byte at an offset in the message; `None` if the file
-    /// doesn't have the byte as it is.
+    /// doesn't contain the byte unchanged.
     fn file_offset(&self, offset: u64) -> Option<u64>;
 }
 
 impl Opened {
-    /// Sets the offsets of the bytes of the message in the file.
+    /// Sets the conversion from offsets in the message to offsets in the file.
     #[must_use]
     pub fn with_file_offsets(mut self, offsets: Arc<dyn FileOffsets>) -> Self {
         self.file_offsets = Some(offsets);
         self
     }
 
-    /// Returns an error of reading the message with the offset in the file instead of that in the
-    /// message, if they differ.
+    /// Replaces the offset in the message by the offset in the file in an error of reading the
+    /// message, if the two differ.
     #[must_use]
     pub fn placed(&self, error: Error) -> Error {
         let is_placed = error.kind() == ErrorKind::InvalidMessage && error.chunk().is_none();

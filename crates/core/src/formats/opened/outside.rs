@@ -22,7 +22,7 @@ impl Opened {
     }
 
     /// Fails if the message refers to files without including their bytes, for callers that need
-    /// all of it.
+    /// the whole message.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ impl Opened {
     fn list(&self) -> Result<TensorTable> {
         let view = self.view()?;
         let rules = self.registry.tensor_rules();
-        // The type alone locates tensors.
+        // Tensors are located by the type alone.
         let leads =
             |root: &MessageDescriptor| self.format.is_some() || !leading(root, &rules).is_empty();
         if !view.descriptor().is_some_and(leads) {
