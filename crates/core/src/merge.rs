@@ -8,8 +8,8 @@
 //! need no schema. All others follow the semantics of TensorFlow's Merger: a BYTES chunk sets its
 //! field, a MESSAGE chunk is merged into the existing value, and missing parts of its path are
 //! created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or fails
-//! silently, this one either merges the file as intended, or returns an error that explains why it
-//! can't.
+//! silently, this crate either merges the file as intended, or returns an error that explains why
+//! it can't.
 
 mod against_root;
 mod chunk_merger;

@@ -63,7 +63,7 @@ pub(crate) fn check_against_root<S: ReadAt>(
             (Err(error), _) => problems.push(error.in_chunk(chunk)),
         }
     }
-    // Otherwise the chunk with the difference is known already.
+    // Otherwise, the problems already include a chunk with a difference.
     if sound.len() == store.trailer().metadata().chunks.len() {
         problems.extend(required.check_leaves(sound).err());
     }

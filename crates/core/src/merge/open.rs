@@ -38,7 +38,7 @@ pub(crate) fn open_path(path: &Path, limits: &Limits) -> Result<RecordStore<File
     open_path_as(path, limits, |file| file)
 }
 
-/// Opens a `.cpb` file within `limits`, as this type of source.
+/// Opens a `.cpb` file within `limits`. `source` converts the open file to the type of source.
 ///
 /// # Errors
 ///
@@ -53,7 +53,7 @@ pub fn open_path_as<S: ReadAt>(
     open_within(&span, path, source(file), limits)
 }
 
-/// Opens an already open `.cpb` file at this path.
+/// Uses an already open `.cpb` file. `path` is the path of the file.
 pub(crate) fn open_given<S: ReadAt>(
     path: &Path,
     source: S,
@@ -135,7 +135,8 @@ pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
 }
 
 /// Number of bytes at the end of a file to search for a trailer that the preceding chunks don't
-/// lead to. At each block boundary the file itself has the position.
+/// lead to. A trailer that begins before them crosses a block boundary, and the block header there
+/// has the trailer's position.
 const SEARCHED: u64 = 64 << 10;
 
 /// Finds a trailer at the end of the file that no intact chunk leads to.
@@ -162,7 +163,7 @@ fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     Ok(None)
 }
 
-/// The facts about a file once its trailer is read.
+/// The state of opening a file once its trailer is read.
 type Begun<S> = (
     RecordFile<FileSource<S>>,
     RecordPosition,
@@ -190,7 +191,8 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
     Ok((file, end, trailer, cache, trailer_chunks))
 }
 
-/// Opens sources with `metadata` in place of their own trailer, to read this much of the message.
+/// Opens sources with `metadata` in place of their own trailer, to read the part of the message
+/// that it describes.
 ///
 /// # Errors
 ///
@@ -220,7 +222,7 @@ fn complete<S: ReadAt>(
 ) -> Result<RecordStore<S>> {
     let named = &trailer.metadata().files;
     let at = |error: Error, file: &ExternalFile| error.context(file.path.escape_debug());
-    // Requests all before it waits for the first.
+    // Requests all files before it waits for the first.
     let mut sources = Vec::with_capacity(named.len());
     for file in named {
         sources.push(open(file).map_err(|error| at(error, file))?);
@@ -362,7 +364,7 @@ fn open_part<S: ReadAt>(
 }
 
 #[cold]
-/// Refuses to open another file that a trailer names, for sources without others.
+/// Refuses to open another file that a trailer names, for sources that can't open other files.
 ///
 /// # Errors
 ///

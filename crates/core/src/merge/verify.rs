@@ -39,7 +39,7 @@ pub enum MergeCheck {
         size: u64,
         /// crc32c of the message.
         crc32c: u32,
-        /// The comparison with the split message, if the file describes that.
+        /// The comparison with the message that was split, if the file describes that message.
         source: Option<SourceCheck>,
     },
     /// The check depends on the message's type, for this reason.
@@ -54,8 +54,8 @@ pub enum MergeCheck {
 pub enum SourceCheck {
     /// The same bytes: size and crc32c are equal.
     Same,
-    /// An equal message, but not necessarily the same bytes: when splitting, it was determined that
-    /// a merge can't reproduce them.
+    /// An equal message, but not necessarily the same bytes: according to the file, a merge can't
+    /// reproduce them.
     EqualAsMessage,
 }
 
@@ -362,7 +362,7 @@ fn check_others<S: ReadAt>(
         let mut at = ChunkOffset(0);
         while at.0 < file.size() {
             let checked = match known.get(&(number, at)) {
-                // It is read with its chunks.
+                // The record chunk is read with the chunks in it.
                 Some(chunk) => Ok(*chunk),
                 None => file
                     .chunk_header_at(at)
@@ -395,7 +395,7 @@ fn check_slices<S: ReadAt>(
             return None;
         }
         let known = known.get(chunk).copied().flatten();
-        // If it can't be read, that was reported already.
+        // A chunk that can't be read was reported already.
         let read = || Some(first_field(store, chunk).ok()?.0.number);
         let first = known.or_else(read)?;
         let message = format!(

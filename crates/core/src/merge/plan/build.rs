@@ -25,7 +25,7 @@ pub fn plan<S: ChunkStore + ?Sized>(
     options: &ReadOptions,
 ) -> Result<MergePlan> {
     if trailer.is_whole() {
-        // Checked before walking any of them, which takes time proportional to their sizes.
+        // The sizes are checked before any chunk is walked, which takes time proportional to them.
         let sizes = (0..chunks.len()).map(|chunk| chunks.size(chunk));
         let bytes = sizes.fold(0, u64::saturating_add);
         let stored = chunks.stored_len();
@@ -89,7 +89,8 @@ fn plan_layout<S: ChunkStore + ?Sized>(
     let sizes = (0..chunks).map(|chunk| store.size(chunk));
     let bytes = sizes.fold(0, u64::saturating_add);
     let _span = tracing::debug_span!("plan", chunks, bytes).entered();
-    // Checked before walking any of them. A chunk counts once for each time it is named.
+    // The total size is checked before any chunk is walked. A chunk counts once for each time it is
+    // named.
     let named = layout.tree.ids().flat_map(|id| layout.tree.chunks(id));
     let named = named.fold(0, |sum: u64, at| sum.saturating_add(store.size(at.chunk)));
     options
@@ -141,7 +142,7 @@ fn planned<S: ChunkStore + ?Sized>(
         } else {
             planner.complete_unmarked(node)?;
         }
-        // Ancestors only need to know that it exists, and the state of its paths.
+        // Its descendants only need to know that the node exists, and the state of its paths.
         planner.state(node).content = None;
         open.extend(tree.children(node).iter().rev());
     }

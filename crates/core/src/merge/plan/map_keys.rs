@@ -41,7 +41,7 @@ impl MapKeys {
         }
     }
 
-    /// Returns the one of the `entries` that has this key, and whether the choice depends on the
+    /// Returns the entry among `entries` that has this key, and whether the choice depends on the
     /// type.
     pub(in crate::merge) fn find(
         &mut self,

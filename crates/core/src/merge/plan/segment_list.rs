@@ -9,7 +9,8 @@ use crate::spans::{SourceId, SpanList};
 use crate::wire::{FieldNumber, WireType, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
-/// A span of a chunk that is used once in the output, or a message that only the merge creates.
+/// The ID of a use: a span of a chunk that is used once in the output, or a message that only the
+/// merge creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::merge) struct UseId(u32);
 
@@ -182,8 +183,8 @@ impl SegmentList {
     /// Computes every length, and returns the spans of `root`.
     pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<SpanList> {
         let mut totals = vec![0u64; self.uses.len()];
-        // The order is from the root downwards. Going through it in reverse, the totals of inserted
-        // uses are known before those of the use they go into.
+        // `order` lists uses from the root downwards. In reverse order, the totals of inserted uses
+        // are known before the totals of the uses that contain them.
         let mut order = vec![root];
         let mut at = 0;
         while let Some(id) = order.get(at) {
@@ -196,7 +197,7 @@ impl SegmentList {
         }
         let edits: usize = self.uses.iter().map(|one| one.edits.len()).sum();
         let mut layout = SpanList::new();
-        // About one for each edit, and one for the bytes copied after it.
+        // About one span for each edit, and one for the bytes copied after it.
         layout.reserve(self.uses.len() + 2 * edits);
         let mut open = vec![Cursor::new(root, &self.uses[root.index()])];
         while let Some(cursor) = open.last_mut() {

@@ -69,7 +69,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             let at_end = !typed || state.at_end;
             let whole = self.use_whole(c.chunk);
             if at_end {
-                // At the end it is correct for any type, including oneofs.
+                // A chunk at the end is correct for any type, including oneofs.
                 if has_children {
                     self.walk(node, c.chunk, whole, Role::Merged).map(|runs| {
                         self.put_at_end(node, &end, runs.runs.into_iter().map(|run| run.part));
@@ -185,7 +185,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     }
 
     /// Inserts a new field at `step` from `node`: another element, a new map entry, or a singular
-    /// field. For a map entry, `field` is that of its value.
+    /// field. For a map entry, `field` is the field of the entry's value.
     fn put_new(&mut self, node: NodeId, step: &Step, child: NodeId, field: Part) -> Result<()> {
         let number = step.field;
         let part = match &step.select {

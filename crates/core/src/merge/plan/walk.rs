@@ -107,8 +107,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 }
 
 impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
-    /// Walks over a whole chunk. `whole` is the use of the whole chunk. The first run of a merged
-    /// chunk is the first piece.
+    /// Walks over a whole chunk, whose use is `whole`. The first run of a merged chunk is the first
+    /// piece.
     pub(in crate::merge) fn run(
         planner: &'p mut Planner<'a, S>,
         node: NodeId,

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 /// the read of the last byte fails.
 pub(in crate::merge) struct CheckedStream<'a, R> {
     record: R,
-    /// Name of the record's file, unless it is the main one, which errors are about anyway.
+    /// Name of the record's file; `None` for the main file, which errors name in any case.
     file: Option<&'a str>,
     left: u64,
     crc32c: u32,

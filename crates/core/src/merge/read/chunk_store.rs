@@ -111,15 +111,15 @@ pub trait ChunkStore: Sync {
 
 /// The chunks to read whole, and their destinations.
 pub trait Places<'b> {
-    /// Returns the next chunk, and a buffer of its size. A reader of two chunks at once uses lanes
-    /// 0 and 1.
+    /// Returns the next chunk, and a buffer of its size. A reader of two chunks at once passes 0
+    /// for one of them and 1 for the other as `lane`.
     fn next(&mut self, lane: usize) -> Option<(usize, &'b mut [u8])>;
 
     /// Counts this many more bytes as read.
     ///
     /// # Errors
     ///
-    /// If reading is to be cancelled.
+    /// [`ErrorKind::Cancelled`] if the operation was cancelled.
     fn advance(&mut self, bytes: u64) -> Result<()>;
 
     /// Reports that a chunk is in its place, checked, with this crc32c.
@@ -171,7 +171,7 @@ pub(in crate::merge) fn damage_first<S: ChunkStore + ?Sized>(
     }
 }
 
-/// Returns true if damage may have caused such an error.
+/// Returns true if damage may have caused this error.
 pub(in crate::merge) fn may_be_led_to(error: &Error) -> bool {
     matches!(
         error.kind(),

@@ -55,7 +55,7 @@ pub(super) fn locate_all<S: ReadAt>(
 }
 
 /// Scans parts of the file on several threads. Returns `None` if there are too few chunks for
-/// several threads, or the parts don't meet.
+/// several threads, or a part doesn't end where the next one begins.
 fn in_parts<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -87,7 +87,7 @@ fn in_parts<S: ReadAt>(
 }
 
 /// Scans the chunks of a file from `begin` to `end`, or until it has passed the last offset that is
-/// `wanted`. Returns where it stopped.
+/// `wanted`. Returns the located records, and the offset at which it stopped.
 fn pass<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],

@@ -28,7 +28,7 @@ impl<S: ReadAt> RecordStore<S> {
     /// the root when they are read, before their first byte is returned.
     pub(crate) fn require_root(&self, root: &MerkleRoot) -> Result<()> {
         let required = RequiredRoot::of(&self.trailer, root)?;
-        // Another root that was required before is the same, as the trailer leads to both.
+        // If another root was required before, it is the same, since the trailer leads to both.
         self.root.get_or_init(|| required);
         Ok(())
     }
@@ -57,7 +57,7 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(leaf.finish())
     }
 
-    /// Fails if a root is required, and a chunk that was read to `bytes` doesn't belong to it.
+    /// Fails if a root is required, and the chunk with these `bytes` doesn't belong to it.
     pub(super) fn prove(&self, chunk: usize, bytes: &[u8]) -> Result<()> {
         match self.required_root() {
             Some(root) => root.check(&self.file, chunk, root.hashing().leaf_of(bytes)),

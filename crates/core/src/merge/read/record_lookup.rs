@@ -160,7 +160,7 @@ impl<S: ReadAt> RecordStore<S> {
             return;
         }
         let infos = &self.trailer.metadata().chunks;
-        // In the order of the chunks, across files.
+        // Keeps the order of the chunks, even across files.
         let file_of = |chunk: &usize| infos.get(*chunk).map(|info| info.file);
         for run in chunks.chunk_by(|a, b| file_of(a) == file_of(b)) {
             let Some(number) = file_of(&run[0]) else {
@@ -208,7 +208,8 @@ impl<S: ReadAt> RecordStore<S> {
         let infos = &self.trailer.metadata().chunks;
         let mut order: Vec<usize> = (0..infos.len()).collect();
         order.sort_by_key(|&at| (infos[at].file, infos[at].offset));
-        // Known records show this directly, for others the offsets do.
+        // Known records show directly whether they share record chunks; for other records, the
+        // offsets do.
         let mut is_shared = vec![false; order.len()];
         for pair in order.windows(2) {
             if is_close(&infos[pair[0]], &infos[pair[1]]) {

@@ -27,8 +27,8 @@ pub struct ChunkSummary {
     /// Stored size, in bytes; `None` if other records share its record chunk, or its header wasn't
     /// read.
     pub stored_size: Option<u64>,
-    /// The other chunks in the chunk's record chunk: those compressed together with it, and those
-    /// stored in the same record.
+    /// The other chunks in the chunk's record chunk: chunks that are compressed together with it,
+    /// and chunks that are stored in the same record.
     pub shared_with: SharedWith,
     /// Compression; `None` if its header wasn't read.
     pub compression: Option<CompressionKind>,

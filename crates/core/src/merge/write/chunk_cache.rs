@@ -15,15 +15,15 @@ use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, Places};
 use crate::read_options::ReadOptions;
 
-/// Maximum total size of such chunks to keep, in bytes. Others are read twice: for the plan and for
-/// the merge.
+/// Maximum total size of such chunks to keep, in bytes. Other chunks are read twice: for the plan
+/// and for the merge.
 const MOST_KEPT: u64 = 32 << 20;
 
 /// Plans the merge of the chunks in `store`, and calls `execute` with the plan.
 ///
 /// A plan must walk the chunks that others are spliced into one after the other, so other threads
-/// read those that follow. As many as fit in a fixed amount of memory are kept until the merge is
-/// complete; others are read as streams.
+/// read ahead. As many of these chunks as fit in a fixed amount of memory are kept until the merge
+/// is complete; the others are read as streams.
 ///
 /// # Errors
 ///
@@ -74,10 +74,10 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
 /// A store that reads some chunks only once.
 pub struct ChunkCache<'a, S: ?Sized> {
     store: &'a S,
-    /// By chunk: its index among those kept, if any.
+    /// For each chunk: its index in `kept`, if it is kept.
     numbers: Vec<Option<u32>>,
     kept: Vec<CachedChunk<'a>>,
-    /// The next one that no thread reads yet.
+    /// Index in `kept` of the next chunk that no thread has begun to read.
     next: AtomicUsize,
 }
 
@@ -147,7 +147,7 @@ impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
     fn bytes(&self, chunk: usize) -> Option<&[u8]> {
         let number = (*self.numbers.get(chunk)?)?;
         let kept = self.kept.get(number as usize)?;
-        // While another thread reads it, reads the following ones.
+        // While another thread reads this chunk, reads the following ones.
         while kept.bytes.get().is_none() && self.read_next() {}
         self.read(kept)
     }

@@ -154,7 +154,7 @@ pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
 }
 
 /// Fails if the size of the merged message is wrong. It must equal the split message's, or be
-/// smaller if that had overlong lengths.
+/// smaller if the split message had overlong lengths.
 ///
 /// # Errors
 ///

@@ -174,7 +174,8 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
         self.put_back(chunk, source)
     }
 
-    /// Keeps a chunk open for its next segment, or reads it to its end after the last.
+    /// Keeps a chunk open for its next segment, or reads it to its end if that was the last
+    /// segment.
     fn put_back(&mut self, chunk: usize, mut source: OpenChunk<'a>) -> Result<()> {
         let plan = self.plan;
         let left = self

@@ -44,7 +44,7 @@ impl<P> Jobs<P> {
     }
 
     /// Adds a range of a source, cut into its extents, so that each is read with one call and by
-    /// any thread. Small ones stay together. `place` returns the destination of the next bytes.
+    /// any thread. Small extents stay together. `place` returns the destination of the next bytes.
     pub(super) fn add_extents(
         &mut self,
         chunk: usize,
@@ -78,8 +78,8 @@ impl<P> Jobs<P> {
         }
     }
 
-    /// Sorts the jobs, the largest last, which is taken first, so that threads finish at about the
-    /// same time.
+    /// Returns the jobs by size, the largest last. Threads take jobs from the end, so that all
+    /// finish at about the same time.
     pub(super) fn into_queue(self) -> Vec<Job<P>> {
         let mut pieces = self.pieces;
         pieces.sort_by_key(|(chunk, piece)| (*chunk, piece.range.start));

@@ -145,8 +145,8 @@ impl Place for InMemory<'_> {
     }
 }
 
-/// Returns true if a merge to a file should run on several threads. Otherwise it has one thread or
-/// many small segments, and writing in order is faster.
+/// Returns true if a merge to a file should run on several threads. With one thread, or with many
+/// small segments, writing in order is faster.
 pub(in crate::merge) fn is_worthwhile(plan: &MergePlan, threads: NonZeroUsize) -> bool {
     let segments = plan.spans().span_count() as u64;
     threads.get() > 1 && plan.total_len() / segments.max(1) >= LEAST_SEGMENT
@@ -511,7 +511,7 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
     Ok(())
 }
 
-/// Combines the crc32c of the message from those of its chunks' segments.
+/// Computes the crc32c of the message from the crc32c of each segment of its chunks.
 pub(in crate::merge) fn combined(
     plan: &MergePlan,
     crcs: &[u32],

@@ -124,7 +124,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         }
     }
 
-    /// Returns an error at an offset in the message as one at an offset in a chunk, with its file.
+    /// Converts an error at an offset in the message to an error at an offset in a chunk, with the
+    /// chunk's file.
     pub(crate) fn in_chunk(&self, error: Error) -> Error {
         let offset = error.offset().filter(|_| error.chunk().is_none());
         let span = self.plan_of_chunks().zip(offset);
@@ -309,7 +310,7 @@ impl<S: ChunkStore + ?Sized> Input for PlanReader<'_, S> {
 
     #[inline]
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
-        // Borrowed where it is returned alone.
+        // `ref mut` borrows the input only in the branch that returns from it.
         if let Some(ref mut input) = self.at_random {
             return input.fetch(position, want);
         }
