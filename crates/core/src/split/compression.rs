@@ -7,8 +7,8 @@ use record_file::{Compression, CompressionKind, DEFAULT_ZSTD_LEVEL};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Minimum saving of a probe for [`ChunkCompression::Auto`] to compress the chunk, as the
-/// denominator of a fraction of the size.
+/// The smallest saving for which [`ChunkCompression::Auto`] compresses a chunk, as the denominator
+/// of a fraction of the chunk's size: 8 means one eighth.
 pub const AUTO_LEAST_SAVING: usize = 8;
 
 /// The compression of a chunked file's records.

@@ -1,7 +1,7 @@
 //! Upper bounds of the sizes of record files.
 
-/// Returns the maximum size of a record in a file, including headers, and the growth of
-/// incompressible data.
+/// Returns the maximum stored size of a record with `size` bytes, including headers and the growth
+/// of incompressible data.
 pub fn most_stored(size: u64) -> u64 {
     size.saturating_add(size / 64).saturating_add(512)
 }

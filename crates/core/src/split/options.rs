@@ -249,7 +249,7 @@ impl SplitOptions {
     }
 
     /// Sets the number of threads that read, compress and write chunks. Default: the number of
-    /// cores. The file doesn't depend on it.
+    /// cores. The bytes of the file don't depend on this number.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();

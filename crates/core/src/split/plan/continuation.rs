@@ -1,8 +1,8 @@
 //! Messages with millions of alternating fields, cut in source order.
 //!
-//! A slice holds elements of one field. If other fields are between them, a merge needs the place
-//! of each, and with millions these don't fit in a trailer. A continuation, which the trailer calls
-//! a tail, holds any fields and follows the bytes before it.
+//! A slice holds elements of one field. If other fields are between the elements, a merge needs the
+//! place of each element, and millions of places don't fit in a trailer. A continuation, which the
+//! trailer calls a tail, holds any fields and follows the bytes before it.
 
 use std::cell::Cell;
 use std::collections::HashSet;

@@ -88,7 +88,7 @@ impl Cuts {
         for (place, mark) in other.spans {
             let mark = match mark {
                 Cut::Enclose(field) => {
-                    // A cut remains a cut if something inside it leaves as well.
+                    // A cut remains a cut even if something inside it is moved out, too.
                     self.spans.entry(place).or_insert(Cut::Enclose(field));
                     continue;
                 }

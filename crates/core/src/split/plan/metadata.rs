@@ -28,7 +28,7 @@ fn join_version(profile: Profile) -> i32 {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if readers of this profile would refuse the file for them.
+/// [`ErrorKind::InvalidConfig`] if readers of this profile would refuse a file with these versions.
 pub(in crate::split) fn version_def(given: VersionDef, profile: Profile) -> Result<VersionDef> {
     let of_profile = join_version(profile);
     let refuse = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
@@ -48,8 +48,8 @@ pub(in crate::split) fn version_def(given: VersionDef, profile: Profile) -> Resu
     }
 }
 
-/// Returns the message that an extended file has in the field for the `ChunkedMessage`, so that
-/// TensorFlow's reader refuses it.
+/// Returns the value of the field `message` in an extended file, which makes TensorFlow's reader
+/// refuse the file.
 pub(in crate::split) fn refused_message() -> ChunkedMessage {
     ChunkedMessage {
         chunk_index: None,

@@ -62,8 +62,8 @@ fn planned<P: ComposableSplitter + ?Sized>(
     slices.check_apart_from(&fits, source, options)?;
     slices.mark(source, options, &mut marks)?;
     let profile = options.profile;
-    // The extended profile is byte-exact for every message: if slices would not be, the message is
-    // cut in source order.
+    // The extended profile is byte-exact for every message: if slices would not be byte-exact, the
+    // message is cut in source order.
     let in_order = profile == Profile::Extended && added.is_empty();
     let mut marks = with_sizes(marks, fits, source, options, in_order)?;
     let (nested, most) = match profile {
@@ -151,7 +151,8 @@ fn with_sizes(
     in_order: bool,
 ) -> Result<Cuts> {
     if in_order && marks.is_empty() && fits.may_slice_all(source) {
-        // If only sizes decide, this is known before memory is allocated for runs.
+        // If only sizes decide, the need for continuations shows before memory is allocated for
+        // runs.
         if let Some(cut) = cut_in_order_if_needed(source, options)? {
             return Ok(cut);
         }

@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug)]
 struct SizeRequest {
     message: Located,
-    /// True if a path can lead to it.
+    /// True if a path can lead to the message.
     addressable: bool,
     rules: SizeRules,
 }

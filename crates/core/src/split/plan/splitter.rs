@@ -196,7 +196,7 @@ impl<'a> SplitContext<'a> {
         let chains = value.chains();
         let chain = match chains.as_slice() {
             [chain @ Some(_)] => chain,
-            // The value of a map entry that was omitted.
+            // The value of the map entry was omitted.
             [] => return Ok(()),
             _ => {
                 return uncuttable(

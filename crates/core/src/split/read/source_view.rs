@@ -187,7 +187,7 @@ impl<'a> SourceView<'a> {
         self.child_of(Parent::View(self), step, pieces, like, addressable)
     }
 
-    /// Returns the view of a value of this message, which is `parent`.
+    /// Returns the view of a value of this message; `parent` is this message.
     fn child_of<'b>(
         &self,
         parent: Parent<'b>,
@@ -381,7 +381,7 @@ impl<'a> SourceView<'a> {
         self.find(Parent::Element(element), name)
     }
 
-    /// Returns a singular field of this message, which is `parent`.
+    /// Returns a singular field of this message; `parent` is this message.
     fn find<'b>(&self, parent: Parent<'b>, name: &str) -> Result<Option<SourceView<'b>>>
     where
         'a: 'b,

@@ -47,7 +47,7 @@ impl ChunkFile {
     pub(crate) fn on(file: &File, folder: PathBuf, options: WriterOptions) -> Result<ChunkFile> {
         let at = FileAt::new(file.try_clone()?, 0);
         let mut writer = RecordWriter::new(at, options)?.seekable();
-        // Writes the signature first in any case.
+        // Writes the signature now, even if no record follows.
         writer.flush()?;
         Ok(ChunkFile {
             writer,

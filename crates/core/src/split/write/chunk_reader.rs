@@ -155,7 +155,8 @@ pub(in crate::split) fn tell(plan: &SplitPlan, source: &Source, chunks: &[usize]
     source.tell(chunks.flat_map(PlannedChunk::source_ranges));
 }
 
-/// Computes the checksum of the whole source from those of its spans; reads the bytes between them.
+/// Computes the checksum of the whole source from the checksums of its spans; reads the bytes
+/// between them.
 pub(in crate::split) fn source_crc32c(source: &Source, mut spans: Vec<Span>) -> Result<u32> {
     spans.sort_by_key(|span| span.start);
     spans.push(Span {

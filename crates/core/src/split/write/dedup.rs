@@ -14,12 +14,12 @@ use crate::split::read::source::Source;
 /// Minimum size of chunks to compare, in bytes. The overhead of a record is of that order.
 const LEAST_SHARED: u64 = 256;
 
-/// Size of the samples at the beginning, in the middle and at the end of a chunk by which equal
-/// ones are found, in bytes.
+/// Size of each of a chunk's samples, in bytes. The samples are at the beginning, in the middle and
+/// at the end, and only chunks with equal samples are compared.
 const SAMPLE: u64 = 64;
 
-/// Maximum number of chunks of the same size, samples and checksum to compare one with: the first
-/// is equal, unless chunks were constructed to differ.
+/// Maximum number of chunks to compare a chunk with, among those with the same size, samples and
+/// checksum. The first is usually equal, unless chunks were constructed to collide.
 const MOST_COMPARED: usize = 4;
 
 /// Number of bytes of two chunks to compare at a time.

@@ -36,7 +36,7 @@ pub(in crate::split) fn write_tree<W: Write>(
     let nodes_offset = if nodes.is_empty() {
         0
     } else {
-        // A reader reads a few of the nodes by their positions.
+        // Uncompressed, so that readers can read single nodes by their positions.
         let position = writer.write_record_alone(&nodes, Compression::None)?;
         position.numeric()
     };

@@ -102,7 +102,7 @@ impl<'a> ChunkFiles<'a> {
         Ok((number, open.unwrap_or(&mut self.main)))
     }
 
-    /// Records a chunk, if it is in the current file and that is not the main one.
+    /// Records a chunk, if the chunk is in the current file and that file is not the main one.
     pub(crate) fn note(&mut self, info: &ChunkInfo) {
         if let Some((_, open)) = &mut self.open
             && info.file as usize == self.done.len() + 1

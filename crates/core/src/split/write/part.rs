@@ -81,7 +81,7 @@ pub fn runs(chunks: &[PlannedChunk]) -> Vec<Range<u64>> {
     found
 }
 
-/// Computes the crc32c of each run from those of its spans.
+/// Computes the crc32c of each run from the crc32c of each of its spans.
 fn of_runs(runs: &[Range<u64>], mut spans: Vec<Span>) -> Vec<u32> {
     spans.sort_unstable_by_key(|span| span.start);
     let mut spans = spans.into_iter().peekable();
@@ -95,8 +95,8 @@ fn of_runs(runs: &[Range<u64>], mut spans: Vec<Span>) -> Vec<u32> {
     runs.iter().map(crc32c).collect()
 }
 
-/// Computes the crc32c of the whole source from those of the runs in its parts. Reads the bytes
-/// between them.
+/// Computes the crc32c of the whole source from the crc32c of each run in its parts. Reads the
+/// bytes between the runs.
 ///
 /// # Errors
 ///

@@ -85,7 +85,7 @@ impl Record {
 #[derive(Default)]
 pub(in crate::split) struct Taken {
     pub(in crate::split) records: Vec<Record>,
-    /// The spans of the source in them.
+    /// The spans of the source that these chunks contain.
     pub(in crate::split) spans: Vec<Span>,
 }
 
@@ -95,7 +95,7 @@ pub(in crate::split) struct Ledger<'a> {
     source: &'a Source,
     /// Records in the order of the chunks.
     records: Vec<Record>,
-    /// For each chunk, the one whose record it shares, if any.
+    /// For each chunk, the earlier chunk whose record it shares, if any.
     shared: Vec<Option<usize>>,
     pub(in crate::split) spans: Vec<Span>,
 }

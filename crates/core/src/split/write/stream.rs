@@ -195,7 +195,7 @@ impl<'a> ChunkEncoder<'a> {
         let Chunks { plan, source, .. } = self.chunks;
         let chunk = &plan.chunks[index];
         let compression = decide(self.chunks.compression, chunk, source)?;
-        // Number of bytes of it that may wait in memory instead of being read again.
+        // Number of bytes of the chunk that may wait in memory instead of being read again.
         let kept = match compression {
             Compression::None if chunk.size > LARGEST_KEPT.min(self.spill_above as u64) => None,
             Compression::None => Some(usize::MAX),

@@ -153,13 +153,14 @@ impl Engine<'_> {
         let is_map = matches!(group.class, Class::Map { .. });
         let entry = child.entry.as_ref();
         let closed = entry.is_some_and(|entry| is_closed(entry, &child.field));
-        // A path must be able to lead through it. It need not be allowed to leave as a whole.
+        // A path must be able to lead through the child, even if the child itself may not become a
+        // chunk.
         child.message = true;
         child.enterable = group.addressable
             && node.depth < self.options.effective_depth_limit()
             && (child.chunkable || !is_map);
         child.chunkable &= !self.rules.keeps_whole(below.full_name());
-        // Its content may leave only if the child leaves itself.
+        // The child's content may move out only if the child itself does.
         child.enterable &= child.chunkable || !closed;
         if child.enterable && self.is_held(&child.field) {
             self.enter(child, below, node.depth + 1)?;
@@ -205,8 +206,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns, for the keys of the held members, the last occurrence of each key, which is the one
-    /// that counts. `message` is the type of the values, if they are messages.
+    /// For each key of the held members, returns the last entry with the key, which is the one that
+    /// counts. `message` is the type of the values, if they are messages.
     fn last_keys(
         &self,
         group: &Group,

@@ -21,7 +21,7 @@ pub(crate) struct Engine<'a> {
     pub(super) source: &'a Source,
     pub(super) options: &'a SplitOptions,
     pub(super) rules: &'a SizeRules,
-    /// Cuts already made by splitters, which are gone from their parents.
+    /// Cuts that splitters have already made. The parents no longer contain these parts.
     pub(super) marks: &'a Cuts,
     /// Cuts in finished messages.
     pub(super) decided: RefCell<Cuts>,
@@ -74,7 +74,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Marks slices of the repeated fields that are longer than a slice, in a message that needn't
-    /// be cut. Returns no cuts if there is no longer field.
+    /// be cut. Returns `None` if every field fits in one slice.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The remaining part of a message.
+/// A part that remains in a message.
 pub(super) struct Kept {
     pub(super) path: FieldPath,
     /// Size of the known values without tags and lengths, in bytes.

@@ -120,8 +120,8 @@ impl Engine<'_> {
         node.size -= gain;
     }
 
-    /// Restores the members that left a group one by one, since slices will include them. A member
-    /// that alone exceeds the maximum stays cut.
+    /// Restores the members of a group that were moved out one by one, since slices will include
+    /// them. A member that alone exceeds the maximum stays cut.
     fn take_back(&self, node: &mut Node, at: usize) {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -205,7 +205,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Restores parts that turn out to fit, now that larger ones have left.
+    /// Restores parts that fit again, now that larger parts have been moved out.
     fn give_back(&self, node: &mut Node, limit: u64) -> Result<()> {
         for at in 0..node.groups.len() {
             if !node.groups[at].slices.is_empty() {
@@ -285,7 +285,7 @@ fn first_size(group: &Group) -> u64 {
     let size = match group.children.first() {
         Some(run) if is_packed_run(group, run) => run.outer_with(0),
         Some(first) if first.ordinal == 0 => first.outer(),
-        // Its value can't leave, or it is not a field with a value inside.
+        // The value can't be moved out, or the member is not a field with a value inside.
         _ => group.first,
     };
     size.min(group.total)

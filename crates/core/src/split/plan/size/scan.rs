@@ -225,8 +225,8 @@ impl Engine<'_> {
                 Hold::Large if spare => group.spare.add(group.count, &field),
                 Hold::All if spare => {
                     let held = &mut found.held[at];
-                    // Only the last occurrence of a singular value could leave; no piece of a
-                    // singular message in very many pieces could.
+                    // Only the last occurrence of a singular value could become a chunk. If a
+                    // singular message is in very many pieces, none of them could.
                     let most = match group.class {
                         _ if marked || group.class.repeats() => u64::MAX,
                         Class::Message { .. } => MOST_PIECES,
@@ -299,7 +299,7 @@ impl Engine<'_> {
                     group.addressable &= node.siblings.before(group.number) == 0;
                     group.addressable &= !node.siblings.after.contains(&group.number);
                 }
-                // Pieces of pieces stay whole, and so do very many pieces.
+                // Pieces inside another piece stay whole, and so do very many pieces.
                 Class::Message {
                     repeated: false, ..
                 } => {

@@ -2,7 +2,7 @@
 
 use crate::wire::Field;
 
-/// Minimum distance between two stops in the source, in bytes.
+/// Minimum distance between two recorded positions in the source, in bytes.
 const STRIDE: u64 = 32 << 10;
 
 /// Maximum number of small members of a group to remember.
@@ -25,7 +25,7 @@ impl SkipIndex {
         }
     }
 
-    /// Returns the ordinal and the start of the last stop at or before `position`.
+    /// Returns the ordinal and the start of the last recorded occurrence at or before `position`.
     pub(super) fn before(&self, position: u64) -> Option<(u64, u64)> {
         let behind = self.stops.partition_point(|(_, start)| *start <= position);
         Some(self.stops[behind.checked_sub(1)?])

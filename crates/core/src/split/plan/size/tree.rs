@@ -29,7 +29,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Returns the number of chunks moved out of it, including nested ones.
+    /// Returns the number of chunks moved out of the message, including nested ones.
     pub(super) fn chunk_count(&self) -> usize {
         self.groups
             .iter()

@@ -259,7 +259,7 @@ impl<'a> Iterator for Elements<'a> {
         let found = find(&mut self.beyond, &self.last, self.index, start, block);
         match found.block {
             Some(block) => (self.block, self.base, self.at) = (block, found.next, 0),
-            // The block has it.
+            // The bytes after the element are in the current block.
             None => self.at = usize::try_from(found.next - self.base).unwrap_or(usize::MAX),
         }
         if let Some(Ok(element)) = &found.element {
