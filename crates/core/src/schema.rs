@@ -1,8 +1,8 @@
 //! Types known only at run time: descriptor sets, as protobuf compilers write them.
 //!
 //! Types that `prost-reflect-build` compiled into the program don't need this module, since their
-//! messages have descriptors. Those from `prost-build` don't: for them
-//! [`Source::from_message`](crate::split::Source::from_message) takes a descriptor, from the set
+//! messages have descriptors. Messages of types from `prost-build` have none: for them,
+//! [`Source::from_message`](crate::split::Source::from_message) takes a descriptor from the set
 //! that `prost_build::Config::file_descriptor_set_path` writes. All other types come in a
 //! `FileDescriptorSet`: from `protoc --include_imports --descriptor_set_out=FILE`, from `buf build
 //! -o FILE`, or from the crate `protox`.
@@ -120,8 +120,8 @@ pub(crate) fn check_memory(set: &[u8]) -> Result<()> {
 }
 
 /// Fails if a message of this type would take more than `most` bytes of memory as a decoded
-/// [`DynamicMessage`], including the content of each `google.protobuf.Any`, or if those nest too
-/// deeply to be displayed.
+/// [`DynamicMessage`], including the content of each `google.protobuf.Any`, or if such `Any`s nest
+/// too deeply to be displayed.
 ///
 /// ```
 /// use prost_reflect::ReflectMessage;

@@ -160,7 +160,7 @@ impl Condition {
         Ok(Condition { path, test })
     }
 
-    /// Returns true if the value, `None` if the field is absent, meets the condition.
+    /// Returns true if the value meets the condition. `None` is an absent field.
     pub(crate) fn holds(&self, value: Option<&[u8]>) -> bool {
         match &self.test {
             Test::Is(expected) => expected.is(value),

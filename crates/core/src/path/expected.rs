@@ -4,7 +4,7 @@ use prost_reflect::Kind;
 
 use crate::wire::{decode_varint, put_varint, wire_type, zigzag};
 
-/// Length in bytes that no encoded number exceeds.
+/// Upper bound on the length of an encoded number, in bytes.
 pub(super) const MOST_OF_NUMBER: u64 = 16;
 
 /// A value to compare with.
@@ -68,7 +68,7 @@ impl Expected {
         }
     }
 
-    /// Returns true if the value, `None` if the field is absent, equals this one.
+    /// Returns true if `found` equals this value. `None` is an absent field.
     pub(super) fn is(&self, found: Option<&[u8]>) -> bool {
         match (found, self) {
             (None, Expected::Bytes { value, implicit }) => *implicit && value.is_empty(),

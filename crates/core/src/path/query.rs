@@ -163,8 +163,8 @@ impl PathQuery {
         })
     }
 
-    /// Returns, for each step that selects an element by name, the query up to it with the elements
-    /// whose string field has that value instead.
+    /// For each step that selects an element by name, returns queries up to that step that select
+    /// elements with this text in one of their string fields instead.
     pub(crate) fn valued(&self, root: &MessageDescriptor) -> Vec<PathQuery> {
         let mut found = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {

@@ -49,9 +49,9 @@ impl TargetKind {
         }
     }
 
-    /// Encodes the value of a text without tag and length: a number, `true` or `false`, the name or
-    /// number of an enum value, or the text itself for strings and bytes. Returns `None` for a
-    /// message, and for a text that is invalid for the kind.
+    /// Encodes the value that a text denotes, without tag and length: a number, `true` or `false`,
+    /// the name or number of an enum value, or the text itself for strings and bytes. Returns
+    /// `None` for a message, and for a text that is invalid for the kind.
     ///
     /// ```
     /// use prost_reflect::Kind;

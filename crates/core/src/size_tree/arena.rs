@@ -87,14 +87,14 @@ pub(super) struct Facts {
 /// The values of an unknown field so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Guess {
-    /// True if one looked like a message.
+    /// True if a value looked like a message.
     pub(super) message: bool,
-    /// True if one did not.
+    /// True if a value did not look like a message.
     pub(super) no_message: bool,
-    /// True if one was text, and if one was not.
+    /// True if a value was text, and if a value was not.
     pub(super) text: bool,
     pub(super) no_text: bool,
-    /// True if one was length-delimited.
+    /// True if a value was length-delimited.
     pub(super) len: bool,
 }
 

@@ -209,7 +209,7 @@ impl<I: Input> TreeBuilder<'_, I> {
                 .as_ref(),
         };
         let text = rest.display(message);
-        // The line above shows the name of its field.
+        // The line above this member shows the name of its field.
         let short = match rest.steps() {
             [_] => text
                 .find('[')

@@ -190,7 +190,7 @@ fn fields<const CHUNKED: bool>(
                 None => return short(arena, "a length that is cut short or too long"),
             },
             5 => 4,
-            // Its end is located first.
+            // Finds the end of the group first, if all bytes of the message are available.
             3 if whole => {
                 at = group::<CHUNKED>(arena, bytes, base, start, place)?;
                 continue;
@@ -304,7 +304,7 @@ fn group<const CHUNKED: bool>(
     if matches!(look, Look::Group | Look::Guess) {
         let content = arena.enter(child, place.content, value_start, len);
         if place.levels > 0 && !arena.is_exhausted() {
-            // In memory, so its ends fit.
+            // The group is in memory, so its ends fit.
             let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
             let value = &bytes[at(group.value.start)..at(group.value.end)];
             let below = place.below(child, content);

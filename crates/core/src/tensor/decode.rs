@@ -23,7 +23,7 @@ const MAX_SHAPE: u64 = 64 << 10;
 /// bytes can claim any size.
 const LARGEST_FILLED: u64 = 8 << 30;
 
-/// Number of bytes of single elements to gather for a write, which is a multiple of their widths.
+/// Number of bytes of single elements to gather for a write: a multiple of every element width.
 const GATHER: usize = 64 << 10;
 
 /// The contents of a tensor's message, except its elements.
@@ -86,7 +86,7 @@ impl TensorHeader {
         Ok(header)
     }
 
-    /// Returns the memory beyond its own size, in bytes.
+    /// Returns the memory that the header takes in addition to its own size, in bytes.
     pub(super) fn memory(&self) -> usize {
         2 * self.shape.capacity() * size_of::<i64>()
     }
@@ -211,7 +211,7 @@ trait TensorPlace {
     where
         Self: 's;
 
-    /// Opens the input with the message, and returns its ranges there.
+    /// Opens the input with the message, and returns the ranges of the message in it.
     fn open(&self) -> Result<(Self::Input<'_>, Vec<Range<u64>>)>;
 
     /// Returns the error that takes precedence after walking the input failed.

@@ -174,7 +174,7 @@ impl DType {
         row.map(|row| row.0)
     }
 
-    /// Returns NumPy's name, that of `ml_dtypes`, or the format's.
+    /// Returns the name of the type in NumPy or `ml_dtypes`, or else the format's name.
     pub fn name(self) -> Cow<'static, str> {
         match (self, self.row()) {
             (_, Some(row)) => row.1.into(),

@@ -188,7 +188,7 @@ pub fn tensors_in(
     Ok(found.into_iter().map(|one| one.info).collect())
 }
 
-/// A tensor of a message, and its bytes in the message.
+/// A tensor of a message, and the location of its bytes in the message.
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, PlacedTensor, TensorInfo};
@@ -202,7 +202,7 @@ pub fn tensors_in(
 pub struct PlacedTensor {
     /// The header, with the path of the tensor as its location.
     pub info: TensorInfo,
-    /// Ranges of the message with the tensor's own message, in order: usually one.
+    /// Ranges of the whole message that contain the tensor's own message, in order: usually one.
     pub pieces: Vec<Range<u64>>,
     /// Range of the elements; `None` unless they are contiguous in the message and have the layout
     /// of memory.

@@ -120,8 +120,8 @@ struct Part<'a> {
     buffer: &'a mut [u8],
 }
 
-/// Work for threads to take one after the other. No two loads share a huge page of the memory with
-/// all buffers.
+/// A queue of loads that threads take one after the other. In memory shared by all buffers, no two
+/// loads share a huge page.
 #[derive(Default)]
 struct ReadQueue<'a> {
     all: Vec<Mutex<Vec<Part<'a>>>>,

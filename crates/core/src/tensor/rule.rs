@@ -72,17 +72,18 @@ pub struct ElementRule {
     pub field: u32,
 }
 
-/// A description of where messages of a type have the LoD (level of detail) of their tensors: each
-/// level in a message, in the message that has the tensor, too.
+/// A rule that locates the LoD (level of detail) of tensors in messages of one type. Each level is
+/// a message, next to its tensor in the same parent message.
 #[derive(Clone, Copy, Debug)]
 pub struct LodRule {
     /// Full name of the type of the whole message.
     pub message: &'static str,
-    /// [Query](crate::path::PathQuery) of all levels, those of one tensor from the coarsest on.
+    /// [Query](crate::path::PathQuery) for all levels. The levels of one tensor are in order, the
+    /// coarsest first.
     pub levels: &'static str,
-    /// Field of the tensor, beside the levels.
+    /// Field of the tensor in the parent message of its levels.
     pub tensor: u32,
-    /// Field of a level with its offsets, repeated 64-bit numbers of fixed size.
+    /// Field of a level with its offsets: repeated 64-bit numbers of fixed size.
     pub offsets: u32,
 }
 

@@ -257,7 +257,7 @@ fn value_of<I: Input>(
     match with_key(cursor, entry, form, |found| is_key(key, form, found)) {
         Ok(true) => {}
         Ok(false) => return Ok(None),
-        // Without a type, it may be text instead of an entry.
+        // Without a type, the value may be text instead of a map entry.
         Err(error) if map.is_none() && error.kind() == ErrorKind::InvalidMessage => {
             return Ok(None);
         }

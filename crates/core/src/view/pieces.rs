@@ -375,7 +375,7 @@ impl Pieces<'_> {
             let inner = sizes.last().copied().unwrap_or(0);
             sizes.push(around.size(inner));
         }
-        // The last one is the piece's own size.
+        // The last size is the whole piece's, which has no length prefix.
         sizes.pop();
         for around in &self.around {
             copy(&mut self.cursor, &around.rest, sink)?;

@@ -46,7 +46,8 @@ impl<'a> Portion<'a> {
         self.input.damage_first(error)
     }
 
-    /// Returns an error at an offset in the part as one at an offset in a chunk, with its file.
+    /// Converts an error at an offset in the part to an error at an offset in a chunk, with the
+    /// chunk's file.
     pub(super) fn in_chunk(&self, error: Error) -> Error {
         self.input.in_chunk(error)
     }

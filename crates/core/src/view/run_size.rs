@@ -43,7 +43,7 @@ impl Selected<'_> {
             return;
         }
         let start = frame.left.start;
-        // Whatever is wrong, the next value is the error.
+        // An error ends the run; the next call of `next` reports it.
         let Ok(bytes) = self.cursor.input_mut().fetch(start, 1) else {
             return;
         };

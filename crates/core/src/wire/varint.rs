@@ -62,7 +62,7 @@ const fn sevens(bytes: u64) -> u64 {
 #[inline]
 pub(crate) fn varint_end(bytes: &[u8]) -> Option<usize> {
     if let Some(front) = bytes.first_chunk() {
-        // The first byte without the highest bit ends it.
+        // The first byte without the highest bit ends the varint.
         let ends = !u64::from_le_bytes(*front) & 0x8080_8080_8080_8080;
         if ends != 0 {
             return Some(ends.trailing_zeros() as usize / 8 + 1);
