@@ -9,8 +9,8 @@ use crate::simple;
 use crate::stored::Stored;
 use crate::transpose::{self, FieldProjection};
 
-/// Decodes a chunk whose data has the right hash: its records, or the single one of a metadata
-/// chunk.
+/// Decodes a chunk whose data has the right hash to its records. A metadata chunk has a single
+/// record.
 pub(crate) fn decode_chunk(
     chunk: &Chunk,
     data: Stored,

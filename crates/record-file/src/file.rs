@@ -457,8 +457,8 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Returns a reader of one record. A record in its own simple chunk is read in bounded memory
-    /// (if it is snappy data, only if no copy refers back by more than 64 KiB); for others the
-    /// whole chunk is decoded.
+    /// (if it is snappy data, only if no copy refers back by more than 64 KiB); for other records
+    /// the whole chunk is decoded.
     ///
     /// # Errors
     ///

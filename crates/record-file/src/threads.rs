@@ -12,7 +12,7 @@ type Submitted<J, T> = (J, SyncSender<T>);
 
 /// A limited number of threads, each with its own state `S`, which is kept from job to job.
 ///
-/// They are started when there is work for them, and end when this is dropped.
+/// The threads are started when there is work for them, and end when this value is dropped.
 pub(crate) struct Threads<S, J, T> {
     work: Arc<Work<S, J, T>>,
     most: usize,

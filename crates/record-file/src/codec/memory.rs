@@ -22,12 +22,12 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Returns a buffer with room for `wanted` bytes, but not for far more, whose content is
-    /// unspecified; or an empty vector without memory, which the caller grows. A buffer that is too
-    /// small isn't grown, since that would copy its content and hold both for a while.
+    /// Returns a buffer with unspecified content and room for `wanted` bytes, but not for far more.
+    /// If there is none, returns an empty vector without memory, which the caller grows. A buffer
+    /// that is too small isn't grown, since that would copy its content and hold both for a while.
     pub(crate) fn take(&mut self, wanted: u64) -> Vec<u8> {
         self.wanted = wanted;
-        // A far larger buffer is for the decoded data of the next chunk.
+        // A far larger buffer is kept for the decoded data of the next chunk.
         let most = most_room(wanted);
         let rooms = || self.buffers.iter().map(|buffer| buffer.capacity() as u64);
         let fitting = rooms()

@@ -85,7 +85,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Takes the current chunk from the threads, if they have it.
+    /// Removes the current chunk from the threads' results, if they have it.
     pub(super) fn drop_at_hand(&mut self) {
         if let Some(AtHand::Chunk(_)) = self.at_hand()
             && let Some(ahead) = &mut self.ahead

@@ -31,7 +31,7 @@ impl<I: RecordInput> RecordReader<I> {
             Some(other) => self.decoders.memory.give(other.data.memory),
             None => {}
         }
-        // With threads, the next chunks are theirs.
+        // With threads, the threads verify the next chunks.
         if in_order
             && self.options.threads == 0
             && let Some(data) = self.read_two(chunk)
@@ -167,7 +167,7 @@ fn read_in_step(lanes: &mut [Lane; 2], all: &[u8]) -> Result<(), Fault> {
                 *piece = lane.payload.piece_of(all)?;
             }
         }
-        // As far as both chunks have data to pair.
+        // As many bytes as both chunks have.
         let lens = pieces.iter().map(|piece| piece.len());
         let Some(len) = lens.filter(|&len| len > 0).min() else {
             return Ok(());

@@ -91,7 +91,8 @@ impl<S: ReadAt> RecordReader<S> {
         while low < high {
             let middle = low + (high - low) / 2;
             let mut at = self.begin_of_chunk_at(middle)?.max(low);
-            // Everything before may be damaged, up from the middle.
+            // Bytes from the middle up to `at`, if any, are damaged. A search among smaller records
+            // ends before them.
             let first = at.min(middle);
             let mut decided = false;
             // Skip chunks without comparable records.

@@ -200,8 +200,9 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(false)
     }
 
-    /// Returns the last chunk with records that ends by `end`, among those that the header of the
-    /// last block before leads to, and the beginning of those chunks.
+    /// Reads the headers of the chunks up to `end`, beginning with the chunk that the last block
+    /// header before `end` leads to. Returns the beginning of that chunk, and the last of these
+    /// chunks that has records.
     fn last_chunk_with_records(&mut self, end: u64) -> Result<(u64, Option<Chunk>), (u64, Fault)> {
         let before = crate::block::block_of(end - 1);
         let start = chunk_before(&mut self.input, end - 1).map_err(|fault| (before, fault))?;

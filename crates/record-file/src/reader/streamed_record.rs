@@ -42,7 +42,8 @@ impl<I: RecordInput> RecordReader<I> {
     /// (except with snappy, which has no streaming mode). Other records come from their decoded
     /// chunk, as with [`read_record`](Self::read_record).
     ///
-    /// With [`threads`](ReaderOptions::threads), so do records that threads have already decoded.
+    /// With [`threads`](ReaderOptions::threads), records that threads have already decoded come
+    /// from their decoded chunk, too.
     ///
     /// Damage in a streamed record is an error of the stream, even with a
     /// [callback](Self::on_damage); reading continues after the record.

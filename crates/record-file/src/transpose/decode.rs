@@ -102,7 +102,7 @@ impl Prepared {
         } = stored;
         let (place, rest) = memory.split_at_mut(begin);
         let machine = Machine::parse(&rest[..len], chunk, decoders, options)?;
-        // Not on the claim of the chunk alone.
+        // The claim of the chunk alone doesn't justify a larger allocation.
         let trusted = (TRUSTED_SIZE / 8).max((len as u64).saturating_mul(2));
         ends.reserve(usize::try_from(num_records.min(trusted)).unwrap_or(0));
         let walk = FastWalk::new(

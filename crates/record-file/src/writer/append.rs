@@ -13,7 +13,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// The existing content isn't read. If no chunk can begin at its end, zeros are written up to
     /// the next block, and readers report them as damage. That happens only if the content doesn't
-    /// end with a chunk. Then follows the [initial padding](WriterOptions::initial_padding).
+    /// end with a chunk. The [initial padding](WriterOptions::initial_padding) follows.
     ///
     /// # Errors
     ///

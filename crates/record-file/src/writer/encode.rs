@@ -68,8 +68,8 @@ impl Encoder {
         self.encode_simple(compression, *num_records, sizes, &[values], out)
     }
 
-    /// Encodes a simple chunk as [`encode`](Self::encode) does; the values are parts whose
-    /// concatenation is that of all records.
+    /// Encodes a simple chunk as [`encode`](Self::encode) does; the concatenation of `values`
+    /// equals the concatenation of all records.
     pub(super) fn encode_simple(
         &mut self,
         compression: &Compression,
@@ -87,7 +87,7 @@ impl Encoder {
             values.iter().for_each(|part| hasher.update(part));
             data_size += decoded_data_size;
         } else {
-            // While it is still in the cache.
+            // Hashes the output while it is still in the cache.
             let mut hashed = 0;
             self.codecs
                 .compress_along(compression, values, out, |out| {

@@ -163,12 +163,12 @@ impl PlainRecord {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Creates a writer that continues a file at `position`, where `inner` must be. Other writers
-    /// write the part before it.
+    /// Creates a writer that continues a file at `position`, where `inner` must be. The part of the
+    /// file before `position` is written by other writers.
     ///
     /// So several threads can fill a file, each with its own handle: [`plain_record_end`] returns
-    /// the end of an uncompressed record in advance, [`position`](Self::position) that of any
-    /// record after writing it.
+    /// the end of an uncompressed record in advance, [`position`](Self::position) returns the end
+    /// of any record after writing it.
     ///
     /// # Errors
     ///

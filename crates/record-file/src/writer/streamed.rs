@@ -195,8 +195,8 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Writes a chunk whose header is known: `data` passes its data to the function it gets, and
-    /// must match the header.
+    /// Writes a chunk whose header is known: `data` passes the chunk's data to the function that it
+    /// receives. The data must match the header.
     pub(super) fn write_framed(
         &mut self,
         header: &ChunkHeader,

@@ -6,7 +6,7 @@ use super::super::step::{Progress, SNAPPY_FRAGMENT, bad_stream, size_differs, wi
 use crate::error::Result;
 use crate::varint;
 
-/// Number of bytes decoded ahead of those taken.
+/// Number of bytes to decode ahead of the bytes already taken.
 const AHEAD: usize = 64 << 10;
 
 /// A partly decoded stream.

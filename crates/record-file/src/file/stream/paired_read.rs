@@ -81,9 +81,10 @@ pub enum PairStep<W> {
 
 /// A reader of records into their buffers, two at a time.
 ///
-/// Most of the time of reading a record from a cached file is spent on hashing, and most of that on
-/// waiting for the previous step of the hash. Hashing the pieces of two records in turns takes
-/// little longer than hashing one, and observing their bytes in between costs almost nothing.
+/// Most of the time of reading a record from a cached file is spent on hashing, and most of the
+/// hashing time on waiting for the previous step of the hash. Hashing the pieces of two records in
+/// turns takes little longer than hashing one, and observing their bytes in between costs almost
+/// nothing.
 ///
 /// # Examples
 ///
@@ -226,8 +227,9 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
 
     /// Advances by one step; `None` if there is nothing left to do.
     ///
-    /// Calls `next` for each of the two lanes, 0 and 1, that has no record. `next` may return
-    /// `None` for the moment. While a record is decoded as a stream, no second one is begun.
+    /// At most two records are read at a time, as numbers 0 and 1. Calls `next` with each of these
+    /// numbers that has no record. `next` may return `None` for the moment. While a record is
+    /// decoded as a stream, no second one is begun.
     pub fn step(
         &mut self,
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,

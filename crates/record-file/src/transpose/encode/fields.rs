@@ -195,7 +195,7 @@ fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     let mut open = false;
     loop {
         let Some(&first) = bytes.get(at) else {
-            // The end of a group would have been unknown.
+            // With an open group, its end would have returned `false` above.
             return open || at > bytes.len();
         };
         let reach = REACH[usize::from(first)];
