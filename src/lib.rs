@@ -41,8 +41,9 @@
 //!
 //! # Words
 //!
-//! - A *chunk* is a separately stored part of a message: some of its fields (kind MESSAGE), or the bytes of a bytes or string value (kind
-//!   BYTES). Chunk 0, the *base*, is the remainder of the whole.
+//! - A *chunk* is a separately stored part of a message: some of its fields (kind MESSAGE), or the
+//!   bytes of a bytes or string value (kind BYTES). Chunk 0, the *base*, is the remainder of the
+//!   message.
 //! - A *placeholder* marks the position of a value that was moved to a chunk: its tag, with an empty value. A file that declares its
 //!   placeholders has *our marker*, and can be merged without knowing its type. Files by TensorFlow's splitters have no placeholders.
 //! - A *slice* is a chunk with a run of elements of a repeated field.
@@ -110,7 +111,7 @@ pub use proto_splitter_ops as ops;
 /// Paddle's models: programs, tensor streams and parameter files.
 #[cfg(feature = "paddle")]
 pub use proto_splitter_paddle as paddle;
-/// Splits, merges and verifies by many hosts.
+/// Splitting, merging and verifying on many hosts.
 #[doc(inline)]
 #[cfg(feature = "parts")]
 pub use proto_splitter_parts as parts;
@@ -129,7 +130,7 @@ pub use proto_splitter_saved_model::{
 /// Delimited files and record files, each read as one message.
 #[cfg(feature = "sequences")]
 pub use proto_splitter_sequences as sequences;
-/// Reads and writes TensorFlow's checkpoints.
+/// Reading and writing TensorFlow's checkpoints.
 #[doc(inline)]
 #[cfg(feature = "tensorflow")]
 pub use proto_splitter_tensor_bundle as tensor_bundle;
@@ -156,7 +157,7 @@ pub use formats::{OpenOptions, Opened};
 ///
 /// # Errors
 ///
-/// As [`Registry::open`](formats::Registry::open).
+/// The errors of [`Registry::open`](formats::Registry::open).
 #[doc(alias = "MessageView::open")]
 pub fn open(path: impl AsRef<std::path::Path>) -> Result<Opened> {
     open_with(path, &OpenOptions::new())
@@ -166,7 +167,7 @@ pub fn open(path: impl AsRef<std::path::Path>) -> Result<Opened> {
 ///
 /// # Errors
 ///
-/// As [`Registry::open`](formats::Registry::open).
+/// The errors of [`Registry::open`](formats::Registry::open).
 pub fn open_with(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Result<Opened> {
     formats::ALL.open(path, options)
 }

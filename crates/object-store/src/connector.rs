@@ -31,10 +31,11 @@ const SMALL_BODY: usize = 64 << 10;
 /// First pause before a throttled request is retried, in milliseconds.
 const FIRST_PAUSE: u64 = 500;
 
-/// The size of an object that a server doesn't tell.
+/// Stands for the size of an object if the server doesn't report it.
 pub(crate) const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// The mark of a response that ends when its connection is closed, so that one that broke early looks the same as a complete one.
+/// Marks a response that ends when its connection is closed. Such a response looks complete even if
+/// the connection broke.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenEnded;
 
@@ -187,8 +188,9 @@ impl HttpService for Watched {
     }
 }
 
-/// Checks the headers of an object's content, and adds its length, without which `object_store` rejects it, if the server doesn't tell
-/// it. `is_part` tells whether a range was requested.
+/// Checks the headers of an object's content. Adds its length if the server doesn't report it,
+/// since `object_store` rejects content without a length. `is_part` is true if a range was
+/// requested.
 fn completed(mut response: HttpResponse, is_part: bool) -> Result<HttpResponse, HttpError> {
     let wrong = |trouble| Err(HttpError::new(HttpErrorKind::Decode, trouble));
     if is_part && response.status().as_u16() != 206 {

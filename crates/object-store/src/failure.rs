@@ -45,7 +45,7 @@ impl Failure {
             Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
             _ => io::ErrorKind::Other,
         };
-        // In a listing it is an error like any other.
+        // A listing reports a missing bucket as an error of any kind.
         let may_lack = matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::Other);
         if may_lack && NO_BUCKET.iter().any(|code| chain(error).contains(code)) {
             let message = redact(&format!("{name}: no such bucket")).into_owned();

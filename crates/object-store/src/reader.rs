@@ -23,7 +23,7 @@ const LEAST_FETCHED: u64 = 64 << 10;
 /// Size up to which latency dominates the time of a request.
 const SMALL: u64 = 128 << 10;
 
-/// Factor by which small requests are more numerous than large ones at any time.
+/// Number of small requests that may run in place of each large one.
 const SMALL_AT_ONCE: usize = 16;
 
 /// An object read by position, like a file.

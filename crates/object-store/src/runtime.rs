@@ -15,7 +15,7 @@ static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
 /// Returns the runtime for all requests, starting it on first use.
 pub(crate) fn handle() -> io::Result<&'static Handle> {
     let runtime = RUNTIME.get_or_init(|| {
-        // If the application has chosen another provider, that is kept.
+        // If the application has chosen another provider, this has no effect.
         drop(rustls::crypto::ring::default_provider().install_default());
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)

@@ -76,7 +76,7 @@ pub(crate) fn store(
     Ok(made)
 }
 
-/// Creates a builder with a URL, monitored connections and those settings that it supports.
+/// Creates a builder with a URL, monitored connections and the settings that the builder supports.
 macro_rules! configured {
     ($builder:expr, $url:expr, $settings:expr, $asked:expr) => {{
         let (client, connector, retries) = $asked;

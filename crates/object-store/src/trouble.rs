@@ -18,13 +18,15 @@ pub(crate) enum Trouble {
     },
     /// There was no response.
     NoAnswer { why: String, tried: Duration },
-    /// No credentials are set or provided by the machine. The text names those to set.
+    /// No credentials are set or provided by the machine. The text names the settings that provide
+    /// some.
     NoCredentials(&'static str),
     /// The endpoint is an `http://` URL, which is allowed only if this variable is set.
     Unencrypted(&'static str),
     /// The server sent the whole object instead of the requested range.
     NoRanges,
-    /// The server says that its response has these bytes of the object, which is nonsense.
+    /// The server's response claims to contain these bytes of the object, which is not a valid
+    /// range.
     WrongRange(String),
 }
 

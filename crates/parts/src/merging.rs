@@ -333,7 +333,7 @@ impl Planned {
         let room = self.room(id);
         match self.open_room(&room) {
             Ok(_) if !self.force && self.is_done(crc32c, options)? => {
-                // An earlier commit was interrupted in between.
+                // An earlier commit was interrupted before it removed the name.
                 remove_room(&room);
                 return Ok(merged);
             }

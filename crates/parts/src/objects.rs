@@ -22,7 +22,7 @@ pub trait Objects: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] in this case. Default: never fails.
+    /// [`ErrorKind::InvalidConfig`] if plans must not contain the name. Default: never fails.
     fn check_name(&self, name: &str) -> Result<()> {
         let _ = name;
         Ok(())
@@ -183,7 +183,7 @@ pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<Nam
 ///
 /// # Errors
 ///
-/// As [`found`]; [`ErrorKind::InvalidConfig`] if plans must not contain the name.
+/// The errors of [`found`]; [`ErrorKind::InvalidConfig`] if plans must not contain the name.
 pub(super) fn named<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<NamedObject<'a>>> {
     let found = found(path, stores)?;
     if let Some((name, stores)) = found {

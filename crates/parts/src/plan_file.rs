@@ -55,12 +55,11 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Writes a plan. Replaces an existing one: reports of its parts are rejected by their plan's
-    /// id.
+    /// Writes a plan. Replaces an existing plan, whose reports the new plan rejects by their id.
     ///
     /// # Errors
     ///
-    /// As [`PartsPlan::write`], and any error of the stores.
+    /// The errors of [`PartsPlan::write`], and any error of the stores.
     pub fn write(
         path: impl Into<PathBuf>,
         plan: PartsPlan,
@@ -81,8 +80,8 @@ impl PlanFile {
     ///
     /// # Errors
     ///
-    /// As [`PartsPlan::read`], and any error of the stores; [`ErrorKind::InvalidConfig`] if there
-    /// is no such object.
+    /// The errors of [`PartsPlan::read`], and any error of the stores; [`ErrorKind::InvalidConfig`]
+    /// if there is no such object.
     pub fn read(path: impl Into<PathBuf>, options: &PartOptions) -> Result<PlanFile> {
         let path = path.into();
         let plan = match found(&path, options.objects.as_ref())? {
@@ -137,7 +136,7 @@ impl PlanFile {
     ///
     /// # Errors
     ///
-    /// As [`PartsPlan::run`] and [`PartReport::write`], and any error of the stores.
+    /// The errors of [`PartsPlan::run`] and [`PartReport::write`], and any error of the stores.
     pub fn run(
         &self,
         part: usize,
@@ -164,11 +163,11 @@ impl PlanFile {
     ///
     /// # Errors
     ///
-    /// As [`PartReport::read`] and [`PartsPlan::commit`], and any error of the stores.
+    /// The errors of [`PartReport::read`] and [`PartsPlan::commit`], and any error of the stores.
     pub fn commit(&self, reports: &[PathBuf], options: &PartOptions) -> Result<CommitReport> {
         let reports = if reports.is_empty() {
             let all = (0..self.plan.parts()).map(|part| self.report_path(part));
-            // The commit names those missing.
+            // The commit names the missing reports.
             read_reports(&all.collect::<Vec<_>>(), false, options)?
         } else {
             read_reports(reports, true, options)?
@@ -179,7 +178,7 @@ impl PlanFile {
     }
 }
 
-/// Reads reports. Unless `all` must exist, skips those that don't.
+/// Reads reports. If not `all` must exist, skips missing ones.
 fn read_reports(paths: &[PathBuf], all: bool, options: &PartOptions) -> Result<Vec<PartReport>> {
     let read = |path: &PathBuf| -> Result<Option<PartReport>> {
         let report = match found(path, options.objects.as_ref())? {

@@ -77,7 +77,7 @@ pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> R
 pub(super) struct WrittenPart {
     pub(super) file: ExternalFile,
     pub(super) chunks: Vec<ChunkInfo>,
-    /// Their hashes as leaves of a Merkle tree; empty if there is none.
+    /// Hashes of the chunks as leaves of a Merkle tree; empty if there is no tree.
     pub(super) leaves: Vec<[u8; 32]>,
 }
 

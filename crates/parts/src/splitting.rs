@@ -314,8 +314,8 @@ impl Planned {
         }))
     }
 
-    /// Returns the main file for the files of all parts, which must exist, those files, and the
-    /// Merkle root, if the plan requests one.
+    /// Returns the main file, the other files that it names, and the Merkle root if the plan
+    /// requests one. Fails unless the files of all parts exist.
     pub(super) fn main_file(
         &self,
         outcomes: &[&Outcome],
@@ -499,7 +499,7 @@ pub(super) fn place_main(
     };
     if is_there() {
         done.was_there = true;
-        // Files that this commit replaced, if it was killed before it removed them.
+        // If this commit was killed before it removed the files it replaced, removes them now.
         let lock = FolderLock::take(&main, options.get_progress())?;
         let replaced = lock.replaced().iter();
         let replaced = replaced.filter(|path| !is_needed(path) && !is_source(path));

@@ -26,7 +26,8 @@ pub(super) struct FetchedEnds {
     pub(super) bytes: Vec<(u64, Bytes)>,
 }
 
-/// Waits for a request. Those who wait for its result receive an error even if the request panics.
+/// Waits for a request. Callers that wait for its result receive an error even if the request
+/// panics.
 pub(super) async fn caught<T>(
     shared: &Shared,
     request: impl Future<Output = Result<T, Failure>>,

@@ -220,8 +220,8 @@ impl Pieces {
         }
     }
 
-    /// Drops unneeded parts until this many bytes fit. Drops bytes that were fetched but not read
-    /// only for a waiting read.
+    /// Drops unneeded parts until this many bytes fit. Drops bytes that were never read only if a
+    /// read is waiting.
     fn make_room(&mut self, len: u64, is_waited_for: bool) -> bool {
         while self.size.saturating_add(len) > self.most {
             let ready = self.held.iter();
