@@ -64,7 +64,7 @@ impl ChunkedFile<File> {
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](ChunkedFile::open), except those about the file's own trailer, which
+    /// The errors of [`open`](ChunkedFile::open), except errors about the file's own trailer, which
     /// isn't read.
     pub fn open_with_metadata(
         path: impl AsRef<Path>,
@@ -112,7 +112,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// Opens a chunked message whose chunks may be in several sources. `open` opens one of the
     /// others by its name.
     ///
-    /// Fails with [`ErrorKind::ChecksumMismatch`] if a source isn't the one that the trailer names.
+    /// Fails with [`ErrorKind::ChecksumMismatch`] if a source differs from the file that the
+    /// trailer names.
     ///
     /// # Errors
     ///
@@ -130,8 +131,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`from_source`](Self::from_source), except those about the file's own trailer,
-    /// which isn't read.
+    /// The errors of [`from_source`](Self::from_source), except errors about the file's own
+    /// trailer, which isn't read.
     pub fn with_metadata(source: S, metadata: ChunkMetadata, limits: &Limits) -> Result<Self> {
         let none = |_: &ExternalFile| no_way_to_others();
         ChunkedFile::with_metadata_and(source, metadata, TrailerUse::Part, limits, none)
@@ -283,10 +284,10 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// Verifies the whole file: reads every header and every chunk, compares all hashes, sizes and
-    /// checksums, and compares the merged message with the one that was split. Reads each chunk
-    /// once, except large chunks that others are spliced into. Reads each chunk once more if the
-    /// file has a [Merkle root](crate::container::MerkleRoot), and compares its hashes. Uses
-    /// several threads; the result doesn't depend on their number.
+    /// checksums, and compares the merged message with the original message. Reads each chunk once,
+    /// except large chunks that other chunks are spliced into. If the file has a [Merkle
+    /// root](crate::container::MerkleRoot), reads each chunk once more, and compares the hashes.
+    /// Uses several threads; the result doesn't depend on their number.
     ///
     /// Collects all problems, so that one damaged chunk doesn't hide another. A file that
     /// [`open`](ChunkedFile::open) refuses can't be verified: without a sound trailer there is

@@ -41,8 +41,8 @@ use crate::wire::{Input, WireCursor};
 pub use difference::{Comparison, Difference, DifferenceKind};
 use walk::{Sides, Walk, first_byte};
 
-/// Compares two messages, and reports at most `limit` differences (at least one). The type is that
-/// of the first view.
+/// Compares two messages, and reports at most `limit` differences (at least one). The type of the
+/// first view applies to both.
 ///
 /// # Errors
 ///

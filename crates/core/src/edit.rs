@@ -59,7 +59,7 @@ use rewrite::{Content, Rewrite};
 pub use salvage::{Loss, Lost, Salvaged, salvage};
 
 /// Writes the chunks of a file with another compression to `target`, which must be empty. The
-/// chunks and their order stay the same. Chunks in other files move to this one.
+/// chunks and their order stay the same. Chunks in other files move to `target`, too.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ fn recompressed<S: ReadAt>(
 
 /// Replaces the value at `path` and writes the new file to `target`, which must be empty. Only the
 /// changed part of the value's chunk is rewritten; chunks below the old value are dropped. Chunks
-/// in other files move to this one.
+/// in other files move to `target`, too.
 ///
 /// The value has the form that [`MessageView::get`](MessageView::get) returns: the fields of a
 /// message, the bytes of a string or bytes value, the wire encoding of a number. There must already

@@ -112,7 +112,8 @@ impl Error {
         self.inner.kind
     }
 
-    /// Returns the file of the error, if known: the one that was opened, not one that it refers to.
+    /// Returns the file of the error, if known: the file that was opened, not a file that it refers
+    /// to.
     ///
     /// ```
     /// use std::path::Path;
@@ -385,7 +386,7 @@ impl From<Error> for std::io::Error {
             ErrorKind::AlreadyExists => std::io::ErrorKind::AlreadyExists,
             ErrorKind::NoFolder => std::io::ErrorKind::NotFound,
             ErrorKind::UnsupportedVersion => std::io::ErrorKind::Unsupported,
-            // Not `Interrupted`, which makes readers retry.
+            // Not `Interrupted`, since readers would retry.
             ErrorKind::Io | ErrorKind::Cancelled => std::io::ErrorKind::Other,
             _ => std::io::ErrorKind::InvalidData,
         };

@@ -1,8 +1,8 @@
 //! Merging: from chunks and their places to the message.
 //!
 //! A [`MergePlan`] lists the origin of every byte of the output; a [`Merger`] executes one.
-//! Planning reads only the chunks that others are spliced into, as streams, and keeps up to 32 MiB
-//! of them for the merge.
+//! Planning reads only the chunks that other chunks are spliced into, as streams, and keeps up to
+//! 32 MiB of them for the merge.
 //!
 //! Two kinds of files are supported. Marked files have a placeholder wherever a value was cut, and
 //! need no schema. All others follow the semantics of TensorFlow's Merger: a BYTES chunk sets its

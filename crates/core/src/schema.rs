@@ -153,7 +153,8 @@ fn set_descriptor() -> Result<MessageDescriptor> {
         .ok_or_else(|| invalid("descriptors are not described".into()))
 }
 
-/// Fails if an imported file is missing. This error is clearer than those about its types.
+/// Fails if an imported file is missing. This error is clearer than the later errors about the
+/// file's types.
 fn check_imports(pool: &DescriptorPool, files: &[Value]) -> Result<()> {
     let files = files.iter().filter_map(Value::as_message);
     let names: BTreeSet<String> = files.clone().map(|file| text(file, number::NAME)).collect();

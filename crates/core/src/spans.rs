@@ -163,8 +163,8 @@ impl Spans {
         self.files.check_unchanged()
     }
 
-    /// Runs the checks set with [`SpansBuilder::check_when_read`], except those that already ran,
-    /// and returns the number of files with one.
+    /// Runs the checks set with [`SpansBuilder::check_when_read`], except checks that already ran,
+    /// and returns the number of files that have a check.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 //! A [`MessageView`] is a message that stays in its source: in the chunks of a
 //! [`ChunkedFile`](crate::ChunkedFile), or in one piece in any source of bytes. Following a path
 //! skips the values next to it. For a chunked file, this reads the trailer, the chunks along the
-//! path and those at its end and below, each checked as in a merge, and the beginning of other
+//! path and the chunks at its end and below, each checked as in a merge, and the beginning of other
 //! slices of a field along the path.
 //!
 //! A path leads to one value: a message, in all its pieces; an element; the value of a map entry;

@@ -68,8 +68,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         check_chunk_against_root(&self.store, root, chunk).map_err(|error| error.in_chunk(chunk))
     }
 
-    /// Checks the whole file against a root, computing all hashes from the bytes: those of every
-    /// chunk, of the file's metadata and of the trailer, and compares the stored hashes. Uses several
+    /// Checks the whole file against a root, computing all hashes from the bytes of every chunk, of
+    /// the file's metadata and of the trailer, and compares the stored hashes. Uses several
     /// threads. Returns all problems: an empty list if the root was made of this file.
     ///
     /// Checks only what the root covers: [`verify`](Self::verify) compares the same hashes and

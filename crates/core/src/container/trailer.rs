@@ -330,14 +330,14 @@ impl Trailer {
         })
     }
 
-    /// Returns true if a chunk begins within a field of another one. Neither is then a message
-    /// alone.
+    /// Returns true if a chunk begins within a field of another one. Then neither of the two is a
+    /// message without the other.
     pub(crate) fn cuts_within_fields(&self) -> bool {
         let mut chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.any(|c| c.within)
     }
 
-    /// Returns the chunks that others are spliced into, according to the paths, in the order in
+    /// Returns the chunks that other chunks are spliced into, judging by the paths, in the order in
     /// which a plan walks them.
     pub(crate) fn spliced_into(&self) -> impl Iterator<Item = usize> {
         let chunks = self.tree.ids_in_depth().flat_map(|id| {

@@ -164,7 +164,7 @@ mod tests {
         for part in [b"\x90\x06\x07", b"\x88\x06\x08", b"\x98\x06\x09"] {
             assert!(has(&bytes, part), "{part:?} in {bytes:?}");
         }
-        // Once more, from the new bytes.
+        // The new bytes keep their unknown fields, too.
         let again = Unknown::of(&bytes, &new);
         assert_eq!(
             again

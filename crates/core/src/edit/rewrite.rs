@@ -407,9 +407,9 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         self.file.place(chunk).ok_or_else(none)
     }
 
-    /// Reads the new files, comparing all checksums, including the one of an unchanged message, and
-    /// computes the size and checksum of a changed one. Returns the hashes of the chunks, if they are
-    /// wanted.
+    /// Reads the new files and compares all checksums. Also compares the checksum of an unchanged
+    /// message, or computes the size and checksum of a changed message. Returns the hashes of the
+    /// chunks, if they are wanted.
     fn check(
         &self,
         target: &File,

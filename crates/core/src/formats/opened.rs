@@ -119,8 +119,8 @@ impl Opened {
         self.format
     }
 
-    /// Returns the registry whose formats apply to the content: the one that opened the input, or
-    /// an empty one for an input that wasn't opened by a [`Registry`].
+    /// Returns the registry whose formats apply to the content: the registry that opened the input,
+    /// or an empty one for an input that wasn't opened by a [`Registry`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -370,7 +370,7 @@ impl Opened {
         self.view_with(self.reading_options())
     }
 
-    /// Returns a view of the message that uses these options instead of the ones it was opened
+    /// Returns a view of the message that uses these options instead of the options it was opened
     /// with.
     ///
     /// # Errors

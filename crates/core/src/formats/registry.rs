@@ -89,7 +89,7 @@ impl Registry {
     }
 
     /// Returns the format of an input that may have a companion file: the format that recognizes
-    /// the input, or else the one that recognizes the companion.
+    /// the input, or else the format that recognizes the companion.
     pub fn recognize_with(
         &self,
         candidate: &Candidate<'_>,

@@ -26,8 +26,8 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes to gather for a sequential write: 256 KiB.
 const GATHER: usize = 256 << 10;
 
-/// The inputs of an output. The permissions of a new file allow no more than those of its inputs,
-/// and it doesn't replace any of them.
+/// The inputs of an output. A new file gets no permissions that its inputs lack, and doesn't
+/// replace any of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MadeFrom {
     /// Files that the output must not replace.
@@ -117,8 +117,8 @@ impl MadeFrom {
     }
 }
 
-/// Creates a file in a folder that appears complete or not at all. Its permissions allow no more
-/// than those of its inputs.
+/// Creates a file in a folder that appears complete or not at all. The file gets no permissions
+/// that its inputs lack.
 ///
 /// ```
 /// use proto_splitter_core::atomic::{MadeFrom, create_new};
@@ -181,7 +181,7 @@ impl<W: Write + Seek> FileSink for W {}
 enum NewMode<'a> {
     /// The mode of another file, even if the target exists.
     Of(&'a File),
-    /// The mode of the replaced file, if there is one; otherwise at most that of the inputs.
+    /// The mode of the replaced file, if there is one; otherwise at most the mode of the inputs.
     #[cfg_attr(not(unix), allow(dead_code, reason = "other systems have no modes"))]
     AtMost(&'a MadeFrom),
 }
@@ -196,8 +196,7 @@ pub fn writer_at(file: &File, offset: u64) -> impl Write + Seek + '_ {
 impl AtomicFile {
     /// Starts a file that becomes `target`. If the target is a symlink, writes through it.
     ///
-    /// The permissions of a new file allow no more than those of its inputs; an existing file keeps
-    /// its mode.
+    /// A new file gets no permissions that its inputs lack; an existing file keeps its mode.
     ///
     /// # Errors
     ///
@@ -271,8 +270,8 @@ impl AtomicFile {
         })
     }
 
-    /// Starts a file with the mode of this one in the same folder. [`commit_as`](Self::commit_as)
-    /// names it.
+    /// Starts a file in the same folder, with the same mode. [`commit_as`](Self::commit_as) names
+    /// it.
     pub(crate) fn create_beside(&self) -> Result<AtomicFile> {
         let target = self.target.with_extension("protosplit-part");
         AtomicFile::create_with(&target, true, &NewMode::Of(self.as_file()))

@@ -4,8 +4,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 /// A sink that fails once. After a failed write it accepts and discards all bytes.
 ///
-/// Otherwise a writer that completes its file on drop, such as the writer of a zip archive, would
-/// fail again there, and could only print the error to the terminal.
+/// With any other sink, a writer that completes its file on drop, such as the writer of a zip
+/// archive, would fail again during the drop, and could only print the error to the terminal.
 ///
 /// ```
 /// use std::io::Write;

@@ -49,7 +49,7 @@ impl FolderLock {
     }
 
     /// Returns the files next to the main file that a killed writer had listed as
-    /// [replaced](Self::list_replaced), except those that have changed since. The main file may
+    /// [replaced](Self::list_replaced), except files that have changed since. The main file may
     /// still refer to them.
     pub fn replaced(&self) -> &[PathBuf] {
         &self.replaced

@@ -10,7 +10,7 @@ pub struct Summed<T> {
 }
 
 impl<T> Summed<T> {
-    /// Wraps a reader or writer. The checksum starts as that of an empty sequence.
+    /// Wraps a reader or writer. The checksum starts as the checksum of no bytes.
     pub fn new(inner: T) -> Summed<T> {
         Summed { inner, crc32c: 0 }
     }

@@ -60,7 +60,7 @@ pub fn names_folder(path: &Path) -> bool {
     last.is_some_and(|&last| std::path::is_separator(char::from(last)))
 }
 
-/// Fails if the name can only be that of a folder.
+/// Fails if only a folder can have this name.
 pub(super) fn check_name(target: &Path) -> io::Result<()> {
     if names_folder(target) {
         Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into())

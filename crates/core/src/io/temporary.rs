@@ -120,9 +120,9 @@ impl TemporaryFolder {
         self.folder.path()
     }
 
-    /// Renames the folder so that later processes don't take it for a leftover, except those that
-    /// write to the same target. Call it before another folder can get this name, as in an
-    /// exchange, and hold the lock of the target from then on.
+    /// Renames the folder so that only processes that write to the same target take it for a
+    /// leftover. Call it before another folder can get this name, as in an exchange, and hold the
+    /// lock of the target from then on.
     ///
     /// # Errors
     ///
@@ -512,7 +512,7 @@ mod tests {
         names
     }
 
-    /// Creates a file and a folder that no process has open, like those a killed process leaves.
+    /// Creates a file and a folder that no process has open, like leftovers of a killed process.
     fn left_in(folder: &Path) -> [PathBuf; 2] {
         let [file, inner] = ["file", "inner"].map(|name| {
             let name = format!(".protosplit-01234567-{name}.tmp");

@@ -116,7 +116,7 @@ fn leaves<S: ReadAt>(
 }
 
 impl RequiredRoot {
-    /// Returns the stored hashes of all chunks, if the stored nodes are those of the root.
+    /// Returns the stored hashes of all chunks, if the stored nodes lead to the root.
     fn stored_leaves<S: ReadAt>(&self, store: &RecordStore<S>) -> Result<Vec<Hash>> {
         let chunks = store.trailer().metadata().chunks.len();
         let nodes = self.stored_nodes(store.record_file())?;

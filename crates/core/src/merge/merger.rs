@@ -36,9 +36,9 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// Files are named by their prefix. A merger reads `PREFIX.cpb` if it exists, else `PREFIX.pb`,
 /// which is the message itself. The name of an existing `.cpb` or `.pb` file always means that
-/// file, even if it is also the prefix of another one: `x.pb` doesn't mean `x.pb.cpb`. If neither
-/// exists, a file with exactly the given name, such as `x.onnx`, is read; [`is_chunked`] detects
-/// how it is stored.
+/// file, even if the name is also the prefix of another file: `x.pb` doesn't mean `x.pb.cpb`. If
+/// neither exists, a file with exactly the given name, such as `x.onnx`, is read; [`is_chunked`]
+/// detects how it is stored.
 ///
 /// ```
 /// use proto_splitter_core::merge::Merger;

@@ -26,7 +26,7 @@ use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// Number of bytes to read at once at the beginning of a file: the file's metadata, and usually the
-/// chunk that the others are spliced into.
+/// chunk that the other chunks are spliced into.
 const HEAD: usize = 64 << 10;
 
 /// Number of bytes to read at once at the end of a file: the header of the last block, which leads
@@ -98,7 +98,8 @@ pub(crate) fn open_path_with(
 /// Opens a chunked message whose chunks may be in several sources. `open` opens one of the others
 /// by its name.
 ///
-/// Fails with [`ErrorKind::ChecksumMismatch`] if a source isn't the one that the trailer names.
+/// Fails with [`ErrorKind::ChecksumMismatch`] if a source differs from the file that the trailer
+/// names.
 ///
 /// # Errors
 ///
@@ -260,8 +261,8 @@ fn last_record<S: ReadAt>(
     };
     let chunk = file.chunk_header_at(end.chunk_begin())?;
     let size = chunk.header.decoded_data_size;
-    // A record that is alone in its record chunk may be as large as a trailer; one that shares it,
-    // as large as a cached record chunk.
+    // A record that is alone in its record chunk may be as large as a trailer; a record that shares
+    // one may be as large as a cached record chunk.
     if size > limits.max_trailer_size.max(limits.max_cached_size) {
         let message = format!("a trailer of {size} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));

@@ -48,7 +48,7 @@ pub enum MergeCheck {
     Failed,
 }
 
-/// The comparison of a merged message with the one that was split.
+/// The comparison of a merged message with the original message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SourceCheck {
@@ -191,8 +191,7 @@ impl Verification {
     }
 }
 
-/// Returns the slices to count, with their fields: those whose number of elements is in the
-/// trailer.
+/// Returns the slices whose number of elements is in the trailer, with their fields.
 fn counted_slices(trailer: &Trailer) -> HashMap<usize, FieldNumber> {
     let said = trailer.slices().filter(|&(_, _, said)| said > 0);
     said.map(|(chunk, number, _)| (chunk, number)).collect()

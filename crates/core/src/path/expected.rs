@@ -1,4 +1,4 @@
-//! Values that a query compares with those of a message.
+//! Values in a query, to compare with values of a message.
 
 use prost_reflect::Kind;
 

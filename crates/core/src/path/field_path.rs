@@ -5,7 +5,7 @@ use crate::wire::FieldNumber;
 
 /// The choice of one value of a field.
 ///
-/// The order is that of merging: whole fields, then indices, then keys.
+/// The order is the order of merging: whole fields, then indices, then keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Select {
     /// The field itself.

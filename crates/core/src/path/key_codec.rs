@@ -56,7 +56,7 @@ impl KeyCodec {
         }
     }
 
-    /// Returns this codec, or the one with this wire type for the same keys.
+    /// Returns this codec, or the codec with this wire type for the same keys.
     fn with_wire(self, wire: WireType) -> KeyCodec {
         match (self, wire) {
             (KeyCodec::Uint32, WireType::Fixed32) => KeyCodec::Fixed32,

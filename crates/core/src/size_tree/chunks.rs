@@ -22,7 +22,7 @@ impl ChunkSet {
     pub const MOST: usize = 16;
 
     /// Returns the indices in ascending order: all of them or, if there are [`more`](Self::more),
-    /// those of the first chunks encountered.
+    /// the indices of the first chunks encountered.
     pub fn indices(&self) -> impl ExactSizeIterator<Item = ChunkIndex> {
         let indices = self.indices.iter();
         indices.map(|&index| ChunkIndex::new(u64::from(index)))

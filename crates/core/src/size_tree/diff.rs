@@ -211,13 +211,13 @@ fn unseen(node: Option<&TreeNode>) -> Option<u64> {
     (kept < node.count).then(|| least.unwrap_or(u64::MAX))
 }
 
-/// The identity of a member across two messages: its name or path, and its number among those with
-/// the same name.
+/// The identity of a member across two messages: its name or path, and its number among the members
+/// with the same name.
 type Key<'a> = (&'a str, usize);
 
 fn keyed(node: Option<&TreeNode>, below_several: bool) -> Vec<(Key<'_>, &Member)> {
     let mut members: Vec<&Member> = node.map_or(Vec::new(), |node| node.members.iter().collect());
-    // Sorted by position, which distinguishes those with the same name.
+    // Sorted by position, which distinguishes members with the same name.
     members.sort_by(|a, b| a.path.cmp(&b.path));
     let mut seen: HashMap<&str, usize> = HashMap::new();
     let mut keyed = Vec::with_capacity(members.len());

@@ -17,8 +17,8 @@ use crate::view::MessageView;
 use crate::wire::{Input, WireCursor};
 
 /// Measures the message, or the value, at a path: sizes by field path. Reads only the names of the
-/// largest members and, for a chunked message, the chunks that others are spliced into and those
-/// that are messages.
+/// largest members and, for a chunked message, the chunks that other chunks are spliced into and
+/// the chunks that are messages.
 ///
 /// # Errors
 ///

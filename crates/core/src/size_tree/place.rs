@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreePlace {
-    /// The value, all of which is measured.
+    /// The value, which is measured as a whole.
     pub path: FieldPath,
     /// Field names from the value to the sum.
     pub below: Vec<String>,
@@ -66,7 +66,7 @@ fn parse_path(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath>
     }
 }
 
-/// Splits a path into steps at its dots, except those in keys and in names of extensions.
+/// Splits a path into steps at its dots, except dots in keys and in names of extensions.
 fn steps(text: &str) -> Vec<&str> {
     let (mut steps, mut start) = (Vec::new(), 0);
     let (mut quoted, mut escaped, mut open) = (false, false, 0u32);

@@ -130,7 +130,7 @@ impl<I: Input> Walk<'_, I> {
             let depth = self.arena.chain.len();
             let walked = self.message(value, place.below(child, content));
             match walked {
-                // It began like a message, but isn't one.
+                // The value began like a message, but isn't one.
                 Err(error) if look == Look::Guess && error.kind() == ErrorKind::InvalidMessage => {
                     self.arena.chain.truncate(depth);
                     self.arena.facts[child as usize].guess.no_message = true;
@@ -261,7 +261,7 @@ fn walk_value<const CHUNKED: bool>(
     let depth = arena.chain.len();
     let below = place.below(child, content);
     match fields::<CHUNKED>(arena, bytes, value.start, len, below) {
-        // It looked like a message, but isn't one.
+        // The value looked like a message, but isn't one.
         Err(error) if look == Look::Guess && header::is_malformed(&error) => {
             arena.chain.truncate(depth);
             arena.facts[child as usize].guess.no_message = true;

@@ -115,8 +115,9 @@ pub(super) struct Piece {
 
 /// The spans of a message, or a part of one, in order and without gaps.
 ///
-/// The only bytes in it are those of literals; sources are only numbers. [`Spans`](super::Spans)
-/// adds files, [`MergePlan`](crate::merge::MergePlan) chunks. A span takes 24 bytes of memory.
+/// A list contains only the bytes of literals; its sources are only numbers. In
+/// [`Spans`](super::Spans) they are files, in a [`MergePlan`](crate::merge::MergePlan) chunks. A
+/// span takes 24 bytes of memory.
 ///
 /// ```
 /// use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};

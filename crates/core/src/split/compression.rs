@@ -13,7 +13,7 @@ pub const AUTO_LEAST_SAVING: usize = 8;
 
 /// The compression of a chunked file's records.
 ///
-/// The text form is that of a [`Compression`], or `auto[:level]`.
+/// The text form is `auto[:level]`, or the text form of a [`Compression`].
 ///
 /// ```
 /// use proto_splitter_core::split::ChunkCompression;

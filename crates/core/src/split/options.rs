@@ -392,7 +392,7 @@ impl SplitOptions {
         self.max_chunk_size.min(most)
     }
 
-    /// Returns the maximum size of a slice, at most that of a MESSAGE chunk, in bytes.
+    /// Returns the maximum size of a slice, in bytes: at most the maximum size of a MESSAGE chunk.
     #[must_use]
     pub fn effective_max_slice_size(&self) -> u64 {
         self.max_slice_size.min(self.effective_max_chunk_size())

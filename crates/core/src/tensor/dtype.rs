@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The element type of a tensor.
 ///
-/// Names are NumPy's and, for the types that NumPy lacks, those of the Python package `ml_dtypes`.
+/// Names are NumPy's. For types that NumPy lacks, names are from the Python package `ml_dtypes`.
 ///
 /// ```
 /// use proto_splitter_core::tensor::DType;

@@ -260,8 +260,8 @@ impl Pieces<'_> {
             self.cursor.set_range(all.clone());
             chain = enclosing_range(&mut self.cursor, &message)?;
         }
-        // Pieces may include other fields, and may exclude those of the same number: the value of a
-        // map entry needs its key.
+        // Pieces may include other fields, and may exclude fields of the same number: the value of
+        // a map entry needs its key.
         let with_rest = self.options.with_rest;
         let kinds = path.steps().iter().flat_map(|step| match step.select {
             Select::Key(_) => vec![(with_rest, false), (true, false)],

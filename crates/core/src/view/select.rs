@@ -568,7 +568,7 @@ fn entry<I: Input>(
             pieces.push(met.value);
         }
     }
-    // Of values that are not messages, the last counts.
+    // For values that are not messages, the last one counts.
     if !matches!(value, Kind::Message(_)) && pieces.len() > 1 {
         pieces.drain(..pieces.len() - 1);
     }

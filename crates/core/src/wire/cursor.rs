@@ -249,9 +249,9 @@ impl<I: Input> WireCursor<I> {
         Ok(())
     }
 
-    /// Returns the start and the value of the next field, and skips it, if it has this one-byte,
-    /// length-delimited tag. Returns `None` for any other field, and for errors, which
-    /// [`next`](Self::next) reports.
+    /// Returns the start and the value of the next field, and skips the field, if it has the
+    /// one-byte, length-delimited tag `tag`. Returns `None` for any other field, and for errors,
+    /// which [`next`](Self::next) reports.
     #[inline]
     pub(crate) fn next_alike(&mut self, tag: u8) -> Option<(u64, Range<u64>)> {
         let start = self.position;

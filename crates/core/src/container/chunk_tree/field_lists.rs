@@ -33,9 +33,9 @@ impl FieldLists {
     /// Returns the chunks in TensorFlow's merge order: each list sorted by path, then by chunk, and
     /// each field followed by the list below it.
     ///
-    /// Planning merges the chunks at a path before those below it, and fields by number. A list can
-    /// contradict that order if its paths cross those of another list. No known splitter writes
-    /// such lists, and they are an error.
+    /// Planning merges the chunks at a path before the chunks below it, and fields by number. A
+    /// list can contradict that order if its paths cross the paths of another list. No known
+    /// splitter writes lists of this kind, and they are an error.
     pub(super) fn in_order(
         &self,
         tree: &ChunkTree,

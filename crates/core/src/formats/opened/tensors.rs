@@ -18,8 +18,8 @@ use crate::tensor::{
 use crate::{Error, ErrorKind, Result};
 
 impl Opened {
-    /// Returns all named tensors: those of the archive, or else those that the formats find in the
-    /// message. Reads no elements.
+    /// Returns all named tensors: the archive's tensors, or else the tensors that the formats find
+    /// in the message. Reads no elements.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Opened {
         Ok(TensorTable::new(tensors, message))
     }
 
-    /// Opens the tensor with this name, or else the one at this path of the message.
+    /// Opens the tensor with this name, or else the tensor at this path of the message.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Opened {
         self.read_tensor(&found.ok_or_else(|| no_tensor(name))?)
     }
 
-    /// Returns the header of the tensor with this name, or else of the one at this path of the
+    /// Returns the header of the tensor with this name, or else of the tensor at this path of the
     /// message; `None` if neither exists.
     ///
     /// ```

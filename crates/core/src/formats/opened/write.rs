@@ -46,7 +46,7 @@ impl Opened {
         self.write_to_with(sink, &self.reading_options())
     }
 
-    /// Writes the whole message, using these options instead of the ones it was opened with.
+    /// Writes the whole message, using these options instead of the options it was opened with.
     ///
     /// # Errors
     ///
@@ -103,9 +103,8 @@ impl Opened {
     }
 
     /// Writes the message, of any size, to a file, which appears complete or not at all; returns
-    /// the number of bytes. Chunks are merged on several threads. The permissions of the file allow
-    /// no more than those of the files that the message is read from. Replaces an existing file if
-    /// `force` is set.
+    /// the number of bytes. Chunks are merged on several threads. The file gets no permissions that
+    /// the files with the message lack. Replaces an existing file if `force` is set.
     ///
     /// # Errors
     ///

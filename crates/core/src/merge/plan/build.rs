@@ -17,8 +17,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// If a chunk that others are spliced into can't be read or is not a message, or a chunk has no
-/// place in it; [`ErrorKind::SchemaNeeded`] if the merge depends on the message's type.
+/// If a chunk that other chunks are spliced into can't be read, or isn't a message that has a place
+/// for them; [`ErrorKind::SchemaNeeded`] if the merge depends on the message's type.
 pub fn plan<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     chunks: &S,
@@ -61,7 +61,7 @@ fn plan_by_source<S: ChunkStore + ?Sized>(
     Ok(MergePlan::new(spans, store.len()))
 }
 
-/// Plans a merge of which only the value at `path` is guaranteed to be correct.
+/// Plans a merge that is guaranteed to be correct only for the value at `path`.
 pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     chunks: &S,
@@ -74,8 +74,8 @@ pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
 
 /// Plans the merge of the chunks in `store`.
 ///
-/// Reads every chunk that others are spliced into once, as a stream; of other chunks, at most the
-/// first field or a value's text.
+/// Reads every chunk that other chunks are spliced into once, as a stream. Of the other chunks,
+/// reads at most the first field or a value's text.
 fn plan_layout<S: ChunkStore + ?Sized>(
     store: &S,
     layout: Layout<'_>,

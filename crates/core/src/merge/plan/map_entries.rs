@@ -52,7 +52,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let Some(child) = child else {
             return self.pass(node, field);
         };
-        // Of two entries with the same key, only the last counts.
+        // If two entries have the same key, only the last one counts.
         self.planner.forget(child);
         let frame = self.levels.last().and_then(|level| level.frame.clone());
         let entry = Occurrence::new(self.in_use, frame.as_ref(), &field);

@@ -1,5 +1,5 @@
-//! Walking a chunk that others are spliced into. The walk reads the chunk once, as a stream, with a
-//! stack of enclosing messages.
+//! Walking a chunk that other chunks are spliced into. The walk reads the chunk once, as a stream,
+//! with a stack of enclosing messages.
 
 use std::rc::Rc;
 

@@ -219,7 +219,7 @@ fn count(message: impl Input, number: FieldNumber) -> Result<u64> {
     Ok(count)
 }
 
-/// Returns the first field of a chunk, if its first bytes are those of a message with one.
+/// Returns the first field of a chunk, if its first bytes are a field of a message.
 fn first_field(chunk: usize, bytes: &[u8]) -> Option<(usize, FieldNumber)> {
     let field = WireCursor::new(bytes).header().ok()??;
     Some((chunk, field.number))
@@ -245,7 +245,7 @@ impl<'a> Sums<'a> {
             position: 0,
         };
         let whole = 0..store.size(chunk);
-        // A segment of the whole chunk has the checksum that is compared anyway.
+        // If the only segment is the whole chunk, its checksum is the one that the store compares.
         if let Some(known) = store.checked_crc32c(chunk)
             && segments.iter().all(|&at| sums.range(at) == whole)
         {

@@ -1,5 +1,5 @@
-//! Chunks that others are spliced into. They are read once, ahead of the walk over them, and kept
-//! for the merge.
+//! Chunks that other chunks are spliced into. They are read once, ahead of the walk over them, and
+//! kept for the merge.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,9 +21,9 @@ const MOST_KEPT: u64 = 32 << 20;
 
 /// Plans the merge of the chunks in `store`, and calls `execute` with the plan.
 ///
-/// A plan must walk the chunks that others are spliced into one after the other, so other threads
-/// read ahead. As many of these chunks as fit in a fixed amount of memory are kept until the merge
-/// is complete; the others are read as streams.
+/// A plan must walk the chunks that other chunks are spliced into one after the other, so other
+/// threads read ahead. As many of these chunks as fit in a fixed amount of memory are kept until
+/// the merge is complete; the others are read as streams.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Executing a plan, and comparing the message with the one that was split.
+//! Executing a plan, and comparing the result with the original message.
 
 use std::fs::File;
 use std::io::Write;
@@ -29,8 +29,8 @@ pub struct Merged {
     pub size: u64,
     /// crc32c of the message.
     pub crc32c: u32,
-    /// True if the merged bytes are exactly those that were split, according to the checksum in the
-    /// file. `None` if the file doesn't describe the message that was split.
+    /// True if the merged bytes are exactly the original bytes, judging by the checksum in the
+    /// file. `None` if the file doesn't describe the original message.
     pub byte_exact: Option<bool>,
     /// Full name of the message's type, if the file has it.
     pub message_type: Option<String>,
@@ -126,7 +126,7 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
     compared(trailer, plan.total_len(), crc32c)
 }
 
-/// Compares a merged message with the file's description of the one that was split.
+/// Compares a merged message with the file's description of the original message.
 ///
 /// # Errors
 ///

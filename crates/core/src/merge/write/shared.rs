@@ -38,7 +38,7 @@ use crate::{Error, ErrorKind, Result};
 /// # Errors
 ///
 /// The errors of [`plan`](crate::merge::plan()); [`ErrorKind::ChecksumMismatch`] if the message
-/// differs from the one that was split; [`ErrorKind::Cancelled`].
+/// differs from the original message; [`ErrorKind::Cancelled`].
 pub fn shared_pieces(
     trailer: &Trailer,
     chunks: &[Bytes],
@@ -123,7 +123,7 @@ mod tests {
         let error = shared_pieces(&trailer, &chunks, wrong, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
 
-        // A chunk of which nothing is known is read.
+        // A chunk without a known checksum is read.
         let mut damaged = chunks[last].to_vec();
         *damaged.last_mut().unwrap() ^= 1;
         chunks[last] = damaged.into();

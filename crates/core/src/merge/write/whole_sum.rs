@@ -30,7 +30,7 @@ impl WholeSum {
     /// # Errors
     ///
     /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if these were the last
-    /// missing bytes, and the message differs from the one that was split.
+    /// missing bytes, and the message differs from the original message.
     pub(crate) fn add(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.compare(self.read.add(at, bytes))
     }
@@ -52,7 +52,7 @@ impl WholeSum {
     }
 }
 
-/// Returns the error of a merged message whose crc32c is not the one that the file stores.
+/// Returns the error of a merged message whose crc32c differs from the stored one.
 #[cold]
 pub(super) fn other_message(found: u32, expected: u32) -> Error {
     let message = format!("the merge has crc32c {found:08x}, what was split had {expected:08x}");

@@ -120,7 +120,7 @@ impl Emitter<'_> {
         self.chunks.len() - 1
     }
 
-    /// Adds the bytes of `range` to chunk `to`, except those of spans inside the range.
+    /// Adds the bytes of `range` to chunk `to`, except the bytes of spans inside the range.
     fn content(&mut self, range: Range<u64>, to: usize) -> Result<()> {
         let mut position = range.start;
         while let Some((place, mark)) = self.spans.get(self.next).cloned() {

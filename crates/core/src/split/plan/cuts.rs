@@ -62,7 +62,7 @@ impl Cuts {
         self.spans.is_empty()
     }
 
-    /// Returns all spans in source order. Each comes before those it encloses.
+    /// Returns all spans in source order. Each span comes before the spans that it encloses.
     pub(crate) fn spans(&self) -> impl Iterator<Item = (Range<u64>, &Cut)> {
         self.spans
             .iter()

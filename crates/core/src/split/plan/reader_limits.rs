@@ -14,7 +14,7 @@ use crate::proto::ChunkedMessage;
 use crate::split::options::SplitOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// Total number of path steps below which a trailer is within all limits except that of depth.
+/// Total number of path steps below which a trailer is within all limits except the depth limit.
 const FEW_STEPS: usize = 100_000;
 
 /// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file of this

@@ -37,8 +37,8 @@ impl SizeRequests {
         });
     }
 
-    /// Returns true if a message over the maximum, which is therefore cut, is this one or encloses
-    /// it.
+    /// Returns true if `message` itself, or a message that encloses it, must fit within the maximum
+    /// and is larger, so that it is cut.
     pub(in crate::split) fn reaches(&self, message: &Located, max: u64) -> bool {
         let Some(inner) = message.contents.first() else {
             return false;
@@ -76,8 +76,8 @@ impl SizeRequests {
         Ok(())
     }
 
-    /// Returns the outermost messages, with the rules of all messages inside them: reducing a
-    /// message also reduces those inside it.
+    /// Returns the outermost messages, each with the rules of all requested messages inside it,
+    /// since reducing a message also reduces the messages inside it.
     fn outermost(self) -> Vec<SizeRequest> {
         let mut fits = self.fits;
         // Pieces of a message are only inside pieces of its parent, so the first represents all.

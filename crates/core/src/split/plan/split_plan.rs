@@ -114,8 +114,8 @@ impl PlannedChunk {
         self.packed
     }
 
-    /// Returns the index of the chunk that this one was cut out of; `None` for the base, and for a
-    /// chunk that a splitter added.
+    /// Returns the index of the chunk out of which this chunk was cut; `None` for the base, and for
+    /// a chunk that a splitter added.
     pub fn parent(&self) -> Option<ChunkIndex> {
         self.parent.map(ChunkIndex::from)
     }

@@ -50,8 +50,9 @@ pub trait ComposableSplitter {
 
     /// Returns the versions to store in the file. Default: the splitter's [version](Self::version).
     ///
-    /// The join version must be that of the file's [profile](crate::container::Profile), or 0 to
-    /// use it. Readers whose join version is among `bad_consumers` refuse the file.
+    /// The join version must be the join version of the file's
+    /// [profile](crate::container::Profile); 0 stands for that version. Readers whose join version
+    /// is among `bad_consumers` refuse the file.
     fn version_def(&self) -> VersionDef {
         VersionDef {
             splitter_version: self.version(),
@@ -144,7 +145,7 @@ impl<'a> SplitContext<'a> {
         &self.decisions.options
     }
 
-    /// Splits a message inside this one with a child splitter.
+    /// Splits a message inside this message with a child splitter.
     ///
     /// # Errors
     ///
@@ -316,7 +317,7 @@ impl<'a> SplitContext<'a> {
     ///
     /// [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::InvalidPath`] if the path has
     /// an index that leaves a gap: an added element of a repeated field must be the next one,
-    /// counting those of the message and of other chunks.
+    /// counting the elements of the message and of other chunks.
     pub fn add_chunk(
         &mut self,
         chunk: AddedChunk,

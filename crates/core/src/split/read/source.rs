@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind, Result};
 /// A message to split: its bytes, in memory or in a file, and its type.
 ///
 /// Bytes and files are split unchanged. Any typed or dynamic message converts to a source with
-/// `From`: its bytes are exactly those that its `encode` writes. Values of type [`Bytes`] are
+/// `From`: its bytes are exactly the bytes that its `encode` writes. Values of type [`Bytes`] are
 /// shared instead of copied (with the feature `zero-copy`, which is on by default), so that
 /// splitting a message with 10 GiB of tensors takes no additional memory.
 ///
@@ -186,8 +186,8 @@ impl Source {
         }
     }
 
-    /// Sets the files that the reader reads from. The permissions of a file written from the source
-    /// allow no more than those of these files.
+    /// Sets the files that the reader reads from. A file written from the source gets no
+    /// permissions that these files lack.
     #[must_use]
     pub fn read_from<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Source {
         self.read_from.extend(files.into_iter().map(Into::into));

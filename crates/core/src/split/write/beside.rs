@@ -30,7 +30,7 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Empty if the folder can't be listed: such files stay, and nothing refers to them.
+/// Empty if the folder can't be listed: the files in it then stay, and nothing refers to them.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ fn without_extension(name: &str) -> Option<&str> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if there can be no such files.
+/// [`ErrorKind::InvalidConfig`] if `main` doesn't end in `.cpb`.
 pub fn stem_beside(main: &Path) -> Result<&str> {
     stem(main).ok_or_else(|| {
         let why = match main.file_name().and_then(|name| name.to_str()) {
@@ -105,8 +105,8 @@ pub struct DonePart {
     pub chunk_count: usize,
 }
 
-/// Returns a file that ends with the record `trailer`, named by its content: the one after `count`
-/// others next to `main`.
+/// Returns a file that ends with the record `trailer`, and names it by its content: it follows
+/// `count` other files next to `main`.
 pub(in crate::split) fn done_part(
     file: AtomicFile,
     (main, count): (&Path, usize),

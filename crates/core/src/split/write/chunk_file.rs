@@ -112,7 +112,7 @@ impl ChunkFile {
     }
 
     /// Appends the nodes of the Merkle tree over a message's chunks, and returns the trailer's
-    /// field for them. `metadata` is that of the file.
+    /// field for them. `metadata` is the file's metadata.
     pub(crate) fn add_tree(&mut self, leaves: &[Hash], metadata: &[u8]) -> Result<MerkleTree> {
         write_tree(&mut self.writer, leaves, metadata)
     }
@@ -141,8 +141,8 @@ impl ChunkFile {
         check_size(self.writer.get_ref().file(), trailer, max)
     }
 
-    /// Completes `file`, which contains this file's chunks, as the one after `count` others next to
-    /// `main`: its last record lists its chunks.
+    /// Completes `file`, which contains this file's chunks, as the file that follows `count` other
+    /// files next to `main`: its last record lists its chunks.
     ///
     /// # Errors
     ///

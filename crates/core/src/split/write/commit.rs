@@ -53,7 +53,7 @@ pub struct Removed {
 }
 
 impl Commit<'_> {
-    /// Moves all files into place. Removes the files of an earlier split, except those for which
+    /// Moves all files into place. Removes the files of an earlier split, except files for which
     /// `stays` returns true.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Commit<'_> {
         }
         let lock = FolderLock::take(self.chunked, self.progress)?;
         check()?;
-        // This was checked before writing began, but another writer may have been faster.
+        // The same check was made before writing began, but another writer may have been faster.
         let target = self.main.target().to_owned();
         check_absent(&target, self.force)?;
         if let Some(sibling) = self.sibling {
@@ -113,7 +113,7 @@ impl Commit<'_> {
     }
 }
 
-/// Returns true if readers don't see the written file until this one is removed.
+/// Returns true if readers don't see the written file until the sibling is removed.
 fn is_in_front(sibling: &Sibling<'_>) -> bool {
     sibling.is_preferred && fs::symlink_metadata(sibling.path).is_ok()
 }
@@ -138,7 +138,7 @@ impl Removed {
     /// Removes the files that the file `placed` has replaced. A file that can't be removed only
     /// affects the next split, which reports it, so a warning suffices.
     fn remove_old(&mut self, placed: &Path, sibling: Option<&Path>, parts: Vec<PathBuf>) {
-        // Otherwise a crash could restore the main file that needs them.
+        // Without a sync, a crash could restore the main file that needs the old files.
         if !warn_unless_synced(placed) {
             return;
         }

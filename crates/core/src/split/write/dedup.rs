@@ -18,8 +18,8 @@ const LEAST_SHARED: u64 = 256;
 /// at the end, and only chunks with equal samples are compared.
 const SAMPLE: u64 = 64;
 
-/// Maximum number of chunks to compare a chunk with, among those with the same size, samples and
-/// checksum. The first is usually equal, unless chunks were constructed to collide.
+/// Maximum number of chunks to compare a chunk with, among the chunks with the same size, samples
+/// and checksum. The first is usually equal, unless chunks were constructed to collide.
 const MOST_COMPARED: usize = 4;
 
 /// Number of bytes of two chunks to compare at a time.
@@ -36,8 +36,8 @@ pub(in crate::split) struct Duplicate {
 
 /// Returns, for every chunk, an earlier one with the same bytes, if there is one.
 ///
-/// Computes checksums of chunks of equal size and with equal samples, and compares those with equal
-/// checksums byte by byte.
+/// Computes checksums of chunks of equal size and with equal samples, and compares chunks with
+/// equal checksums byte by byte.
 pub(in crate::split) fn duplicates(
     plan: &SplitPlan,
     source: &Source,
@@ -77,7 +77,7 @@ pub(in crate::split) fn duplicates(
     Ok(same)
 }
 
-/// Finds the chunks among these whose bytes equal those of an earlier one, in order.
+/// Returns, in order, the chunks among these whose bytes equal the bytes of an earlier chunk.
 fn among(
     group: &[usize],
     sums: &HashMap<usize, u32>,

@@ -73,7 +73,7 @@ impl<'a> ChunkFiles<'a> {
         }
     }
 
-    /// Writes further chunks to files of at most `max` bytes next to this one.
+    /// Writes further chunks to files of at most `max` bytes next to the main file.
     pub(crate) fn go_beside(&mut self, main: &'a AtomicFile, max: u64) {
         self.several = Some((main, max));
     }
@@ -93,7 +93,7 @@ impl<'a> ChunkFiles<'a> {
         let number = u32::try_from(number)
             .map_err(|_| Error::new(ErrorKind::LimitExceeded, "too many files"))?;
         if self.open.is_none() {
-            // Its name is known once its content is.
+            // The file's name depends on its content, which isn't known yet.
             let file = main.create_beside()?;
             let chunks = ChunkFile::begin(&file, WriterOptions::new())?;
             self.open = Some((file, chunks));

@@ -88,7 +88,7 @@ struct ParallelWriter<'a> {
     changed: Condvar,
 }
 
-/// The shared state, which identifies chunks by their index among those to write.
+/// The shared state, which identifies chunks by their index among the chunks to write.
 struct State {
     /// Index of the next chunk to prepare.
     next: usize,

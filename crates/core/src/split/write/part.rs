@@ -37,9 +37,9 @@ pub struct PartFile {
     pub run_crc32cs: Vec<u32>,
 }
 
-/// Writes the chunks of `part`, a subset of a plan's, to `file`. The file is number `number` of
-/// those next to `main`, counted from 0, and is named by its content. Equal chunks of the part
-/// share a record.
+/// Writes the chunks of `part`, a subset of a plan's chunks, to `file`. The file has number
+/// `number` among the files next to `main`, counted from 0, and is named by its content. Equal
+/// chunks of the part share a record.
 ///
 /// # Errors
 ///

@@ -19,7 +19,7 @@ pub(super) struct Search<'a, I> {
     root: &'a MessageDescriptor,
     path: FieldPath,
     names: Vec<String>,
-    /// The tensors found; `None` for those that a later value has replaced.
+    /// The tensors found; `None` for tensors that a later value has replaced.
     found: Vec<Option<Found>>,
     /// Approximate memory of the found tensors, in bytes.
     memory: usize,
@@ -179,7 +179,7 @@ impl<'a, I: Input> Search<'a, I> {
                     }
                     Many::Entries(codec) => {
                         let (key, value) = self.entry(&field, codec)?;
-                        // Of entries with the same key, the last counts.
+                        // If several entries have the same key, the last one counts.
                         let place = (number, key.clone());
                         let earlier = if entries.is_empty() {
                             None
@@ -215,7 +215,7 @@ impl<'a, I: Input> Search<'a, I> {
         Ok(())
     }
 
-    /// Finds the tensors below a step, and returns their range among those found.
+    /// Finds the tensors below a step, and returns their range in `found`.
     fn below(
         &mut self,
         step: Step,

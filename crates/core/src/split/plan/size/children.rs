@@ -196,8 +196,8 @@ impl Engine<'_> {
         if nests && child.chunkable && child.inside > 1 {
             child.cut = Cut::Always;
         }
-        // Only children that may not leave as a whole are reduced again. For the others, keeping
-        // their state isn't worth its memory.
+        // Only children that may not become chunks themselves are reduced again. For the others,
+        // keeping their state isn't worth its memory.
         if child.chunkable && inner.size <= self.max() {
             mark_node(&inner, &mut self.decided.borrow_mut());
             return Ok(());

@@ -87,7 +87,7 @@ impl Run {
 }
 
 impl Engine<'_> {
-    /// Scans the fields of a message, and enters those that may contain a part to move out.
+    /// Scans the fields of a message, and enters the fields that may contain a part to move out.
     pub(super) fn scan(
         &self,
         chain: &Chain,
@@ -292,8 +292,8 @@ impl Engine<'_> {
             group.addressable &= !rivals(&node.descriptor, group.number)
                 .any(|rival| node.siblings.after.contains(&rival));
             match group.class {
-                // Of several values the last counts. If an earlier one were empty, there would be
-                // two placeholders.
+                // If there are several values, the last one counts. If an earlier one were empty,
+                // there would be two placeholders.
                 Class::Value => {
                     group.addressable &= empties[at] == 0 || group.count == 1;
                     group.addressable &= node.siblings.before(group.number) == 0;

@@ -40,7 +40,7 @@ struct Filling {
 struct Counted {
     /// Ordinal of the next member.
     ordinal: u64,
-    /// Start of the next member, or end of the one before it.
+    /// Start of the next member, or end of the member before it.
     position: u64,
 }
 
@@ -140,7 +140,7 @@ impl Engine<'_> {
     }
 
     /// Takes as many unchanged members as there is room for, and begins the next slice if there are
-    /// more. Returns the end of those taken.
+    /// more. Returns the end of the last member taken.
     fn pack_many(
         &self,
         node: &Node,
@@ -201,7 +201,7 @@ impl Engine<'_> {
         let divisible =
             field.wire_type == WireType::Len && matches!(group.class, Class::Numbers { .. });
         let fits = size <= filling.room();
-        // Each member is inspected for numbers; otherwise only the first is.
+        // Numbers are inspected member by member; for other members, only the first is.
         let before = filling.looked_at;
         let is_first = before == 0;
         filling.looked_at += 1;

@@ -77,7 +77,7 @@ pub(super) struct Group {
     pub(super) kept_raw: Option<u64>,
     /// Ranges of the occurrences; adjacent ones are merged.
     pub(super) runs: Vec<Range<u64>>,
-    /// Some occurrences, so that any one can be found without scanning from the first.
+    /// Some occurrences, so that any occurrence can be found without scanning from the first.
     pub(super) stops: SkipIndex,
     /// Smaller members of a group that can't be sliced; they could become chunks, too.
     pub(super) spare: SmallMembers,
@@ -138,7 +138,7 @@ pub(super) struct Child {
     /// Ordinal in its group, in this piece.
     pub(super) ordinal: u64,
     pub(super) path: FieldPath,
-    /// The value's field; for a map, the one inside the entry.
+    /// The value's field; for a map, the field inside the entry.
     pub(super) chain: Chain,
     pub(super) field: Field,
     /// The entry, for a map.

@@ -192,7 +192,7 @@ struct Found<'a> {
     block: Option<Cow<'a, [u8]>>,
 }
 
-/// Finds the next element after a position, in a field whose last element was this one.
+/// Finds the next element after a position, in the field of the element `last`.
 #[cold]
 #[inline(never)]
 fn find<'a>(
