@@ -323,7 +323,7 @@ impl Watch {
 }
 
 /// The pauses before retries of throttled requests. `object_store` has one time limit for all
-/// failures; this one is longer.
+/// failures; the limit for throttled requests is longer.
 #[derive(Debug, Default)]
 struct Throttled {
     since: Option<Instant>,

@@ -157,7 +157,8 @@ impl Folder {
         }
     }
 
-    /// Copies all files of a folder to objects, several at once. Those selected by `last` are copied after all others.
+    /// Copies all files of a folder to objects, several at once. Files selected by `last` are
+    /// copied after all others.
     ///
     /// # Errors
     ///
@@ -340,7 +341,7 @@ fn in_parallel(items: &[Item], work: impl Fn(&Item) -> Result<()> + Sync) -> Res
     };
     std::thread::scope(|scope| {
         for _ in 1..AT_ONCE.min(items.len()) {
-            // If the system refuses another thread, those running do the work.
+            // If the system refuses another thread, the existing threads do the work.
             if std::thread::Builder::new()
                 .spawn_scoped(scope, run)
                 .is_err()

@@ -75,8 +75,8 @@ impl ObjectLocation {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the URL isn't that of a known kind of store, or the environment's settings for the
-    /// store are invalid.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the URL doesn't belong to a known kind of
+    /// store, or the environment's settings for the store are invalid.
     pub fn parse(text: &str) -> io::Result<ObjectLocation> {
         ObjectLocation::parse_with(text, &StoreOptions::from_env()?)
     }
@@ -178,7 +178,7 @@ impl ObjectLocation {
         self.at(folder.map_or("", |(folder, _)| folder))
     }
 
-    /// Returns the object whose name is this one followed by `ending`.
+    /// Returns the object whose name is this object's name followed by `ending`.
     #[must_use]
     pub fn continued(&self, ending: &str) -> ObjectLocation {
         self.at(&format!("{}{ending}", self.path))

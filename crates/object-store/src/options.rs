@@ -245,7 +245,7 @@ impl ObjectWriteOptions {
     }
 
     /// Sets the number of parts to upload at once, at least one. Default: [`DEFAULT_AT_ONCE`].
-    /// Memory holds this many parts and the one being filled.
+    /// Memory holds this many parts, and the part being filled.
     #[must_use]
     pub const fn at_once(mut self, parts: usize) -> Self {
         self.at_once = if parts == 0 { 1 } else { parts };

@@ -17,7 +17,7 @@ const SECRET_ENDS: &[&str] = &[
     "api-key",
 ];
 
-/// Whole names of such parameters.
+/// Whole names of query parameters that grant access.
 const SECRETS: &[&str] = &["sig", "key", "pwd"];
 
 /// Returns a text in which passwords in URLs, and the values of query parameters that sign or authorize a request, are replaced by `***`.

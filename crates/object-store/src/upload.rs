@@ -138,7 +138,7 @@ impl Uploader {
     pub(crate) async fn abort(mut self) -> object_store::Result<()> {
         for part in std::mem::take(&mut self.running) {
             part.abort();
-            // Otherwise pending parts would arrive afterwards.
+            // Waits for pending parts, which would otherwise arrive afterwards.
             drop(part.await);
         }
         self.uploads.abort(&self.path, &self.id).await

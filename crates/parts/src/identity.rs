@@ -75,7 +75,7 @@ pub(super) fn check_same(planned: &Input, now: &Input) -> Result<()> {
 pub(super) fn absolute(path: &Path) -> Result<String> {
     let absolute = match fs::canonicalize(path) {
         Ok(absolute) => absolute,
-        // It doesn't exist yet.
+        // The file doesn't exist yet.
         Err(_) => std::path::absolute(path).map_err(|error| Error::from(error).in_file(path))?,
     };
     text_of(absolute)

@@ -416,7 +416,7 @@ fn remove_room(room: &Path) {
     }
 }
 
-/// Returns true if the open file is the one at `path`.
+/// Returns true if `path` leads to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -158,8 +158,8 @@ impl PlanFile {
         Ok(FinishedPart::new(&self.plan, &done, path))
     }
 
-    /// Puts the result in place, given the report of every part. Without `reports`, uses those at
-    /// their [default paths](Self::report_path).
+    /// Puts the result in place, given the report of every part. Without `reports`, uses the
+    /// reports at their [default paths](Self::report_path).
     ///
     /// # Errors
     ///

@@ -30,7 +30,8 @@ pub(super) struct WrittenRange {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] with the first part whose bytes differ from those it wrote.
+/// [`ErrorKind::ChecksumMismatch`] with the first part whose bytes have changed since it wrote
+/// them.
 pub(super) fn reread_ranges(
     source: &dyn ReadAt,
     written: &[WrittenRange],

@@ -350,7 +350,7 @@ pub fn commit_shards(
 struct Together {
     files: Vec<ExternalFile>,
     counts: Vec<usize>,
-    /// Trailer entries, without the rest, which precedes them.
+    /// Trailer entries, except the entry of the rest, which precedes them.
     infos: Vec<ChunkInfo>,
     paths: Vec<FieldPath>,
     /// The host that has written each value.

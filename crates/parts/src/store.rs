@@ -22,7 +22,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// depends on its content. So handing over a file twice has no further effect, and a part never
 /// replaces a file that another plan or an existing main file needs.
 pub trait PartStore: Sync {
-    /// Begins a part's file. Its permissions allow no more than those of its inputs.
+    /// Begins a part's file. The file gets no permissions that its inputs lack.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl FolderStore {
 
 impl PartStore for FolderStore {
     fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile> {
-        // Its name is known once its content is.
+        // The file's name depends on its content, which isn't known yet.
         AtomicFile::create(self.main.with_extension("protosplit-part"), made_from, true)
     }
 

@@ -1,7 +1,8 @@
 //! A pool of memory blocks, which one step of the work frees and the next step fills.
 use std::collections::VecDeque;
 
-/// Size in bytes of the largest and the smallest blocks; each size between is twice the one before.
+/// Size in bytes of the largest and the smallest blocks; each size in between is twice the previous
+/// size.
 pub(crate) const LARGEST: usize = 64 << 10;
 pub(crate) const SMALLEST: usize = 256;
 const SIZES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;

@@ -204,7 +204,7 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Announces to the source the ranges that will be read next, as [`ReadAt::prefetch`] does,
-    /// except for those already in memory.
+    /// except for ranges already in memory.
     pub fn prefetch(&self, ranges: &[Range<u64>]) {
         self.source.prefetch(ranges);
     }

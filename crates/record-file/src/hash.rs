@@ -43,7 +43,7 @@ impl Hasher {
     /// Hashes bytes as [`update`](Self::update) does, and passes them in pieces to `other`, which
     /// copies them or does similar work.
     ///
-    /// Every step of the hash waits for the one before, so the work in between is almost free.
+    /// Every step of the hash waits for the previous step, so the work in between is almost free.
     pub(crate) fn update_along(&mut self, bytes: &[u8], mut other: impl FnMut(&[u8])) {
         // A packet that doesn't begin at the start of a piece is assembled in a buffer. That only
         // happens for the first piece.
@@ -96,7 +96,7 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
 
 /// Hashes one or two slices at once.
 ///
-/// Every step of a hash waits for the one before. Two hashes that take turns use each other's
+/// Every step of a hash waits for the previous step. Two hashes that take turns use each other's
 /// waiting time, and take little longer than one. The same is true of a hash and another kind of
 /// checksum.
 pub(crate) fn hash_in_step<F: FnMut(&[u8])>(both: &mut [Option<InStep<'_, F>>; 2]) {

@@ -141,7 +141,7 @@ impl<R: Read> Sequential<R> {
             }
         };
         self.ended = result.as_ref().is_ok_and(|&filled| filled < buf.len());
-        // Also after an error: the stream has moved.
+        // The stream has moved even if there was an error.
         self.pos += filled as u64;
         let tail = &buf[filled.saturating_sub(KEPT)..filled];
         self.kept.extend_from_slice(tail);
@@ -219,7 +219,7 @@ impl<I: RecordInput> ReadAhead<I> {
         }
         let mut size = self.inner.size()?;
         if size.is_none() {
-            // Only reading can find out.
+            // Only reading shows whether the input reaches that far.
             let got = self.read_full(end.saturating_sub(1), &mut [0])?;
             size = if got == 1 {
                 Some(end)

@@ -34,7 +34,7 @@ pub struct RecordsMetadata {
     /// Full name of the message type of each record.
     pub record_type_name: Option<String>,
     /// The files that define that message, each a serialized `google.protobuf.FileDescriptorProto`;
-    /// a file comes after those it imports.
+    /// a file comes after the files that it imports.
     pub file_descriptors: Vec<Vec<u8>>,
     /// Options of the writer, as a string.
     pub record_writer_options: Option<String>,

@@ -142,7 +142,7 @@ impl Payload {
             self.check_block(&stored)?;
             self.pos += BLOCK_HEADER;
         }
-        // Bytes in memory come first, before those that have to be read.
+        // Bytes in memory come first, before bytes that have to be read.
         let want = match self.window.left_from(self.pos) {
             0 => want,
             at_hand => want.min(at_hand),

@@ -99,7 +99,7 @@ pub(crate) fn record_ends(
         return Err(Error::corrupt(begin, "fewer sizes than records"));
     }
     let mut ends = decoders.memory.take_ends();
-    // There are at most as many as the bytes of sizes that were just checked.
+    // There are at most as many records as bytes of sizes, which were checked above.
     ends.reserve(usize::try_from(num_records).unwrap_or(0));
     let mut end = 0u64;
     for _ in 0..num_records {

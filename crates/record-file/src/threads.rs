@@ -79,7 +79,7 @@ where
         Ok(())
     }
 
-    /// Adds a finished result, after those of all jobs.
+    /// Adds a finished result after the results of all jobs.
     pub(crate) fn add_done(&mut self, result: T) {
         let (sender, receiver) = sync_channel(1);
         // The channel has room, and its receiver exists.

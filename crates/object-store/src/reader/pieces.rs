@@ -37,7 +37,7 @@ pub(super) enum Found {
     Nothing,
 }
 
-/// The cached parts of an object, within a size limit, and the queue of those to fetch.
+/// The cached parts of an object, within a size limit, and the queue of parts to fetch.
 #[derive(Debug)]
 pub(super) struct Pieces {
     /// Cached parts by offset, without overlaps.

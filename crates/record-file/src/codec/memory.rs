@@ -2,7 +2,7 @@
 
 /// Number of buffers kept: one for a chunk's stored data, and one for the decoded data.
 const BUFFERS: usize = 2;
-/// Largest chunk, stored or decoded, that is read together with the one before, in bytes. When
+/// Largest chunk, stored or decoded, that is read together with the previous chunk, in bytes. When
 /// chunks are read in pairs, a third buffer is kept if none is larger.
 pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
 /// Buffers up to this size are used for any smaller request.
@@ -70,7 +70,7 @@ impl Memory {
         self.alike = true;
     }
 
-    /// Makes room for a chunk that is read together with the one before.
+    /// Makes room for a chunk that is read together with the previous chunk.
     pub(crate) fn expect_two(&mut self) {
         self.by_two = true;
     }

@@ -9,7 +9,7 @@ use crate::stored::SLACK;
 use crate::varint;
 use step::{Kind, Step};
 
-/// A length that exceeds that of most strings, which are moved as if they had this length.
+/// A length that most strings don't exceed; shorter strings are moved as if they had this length.
 const SHORT: usize = 32;
 
 /// A result with an error that costs nothing to create in the inner loops.

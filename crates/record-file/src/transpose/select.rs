@@ -280,7 +280,7 @@ impl Run<'_> {
             (Emit::Nothing, _) => {}
             (Emit::MessageStart, _) => self.end_record().map_err(wrong)?,
             (Emit::NonProto { buffer }, _) => {
-                // The last buffer has the lengths of such records.
+                // The last buffer has the lengths of records that are not messages.
                 let last = buffers.used.len().wrapping_sub(1);
                 let last = u32::try_from(last).unwrap_or(u32::MAX);
                 let mut record = 0;

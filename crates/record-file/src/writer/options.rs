@@ -70,7 +70,7 @@ pub struct WriterOptions {
 }
 
 impl WriterOptions {
-    /// Returns the defaults, which are those of every writer of this format.
+    /// Returns the defaults. Every writer of this format has the same ones.
     #[must_use]
     pub const fn new() -> Self {
         WriterOptions {

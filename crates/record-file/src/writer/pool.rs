@@ -26,7 +26,7 @@ type Job = (Gathered, Vec<u8>);
 #[derive(Debug)]
 pub(super) struct Pool {
     threads: Threads<Encoder, Job, Result<Done>>,
-    /// Beginnings of those chunks.
+    /// The beginning of each of these chunks.
     begins: VecDeque<Begin>,
     /// Reusable memory for encoded data.
     spare: Vec<Vec<u8>>,

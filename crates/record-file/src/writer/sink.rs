@@ -12,7 +12,7 @@ use crate::hash::Hasher;
 const GATHER_BELOW: u64 = 32 << 10;
 const BUFFER: usize = 256 << 10;
 /// Number of blocks that are written in one call: a system takes at most 1024 slices, and each
-/// block needs two, plus those of the parts.
+/// block needs two of them, in addition to the slices of the parts.
 const BLOCKS_AT_ONCE: u64 = 500;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];

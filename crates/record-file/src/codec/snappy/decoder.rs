@@ -18,7 +18,7 @@ pub(crate) struct Decoder {
     partial: Vec<u8>,
     /// Bytes of a literal that have yet to arrive.
     literal: u64,
-    /// The bytes that copies may refer to, followed by those not taken yet.
+    /// The bytes that copies may refer to, followed by the decoded bytes that weren't taken yet.
     window: Vec<u8>,
     taken: usize,
 }

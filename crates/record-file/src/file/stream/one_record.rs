@@ -53,7 +53,7 @@ struct Compressed {
     payload: Payload,
     /// `None` before the first byte is decoded.
     decoder: Option<StreamDecoder>,
-    /// Stored bytes that were read, and the start of those not yet decoded.
+    /// Stored bytes that were read, and the start of the bytes not yet decoded.
     pending: Vec<u8>,
     at: usize,
     /// Size of the next read.

@@ -3,7 +3,7 @@ use super::pairs::Pairs;
 use super::state::index;
 use crate::block_pool::{BlockPool, PieceQueue};
 
-/// A step from one event to the one before it, and its frequency.
+/// A step from one event to the previous event, and its frequency.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     pub(super) from: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Removes all events, and prepares for those of this many bytes of records.
+    /// Removes all events, and prepares for the events of this many bytes of records.
     pub(crate) fn clear(&mut self, size: usize, blocks: &mut BlockPool) {
         self.first = None;
         self.last = None;

@@ -177,8 +177,8 @@ impl Lists {
         });
     }
 
-    /// Computes the bases of transitions to the public list: those of events without a private
-    /// list, and of the exits from private lists.
+    /// Computes the bases of transitions to the public list, for events without a private list and
+    /// for the exits from private lists.
     fn bases(&mut self) {
         for event in 0..self.events.len() {
             let Event { base, way_out, .. } = self.events[event];

@@ -31,7 +31,7 @@ pub(super) struct Step {
     /// Length of the value, in bytes; at the end of a submessage, length of the tag that is
     /// prepended later.
     pub(super) len: u8,
-    /// Number of those bytes that come from the buffer.
+    /// Number of bytes of the value that come from the buffer.
     pub(super) advance: u8,
     /// Shift that aligns the value to the upper end.
     pub(super) shift: u8,
