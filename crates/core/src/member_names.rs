@@ -393,7 +393,7 @@ pub(crate) fn is_text(bytes: &[u8]) -> bool {
     let front = &bytes[..bytes.len().min(PROBED_TEXT)];
     let text = match std::str::from_utf8(front) {
         Ok(text) => text,
-        // A character that the window cuts off.
+        // The last character is cut off.
         Err(error) if error.error_len().is_none() && front.len() < bytes.len() => {
             std::str::from_utf8(&front[..error.valid_up_to()]).unwrap_or_default()
         }

@@ -18,7 +18,7 @@ use super::{Canonical, MAX_DEPTH};
 enum Bucket {
     /// The last number, and its position in the source.
     Number(Scalar, u64, Field),
-    /// The last bytes or string value.
+    /// The last value of a bytes or string field.
     Bytes(Field),
     Message {
         pieces: Vec<Range<u64>>,
@@ -162,7 +162,7 @@ impl Canonical<'_> {
         };
         pieces.push(field.value.clone());
         if pieces.len() == 1 {
-            // Planned immediately, while the source is positioned here.
+            // Plans the first piece now, while the source is positioned here.
             let none = Edits::none();
             let edits = edits.of_field(number).unwrap_or(&none);
             first.0 = self.plan(shape, &pieces[..], edits, depth)?;
@@ -203,7 +203,7 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Writes the bucket of a field. A field comes from the edits if `known` is `None`.
+    /// Writes the bucket of a field. If `known` is `None`, the field comes from the edits.
     fn finish(
         &mut self,
         number: u32,

@@ -36,7 +36,7 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
         let is_alone = |at: &usize| b.get(*at).is_some_and(|key| !of_a.contains(key));
         let others: Vec<usize> = between.filter(is_alone).collect();
         next_of_b = next_of_b.max(end);
-        // Equal numbers on both sides: these were renamed.
+        // Equally many elements on both sides: these were renamed.
         if others.len() == alone.len() {
             let both = alone.drain(..).zip(others);
             matches.extend(both.map(|(at, other)| Match::Both(at, other)));

@@ -33,7 +33,7 @@ pub(crate) struct ChunkRef {
     pub(crate) chunk: usize,
     /// True if the chunk continues a packed run.
     pub(crate) packed: bool,
-    /// Field whose elements the chunk holds, if it is a slice and the trailer says so.
+    /// The field whose elements the chunk holds, if the trailer declares the chunk as a slice.
     pub(crate) slice_of: Option<FieldNumber>,
     /// Number of elements in a slice; 0 if the trailer doesn't declare it.
     pub(crate) elements: u64,

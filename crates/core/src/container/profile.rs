@@ -56,7 +56,7 @@ impl std::str::FromStr for Profile {
 }
 
 /// Returns true if a path may contain this key. TensorFlow's Merger truncates integers to an int32,
-/// and supports only these encodings. A merge without the type can't tell zigzag from plain
+/// and supports only these encodings. A merge without the type can't distinguish zigzag from plain
 /// varints.
 pub(crate) fn key_is_addressable(key: &MapKey, kind: &Kind, profile: Profile) -> bool {
     match profile {

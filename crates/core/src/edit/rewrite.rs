@@ -222,7 +222,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
         largest.files.clear();
         let trailer = self.file.trailer().encode_changed(largest, kept)?.len();
-        // A change recomputes these for the whole message.
+        // A change recomputes the message's size and checksum, and the Merkle tree.
         let of_message = 32
             + match &metadata.merkle_tree {
                 Some(_) => most_of_tree(contents.len()),

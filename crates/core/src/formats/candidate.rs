@@ -364,7 +364,7 @@ impl<'a> Candidate<'a> {
         }
         let mut bytes = Vec::new();
         if self.kind == CandidateKind::File {
-            // At most END_LEN, so it fits.
+            // The length is at most END_LEN, so it fits.
             let len = usize::try_from(self.size.min(END_LEN)).unwrap_or_default();
             bytes.resize(len, 0);
             self.source()?.read_exact_at(offset, &mut bytes)?;

@@ -294,7 +294,7 @@ mod tests {
                 return None;
             }
             let file = RecordFile::open(candidate.source().ok()?, ReaderOptions::new()).ok()?;
-            // Directly after the file's signature.
+            // The first record is directly after the file's signature.
             let first = file.read_record(RecordPosition::new(64, 0)).ok()?;
             (first == b"theirs"[..]).then_some(Confidence::Certain)
         }

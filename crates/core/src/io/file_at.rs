@@ -107,7 +107,7 @@ fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
 }
 
-// WebAssembly, where std opens no file.
+// On WebAssembly, std can't open files.
 #[cfg(not(any(unix, windows)))]
 fn write_at(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())

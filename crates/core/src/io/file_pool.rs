@@ -80,7 +80,7 @@ impl FilePool {
 
     fn keep(&self, number: usize, file: Arc<File>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have opened it, too.
+        // Another thread may have opened the file, too.
         open.retain(|(known, _)| *known != number);
         if open.len() >= MOST_OPEN {
             open.remove(0);

@@ -29,7 +29,7 @@ pub struct FolderLock {
     replaced: Vec<PathBuf>,
 }
 
-/// First character of the lines that list replaced files. No name has it.
+/// First character of the lines that list replaced files. No file name contains it.
 const REPLACED: char = '/';
 
 impl FolderLock {

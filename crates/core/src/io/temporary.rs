@@ -78,8 +78,8 @@ pub struct TemporaryFolder {
 }
 
 /// The lock of a folder, released on drop. Closing the folder isn't enough: a child process between
-/// fork and exec has it open too, and by the time that ends, the folder may be a model that others
-/// lock.
+/// fork and exec has the folder open, too. Before that child closes it, the folder may already be a
+/// model that others lock.
 #[derive(Debug)]
 struct Held(File);
 
@@ -171,7 +171,7 @@ fn beside<T>(
     ))
 }
 
-/// Returns this process where locks can't tell other hosts that it is running.
+/// Returns this process, if locks don't show other hosts that it is running.
 fn owner_in(folder: &Path) -> Option<Owner> {
     let locks = system::are_locks_shared(folder);
     (!locks).then(Owner::this).flatten()
@@ -387,7 +387,7 @@ mod system {
         match lock(file) {
             Ok(()) => is_at(file, path),
             Err(Errno::WOULDBLOCK) => false,
-            // Without locks, no process removes it.
+            // On a file system without locks, no process removes the item.
             Err(_) => true,
         }
     }

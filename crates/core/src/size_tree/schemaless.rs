@@ -21,7 +21,7 @@ pub fn looks_like_message(bytes: &[u8]) -> bool {
         return false;
     }
     let mut at = 0;
-    // Numbers of the open groups.
+    // Field numbers of the open groups.
     let mut open = Vec::new();
     while at < bytes.len() {
         let rest = &bytes[at..];

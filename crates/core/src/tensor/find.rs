@@ -36,7 +36,7 @@ struct FieldOnTheWay {
     many: Many,
 }
 
-/// The way in which the values of a field are distinguished.
+/// The kind of step that selects a value of a field.
 #[derive(Clone, Copy)]
 enum Many {
     One,

@@ -18,9 +18,9 @@ pub struct RunSize {
 }
 
 impl Selected<'_> {
-    /// Copies the elements that follow the last value returned to `out`, with their tags and
-    /// lengths, as long as all of them are selected, adjacent, and in memory already. Calls `met`
-    /// for each with its start in the message and the range of its value in `out`. May copy none
+    /// Copies to `out` the elements that follow the last value returned, with their tags and
+    /// lengths, as long as all of them are selected, adjacent, and in memory already. For each,
+    /// calls `met` with its start in the message and the range of its value in `out`. May copy none
     /// even if elements follow; [`next`](Iterator::next) then returns them.
     ///
     /// The last element copied is then the last value returned.

@@ -52,7 +52,7 @@ pub(super) struct Frame {
     pub(super) next: u64,
     /// Range of indices that may be selected.
     pub(super) picked: Range<u64>,
-    /// Next slice on the way to the first selected index, in the current piece.
+    /// The next slice before the first selected index, in the current piece.
     passing: Option<RunCursor>,
     /// The remaining packed numbers at the cursor's position.
     run: Range<u64>,

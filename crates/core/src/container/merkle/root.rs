@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 /// The Merkle root of a message in chunks: a hash of everything that a merge depends on.
 ///
 /// With a root from a trusted source, you can check that a file still has the bytes from which the
-/// root was computed, even if others can write to the file, and you can check any chunk without
+/// root was computed, even if others can write to the file. You can also check any chunk without
 /// reading the others. Checksums only detect accidents, since they are in the file that they
 /// describe.
 ///

@@ -134,7 +134,7 @@ impl Opened {
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
         options: &OpenOptions,
     ) -> Result<Opened> {
-        // Required before anything is read from the file.
+        // The root is required before anything is read from the file.
         if let Some(root) = &options.root {
             file.require_root(root)?;
         }

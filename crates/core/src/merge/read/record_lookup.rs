@@ -109,7 +109,7 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// Fails if the record of a chunk doesn't match the trailer. For sources with slow responses,
-    /// leaves the check to the reading of chunks.
+    /// records are checked only when chunks are read.
     pub(in crate::merge) fn check_records(&self) -> Result<()> {
         if self.is_prefetched() || self.records.are_checked.load(Ordering::Relaxed) {
             return Ok(());

@@ -120,7 +120,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
         let _span = tracing::trace_span!("read", chunk, bytes).entered();
         match self.sum_up(chunk) {
             Ok(()) => self.done.bytes += bytes,
-            // Reported once, instead of for every remaining chunk.
+            // A cancellation is reported once, instead of for every remaining chunk.
             Err(error) if error.kind() == ErrorKind::Cancelled => {}
             Err(error) => self.done.problems.push((chunk, error.in_chunk(chunk))),
         }
@@ -162,7 +162,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
             match count(StreamInput::new(&mut stream, size), number) {
                 Ok(count) => self.done.elements.push((chunk, count)),
                 Err(error) if stream.failed => return Err(error),
-                // Not a message. The remaining bytes are still read.
+                // The chunk is not a message. Its remaining bytes are still read.
                 Err(_) => {}
             }
         }

@@ -1,4 +1,5 @@
-//! From cuts to chunks: every byte of the source goes to the chunk of the innermost span around it.
+//! From cuts to chunks: every byte of the source becomes part of the chunk of the innermost span
+//! around it.
 
 use std::ops::Range;
 
@@ -18,8 +19,8 @@ pub(crate) struct ChunkLayout {
     pub(crate) byte_exact: bool,
 }
 
-/// Lays out the chunks. `most` is the maximum size of a value in one chunk; a larger value goes to
-/// several consecutive chunks.
+/// Lays out the chunks. `most` is the maximum size of a value in one chunk; a larger value is
+/// divided into several consecutive chunks.
 pub(crate) fn emit(source: &Source, marks: &Cuts, most: Option<u64>) -> Result<ChunkLayout> {
     let mut emitter = Emitter {
         source,

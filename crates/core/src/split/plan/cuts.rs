@@ -77,7 +77,7 @@ impl Cuts {
         self.chunks.len()
     }
 
-    /// Adds marks that were made separately.
+    /// Adds cuts that were made separately.
     pub(crate) fn absorb(&mut self, other: Cuts) {
         if self.spans.is_empty() {
             *self = other;
@@ -113,7 +113,7 @@ impl Cuts {
         }
     }
 
-    /// Returns true if anything was marked inside `range`.
+    /// Returns true if anything inside `range` was cut.
     pub(crate) fn any_within(&self, range: &Range<u64>) -> bool {
         let from = (range.start, std::cmp::Reverse(u64::MAX), 0);
         let to = (range.end, std::cmp::Reverse(u64::MAX), 0);

@@ -19,7 +19,8 @@ struct Candidate {
 }
 
 impl Engine<'_> {
-    /// Moves out the largest parts until the content is at most `limit`, as far as possible.
+    /// Moves out the largest parts until the content is at most `limit`, or no more parts can be
+    /// moved out.
     pub(super) fn reduce(&self, node: &mut Node, limit: u64) -> Result<()> {
         if node.size <= limit {
             return Ok(());
@@ -265,7 +266,7 @@ fn tail(node: &Node, at: usize) -> Option<Candidate> {
     })
 }
 
-/// Returns the tail with the largest gain. Gains shrink as members leave individually, so an
+/// Returns the tail with the largest gain. Gains shrink as members are moved out one by one, so an
 /// outdated first candidate is evaluated again.
 fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate> {
     loop {
@@ -279,8 +280,8 @@ fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate
     }
 }
 
-/// Returns the size of a group's first member, which is the minimum that slicing leaves. A packed
-/// run can be left empty.
+/// Returns the size of a group's first member, which slicing never moves out. A packed run can
+/// become empty.
 fn first_size(group: &Group) -> u64 {
     let size = match group.children.first() {
         Some(run) if is_packed_run(group, run) => run.outer_with(0),

@@ -256,8 +256,8 @@ impl Engine<'_> {
         let room = content_in(filling.room());
         let mut head = self.boundary(&run.value, room, width)?;
         if head == run.value.end && !run.value.is_empty() {
-            // With a shorter length it would fit, but the length is rewritten only if something
-            // leaves.
+            // The run would fit with a shorter length, but the length is rewritten only if elements
+            // are moved out.
             let room = run.value.end - run.value.start - 1;
             head = self.boundary(&run.value, room, width)?;
         }

@@ -100,11 +100,11 @@ impl HashRange {
         self.held.push(hash);
     }
 
-    /// Removes duplicate hashes and, if more than half of the capacity is still used, leaves the
-    /// upper half of them to another pass.
+    /// Removes duplicate hashes and, if more than half of the capacity is still used, drops the
+    /// upper half, which another pass finds again.
     fn make_room(&mut self) {
         if self.is_full() {
-            // The result is known.
+            // Any hash may be shared, so the hashes are no longer needed.
             self.held.clear();
             return;
         }
