@@ -166,7 +166,7 @@ impl HttpService for Watched {
                 ));
             }
             if is_refused {
-                // `object_store` handles these itself.
+                // `object_store` handles refused requests itself.
                 watch.worked();
                 return Ok(HttpResponse::from_parts(parts, body.into()));
             }

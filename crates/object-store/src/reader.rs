@@ -86,7 +86,7 @@ impl fmt::Debug for ObjectReader {
 }
 
 impl ObjectReader {
-    /// Opens an object. This takes as long as one request.
+    /// Opens an object, which takes as long as one request.
     ///
     /// # Errors
     ///

@@ -392,8 +392,8 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the main file of a split, given a report of every part whose file is in `store`, for
-    /// a caller that puts it in place by other means, once and only if the target doesn't exist.
+    /// Returns the main file of a split, given a report of every part whose file is in `store`. The
+    /// caller puts the file in place by other means, once and only if the target doesn't exist.
     ///
     /// # Errors
     ///

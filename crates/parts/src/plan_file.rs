@@ -178,7 +178,7 @@ impl PlanFile {
     }
 }
 
-/// Reads reports. If not `all` must exist, skips missing ones.
+/// Reads reports. Skips missing ones, unless `all` must exist.
 fn read_reports(paths: &[PathBuf], all: bool, options: &PartOptions) -> Result<Vec<PartReport>> {
     let read = |path: &PathBuf| -> Result<Option<PartReport>> {
         let report = match found(path, options.objects.as_ref())? {

@@ -396,8 +396,9 @@ impl Window {
         self.end().saturating_sub(pos)
     }
 
-    /// Returns `len` bytes of the file at `at`, from the input's memory or the window, which is
-    /// refilled if necessary, at most to the end of the `left` bytes of the chunk's data.
+    /// Returns `len` bytes of the file at `at`, from the input's memory or from the window. Refills
+    /// the window if necessary, at most to the end of the chunk's data, of which `left` bytes
+    /// remain.
     fn raw<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
@@ -429,9 +430,9 @@ impl Window {
             // A stream can't go back to earlier bytes.
             return Err(Fault::ends_inside(chunk, self.end()));
         }
-        // Never beyond the data, for the same reason.
+        // Never reads beyond the data, for the same reason.
         let wanted = (payload_end(at, left) - at).min(WINDOW - at % BLOCK);
-        // At most WINDOW, which fits.
+        // `wanted` is at most WINDOW, which fits.
         self.bytes.resize(usize::try_from(wanted).unwrap_or(0), 0);
         self.begin = at;
         match input.read_full(at, &mut self.bytes) {

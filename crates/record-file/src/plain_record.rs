@@ -4,9 +4,9 @@ use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// Returns the position in the file of byte `offset` of an uncompressed record of `len` bytes in its
-/// own chunk that begins at `begin`, and the number of bytes from there to the next block header,
-/// which is in the middle of longer records.
+/// Returns the position in the file of byte `offset` of an uncompressed record, and the number of
+/// bytes from there to the next block header, which is in the middle of longer records. The record
+/// has `len` bytes, and its own chunk, which begins at `begin`.
 ///
 /// # Errors
 ///

@@ -178,7 +178,7 @@ impl ReadAt for File {
         std::os::windows::fs::FileExt::seek_read(self, buf, offset)
     }
 
-    // WebAssembly, where std opens no file.
+    // On WebAssembly, std can't open files.
     #[cfg(not(any(unix, windows)))]
     fn read_at(&self, _offset: u64, _buf: &mut [u8]) -> io::Result<usize> {
         Err(io::ErrorKind::Unsupported.into())

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Decoders {
 }
 
 impl Decoders {
-    /// Decompresses the whole of `stream`, without its size prefix, and fills `out` exactly.
+    /// Decompresses all of `stream`, without its size prefix, and fills `out` exactly.
     pub(crate) fn decompress_into(
         &mut self,
         kind: CompressionKind,
@@ -73,7 +73,7 @@ impl Decoders {
         }
     }
 
-    /// Decompresses the whole of `stream`, without its size prefix, to exactly `size` bytes.
+    /// Decompresses all of `stream`, without its size prefix, to exactly `size` bytes.
     ///
     /// The caller has checked `size` against its limits; memory is still allocated only as far as
     /// the stream can fill it. No window is needed, so the stream may announce any size.

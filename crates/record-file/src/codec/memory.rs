@@ -38,7 +38,7 @@ impl Memory {
         }
         let smaller = rooms().enumerate().filter(|&(_, room)| room < wanted);
         if let Some((index, _)) = smaller.max_by_key(|&(_, room)| room) {
-            // The new buffer replaces it.
+            // The new buffer will replace this smaller one.
             self.buffers.swap_remove(index);
         }
         Vec::new()

@@ -167,7 +167,7 @@ fn read_in_step(lanes: &mut [Lane; 2], all: &[u8]) -> Result<(), Fault> {
                 *piece = lane.payload.piece_of(all)?;
             }
         }
-        // As many bytes as both chunks have.
+        // Takes equally many bytes of both chunks, or the remainder of one of them.
         let lens = pieces.iter().map(|piece| piece.len());
         let Some(len) = lens.filter(|&len| len > 0).min() else {
             return Ok(());

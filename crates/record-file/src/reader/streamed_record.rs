@@ -37,10 +37,10 @@ enum Next {
 impl<I: RecordInput> RecordReader<I> {
     /// Opens the next record as a stream, and moves after it; `None` at the end of the file.
     ///
-    /// A record in its own simple chunk, stored or decoded in more than
-    /// [`stream_from`](ReaderOptions::stream_from) bytes, of any length is read in bounded memory
-    /// (except with snappy, which has no streaming mode). Other records come from their decoded
-    /// chunk, as with [`read_record`](Self::read_record).
+    /// A record of any length is read in bounded memory if it has its own simple chunk, of more
+    /// than [`stream_from`](ReaderOptions::stream_from) bytes, stored or decoded (except with
+    /// snappy, which has no streaming mode). Other records come from their decoded chunk, as with
+    /// [`read_record`](Self::read_record).
     ///
     /// With [`threads`](ReaderOptions::threads), records that threads have already decoded come
     /// from their decoded chunk, too.
@@ -293,7 +293,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// Moves after a chunk that wasn't loaded, if the reader is at its end.
     pub(super) fn leave_passed(&mut self) -> Result<(), Fault> {
         if let Some(chunk) = self.passed {
-            // Perhaps only its header was read.
+            // Perhaps only the chunk's header was read.
             self.check_end(&chunk)?;
             self.drop_at_hand();
             self.unload();

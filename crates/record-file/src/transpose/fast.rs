@@ -73,7 +73,7 @@ pub(crate) struct FastWalk {
     step: u32,
     /// Number of bytes of transitions used to get there.
     pub(crate) transition: usize,
-    /// Number of transitions to come without a byte.
+    /// Number of following transitions that have no byte.
     free: u32,
     /// Number of bytes emitted.
     pub(crate) filled: usize,
@@ -106,7 +106,7 @@ impl FastWalk {
         num_records: u64,
         ends: Vec<u64>,
     ) -> Found<Self> {
-        // For states that read no buffer.
+        // Cursor of the states that read no buffer.
         let none = u32::try_from(cursors.len()).map_err(|_| BUFFER_ENDS)?;
         let steps: Vec<_> = states.iter().map(|state| Step::new(state, none)).collect();
         cursors.push(Cursor { at: 0, end: 0 });
@@ -160,7 +160,7 @@ impl FastWalk {
         let mut start = memory.len() - self.filled;
         let mut at = self.step;
         let Some(mut step) = steps.get(at as usize) else {
-            // A machine without states.
+            // The machine has no states.
             return if transitions.is_empty() {
                 Ok(Stop::Done)
             } else {

@@ -94,7 +94,7 @@ struct Walk<'a> {
     states: &'a [State],
     transitions: &'a [u8],
     at: u32,
-    /// Number of transitions to come without a byte.
+    /// Number of following transitions that have no byte.
     free: u32,
 }
 

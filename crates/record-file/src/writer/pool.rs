@@ -101,7 +101,7 @@ impl<W: Write> RecordWriter<W> {
             pool.submit(gathered, begin)?;
             self.gathered = pool.spare_gathered.pop().unwrap_or_default();
         }
-        // Written only after its thread has work again.
+        // The chunk is written only after its thread has new work.
         match first {
             Some((begin, done)) => self.write_done(&begin, done?),
             None => Ok(()),

@@ -71,7 +71,7 @@ impl<W: Write> BlockSink<W> {
         BlockSink {
             inner,
             pos: begin,
-            // Less than a block.
+            // The zeros are less than a block.
             buffer: vec![0; usize::try_from(begin - pos).unwrap_or(0)],
         }
     }

@@ -72,7 +72,7 @@ impl Decoder {
             return self.read_size(input);
         };
         if self.literal > 0 {
-            // At most the memory for bytes decoded ahead.
+            // Takes no more bytes than are decoded ahead.
             let most = usize::try_from(self.literal)
                 .unwrap_or(usize::MAX)
                 .min(AHEAD);

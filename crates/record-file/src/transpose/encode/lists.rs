@@ -48,8 +48,8 @@ pub(super) struct Lists {
     public_begin: u32,
 }
 
-/// The states that wait for a place in a list: the least frequent comes first, and among equally
-/// frequent ones the last.
+/// The states that wait for a place in a list: the least frequent state comes first, and among
+/// equally frequent states the last.
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Lists {
