@@ -51,9 +51,9 @@ impl ReadOptions {
         self
     }
 
-    /// Sets whether to choose the plain interpretation where the type would be needed to decide: a
-    /// BYTES chunk is a bytes or string value, a MESSAGE chunk is not a group, integer keys are
-    /// plain varints, and slices append. Default: no.
+    /// Sets whether to choose the plain interpretation if the type is needed but unknown: a BYTES
+    /// chunk is a bytes or string value, a MESSAGE chunk is not a group, integer keys are plain
+    /// varints, and slices append. Default: no.
     #[must_use]
     pub const fn assume_plain(mut self, assume_plain: bool) -> Self {
         self.assume_plain = assume_plain;
@@ -93,7 +93,7 @@ impl ReadOptions {
         self.descriptor.as_ref()
     }
 
-    /// Returns whether to choose the plain interpretation where the type would be needed to decide.
+    /// Returns whether to choose the plain interpretation if the type is needed but unknown.
     pub const fn get_assume_plain(&self) -> bool {
         self.assume_plain
     }

@@ -34,7 +34,8 @@ pub(super) struct Walk<'a> {
     found: Vec<Difference>,
     limit: usize,
     max_depth: u32,
-    /// Counts the first message's bytes; `None` within a message that is counted as a whole.
+    /// Counts the first message's bytes; `None` inside a message whose bytes are counted all at
+    /// once.
     meter: Option<&'a Meter>,
 }
 

@@ -102,8 +102,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether to merge without the message's type where the type would matter, like
-    /// [`ReadOptions::assume_plain`]. Default: no.
+    /// Sets whether to choose the plain interpretation if the message's type is needed but unknown,
+    /// like [`ReadOptions::assume_plain`]. Default: no.
     #[must_use]
     pub const fn assume_plain(mut self, assume: bool) -> Self {
         self.assume_plain = assume;
@@ -162,8 +162,8 @@ impl OpenOptions {
         self.allow_missing_files
     }
 
-    /// Returns whether to merge without the message's type where the type would matter, like
-    /// [`ReadOptions::assume_plain`].
+    /// Returns whether to choose the plain interpretation if the message's type is needed but
+    /// unknown, like [`ReadOptions::assume_plain`].
     pub const fn get_assume_plain(&self) -> bool {
         self.assume_plain
     }

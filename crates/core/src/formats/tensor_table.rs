@@ -118,9 +118,9 @@ impl TensorTable {
 /// A tensor, its place in the message, and its buffer.
 type Placed<'w, 'b> = (&'w TensorInfo, Range<u64>, &'b mut [u8]);
 
-/// Reads tensors of a file in chunks, and returns those to read by position. Chunks that are read
-/// entirely, or almost, are read once for all tensors; for others the checksums are compared once
-/// while the input is open.
+/// Reads tensors of a file in chunks, and returns those to read by position. Chunks that are needed
+/// entirely, or almost entirely, are read once for all tensors. The checksums of other chunks are
+/// compared once while the input is open.
 fn read_chunks<'w, 'b>(
     merged: &MergedMessage<Shared>,
     placed: Vec<Placed<'w, 'b>>,
@@ -130,7 +130,7 @@ fn read_chunks<'w, 'b>(
     let (whole, parts): (Vec<_>, Vec<_>) = placed
         .into_iter()
         .partition(|(_, place, _)| merged.whole_chunks(place).is_some());
-    // Parts that are most of their chunks are read during the checks of these chunks.
+    // Parts that make up most of their chunks are read while these chunks are checked.
     let ranges: Vec<Range<u64>> = parts.iter().map(|(_, place, _)| place.clone()).collect();
     let bytes: u64 = parts.iter().map(|(info, ..)| info.bytes).sum();
     let unread = merged.unread_chunks(&ranges);

@@ -83,8 +83,9 @@ impl Merger {
         self
     }
 
-    /// Merges chunks in memory according to a [`ChunkMetadata`], whose offsets are ignored, or only
-    /// a [`ChunkedMessage`](crate::proto::ChunkedMessage), like TensorFlow's `Merger::Merge`.
+    /// Merges chunks in memory according to a [`ChunkMetadata`], whose offsets are ignored, or
+    /// according to only a [`ChunkedMessage`](crate::proto::ChunkedMessage), like TensorFlow's
+    /// `Merger::Merge`.
     ///
     /// With only a `ChunkedMessage`, the options must set the message's type, the chunks must be in
     /// TensorFlow's [profile](crate::container::Profile), and there are no checksums to compare.

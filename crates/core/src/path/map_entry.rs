@@ -17,8 +17,8 @@ const LONGEST_KEY: u64 = 64 << 10;
 /// MiB. Readers skip larger ones without parsing them.
 pub(crate) const LARGEST_HELD_ENTRY: u64 = 16 << 20;
 
-/// Returns true if readers reach the value before the key, and can't hold the entry until they know
-/// the key. Readers then can't enter the value while it is in the entry.
+/// Returns true if readers can't enter the value while it is in its map entry: the value comes
+/// before the key, and the entry is too large to hold until the key is known.
 pub(crate) fn is_closed(entry: &Field, value: &Field) -> bool {
     value.start == entry.value.start && entry.value.end - entry.value.start > LARGEST_HELD_ENTRY
 }

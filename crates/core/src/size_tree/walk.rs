@@ -30,8 +30,8 @@ impl Place {
     }
 }
 
-/// Adds the pieces of a message to the sums of its fields, and of the fields of messages this many
-/// levels down.
+/// Adds the pieces of a message to the sums of its fields, and of the fields of messages inside it,
+/// down to this many levels.
 pub(super) fn walk<I: Input>(
     cursor: &mut WireCursor<I>,
     arena: &mut Arena,

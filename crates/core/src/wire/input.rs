@@ -18,7 +18,7 @@ pub trait Input {
     ///
     /// # Errors
     ///
-    /// If reading fails or there are fewer bytes than [`size`](Input::size) and, for a stream, if
+    /// If reading fails, or there are fewer bytes than [`size`](Input::size); for a stream, also if
     /// `position` is before the bytes fetched last.
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]>;
 }

@@ -287,7 +287,7 @@ pub(in crate::merge) struct NodeState {
 /// The state of a message that something may be inserted into.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Content {
-    /// True if paths lead to members of oneofs, whose values end at another member.
+    /// True if paths lead to members of oneofs, which a later member of the same oneof replaces.
     pub(in crate::merge) has_oneofs: bool,
     pub(in crate::merge) fields: LastFields,
     /// Start of the content, and its end so far.

@@ -108,9 +108,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Returns the position and rank at which to insert more of a field into the message at `node`:
-    /// after the existing occurrences, or after the last field with a lower number; for a member of
-    /// a oneof, after all other members, which it clears.
+    /// Returns the position and rank at which to insert another occurrence of a field into the
+    /// message at `node`: after the existing occurrences or, if there are none, after the last
+    /// field with a lower number. A member of a oneof goes after all other members, which it
+    /// clears.
     fn place(&mut self, node: NodeId, number: u32) -> (Pos, u32) {
         let content = self.states[node.index()].content.as_mut();
         let start = content

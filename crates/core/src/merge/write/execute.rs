@@ -67,7 +67,7 @@ pub(crate) fn to_bytes<S: ChunkStore + ?Sized>(
     })
 }
 
-/// Executes a plan in order, and compares the result with the message that was split.
+/// Executes a plan in order, and compares the result with the original message.
 pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,

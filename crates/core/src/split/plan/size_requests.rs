@@ -80,7 +80,8 @@ impl SizeRequests {
     /// since reducing a message also reduces the messages inside it.
     fn outermost(self) -> Vec<SizeRequest> {
         let mut fits = self.fits;
-        // Pieces of a message are only inside pieces of its parent, so the first represents all.
+        // Pieces of a message are only inside pieces of its parent, so the first piece stands for
+        // all of them.
         fits.sort_by_key(|fit| fit.first().map(|piece| (piece.start, Reverse(piece.end))));
         let mut outermost: Vec<SizeRequest> = Vec::new();
         for fit in fits {

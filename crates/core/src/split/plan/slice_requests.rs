@@ -112,8 +112,8 @@ impl Slices {
     }
 }
 
-/// Returns the ranges and the number of a field's elements in a part of a message that begins at
-/// one of them.
+/// Returns the ranges and the number of a field's elements in a part of a message. The part begins
+/// at an element.
 fn runs(
     source: &Source,
     range: Range<u64>,

@@ -185,8 +185,8 @@ impl Engine<'_> {
         Ok(end)
     }
 
-    /// Takes one member: the first one, a reduced one, or a number or run of numbers, which may be
-    /// divided.
+    /// Takes one member: the first one, a member whose content was reduced, or a number or packed
+    /// run, which may be divided.
     fn pack_one(
         &self,
         node: &Node,

@@ -41,7 +41,7 @@ pub(super) struct RepeatedKey {
     value: Range<u64>,
     /// True if parts of that entry's content may become chunks only if the value itself does.
     closed: bool,
-    /// True if no path can lead to it, because of the values of the other entries.
+    /// True if no path can lead to that entry, because of the values of the other entries.
     pub(super) hidden: bool,
     seen: bool,
 }
