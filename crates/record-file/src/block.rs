@@ -139,7 +139,7 @@ pub(crate) fn words<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES])
 }
 
 /// Returns the position at which writing continues once a file of `pos` bytes is padded to a
-/// multiple of `padding`; `None` if it is one already.
+/// multiple of `padding`; `None` if `pos` is already a multiple.
 ///
 /// The padding is a chunk: it holds at least a chunk header and ends at a chunk boundary.
 pub(crate) fn padded_end(pos: u64, padding: u64) -> Option<u64> {

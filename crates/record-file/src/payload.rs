@@ -368,7 +368,7 @@ fn hash_along(hasher: Option<&mut Hasher>, piece: &[u8], mut copy: impl FnMut(&[
     }
 }
 
-/// Returns the number of the `len` bytes at `pos` that are in the same block.
+/// Returns how many of the `len` bytes from `pos` on are in the same block.
 fn until_block_end(pos: u64, len: usize) -> usize {
     usize::try_from(BLOCK - pos % BLOCK).map_or(len, |room| room.min(len))
 }

@@ -36,8 +36,8 @@ mod wire {
     pub(crate) const SUBMESSAGE: u32 = 6;
 }
 
-/// Subtypes of varints: up to here, the number of bytes in the buffer, minus one; from [`INLINE`]
-/// on, the value itself.
+/// Largest subtype of a varint in a buffer. These subtypes are the number of the varint's bytes,
+/// minus one; subtypes from [`INLINE`] on contain the value itself.
 pub(crate) const LAST_BUFFERED: u8 = 9;
 pub(crate) const INLINE: u8 = 10;
 pub(crate) const LAST_INLINE: u8 = INLINE + 0x7f;

@@ -189,8 +189,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Adds a record; `most` is the largest number of bytes in a chunk, unless it has a single
-    /// larger record.
+    /// Adds a record; `most` is the largest number of bytes in a chunk, unless the chunk consists
+    /// of a single larger record.
     pub(super) fn add(&mut self, len: u64, parts: &[&[u8]], most: u64) {
         self.num_records += 1;
         varint::push(&mut self.sizes, len);
