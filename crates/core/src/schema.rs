@@ -137,7 +137,8 @@ pub(crate) fn check_memory(set: &[u8]) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::LimitExceeded`] if it would, [`ErrorKind::InvalidMessage`] if it is not a message.
+/// [`ErrorKind::LimitExceeded`] if the message would take more, or its `Any`s nest too deeply;
+/// [`ErrorKind::InvalidMessage`] if the bytes are not a message.
 pub fn check_decoded_size(bytes: &[u8], descriptor: &MessageDescriptor, most: u64) -> Result<()> {
     let costs = cost::Costs {
         most,

@@ -47,7 +47,8 @@ impl Costs {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::LimitExceeded`] if it would, [`ErrorKind::InvalidMessage`] if it is not a message.
+/// [`ErrorKind::LimitExceeded`] if the message would take more; [`ErrorKind::InvalidMessage`] if
+/// the bytes are not a message.
 pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs) -> Result<()> {
     let mut cost = 0u64;
     let mut open = vec![(descriptor.clone(), 0..message.len() as u64, 0)];

@@ -48,7 +48,7 @@ pub(in crate::split) fn write_trailer<W: Write>(
         let (mut spans, mut record) = (Vec::new(), Vec::new());
         for chunk in &plan.chunks {
             let mut reader = ChunkReader::new(chunk, &source);
-            // One buffer per chunk is acceptable, since the whole trailer is in memory, too.
+            // Holds a whole chunk in memory, which already holds the whole trailer.
             record.clear();
             reader.read_to_end(&mut record)?;
             let position = writer.write_record_alone(&record, compression)?;
