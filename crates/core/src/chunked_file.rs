@@ -4,6 +4,7 @@ mod merkle_root;
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -376,8 +377,8 @@ impl<S: ReadAt> ChunkStore for ChunkedFile<S> {
         self.store.read_each(places)
     }
 
-    fn prepare(&self) -> Result<()> {
-        self.store.prepare()
+    fn prepare(&self, threads: NonZeroUsize) -> Result<()> {
+        self.store.prepare(threads)
     }
 
     fn prefetch(&self, chunks: &[usize]) {

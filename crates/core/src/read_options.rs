@@ -65,7 +65,6 @@ impl ReadOptions {
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
-        self.limits.threads = self.threads;
         self
     }
 
@@ -84,7 +83,6 @@ impl ReadOptions {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
-        self.limits.threads = self.limits.threads.or(self.threads);
         self
     }
 

@@ -1,7 +1,5 @@
 //! Limits on untrusted input.
 
-use std::num::NonZeroUsize;
-
 use crate::{Error, ErrorKind, Result};
 
 /// Default maximum depth of paths, and of messages that are compared or measured: protobuf's own
@@ -65,7 +63,6 @@ pub struct Limits {
     pub(crate) max_cached_size: u64,
     pub(crate) max_message_size: u64,
     pub(crate) max_merged_size: Option<u64>,
-    pub(crate) threads: Option<NonZeroUsize>,
 }
 
 impl Default for Limits {
@@ -89,7 +86,6 @@ impl Limits {
             max_cached_size: DEFAULT_MAX_CACHED_SIZE,
             max_message_size: isize::MAX.unsigned_abs() as u64,
             max_merged_size: None,
-            threads: None,
         }
     }
 
@@ -173,15 +169,6 @@ impl Limits {
         self
     }
 
-    /// Sets the number of threads that look up the chunks of a file when it is opened, if there are
-    /// very many chunks. Default: the number of cores.
-    /// [`ReadOptions::threads`](crate::merge::ReadOptions::threads) sets it, too.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
-
     /// Returns the maximum depth of a path, in messages.
     pub const fn get_max_message_depth(&self) -> usize {
         self.max_message_depth
@@ -232,12 +219,6 @@ impl Limits {
     /// Returns the maximum size of the merged message, in bytes.
     pub const fn get_max_merged_size(&self) -> Option<u64> {
         self.max_merged_size
-    }
-
-    /// Returns the number of threads that look up the chunks of a file when it is opened, if there
-    /// are very many chunks.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
     }
 
     /// Fails if chunks of `merged` bytes in total exceed the limit for a file with `stored` bytes.

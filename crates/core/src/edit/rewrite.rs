@@ -11,7 +11,7 @@ use super::files::check_max_size;
 use super::options::{RewriteOptions, Rewritten};
 use crate::chunked_file::ChunkedFile;
 use crate::container::{Hash, Hashing, Limits, TrailerUse};
-use crate::io::AtomicFile;
+use crate::io::{AtomicFile, threads};
 use crate::merge::{ChunkStore, FileSource, ReadOptions};
 use crate::progress::Meter;
 use crate::proto::{ChunkInfo, ChunkMetadata};
@@ -82,7 +82,7 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         options.compression.validate()?;
         let has_tree = metadata.merkle_tree.is_some();
         let hashing = has_tree.then(Hashing::new).transpose()?;
-        file.prepare()?;
+        file.prepare(threads::count(None))?;
         file.store().check_merged_size()?;
         if let Some(max) = options.max_file_size {
             check_max_size(file, self.main, max)?;

@@ -104,7 +104,8 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
         return report;
     }
     // A missing record is reported as a problem of the chunk read from it.
-    store.find_records();
+    let threads = options.thread_count();
+    store.find_records(threads);
     let is_late = store.is_prefetched();
     if !is_late {
         check_others(store, |_| true, &mut report.records, &mut report.problems);
@@ -112,7 +113,6 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
     let sizes = (0..store.len()).map(|chunk| store.size(chunk));
     let bytes = sizes.fold(0, u64::saturating_add);
     let meter = options.progress.meter(bytes);
-    let threads = options.thread_count();
     let slices = counted_slices(store.trailer());
     let read = with_walked(store.trailer(), store, |chunks| {
         // The trailer's places are checked even if a chunk along their paths is damaged, which is
@@ -245,12 +245,12 @@ pub fn verify_part<S: ReadAt>(
         report.problems.push(error);
         return report;
     }
-    store.find_records();
+    let threads = options.thread_count();
+    store.find_records(threads);
     check_others(store, has_file, &mut report.records, &mut report.problems);
     let chunks = groups.iter().flatten();
     let sizes = chunks.clone().map(|&chunk| store.size(chunk));
     let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
-    let threads = options.thread_count();
     let slices = counted_slices(store.trailer());
     let read = with_walked(store.trailer(), store, |walked| {
         let plan = walked.plan(store.trailer(), options);

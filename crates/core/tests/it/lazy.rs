@@ -438,14 +438,13 @@ fn opening_with_many_chunks_keeps_to_the_thread_limit() {
         .write_to_with(&source, &mut bytes, &options)
         .unwrap();
     for threads in 1..=3 {
-        let limits = Limits::default().threads(NonZeroUsize::new(threads));
         let watched = Watched {
             bytes: bytes.clone(),
             threads: Mutex::default(),
         };
-        let file = ChunkedFile::from_source(watched, &limits).unwrap();
+        let file = ChunkedFile::from_source(watched, &Limits::new()).unwrap();
         assert!(file.len() > 5000);
-        file.prepare().unwrap();
+        file.prepare(NonZeroUsize::new(threads).unwrap()).unwrap();
         let source = file.record_file().get_ref().get_ref().unwrap();
         let seen = source.threads.lock().unwrap().len();
         assert!((1..=threads).contains(&seen), "{seen} of {threads}");

@@ -1,6 +1,7 @@
 //! Sources of chunks for a merge.
 
 use std::io::{self, Read};
+use std::num::NonZeroUsize;
 
 use bytes::Bytes;
 use record_file::{PositionReader, ReadAt};
@@ -54,13 +55,14 @@ pub trait ChunkStore: Sync {
         Ok(())
     }
 
-    /// Fails if the chunks' descriptions are evidently wrong before they are read. A merge calls it
-    /// before it allocates memory or writes.
+    /// Fails if the chunks' descriptions are evidently wrong before they are read, on up to
+    /// `threads` threads. A merge calls it before it allocates memory or writes.
     ///
     /// # Errors
     ///
     /// The problem, with the affected chunk.
-    fn prepare(&self) -> Result<()> {
+    fn prepare(&self, threads: NonZeroUsize) -> Result<()> {
+        let _ = threads;
         Ok(())
     }
 

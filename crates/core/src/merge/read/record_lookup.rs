@@ -1,5 +1,6 @@
 //! Finding and checking the record of a chunk on first use.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +9,6 @@ use record_file::{Chunk, ReadAt, RecordPosition};
 use super::locate::{Located, locate, locate_all};
 use super::record_store::RecordStore;
 use super::records::Record;
-use crate::io::threads;
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
@@ -76,7 +76,7 @@ impl<S: ReadAt> RecordStore<S> {
     /// Finds the records of all chunks at once, which takes fewer reads than finding them one by
     /// one. Ignores errors, which recur when the record is used. Does nothing for sources with slow
     /// responses.
-    pub(in crate::merge) fn find_records(&self) {
+    pub(in crate::merge) fn find_records(&self, threads: NonZeroUsize) {
         if self.is_prefetched() {
             return;
         }
@@ -85,7 +85,6 @@ impl<S: ReadAt> RecordStore<S> {
         let mut by_file: Vec<usize> = (0..infos.len()).filter(unknown).collect();
         by_file.sort_by_key(|&at| infos[at].file);
         let mut found = vec![None; infos.len()];
-        let threads = threads::count(self.limits.threads);
         for wanted in by_file.chunk_by(|&a, &b| infos[a].file == infos[b].file) {
             let file = self.numbered(infos[wanted[0]].file as usize).0;
             // On an error the records found so far are dropped, and each is looked up individually
@@ -110,11 +109,11 @@ impl<S: ReadAt> RecordStore<S> {
 
     /// Fails if the record of a chunk doesn't match the trailer. For sources with slow responses,
     /// records are checked only when chunks are read.
-    pub(in crate::merge) fn check_records(&self) -> Result<()> {
+    pub(in crate::merge) fn check_records(&self, threads: NonZeroUsize) -> Result<()> {
         if self.is_prefetched() || self.records.are_checked.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.find_records();
+        self.find_records(threads);
         for chunk in 0..self.records.len() {
             let record = self.record(chunk);
             record.map_err(|error| error.in_chunk(chunk))?;

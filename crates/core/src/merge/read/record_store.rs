@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io::Read;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -200,8 +201,8 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
         self.check_some(chunks)
     }
 
-    fn prepare(&self) -> Result<()> {
-        self.check_records()
+    fn prepare(&self, threads: NonZeroUsize) -> Result<()> {
+        self.check_records(threads)
     }
 
     fn prefetch(&self, chunks: &[usize]) {

@@ -9,6 +9,7 @@ use super::record_lookup::is_close;
 use super::record_store::RecordStore;
 use super::records::Record;
 use crate::container::{ChunkKind, ChunkPlace};
+use crate::io::threads;
 use crate::newtypes::ChunkIndex;
 use crate::{Error, Result};
 
@@ -75,7 +76,7 @@ impl SharedWith {
 pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSummary>> {
     let all: Vec<usize> = (0..store.len()).collect();
     store.tell_headers(&all);
-    store.find_records();
+    store.find_records(threads::count(None));
     let records = all.into_iter().map(|chunk| {
         let record = store.record(chunk);
         record.map_err(|error| error.in_chunk(chunk))

@@ -2,6 +2,7 @@
 //! kept for the merge.
 
 use std::io::Read;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -34,7 +35,7 @@ pub fn with_plan<S: ChunkStore + ?Sized, T>(
     options: &ReadOptions,
     execute: impl FnOnce(&ChunkCache<'_, S>, &MergePlan) -> Result<T>,
 ) -> Result<T> {
-    store.prepare()?;
+    store.prepare(options.thread_count())?;
     let done = with_walked(trailer, store, |walked| {
         let plan = walked.plan(trailer, options)?;
         execute(walked, &plan)
@@ -196,8 +197,8 @@ impl<S: ChunkStore + ?Sized> ChunkStore for ChunkCache<'_, S> {
         self.store.read_each(places)
     }
 
-    fn prepare(&self) -> Result<()> {
-        self.store.prepare()
+    fn prepare(&self, threads: NonZeroUsize) -> Result<()> {
+        self.store.prepare(threads)
     }
 
     fn prefetch(&self, chunks: &[usize]) {
