@@ -29,31 +29,32 @@ impl AppendOptions {
         AppendOptions::default()
     }
 
-    /// Sets the type of the elements. Default: `None`, meaning that of the NumPy file.
+    /// Sets the element type. Default: `None`, which uses the type in the NumPy file's header.
     #[must_use]
     pub fn dtype(mut self, dtype: Option<DType>) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Sets the sizes of the dimensions of a source that has the elements alone, little-endian,
-    /// which also needs a [type](Self::dtype). Default: `None`, meaning that the source is a NumPy
-    /// file.
+    /// Sets the shape of a source that has no header, only little-endian elements. A
+    /// [type](Self::dtype) is then required, too. Default: `None`, which means that the source is a
+    /// NumPy file.
     #[must_use]
     pub fn shape(mut self, shape: Option<Vec<u64>>) -> Self {
         self.shape = shape;
         self
     }
 
-    /// Sets the levels of LoD, the coarsest first: for each, the start of every sequence and the
-    /// end of the last. Default: none.
+    /// Sets the LoD (level of detail) of the tensor, the coarsest level first. Each level lists the
+    /// start of every sequence, and the end of the last one. Default: none.
     #[must_use]
     pub fn lod(mut self, lod: Vec<Vec<u64>>) -> Self {
         self.lod = lod;
         self
     }
 
-    /// Sets the program of the parameters. Default: `None`, meaning the one beside them, if any.
+    /// Sets the program that declares the parameters. Default: `None`, which uses the program next
+    /// to the parameters, if there is one.
     #[must_use]
     pub fn program(mut self, program: Option<PathBuf>) -> Self {
         self.program = program;
@@ -72,12 +73,12 @@ impl AppendOptions {
         self.dtype
     }
 
-    /// Returns the sizes of the dimensions of a source that has the elements alone.
+    /// Returns the shape of a source without a header.
     pub fn get_shape(&self) -> Option<&[u64]> {
         self.shape.as_deref()
     }
 
-    /// Returns the levels of LoD.
+    /// Returns the LoD of the tensor.
     pub fn get_lod(&self) -> &[Vec<u64>] {
         &self.lod
     }
@@ -101,7 +102,7 @@ pub struct AppendReport {
     /// The file that the tensor was appended to.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// Counter of the tensor in the file: 0 for the first.
+    /// Index of the tensor in the file, counted from 0.
     pub counter: u64,
     /// Name of the tensor in the program; `None` if there is no program.
     pub name: Option<String>,
@@ -113,12 +114,12 @@ pub struct AppendReport {
     pub bytes: u64,
 }
 
-/// Appends a tensor to the parameters of a Paddle model, which are in one file in the layout
-/// `sized`, in place. `data` is a NumPy file or, with a [shape](AppendOptions::shape), the elements
-/// alone; errors name it `tensor`.
+/// Appends a tensor to the parameters of a Paddle model. The parameters must be in one file, in the
+/// `sized` layout, which is changed in place. `data` is a NumPy file or, with a
+/// [shape](AppendOptions::shape), only the elements. Errors call it `tensor`.
 ///
 /// `file` is the file of parameters, which may be empty, or the folder or program of a model. The
-/// tensors in it aren't read, and after an error nothing follows them.
+/// existing tensors aren't read. If appending fails, the file is truncated to its old size.
 ///
 /// ```
 /// use proto_splitter_core::tensor::DType;
@@ -176,7 +177,8 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Returns the header of a tensor, and Paddle's type. Then `data` is at the first element.
+/// Returns the header of a tensor, and the corresponding type of Paddle. Leaves `data` at the first
+/// element.
 fn described(data: &mut dyn Read, options: &AppendOptions) -> Result<(TensorInfo, Type)> {
     let info = match (&options.shape, options.dtype) {
         (Some(shape), Some(dtype)) => TensorInfo::new("", dtype, shape.clone()),
@@ -188,7 +190,7 @@ fn described(data: &mut dyn Read, options: &AppendOptions) -> Result<(TensorInfo
     Ok((info.clone(), dtype.ok_or_else(none)?))
 }
 
-/// Reads the header of a NumPy file, whose elements have this type, if it is given.
+/// Reads the header of a NumPy file. Fails if the elements don't have the given type.
 fn of_npy(data: &mut dyn Read, given: Option<DType>) -> Result<TensorInfo> {
     let header = read_npy_header(data)?;
     let is_opaque = matches!(header.dtype, DType::Other(_));

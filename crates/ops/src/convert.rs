@@ -76,10 +76,11 @@ pub struct ConvertReport {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidConfig`] if the input can't have the form, the form doesn't have a setting, or the output is one of the input's
-///   files.
-/// - [`ErrorKind::AlreadyExists`] if the output exists and isn't to be overwritten.
-/// - Any error if the input is damaged or incomplete, or something can't be read or written. Then the created folders are removed again.
+/// - [`ErrorKind::InvalidConfig`] if the input can't be written in the form, the form lacks one of
+///   the settings, or the output is one of the input's files.
+/// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
+/// - Any error if the input is damaged or incomplete, or something can't be read or written. In
+///   that case, the created folders are removed again.
 pub fn convert(
     input: &Opened,
     output: impl AsRef<Path>,

@@ -78,7 +78,7 @@ pub struct DiffReport {
     /// The outcome and the first differences.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub details: DiffDetails,
-    /// True if there may be more differences than these.
+    /// True if the comparison ended at the limit, so there may be more differences.
     pub limited: bool,
 }
 

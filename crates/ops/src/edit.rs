@@ -75,7 +75,7 @@ impl EditOptions {
         &self.split
     }
 
-    /// Returns the form to write, which belongs to the input's format.
+    /// Returns the form to write, one of the forms of the input's format.
     pub const fn get_form(&self) -> Option<&'static ConvertTarget> {
         self.form
     }
@@ -159,7 +159,7 @@ impl Strip {
         self
     }
 
-    /// Adds this removal to `changes`, which are to be applied to `input`.
+    /// Adds this removal to `changes`, which will be applied to `input`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -243,11 +243,11 @@ pub fn strip(
 ///
 /// # Errors
 ///
-/// - Those of [`Changes::apply`].
+/// - The errors of [`Changes::apply`].
 /// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a form was set that doesn't suit the
 ///   input or output.
 /// - [`ErrorKind::SchemaNeeded`] if the output is in chunks and the message's type is unknown.
-/// - [`ErrorKind::AlreadyExists`] if the output exists and isn't to be overwritten.
+/// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
 /// - Any error if the input is damaged, or something can't be read or written.
 pub fn edit(
     input: &Opened,

@@ -108,7 +108,8 @@ impl From<(ConstantInfo, Reason)> for LeftIn {
 
 /// Moves the large constants of the SavedModel in a folder into a checkpoint that the model itself reads.
 ///
-/// Running it again in place finishes an interrupted run, and leaves an externalized model unchanged.
+/// Running it again in place finishes an interrupted run, and leaves a completely externalized
+/// model unchanged.
 ///
 /// # Errors
 ///
@@ -179,7 +180,7 @@ pub struct InternalizeReport {
     pub message_bytes: u64,
 }
 
-/// Writes the original of an externalized SavedModel to a new folder.
+/// Restores the original of an externalized SavedModel, and writes it to a new folder.
 ///
 /// # Errors
 ///

@@ -49,7 +49,8 @@ pub struct MessageInfo {
     /// Checksum of the original message, if recorded.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
     pub source_crc32c: Option<u32>,
-    /// Total size of the chunks, counting each once for every path, if the file doesn't record the message's size.
+    /// Total size of the chunks, in bytes, if the file doesn't record the message's size. A chunk
+    /// used at several paths counts once for each.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub merged_bytes: Option<u64>,
     /// True if a merge restores the original bytes; `None` if that may depend on the message's type.
@@ -62,7 +63,8 @@ pub struct MessageInfo {
     pub join_version: Option<i32>,
     /// Versions of readers that can't read the file.
     pub bad_consumers: Vec<i32>,
-    /// Merkle root that the trailer leads to, if the file has one. Only `verify` compares the chunks with it.
+    /// Merkle root that follows from the hashes in the trailer, if there are any. Only `verify`
+    /// compares the chunks with it.
     #[cfg_attr(
         feature = "serde",
         serde(

@@ -252,7 +252,7 @@ pub fn layout(
         if damage.kind() == ErrorKind::Cancelled {
             return Err(damage);
         }
-        // Another kind of file, or an empty one, doesn't have regions to show.
+        // If the file is empty or of another kind, there are no regions to report.
         if layout.main.regions.is_empty() {
             return Err(refused.map_or(damage, failed));
         }

@@ -1,8 +1,11 @@
-//! Operations on messages and models of any size, in addition to splitting and merging: verifying, describing, comparing, exporting,
-//! editing and converting. The `protosplit` command consists of these functions.
+//! Operations on messages and models of any size, in addition to splitting and merging: verifying,
+//! describing, comparing, exporting, editing and converting. The `protosplit` command is a front
+//! end to these functions.
 //!
-//! Each takes an [open](proto_splitter_core::formats::Opened) input, and options with progress and cancellation. It returns a report, a
-//! struct with public fields. With the feature `serde` a report serializes to the keys of the command's `--json`. Nothing is printed.
+//! Each function takes an [open](proto_splitter_core::formats::Opened) input, and options with
+//! progress and cancellation. It returns a report, which is a struct with public fields. With the
+//! feature `serde`, a report serializes to the keys of the command's `--json` output. The functions
+//! print nothing.
 //!
 //! ```
 //! use proto_splitter_core::formats::{OpenOptions, Opened};

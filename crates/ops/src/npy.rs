@@ -44,7 +44,7 @@ pub fn write_npy(reader: TensorReader<'_>, sink: &mut dyn Write) -> Result<(), E
     }
 }
 
-/// Returns the size of the file of a tensor.
+/// Returns the size of a tensor's NumPy file, in bytes.
 pub(crate) fn size(info: &TensorInfo) -> Result<u64, Error> {
     let elements = match packed(info) {
         Some(_) => info.elements().unwrap_or(0),
@@ -53,7 +53,8 @@ pub(crate) fn size(info: &TensorInfo) -> Result<u64, Error> {
     Ok(header(info)?.len() as u64 + elements)
 }
 
-/// Returns the width of an element in bits, if several elements share a byte. In NumPy each has a whole byte.
+/// Returns the width of an element in bits, if several elements share a byte. In a NumPy file, each
+/// of them takes a whole byte.
 fn packed(info: &TensorInfo) -> Option<u32> {
     info.dtype.bits().filter(|_| info.is_packed())
 }

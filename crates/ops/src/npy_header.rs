@@ -17,9 +17,11 @@ const NPY_MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// Maximum size of a header, in bytes. NumPy itself reads 10,000.
 const MAX_HEADER: u32 = 64 << 10;
 
-/// Reads the header of a NumPy file, after which `source` is at the first element. The tensor has no name.
+/// Reads the header of a NumPy file, and leaves `source` at the first element. The tensor has no
+/// name.
 ///
-/// Types that NumPy lacks, such as `bfloat16`, are opaque bytes in its files. They have the type `bytes`, and their size.
+/// NumPy stores types that it lacks, such as `bfloat16`, as opaque bytes. They are returned with
+/// the type `bytes` and their size.
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, TensorInfo, TensorReader};
@@ -37,8 +39,8 @@ const MAX_HEADER: u32 = 64 << 10;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if it isn't the header of a NumPy file, if the elements aren't numbers, or if they are in Fortran's order;
-/// [`ErrorKind::Io`].
+/// [`ErrorKind::InvalidMessage`] if `source` isn't a NumPy file, if the elements aren't numbers, or
+/// if they are in Fortran's order; [`ErrorKind::Io`] if it can't be read.
 pub fn read_npy_header(source: &mut dyn Read) -> Result<TensorInfo> {
     let mut front = [0; 8];
     fill(source, &mut front)?;
@@ -130,13 +132,13 @@ fn parse(text: &str) -> Result<TensorInfo> {
     described(descr, shape)
 }
 
-/// Returns the key at the beginning, and the text from its value on.
+/// Returns the first key, and the text that starts with its value.
 fn entry(text: &str) -> Option<(&str, &str)> {
     let (key, rest) = text.strip_prefix('\'')?.split_once('\'')?;
     Some((key, rest.trim_start().strip_prefix(':')?.trim_start()))
 }
 
-/// Parses the inside of a tuple, whose bracket is still there.
+/// Parses the sizes in a tuple. `text` starts with the opening bracket, and lacks the closing one.
 fn sizes(text: &str) -> Option<Vec<u64>> {
     let sizes = text.strip_prefix('(')?.split(',').map(str::trim);
     let sizes = sizes.filter(|size| !size.is_empty());

@@ -95,7 +95,8 @@ pub struct WrittenPiece {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidPath`] if the path isn't that of a repeated field, or the field has no elements.
+/// - [`ErrorKind::InvalidPath`] if the path doesn't name a repeated field, or the field has no
+///   elements.
 /// - [`ErrorKind::InvalidConfig`] if the input has no message.
 /// - [`ErrorKind::AlreadyExists`] if the folder exists and is not empty.
 /// - Any error if the input is damaged, or something can't be read or written.
@@ -183,7 +184,7 @@ fn write(
     Ok(written)
 }
 
-/// Adds the largest parts of an element to the error that refuses its size.
+/// Extends the error about an element that is too large with the largest parts of the element.
 fn with_largest_in(error: Error, view: &MessageView<'_>, list: &FieldPath, at: u64) -> Error {
     let mut path = list.clone();
     match path.pop() {
@@ -218,7 +219,7 @@ fn path_of(input: &Opened, field: &str) -> Result<FieldPath> {
     Ok(path)
 }
 
-/// Sets the usual permissions of a temporary folder, which is private.
+/// Gives a temporary folder, which is private, the usual permissions.
 #[cfg(unix)]
 fn open_to_others(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

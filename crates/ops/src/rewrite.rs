@@ -80,7 +80,7 @@ impl ReplaceOptions {
         self.max_file_size
     }
 
-    /// Returns the form of the input's format to write.
+    /// Returns the form to write, one of the forms of the input's format.
     pub const fn get_form(&self) -> Option<&'static ConvertTarget> {
         self.form
     }
@@ -139,7 +139,7 @@ pub struct RewriteReport {
     pub notes: Vec<String>,
 }
 
-/// A file with chunks beside the main one.
+/// A file with chunks, other than the main file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -153,8 +153,9 @@ pub struct RewrittenFile {
     pub chunks: usize,
 }
 
-/// Writes a chunked file with the same chunks in another compression. The new file is read once, and its checksums are compared: those of
-/// its chunks and, unless a merge depends on the type, the one of the whole message.
+/// Writes a chunked file with the same chunks in another compression. Then reads the new file once,
+/// and compares the checksums of its chunks. The checksum of the whole message is compared, too,
+/// unless a merge depends on the message's type.
 ///
 /// ```
 /// use proto_splitter_core::edit::RewriteOptions;
@@ -178,7 +179,8 @@ pub struct RewrittenFile {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the input isn't in chunks; those of [`recompress_to_file`].
+/// [`ErrorKind::InvalidConfig`] if the input isn't in chunks; also the errors of
+/// [`recompress_to_file`].
 pub fn recompress(
     input: &Opened,
     output: impl AsRef<Path>,
@@ -221,7 +223,7 @@ pub fn recompress(
 /// - [`ErrorKind::InvalidPath`] if the query doesn't lead to exactly one value.
 /// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a form was set that doesn't suit the
 ///   input or output.
-/// - [`ErrorKind::AlreadyExists`] if the output exists and isn't to be overwritten.
+/// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
 /// - Any error if the input is damaged, or something can't be read or written.
 pub fn replace(
     input: &Opened,

@@ -23,7 +23,7 @@ pub struct SalvageOptions {
 }
 
 impl SalvageOptions {
-    /// Returns the defaults: the message's type is the one in the file's schema, if it has a schema.
+    /// Returns the defaults. The message's type is looked up in the file's schema, if it has one.
     #[must_use]
     pub fn new() -> Self {
         SalvageOptions::default()
@@ -36,14 +36,14 @@ impl SalvageOptions {
         self
     }
 
-    /// Sets schemas in which to look up the type that the file names. Default: none.
+    /// Sets schemas in which to look up the type named in the file. Default: none.
     #[must_use]
     pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
         self.schemas = schemas.into();
         self
     }
 
-    /// Sets formats whose types are known by name. Default: none.
+    /// Sets the formats whose message types can be looked up by name. Default: none.
     #[must_use]
     pub fn formats(mut self, formats: impl Into<Option<Registry>>) -> Self {
         self.formats = formats.into();
@@ -69,12 +69,12 @@ impl SalvageOptions {
         &self.reading
     }
 
-    /// Returns the schemas in which to look up the type that the file names.
+    /// Returns the schemas in which to look up the type named in the file.
     pub const fn get_schemas(&self) -> Option<&DescriptorPool> {
         self.schemas.as_ref()
     }
 
-    /// Returns formats whose types are known by name.
+    /// Returns the formats whose message types can be looked up by name.
     pub const fn get_formats(&self) -> Option<&Registry> {
         self.formats.as_ref()
     }
@@ -191,7 +191,7 @@ pub fn salvage(
 }
 
 impl Salvage {
-    /// Opens a file without its damaged chunks, which it finds by reading all of them.
+    /// Reads all chunks of a file, and opens it without the damaged ones.
     ///
     /// # Errors
     ///
@@ -231,7 +231,8 @@ impl Salvage {
     ///
     /// # Errors
     ///
-    /// Any error of merging and writing. Then discard the bytes that the sink received.
+    /// Any error of merging and writing. In that case, discard the bytes already written to the
+    /// sink.
     pub fn write_to(&self, mut sink: impl Write) -> Result<u64> {
         let merged = self.salvaged.file.merge_to(&mut sink, &self.reading);
         let merged = merged.map_err(|error| at_path(&self.input, error))?;
@@ -242,8 +243,8 @@ impl Salvage {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`](proto_splitter_core::ErrorKind) if the file exists and isn't to be overwritten; any error of merging
-    /// and writing.
+    /// [`ErrorKind::AlreadyExists`](proto_splitter_core::ErrorKind) if the file exists and
+    /// overwriting isn't allowed; any error of merging and writing.
     pub fn write_file(&self, output: impl AsRef<Path>, force: bool) -> Result<SalvageReport> {
         let output = output.as_ref();
         let made_from = MadeFrom::files(self.files());

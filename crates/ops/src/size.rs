@@ -3,8 +3,8 @@
 /// Maximum number of significant decimals.
 const MOST_DECIMALS: usize = 18;
 
-/// Parses `67108864`, `64MiB`, `64M`, `1.5GiB` or `64MB`. Units are binary, except for decimal ones that end in a plain `B`. Fractions of a
-/// byte are dropped.
+/// Parses `67108864`, `64MiB`, `64M`, `1.5GiB` or `64MB`. Units are binary, except that units
+/// ending in `B` without an `i`, such as `MB`, are decimal. Fractions of a byte are dropped.
 ///
 /// ```
 /// use proto_splitter_ops::parse_size;
@@ -44,7 +44,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         digits => {
             let divisor = digits.bytes().fold(1_u128, |by, _| by * 10);
             let digits: u64 = digits.parse().map_err(|_| not_a_size)?;
-            // Less than the unit, as the digits are less than their divisor.
+            // The quotient is less than the unit, since the digits are less than their divisor.
             u64::try_from(u128::from(digits) * u128::from(scale) / divisor).unwrap_or(0)
         }
     };

@@ -32,7 +32,7 @@ impl TallyOptions {
         self
     }
 
-    /// Sets the paths of the values to group by. Each group has a count and sums.
+    /// Sets the paths of the values to group by. Each group has a count and sums of its own.
     pub fn by(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.by = paths.into_iter().map(Into::into).collect();
         self
@@ -58,8 +58,8 @@ pub struct Tally {
     pub count: u64,
     /// The sums over all values, in the order of the options.
     pub sums: Vec<Total>,
-    /// The groups, in descending order of their first sum, or of their count. Empty without paths to
-    /// group by.
+    /// The groups, in descending order of their first sum or, without sums, of their count. Empty
+    /// without paths to group by.
     pub groups: Vec<TallyGroup>,
 }
 
@@ -98,7 +98,7 @@ impl std::fmt::Display for Total {
 impl Total {
     fn add(&mut self, value: &ScalarValue) {
         match (self, value) {
-            // 2^63 of the largest values fit.
+            // Can't overflow in practice: the sum of 2^63 values of 64 bits fits into 128 bits.
             (Total::Integer(sum), ScalarValue::Signed(value)) => *sum += i128::from(*value),
             (Total::Integer(sum), ScalarValue::Unsigned(value)) => *sum += i128::from(*value),
             (Total::Integer(sum), ScalarValue::Bool(value)) => *sum += i128::from(*value),
@@ -210,7 +210,7 @@ pub fn tally(
     Ok(all)
 }
 
-/// Returns the sum of no values.
+/// Returns an initial sum of zero for the numbers at the path.
 fn zero(path: &ScalarPath, text: &str) -> Result<Total> {
     match path.kind() {
         Kind::Float | Kind::Double => Ok(Total::Real(0.0)),

@@ -36,7 +36,8 @@ pub struct TensorEntry {
     pub dtype: String,
     /// Sizes of the dimensions.
     pub shape: Vec<u64>,
-    /// For each level of a Paddle tensor's LoD, the start of every sequence and the end of the last.
+    /// LoD of a Paddle tensor. Each level lists the start of every sequence, and the end of the
+    /// last one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub lod: Vec<Vec<u64>>,
     /// Size in bytes.

@@ -1,4 +1,4 @@
-//! Checking everything about an input that can be checked.
+//! Checking an input as thoroughly as its format allows.
 
 mod deep;
 mod original;
@@ -126,7 +126,8 @@ pub struct VerifyReport {
         )
     )]
     pub root: Option<MerkleRoot>,
-    /// Extent of the check of the model's variables, if the input is a folder with any and they are sound.
+    /// Result of checking the model's variables, if the input is a folder with variables and they
+    /// are intact.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub variables: Option<CheckedVariables>,
     /// All errors found; each names the file.
@@ -225,14 +226,15 @@ pub enum Agreement {
     Different,
 }
 
-/// Checks every checksum, size and position of a chunked file; for other formats, everything that the format can check; and for any other
-/// message, that it is a sequence of fields.
+/// Checks every checksum, size and position of a chunked file. For another format, checks
+/// everything that the format can check. For any other message, checks that it is a sequence of
+/// fields.
 ///
 /// Errors in the data are in the report.
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::SchemaNeeded`] if the message is to be parsed but its type is unknown.
+/// - [`ErrorKind::SchemaNeeded`] if parsing is requested but the message's type is unknown.
 /// - [`ErrorKind::InvalidConfig`] if there is no message to parse or compare, or the original is not a message in one piece.
 /// - Any error if something can't be read, or the work was cancelled.
 pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
@@ -411,13 +413,13 @@ impl VerifyReport {
             .extend(problems.map(|error| at(job.input, error)));
     }
 
-    /// Compares everything with a Merkle root. A chunked file that was read as such agrees with the
-    /// hashes in its trailer already, or has problems.
+    /// Compares the input with a Merkle root. If the chunks were already compared with the hashes
+    /// in the trailer, only the root of these hashes is compared.
     fn check_root(&mut self, job: &Job<'_>, root: &MerkleRoot) -> Result<()> {
         let was_read = matches!(self.checked, Checked::Message { .. });
         let found = match job.input.chunked() {
             Some(file) if was_read => match file.trailer().check_root(root) {
-                // Without hashes there is nothing to report.
+                // A build without hashes can't compare the root, which is an error of the call.
                 Err(error) if error.kind() == ErrorKind::InvalidConfig => Err(error),
                 compared => Ok(compared.err().into_iter().collect()),
             },
@@ -492,7 +494,7 @@ impl Checked {
     }
 }
 
-/// Walks the fields of a message, the only check possible without its type.
+/// Parses the fields of a message, which is the only check possible without its type.
 fn walk(bytes: &impl record_file::ReadAt, size: u64) -> Result<()> {
     let mut cursor = WireCursor::new(SourceInput::new(bytes, size));
     while cursor.next()?.is_some() {}

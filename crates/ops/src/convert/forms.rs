@@ -47,9 +47,9 @@ pub struct FormSetting {
     pub forms: Vec<&'static str>,
 }
 
-/// Returns the forms that [`convert`](super::convert) can write an input in, each with the format that writes it: the forms
-/// of the input's own format, starting with the default, followed by the forms that formats of its
-/// [registry](Opened::registry) have for any message.
+/// Returns the forms that [`convert`](super::convert) can write an input in, each with the format
+/// that writes it. The forms of the input's own format come first, starting with the default. The
+/// forms that other formats in its [registry](Opened::registry) offer for any message follow.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};

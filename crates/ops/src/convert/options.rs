@@ -86,7 +86,7 @@ impl ConversionOptions {
         &self.settings
     }
 
-    /// Returns the size of the largest file, in bytes.
+    /// Returns the maximum size of each file, in bytes.
     pub const fn get_max_file_size(&self) -> Option<u64> {
         self.max_file_size
     }

@@ -34,8 +34,8 @@ pub struct ConvertSavedModelReport {
 
 /// Writes a SavedModel in another form to the folder `output`, or in place if there is none.
 ///
-/// The forms are `auto`, `pb` and `cpb`. A SavedModel has no settings. `options` says how to write chunks and whether to overwrite,
-/// even if `saving` says otherwise.
+/// The forms are `auto`, `pb` and `cpb`. A SavedModel has no settings. `options` determines how to
+/// write chunks and whether to overwrite, and takes precedence over `saving`.
 ///
 /// # Errors
 ///

@@ -11,12 +11,12 @@ use proto_splitter_core::tensor::{Location, TensorInfo, tensors_in};
 pub(super) struct TensorNames(HashMap<FieldPath, String>);
 
 impl TensorNames {
-    /// Lists the tensors of an input. A message whose tensors can't be listed has none, since its
-    /// differences are worth a report without names.
+    /// Lists the tensors of an input. If they can't be listed, the result is empty, so that the
+    /// differences are still reported, without names.
     pub(super) fn of(input: &Opened) -> TensorNames {
         let listed = list(input).unwrap_or_default().into_iter();
         let named = listed.filter_map(|tensor| match tensor.location {
-            // A tensor without a name is called by its path.
+            // A tensor without a name has the text of its path as its name.
             Location::Message { path, text } if text != tensor.name => Some((path, tensor.name)),
             _ => None,
         });

@@ -50,8 +50,8 @@ fn failure(error: ZipError) -> Error {
     }
 }
 
-/// Returns the name of an array. Characters that could place its file outside the unpacked archive's folder, on any system, are replaced
-/// by `%` and two digits.
+/// Returns the name of an array, safe to unpack on any system. Characters that could place its file
+/// outside the archive's folder are replaced by `%` and two hexadecimal digits.
 pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     let below = name.trim_start_matches(SEPARATORS);
     let (root, drive) = (name.len() - below.len(), has_drive(name));
@@ -86,7 +86,7 @@ pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
 /// Path separators of all systems.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
-/// Returns true if a name starts with a drive letter, unlike the name of a graph's output such as `x:0`.
+/// Returns true if a name starts with a drive letter. Names of graph outputs, such as `x:0`, don't.
 fn has_drive(name: &str) -> bool {
     let step = name.split(SEPARATORS).next().unwrap_or_default();
     match step.as_bytes() {

@@ -16,7 +16,7 @@ use super::Metered;
 
 /// Returns true if the format has a type for the tensor's elements and can store its shape.
 pub(super) fn has_type(tensor: &TensorInfo) -> bool {
-    // Elements that share bytes must fill the last one.
+    // If several elements share a byte, they must fill the last byte.
     let bits = tensor
         .elements()
         .zip(tensor.dtype.bits())

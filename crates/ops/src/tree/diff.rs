@@ -66,7 +66,8 @@ pub struct SizeChange {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub new_count: Option<u64>,
     /// Upper bound, in bytes, on the member's size in the message that doesn't list it. Only the
-    /// largest members are compared, so the member may exist there unlisted.
+    /// largest members are compared, so the member may be present in that message without being
+    /// listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub unseen_up_to: Option<u64>,
     /// The end of the path.
@@ -95,9 +96,11 @@ pub enum WhatChanged {
     Changed,
 }
 
-/// Compares the sizes of two messages, or of the parts at the path in the options: what grew, shrank, appeared and disappeared.
+/// Compares the sizes of two messages, or of the parts at the path in the options. Reports the
+/// parts that grew, shrank, appeared or disappeared.
 ///
-/// If the type of the old message is unknown, that of the new one is used, since names can't be compared with numbers.
+/// If the old message's type is unknown, the new message's type is used for both, since field names
+/// can't be compared with field numbers.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -194,7 +197,8 @@ impl TreeDiffReport {
     }
 }
 
-/// Returns true if the node contains a change this large, even if others compensate for it.
+/// Returns true if the node contains a change of at least `least` bytes, even if other changes
+/// cancel it out.
 fn holds(change: &TreeChange, least: u64) -> bool {
     let large = |change: i64| change.unsigned_abs() >= least.max(1);
     change.members.iter().any(|member| large(member.change()))

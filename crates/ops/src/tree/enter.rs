@@ -6,11 +6,13 @@ use proto_splitter_core::Result;
 use proto_splitter_core::size_tree::{self, SizeTree, TreeOptions};
 use proto_splitter_core::view::MessageView;
 
-/// Largest number of members that are measured separately, and the smallest share of the whole for each.
+/// Maximum number of members to measure separately. Each has at least 1/`LEAST_ENTERED` of the
+/// whole size.
 const MOST_ENTERED: usize = 200;
 const LEAST_ENTERED: u64 = 1_000;
 
-/// Measures the largest members, and the largest within them, each separately. Returns the largest first.
+/// Measures the largest members, and the largest members within those, each separately. Returns the
+/// trees, the largest first.
 pub(super) fn measure(
     view: &MessageView<'_>,
     tree: &SizeTree,

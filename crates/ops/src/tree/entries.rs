@@ -1,4 +1,4 @@
-//! The tree of an archive: its entries by the parts of their names.
+//! The tree of an archive, whose entries are grouped by the parts of their names.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ fn separator(entries: &[Entry]) -> char {
     if slashes { '/' } else { '.' }
 }
 
-/// Returns the tree of the entries whose names start with these parts, which may be empty; `None` if there are none.
+/// Returns the tree of the entries whose names start with the parts in `path`, which may be empty;
+/// `None` if there are no such entries.
 pub(super) fn measure(entries: &[Entry], path: &str) -> Option<Node> {
     let separator = separator(entries);
     let mut root = Node::default();
@@ -63,7 +64,7 @@ pub(super) fn report(path: &str, tree: &Node, whole: u64, limits: &TreeLimits) -
     cut.field(tree, path.to_owned(), path.to_owned(), 0)
 }
 
-/// The limits, and what they are shares of.
+/// The limits, and the total size to which their shares refer.
 struct Cut {
     limits: TreeLimits,
     min_size: u64,

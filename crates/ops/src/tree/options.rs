@@ -19,8 +19,9 @@ impl TreeOptions {
         TreeOptions::default()
     }
 
-    /// Sets the path to start from: one value, or a line of a tree, such as `graph_def.node[*]`. For an archive, the first parts of
-    /// names. Default: the whole input.
+    /// Sets the path to start from. It names one value, or all values on one line of a tree, such
+    /// as `graph_def.node[*]`. For an archive, it consists of the first parts of names. Default:
+    /// the whole input.
     #[must_use]
     pub fn start(mut self, path: impl Into<String>) -> Self {
         self.start = path.into();
@@ -69,7 +70,7 @@ impl TreeOptions {
         &self.limits
     }
 
-    /// Returns the options for measuring, which keep the members that are listed.
+    /// Returns the options for measuring. They keep the members that the report lists.
     pub(super) fn measuring(&self, whole: u64) -> size_tree::TreeOptions {
         size_tree::TreeOptions::new()
             .top(self.limits.top.max(size_tree::DEFAULT_TOP))
@@ -177,7 +178,7 @@ pub enum LeastSize {
 }
 
 impl LeastSize {
-    /// Returns the size in bytes, if the whole has this size.
+    /// Returns the size in bytes for a whole of this size.
     ///
     /// ```
     /// use proto_splitter_ops::LeastSize;

@@ -8,7 +8,7 @@ use proto_splitter_core::size_tree::{ChunkSet, Guessed, LargePart, Member, SizeT
 
 use super::{TreeLimits, TreeOrder};
 
-/// The result of [`tree`](super::tree()): a size tree reduced to the nodes worth a line.
+/// The result of [`tree`](super::tree()): a size tree reduced to the nodes within the limits.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -32,7 +32,7 @@ pub struct TreeReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TreePart {
-    /// The path of a value, or of a field with a `[*]` for each repeated field on the way.
+    /// Path of a value, or of all values of a field, with a `[*]` for each repeated field.
     pub path: String,
     /// The name of an element, if it has one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -92,7 +92,7 @@ pub struct TreeField {
     /// Fields below.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub fields: Vec<TreeField>,
-    /// The fields that aren't listed, except for those that are too deep.
+    /// The fields that aren't listed, except for fields below the maximum depth.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub other_fields: Option<TreeRest>,
 }
@@ -183,7 +183,7 @@ pub(super) fn share(size: u64, whole: u64) -> f64 {
     }
 }
 
-/// The limits, and what they are shares of.
+/// The limits, and the total size to which their shares refer.
 struct Cut {
     limits: TreeLimits,
     min_size: u64,

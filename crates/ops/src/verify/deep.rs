@@ -137,7 +137,8 @@ impl<I: Input> Parser<I> {
         }
     }
 
-    /// Passes the value in pieces to `look`, which returns how much of its piece it has consumed and whether it could continue with more.
+    /// Passes the value to `look` piece by piece. `look` returns the number of bytes that it
+    /// consumed, and whether more bytes could complete the remainder.
     fn pieces(
         &mut self,
         value: Range<u64>,
@@ -230,7 +231,8 @@ impl Known {
     }
 }
 
-/// Returns how a field of this wire type is read; `None` if parsers treat it as an unknown field.
+/// Returns the way to read a field of this wire type; `None` if parsers treat it as an unknown
+/// field.
 fn reading(field: &Known, wire: WireType) -> Option<Reading> {
     let own = wire_type(&field.kind, field.is_group);
     let reading = match &field.kind {
@@ -345,7 +347,7 @@ mod tests {
         assert!(parse_as(tensor, &field(10, &[0x80])).is_err());
         let too_long = [[0x80; 10].as_slice(), &[1]].concat();
         assert!(parse_as(tensor, &field(10, &too_long)).is_err());
-        // At some piece length, every varint is divided by the end of a piece.
+        // Pieces end inside varints, since their length isn't a multiple of three.
         assert!(parse_as(tensor, &field(10, &[0xff, 0xff, 1].repeat(100_000))).is_ok());
     }
 

@@ -19,7 +19,8 @@ pub(super) struct Original<'a> {
 }
 
 impl<'a> Original<'a> {
-    /// Returns the message of an input. Fails immediately if it isn't comparable, rather than after reading the other input.
+    /// Returns the message of an input. Fails if the input has no message in one piece, before the
+    /// other input is read.
     pub(super) fn of(input: &'a Opened) -> Result<Original<'a>> {
         let Some((bytes, size)) = input.plain() else {
             let why = if input.has_message() {
@@ -52,8 +53,8 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Returns the offset of the first difference, after everything was written. If one message is a prefix of the other, the
-    /// offset is its end.
+    /// Returns the offset of the first difference. Call it after everything was written. If one
+    /// message is a prefix of the other, the offset is the end of the shorter one.
     pub(super) fn finish(self) -> Option<u64> {
         let goes_on = self.position < self.original.size;
         self.different.or(goes_on.then_some(self.position))
