@@ -96,8 +96,8 @@ impl Column {
         self.values.append_empty()
     }
 
-    /// Appends a row. For an enum number that readers treat as unknown, adds no row and returns
-    /// `Ok(false)`.
+    /// Appends a row. If the value is an enum number that readers treat as an unknown field, adds
+    /// no row and returns `Ok(false)`.
     pub(crate) fn append(&mut self, source: Source<'_>, value: &Pending) -> Result<bool> {
         let is_taken = self.values.append(source, value)?;
         if is_taken {
@@ -138,7 +138,7 @@ impl Column {
         Ok(())
     }
 
-    /// Ends the current row of a list or map.
+    /// Completes the current row of a list or map.
     pub(crate) fn end_row(&mut self, source: Source<'_>) -> Result<()> {
         self.nulls.append_non_null();
         match &mut self.values {
@@ -152,7 +152,7 @@ impl Column {
         self.nulls.len()
     }
 
-    /// Takes the rows, which were read from these bytes.
+    /// Returns the column's rows, and empties the column. The rows' values are ranges of `bytes`.
     pub(crate) fn finish(&mut self, bytes: &[u8]) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls.finish();
         self.values.finish(nulls, bytes)
@@ -179,7 +179,7 @@ impl Values {
         Ok(true)
     }
 
-    /// Takes the rows, which were read from the bytes of `source`.
+    /// Returns the column's rows, and empties the column. The rows' values are ranges of `source`.
     fn finish(&mut self, nulls: Option<NullBuffer>, source: &[u8]) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             Values::Leaf(values) => values.finish(nulls)?,
@@ -243,7 +243,7 @@ impl MapColumn {
         push_end(&mut self.ends, self.keys.len())
     }
 
-    /// Returns the entries whose key a later entry repeats.
+    /// Returns the entries that a later entry with the same key replaces.
     fn superseded(&self, source: Source<'_>, entries: &[Entry]) -> HashSet<usize> {
         if entries.len() < 2 {
             return HashSet::new();
@@ -280,9 +280,9 @@ pub(crate) struct MessageColumns {
     /// Indices of the columns that each row is appended to.
     appended: Vec<usize>,
     rows: usize,
-    /// Number of rows that collected columns have room for.
+    /// Number of rows for which the collected columns have room.
     room: usize,
-    /// The rows without a message, if there is one.
+    /// The rows whose message is missing; `None` if every row has a message.
     nulls: Option<NullBufferBuilder>,
 }
 
@@ -341,7 +341,7 @@ impl MessageColumns {
         row
     }
 
-    /// Appends a row for the message with these pieces.
+    /// Appends a row for a message, which consists of these pieces.
     pub(crate) fn append<'p>(
         &mut self,
         source: Source<'_>,
@@ -413,11 +413,11 @@ impl MessageColumns {
         }
     }
 
-    /// Collects the values of the first fields of a message, and leaves in `left` the others, from
-    /// the first one that isn't [simple](MessageShape::simple).
+    /// Collects the values of a message's first fields. Stops at the first field that isn't
+    /// [simple](MessageShape::simple), and leaves the remaining ones in `left`.
     #[inline]
     fn collect(&mut self, bytes: &[u8], left: &mut Range<usize>, row: usize) -> Result<()> {
-        // A position in memory would be stored and loaded again for each field.
+        // A local variable can stay in a register, unlike `left`.
         let mut rest = left.clone();
         while rest.start < rest.end
             && let Some((column, bits, len)) = self.shape.simple(bytes, &rest)
@@ -464,7 +464,7 @@ impl MessageColumns {
         Ok(())
     }
 
-    /// Appends a row without a message.
+    /// Appends a row whose message is missing.
     pub(crate) fn append_null(&mut self) -> Result<()> {
         let row = self.begin_row();
         let nulls = self.nulls.get_or_insert_with(|| {
@@ -481,7 +481,8 @@ impl MessageColumns {
         Ok(())
     }
 
-    /// Takes the rows, which were read from these bytes.
+    /// Returns the rows of all columns, and empties the columns. The rows' values are ranges of
+    /// `bytes`.
     pub(crate) fn finish(&mut self, bytes: &[u8]) -> Result<Vec<ArrayRef>, ArrowError> {
         let nulls = self.nulls.take().and_then(|mut nulls| nulls.finish());
         let rows = std::mem::take(&mut self.rows);
@@ -495,7 +496,7 @@ impl MessageColumns {
 }
 
 /// Returns the error for a field whose wire type differs from the schema's. Readers would treat it
-/// as unknown, and in a table it would be missing.
+/// as an unknown field, so the table would lack the value.
 #[cold]
 fn other_type(source: Source<'_>, met: &Met, slot: &Slot, message: &MessageShape) -> Error {
     let text = format!(

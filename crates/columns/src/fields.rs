@@ -23,14 +23,15 @@ pub(crate) struct Met {
 pub(crate) struct Origin {
     /// Offset in the buffer at which the element begins.
     pub(crate) begin: usize,
-    /// Offset in the message at which it begins.
+    /// Offset of the element in the message.
     pub(crate) start: u64,
-    /// True if the buffer contains the whole element in one piece; otherwise only its beginning has a known position.
+    /// True if the buffer contains the whole element in one piece. Otherwise, only the position of
+    /// its beginning is known.
     pub(crate) is_exact: bool,
 }
 
 impl Origin {
-    /// Returns the offset in the message of an offset in the buffer.
+    /// Converts an offset in the buffer to an offset in the message.
     fn offset(&self, at: usize) -> u64 {
         match at.checked_sub(self.begin) {
             Some(within) if self.is_exact => self.start + within as u64,
@@ -38,12 +39,13 @@ impl Origin {
         }
     }
 
-    /// Returns the same fields for an element in one piece.
+    /// Converts an offset in the buffer to an offset in the message, as if the element were in one
+    /// piece.
     fn here(&self, at: usize) -> u64 {
         self.start + at.saturating_sub(self.begin) as u64
     }
 
-    /// Returns the offset in the buffer of an offset in the message.
+    /// Converts an offset in the message to an offset in the buffer.
     fn there(&self, position: u64) -> usize {
         let within = position.saturating_sub(self.start);
         self.begin + usize::try_from(within).unwrap_or(usize::MAX - self.begin)
@@ -140,7 +142,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Returns the next field, which is a group or malformed.
+    /// Returns the next field, which is a group or malformed, by the general parser.
     #[cold]
     fn read_slowly(&mut self) -> Result<Option<Met>> {
         let origin = self.origin;
@@ -167,7 +169,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Decodes the number at the start of `bytes`, and returns it with its length.
+/// Decodes the number at the start of `bytes`, and returns the number and its length.
 #[inline]
 pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
     match wire {
@@ -177,7 +179,7 @@ pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
     }
 }
 
-/// The bits of a packed range with its length.
+/// The bits of a packed range that hold its length.
 pub(crate) const LEN: u64 = 0xffff_ffff;
 
 /// Packs a range of a buffer that has less than 4 GiB into 64 bits.

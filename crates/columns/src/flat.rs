@@ -17,12 +17,13 @@ use crate::shape::{FieldShape, Scalar, Shape, low};
 
 /// A column of a field that has a single value and isn't a message.
 ///
-/// While fields are read, a value is only stored, since a later one may replace it. Conversion in a
-/// loop for each column takes much less time than one for each value.
+/// While fields are read, a value is only stored, since a later one may replace it. Converting a
+/// whole column in one loop takes much less time than converting each value as it is read.
 pub(crate) struct Flat {
-    /// The bits of a number, the place of an enum's name, or the packed range of bytes, by row.
+    /// For each row, the bits of a number, the index of an enum value's name, or the packed range
+    /// of bytes.
     bits: Vec<u64>,
-    /// For each row, true if it has a value; `None` if that doesn't matter.
+    /// For each row, true if it has a value; `None` if absent values equal default values.
     is_there: Option<Vec<bool>>,
     /// Bits of a row without a value.
     absent: u64,
@@ -39,7 +40,7 @@ impl Flat {
             Shape::Enum(names) => (Some(Arc::clone(names)), false),
             _ => return None,
         };
-        // An open enum has a name for 0.
+        // In an open enum, 0 always has a name.
         let zero = names.as_ref().and_then(|names| names.place(0).ok()?);
         Some(Flat {
             bits: Vec::new(),
@@ -97,8 +98,8 @@ impl Flat {
         }
     }
 
-    /// Takes the first `rows` rows. `nulls` has the rows without a message; `bytes` are those that
-    /// ranges refer to.
+    /// Returns the first `rows` rows as a column. `nulls` marks the rows without a message. Packed
+    /// ranges refer to `bytes`.
     pub(crate) fn finish(
         &mut self,
         rows: usize,
@@ -123,7 +124,7 @@ impl Flat {
                 Arc::new(DictionaryArray::try_new(places, names)?)
             }
         };
-        // The memory is kept for the next rows.
+        // Keeps the memory for the next rows.
         self.bits.clear();
         if let Some(is_there) = &mut self.is_there {
             is_there.clear();
@@ -132,7 +133,7 @@ impl Flat {
     }
 }
 
-/// Returns collected values as a column. `source` has the bytes that ranges refer to.
+/// Converts the collected values to a column. Packed ranges refer to `source`.
 fn array(
     scalar: Scalar,
     bits: &[u64],
@@ -181,7 +182,8 @@ fn array(
     })
 }
 
-/// Copies packed ranges one after the other, and returns their offsets and bytes.
+/// Copies the bytes of packed ranges into one buffer. Returns the offsets of the values, and the
+/// buffer.
 fn joined(bits: &[u64], source: &[u8]) -> Result<(OffsetBuffer<i32>, Buffer), ArrowError> {
     let size: u64 = bits.iter().map(|bits| bits & LEN).sum();
     let size = i32::try_from(size).map_err(|_| ArrowError::OffsetOverflowError(bits.len()))?;

@@ -29,7 +29,7 @@ impl Table<'_> {
     }
 }
 
-/// Returns a writer's error, or that of the sink if the sink failed.
+/// Converts a writer's error. Returns the sink's error if the sink failed.
 pub(crate) fn of_writer(error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) => error.into(),

@@ -73,7 +73,7 @@ impl LeafValues {
             LeafValues::Double(values) => values.push(0.0),
             LeafValues::Bool(values) | LeafValues::Mark(values) => values.append(false),
             LeafValues::Bytes { ends, bytes, .. } => return push_end(ends, bytes.len()),
-            // An open enum has a name for 0.
+            // In an open enum, 0 always has a name.
             LeafValues::Enum(places, names) => places.push(names.place(0)?.unwrap_or(0)),
             LeafValues::Timestamp(values, _) | LeafValues::Duration(values, _) => values.push(0),
             LeafValues::Wrapped(values, _) => return values.append_empty(),
@@ -81,8 +81,8 @@ impl LeafValues {
         Ok(())
     }
 
-    /// Appends a value. For an enum number that readers treat as unknown, adds nothing and returns
-    /// `Ok(false)`.
+    /// Appends a value. If it is an enum number that readers treat as an unknown field, adds
+    /// nothing and returns `Ok(false)`.
     #[inline]
     pub(crate) fn append(&mut self, source: Source<'_>, value: &Pending) -> Result<bool> {
         let bits = value.bits;
@@ -127,7 +127,7 @@ impl LeafValues {
         Ok(true)
     }
 
-    /// Takes the values.
+    /// Returns the values as an array, and empties the column.
     pub(crate) fn finish(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             LeafValues::Int32(values, _) => Arc::new(Int32Array::try_new(buffer(values), nulls)?),
@@ -183,7 +183,7 @@ fn buffer<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> ScalarBuffer
     ScalarBuffer::from(std::mem::take(values))
 }
 
-/// Returns the ends of values as offsets that start with 0.
+/// Converts the ends of values to offsets, which start with 0.
 pub(crate) fn offsets(ends: &mut Vec<i32>) -> OffsetBuffer<i32> {
     OffsetBuffer::new(ScalarBuffer::from(std::mem::replace(ends, vec![0])))
 }

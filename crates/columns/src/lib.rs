@@ -1,8 +1,9 @@
 //! Elements of protobuf messages of any size as columns: Parquet, Arrow and CSV.
 //!
-//! A [`Table`] has one row for each element that a [`PathQuery`](proto_splitter_core::path::PathQuery) selects in a message, and one column
-//! for each requested field. Values are copied directly from the bytes of the message into columns: no message object is built, and only a
-//! few row groups of the message are in memory.
+//! A [`Table`] has one row for each element that a
+//! [`PathQuery`](proto_splitter_core::path::PathQuery) selects in a message, and one column for
+//! each requested field. Values are copied directly from the bytes of the message into columns,
+//! without building message objects. Only a few row groups are in memory at a time.
 //!
 //! | in the schema | in the table |
 //! | --- | --- |
@@ -44,6 +45,6 @@ mod unit;
 pub use options::TableOptions;
 pub use stream::TableStream;
 pub use table::Table;
-/// The crates whose types appear in this one's signatures.
+/// The crates whose types appear in the signatures of this crate.
 #[doc(no_inline)]
 pub use {arrow_array, arrow_schema};

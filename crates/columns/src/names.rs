@@ -10,7 +10,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// The names of an enum's values, by index in a dictionary. A number without a name is added as text when it first occurs.
 #[derive(Debug)]
 pub(crate) struct EnumNames {
-    /// Indices for 0 and the numbers after it; negative if there is no name.
+    /// Indices of the names for 0 and the numbers after it; negative for numbers without a name.
     near: Vec<i32>,
     places: HashMap<i32, i32>,
     names: Vec<String>,
@@ -40,7 +40,7 @@ impl EnumNames {
         let mut near = vec![-1; NEAR];
         for value in values.values() {
             let place = i32::try_from(names.len()).unwrap_or(i32::MAX);
-            // Of several names for a number, the first counts.
+            // If a number has several names, the first one is used.
             if places.contains_key(&value.number()) {
                 continue;
             }

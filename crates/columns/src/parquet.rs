@@ -58,7 +58,7 @@ impl Table<'_> {
     }
 }
 
-/// Makes a row group.
+/// Converts a unit's elements to a row group.
 fn row_group(
     unit: &Unit,
     plan: &Plan,
@@ -92,7 +92,7 @@ fn append(writer: &mut SerializedFileWriter<Vec<u8>>, chunks: Vec<ArrowColumnChu
     group.close().map(drop).map_err(of_arrow)
 }
 
-/// Passes on the writer's output, since the writer needs a sink that is `Send`.
+/// Passes the writer's output on to `sink`. The writer can't own `sink`, which isn't `Send`.
 fn drain(writer: &mut SerializedFileWriter<Vec<u8>>, sink: &mut dyn Write) -> Result<()> {
     writer.flush().map_err(of_arrow)?;
     let bytes = writer.inner_mut();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::fields::Met;
 
-/// A value that may be followed by another of the same field.
+/// A value that a later value of the same field may replace or extend.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) is_there: bool,

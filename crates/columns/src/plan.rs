@@ -29,7 +29,7 @@ pub(crate) struct Columns {
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) field: Field,
-    /// Indices of its fields, starting at the message.
+    /// Indices of the fields that lead to the column, the outermost first.
     place: Vec<usize>,
 }
 
@@ -41,7 +41,7 @@ impl Output {
     }
 }
 
-/// Returns a nested column of a column of messages or lists of them.
+/// Returns a column nested inside a column of messages, or of lists of messages.
 fn below(column: &ArrayRef, place: &[usize]) -> ArrayRef {
     let Some((first, rest)) = place.split_first() else {
         return Arc::clone(column);
@@ -89,7 +89,7 @@ impl Planner {
         }
     }
 
-    /// Returns the columns of a message with these names, or of all its single-valued fields.
+    /// Returns the columns with these names, or of all single-valued fields of the message.
     pub(crate) fn columns(
         &mut self,
         message: &MessageDescriptor,
@@ -270,7 +270,7 @@ impl Planner {
     }
 }
 
-/// Adds the fields that replace others of the same oneof.
+/// Adds slots for fields that aren't columns, but replace others of the same oneof.
 fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut Vec<Slot>) {
     for (at, (member, _)) in members.iter().enumerate() {
         let Some(oneof) = member.oneof() else {
@@ -295,7 +295,7 @@ fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut V
     }
 }
 
-/// Returns the column at the end of a path of fields.
+/// Returns the column for the last field of a path.
 fn output(name: String, path: &[Member], shape: &Arc<MessageShape>) -> Output {
     let mut place = Vec::with_capacity(path.len());
     let mut is_nullable = false;

@@ -13,7 +13,7 @@ use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBu
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take;
 
-/// How many times each of consecutive values is repeated.
+/// The number of repetitions of each value in a run of values.
 #[derive(Debug)]
 pub(crate) struct Repeats {
     /// Index of the first value.
@@ -22,8 +22,8 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// Returns how many of these rows each value has. `ends` are the rows after the last one of
-    /// each value, in order.
+    /// Counts the rows in `rows` that belong to each value. `ends` has the index after the last row
+    /// of each value, in ascending order.
     pub(crate) fn new(ends: &[usize], rows: &Range<usize>) -> Repeats {
         let first = ends.partition_point(|&end| end <= rows.start);
         let (mut start, mut counts) = (rows.start, Vec::new());
@@ -105,7 +105,7 @@ impl Repeats {
         repeated.finish()
     }
 
-    /// Returns for each row the index of its value, counted from the first one.
+    /// Returns the index of each row's value, counted from the first value.
     fn indices(&self) -> UInt32Array {
         let counts = (0..).zip(&self.counts);
         counts

@@ -77,10 +77,10 @@ impl Scalar {
         }
     }
 
-    /// Normalizes the bits of a number: results are equal if the numbers are.
+    /// Normalizes the bits of a number, so that equal numbers have equal bits.
     pub(crate) fn bits(self, wire: u64) -> u64 {
         match self {
-            // Bits above 32 are dropped, as in every reader.
+            // Like every reader, drops the upper 32 bits.
             Scalar::Int32 | Scalar::Uint32 | Scalar::Fixed32 | Scalar::Sfixed32 | Scalar::Float => {
                 low(wire).into()
             }
@@ -110,7 +110,7 @@ pub(crate) enum Shape {
     Duration(TimeUnit),
     /// A message around one value, such as `google.protobuf.Int64Value`.
     Wrapped(Scalar),
-    /// A message without fields: true if present.
+    /// A message without fields. Its column is true if the message is present.
     Mark,
     Message(Arc<MessageShape>),
     List(Box<Shape>),
@@ -197,7 +197,7 @@ pub(crate) struct Slot {
     pub(crate) is_packable: bool,
     /// Index of the column; `None` for a field that only replaces others of its oneof.
     pub(crate) field: Option<usize>,
-    /// Indices of the columns that it replaces.
+    /// Indices of the columns whose values this field replaces.
     pub(crate) rivals: Vec<usize>,
 }
 
@@ -215,7 +215,7 @@ pub(crate) struct MessageShape {
     simple: [Option<Simple>; TAGS],
 }
 
-/// A field without any effect on other columns.
+/// A field that affects no column except its own.
 #[derive(Clone, Copy, Debug)]
 struct Simple {
     wire: WireType,
@@ -223,7 +223,7 @@ struct Simple {
     column: Option<u8>,
 }
 
-/// End of the tags that are looked up in a table.
+/// Tags below this limit are looked up in a table.
 const TAGS: usize = 64 << 3;
 
 impl MessageShape {
@@ -255,10 +255,12 @@ impl MessageShape {
         }
     }
 
-    /// Decodes the first field of the message at a range of `bytes`: its column, if it has one, the
-    /// bits of a number or the [packed range](pack) of bytes, and its size with the tag.
+    /// Decodes the first field of the message at a range of `bytes`. Returns the index of its
+    /// column, if it has one; the bits of a number, or the [packed range](pack) of bytes; and the
+    /// field's size, including the tag.
     ///
-    /// Returns `None` if it isn't well-formed, has a large number, or may affect other columns.
+    /// Returns `None` if the field isn't well-formed, has a large number, or may affect other
+    /// columns.
     #[inline]
     pub(crate) fn simple(
         &self,
@@ -273,8 +275,8 @@ impl MessageShape {
         (found.2 <= message.end.saturating_sub(message.start)).then_some(found)
     }
 
-    /// Decodes a field that has a tag of one byte, and a number or length that ends within the
-    /// eight bytes after it.
+    /// Decodes a field with a tag of one byte, whose number or length ends within the next eight
+    /// bytes.
     #[inline]
     fn short(&self, bytes: &[u8], start: usize) -> Option<(Option<u8>, u64, usize)> {
         let &[tag, value @ ..] = bytes.get(start..)?.first_chunk::<9>()?;
@@ -297,7 +299,7 @@ impl MessageShape {
         Some((simple.column, bits, 1 + len))
     }
 
-    /// Decodes a field whose tag, number or length takes more bytes, or that ends the buffer.
+    /// Decodes a field whose tag, number or length is longer, or that is at the end of the buffer.
     #[inline(never)]
     fn long(&self, bytes: &[u8], message: Range<usize>) -> Option<(Option<u8>, u64, usize)> {
         let rest = bytes.get(message.start..)?;
@@ -343,8 +345,8 @@ impl MessageShape {
     }
 }
 
-/// Decodes the varint that begins with these bytes, and returns its size, too; `None` if it doesn't
-/// end with them.
+/// Decodes the varint at the start of these bytes, and returns it with its size; `None` if it
+/// doesn't end within them.
 #[inline]
 fn short_varint(bytes: u64) -> Option<(u64, usize)> {
     if bytes & 0x80 == 0 {
@@ -355,15 +357,15 @@ fn short_varint(bytes: u64) -> Option<(u64, usize)> {
         return None;
     }
     let bits = bytes & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
-    // Pairs of neighbors are joined three times: bytes, then halves of words, then words.
+    // Joins neighboring groups of bits three times: groups of 7, 14 and 28 bits.
     let bits = bits & 0x007f_007f_007f_007f | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
     let bits = bits & 0x0000_3fff_0000_3fff | (bits & 0x3fff_0000_3fff_0000) >> 2;
     let bits = bits & 0x0fff_ffff | (bits & 0x0fff_ffff_0000_0000) >> 4;
     Some((bits, ends.trailing_zeros() as usize / 8 + 1))
 }
 
-/// Returns the effect of a field with this tag, if it affects at most its own column, which holds
-/// single values that aren't messages.
+/// Returns the field with this tag if it is simple: it affects at most its own column, whose values
+/// are single and not messages.
 fn simple(tag: u32, fields: &[FieldShape], slots: &[Slot]) -> Option<Simple> {
     let wire = WireType::from_bits(tag.into())?;
     let number = tag >> 3;

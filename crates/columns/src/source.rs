@@ -1,10 +1,10 @@
-//! The bytes that values are read from.
+//! The bytes from which values are read.
 
 use std::ops::Range;
 
 use crate::fields::{Fields, Origin};
 
-/// The bytes that values are read from.
+/// The bytes from which values are read.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) bytes: &'a [u8],

@@ -16,8 +16,8 @@ use crate::{Table, TableOptions};
 /// Number of batches to prepare in advance.
 const MOST_WAITING: usize = 1;
 
-/// A stream of a table's rows, batch by batch, produced on background threads. Dropping it stops
-/// the threads.
+/// A stream of a table's rows in batches, which background threads produce. Dropping the stream
+/// stops the threads.
 ///
 /// Implements [`RecordBatchReader`] for Arrow's libraries. With the feature `ffi`, Arrow's `FFI_ArrowArrayStream` passes it to libraries in
 /// other languages.
@@ -54,7 +54,7 @@ impl TableStream {
                 })
             });
             if let Err(error) = made.map_err(|error| opened.placed(error)) {
-                // Fails if the stream was dropped.
+                // Sending fails if the stream was dropped.
                 drop(sender.send(Err(error)));
             }
         };

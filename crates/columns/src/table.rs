@@ -28,11 +28,11 @@ use crate::shape::{Scalar, Shape};
 use crate::source::Source;
 use crate::unit::{Elements, LevelUnit, Spare, Unit, UnitSize, Walk};
 
-/// Largest size of all elements being converted at once, in bytes.
+/// Maximum total size of the elements being converted at a time, in bytes.
 const MOST_AHEAD: u64 = 64 << 20;
 
-/// The elements that a query selects in a message, as rows of a table. The columns are known before
-/// any element is read.
+/// A table with one row for each element that a query selects in a message. The columns are known
+/// before any element is read.
 ///
 /// ```
 /// use prost_reflect::ReflectMessage;
@@ -85,11 +85,11 @@ pub(crate) struct Plan {
 /// The contents of a row.
 enum Row {
     Message(Columns),
-    /// A value, the only column.
+    /// A single value, which is the only column.
     Value(Shape),
 }
 
-/// The columns for a level of the query.
+/// The columns for one level of the query's path.
 struct Level {
     key: Option<Kind>,
     fields: Option<Columns>,
@@ -97,7 +97,8 @@ struct Level {
 }
 
 impl<'a> Table<'a> {
-    /// Plans the columns for the elements that `query` selects. `names` gives the names of elements, as for [`MessageView::select`].
+    /// Plans the columns for the elements that `query` selects. `names` has rules for the names of
+    /// elements, as in [`MessageView::select`].
     ///
     /// # Errors
     ///
@@ -133,22 +134,23 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the offset if an element doesn't match its type; the errors of reading chunks; and those of
-    /// `take`.
+    /// [`ErrorKind::InvalidMessage`] with the offset if an element doesn't match its type; the
+    /// errors of reading chunks; and the errors of `take`.
     pub fn for_each_batch(&self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let size = UnitSize {
             rows: 64 << 10,
             bytes: 8 << 20,
         };
-        // Batches are finished in order, since the dictionary of each extends the one before.
+        // Batches are finished in order, since the dictionary of each batch extends the previous
+        // one.
         let fill = |unit, plan: &Plan, _: &Spare| plan.fill(unit);
         self.each_unit(size, fill, |filled: Filled| {
             take(filled.finish(&self.plan)?)
         })
     }
 
-    /// Processes all units on several threads, and passes the results to `take` in order. `make` may
-    /// give back a unit for its memory.
+    /// Processes all units on several threads, and passes the results to `take` in order. `make`
+    /// may return a unit, so that its memory is used again.
     pub(crate) fn each_unit<T: Send>(
         &self,
         size: UnitSize,
@@ -187,7 +189,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Adds the path of the element that has the offset to an error, and its place in a chunk.
+    /// Adds two places to an error that has an offset: the path of the element there, and its place
+    /// in a chunk.
     #[cold]
     fn at_fault(&self, error: Error) -> Error {
         let is_placed = error.path().is_some() || error.chunk().is_some();
@@ -197,7 +200,7 @@ impl<'a> Table<'a> {
         let Ok(mut selected) = self.view.select(&self.query, &self.names) else {
             return error;
         };
-        // The path of the element is only needed now, so it is found again.
+        // Only errors need the path of the element, so the query is run again to find it.
         while let Some(Ok(size)) = selected.next() {
             let start = selected.start();
             let is_inside = start == offset
@@ -347,7 +350,7 @@ impl Plan {
     }
 }
 
-/// Columns of rows whose dictionaries aren't complete yet.
+/// Columns of rows, whose dictionaries may still grow.
 pub(crate) struct Filled {
     unit: Unit,
     levels: Vec<Option<MessageColumns>>,
@@ -421,7 +424,7 @@ impl Row {
         finished.map_err(|error| self.culprit(elements, rows, error))
     }
 
-    /// Attributes an error to one of the rows.
+    /// Returns an error at the offset of the row that caused `error`.
     #[cold]
     fn culprit(&self, elements: &Elements, rows: &Range<usize>, error: ArrowError) -> Error {
         for at in rows.clone() {
@@ -441,7 +444,7 @@ impl Row {
     }
 }
 
-/// Appends a value element as a row.
+/// Appends a row for a value that isn't a message.
 fn append_value(column: &mut Column, shape: &Shape, elements: &Elements, at: usize) -> Result<()> {
     let (range, origin) = (elements.range(at), elements.origin(at));
     let source = Source {
@@ -531,7 +534,7 @@ impl Level {
     }
 }
 
-/// Attributes an error to one of the elements around the rows.
+/// Returns an error at the offset of the element around the rows that caused `error`.
 #[cold]
 fn culprit(columns: &Columns, elements: &Elements, error: ArrowError) -> Error {
     let is_sound = |at: usize| {
@@ -550,7 +553,7 @@ fn culprit(columns: &Columns, elements: &Elements, error: ArrowError) -> Error {
     }
 }
 
-/// Returns the keys of a map in the Arrow type of its key.
+/// Converts the keys of a map to an array of the corresponding Arrow type.
 fn keys(kind: &Kind, keys: &[MapKey]) -> ArrayRef {
     let scalar = Scalar::of(kind).unwrap_or(Scalar::String);
     macro_rules! of {
@@ -571,7 +574,7 @@ fn keys(kind: &Kind, keys: &[MapKey]) -> ArrayRef {
     }
 }
 
-/// Returns the name of a column of values: that of the query's last field.
+/// Returns the name of a column of values, which is the name of the query's last field.
 fn value_name(query: &PathQuery) -> String {
     let (mut name, mut depth) = (String::new(), 0_usize);
     for c in query.as_str().chars() {

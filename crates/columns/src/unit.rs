@@ -11,8 +11,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::fields::Origin;
 use crate::shape::MessageShape;
 
-/// Minimum size of an element of which only the fields that become columns are copied, since the
-/// others may have any size.
+/// Size from which only those fields of an element that become columns are copied, since the other
+/// fields may be of any size.
 const LARGE: u64 = 64 << 10;
 
 /// Largest size of one element in memory, in bytes.
@@ -29,8 +29,8 @@ pub(crate) struct Unit {
     pub(crate) levels: Vec<LevelUnit>,
 }
 
-/// Buffers of units that aren't needed any more, to be filled again: the system clears fresh memory
-/// page by page.
+/// Buffers of finished units, to be filled again. New memory would cost time, since the system
+/// clears it page by page.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Vec<Elements>>);
 
@@ -57,22 +57,22 @@ impl Spare {
     }
 }
 
-/// The elements of a level, each once, and their rows.
+/// The distinct elements of a level, and the rows of each.
 #[derive(Default)]
 pub(crate) struct LevelUnit {
     /// Fields of the elements that become columns, if any.
     pub(crate) elements: Elements,
     pub(crate) indices: Vec<u64>,
     pub(crate) keys: Vec<MapKey>,
-    /// The row after the last one of each element, in order; `None` if each row is the element with
-    /// the same index.
+    /// For each element, the index after its last row, in ascending order; `None` if each row is
+    /// the element with the same index.
     pub(crate) ends: Option<Vec<usize>>,
 }
 
 /// Consecutive messages or values.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
-    /// Values, and anything between them.
+    /// The bytes of values, and any bytes between them.
     pub(crate) bytes: Vec<u8>,
     places: Vec<Place>,
     /// Indices of elements that are incomplete or in several pieces, in order.
@@ -108,10 +108,10 @@ impl Elements {
         }
     }
 
-    /// Adds the element whose bytes begin at `begin` in the buffer, and have been added.
+    /// Completes an element whose bytes were added to the buffer from `begin` on.
     fn end(&mut self, start: u64, begin: usize, is_exact: bool) -> Result<()> {
         let size = self.bytes.len();
-        // The same bound holds for the bytes of a column's values.
+        // The bytes of a column's values have the same limit.
         if i32::try_from(size).is_err() {
             let message = "more than 2 GiB of elements in one part of a column";
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
@@ -158,14 +158,16 @@ struct LevelWalk {
     shape: Option<Arc<MessageShape>>,
     /// True if the elements are the rows.
     is_row: bool,
-    /// Offset of the element, and the bytes copied to each unit with rows in it.
+    /// Offset of the element in the message, and its copied bytes. Each unit with rows in the
+    /// element gets a copy of these bytes.
     start: Option<u64>,
     fields: Vec<u8>,
     is_in_unit: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// Creates a walk. `levels` has for each level the fields that become columns, and whether its elements are the rows.
+    /// Creates a walk. For each level, `levels` has the fields that become columns, and whether the
+    /// level's elements are the rows.
     pub(crate) fn new(
         selected: Selected<'a>,
         shape: Option<Arc<MessageShape>>,
@@ -214,8 +216,8 @@ impl<'a> Walk<'a> {
         Ok(Some(unit).filter(|unit| unit.elements.len() > 0))
     }
 
-    /// Adds elements that follow in memory, all at once. They have the same parents as the last
-    /// one.
+    /// Adds a run of elements that are adjacent in memory. They have the same parents as the last
+    /// element.
     fn add_run(&mut self, unit: &mut Unit) {
         let elements = &mut unit.elements;
         let (rows, bytes) = (elements.len(), elements.bytes.len());
@@ -257,7 +259,7 @@ impl<'a> Walk<'a> {
 }
 
 impl LevelUnit {
-    /// Adds this many rows to the last element, or, if the elements are the rows, the elements with
+    /// Adds `rows` rows to the last element. If the elements are the rows, adds the elements with
     /// the next indices.
     fn add_run(&mut self, rows: usize) {
         if let Some(ends) = &mut self.ends {
@@ -265,7 +267,7 @@ impl LevelUnit {
                 *end += rows;
             }
         } else if let Some(&last) = self.indices.last() {
-            // An open range would be checked for overflow at each element.
+            // An open range would check for overflow at each element.
             let next = last.saturating_add(1);
             self.indices.extend(next..next.saturating_add(rows as u64));
         }
@@ -305,8 +307,8 @@ impl LevelWalk {
     }
 }
 
-/// Returns a function that selects the fields that become or affect columns. It fails once these
-/// are too large to hold.
+/// Returns a function that selects the fields that become or affect columns. The function fails
+/// once the selected fields are too large to hold in memory.
 fn keep(shape: &MessageShape) -> impl FnMut(&Field) -> Result<bool> {
     let mut held = 0;
     move |field| {
