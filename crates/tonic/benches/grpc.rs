@@ -1,7 +1,8 @@
-//! Transfers beside raw TCP and beside one large gRPC message.
+//! Transfers compared with raw TCP, and with one large gRPC message.
 //!
-//! `cargo bench -p proto-splitter-tonic --bench grpc`; `-- --quick` with less, `-- --default-windows` with the windows of
-//! HTTP/2. Prints the tables of `benches/tables/grpc.md`.
+//! Run it with `cargo bench -p proto-splitter-tonic --bench grpc`. The option `-- --quick`
+//! transfers less, and `-- --default-windows` uses the default windows of HTTP/2. Prints the tables
+//! in `benches/tables/grpc.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -58,7 +59,7 @@ impl Shelf for Service {
     }
 
     type EchoStream = Streaming<Frame>;
-    /// Receives a transfer as a handle, in the memory of one frame.
+    /// Receives a transfer as a handle, which holds one frame in memory at a time.
     async fn echo(
         &self,
         request: Request<Streaming<Frame>>,
@@ -76,7 +77,7 @@ impl Shelf for Service {
 }
 
 async fn served(mut server: Server) -> SocketAddr {
-    // As `Server::serve` does.
+    // `Server::serve` does the same.
     let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
     let incoming = incoming.with_nodelay(Some(true));
     let address = incoming.local_addr().unwrap();
@@ -101,7 +102,7 @@ fn trace(size: usize) -> Trace {
     }
 }
 
-/// Sends the same bytes over TCP, in buffers of 1 MiB, which the receiver keeps.
+/// Sends the same bytes over TCP, in buffers of 1 MiB. The receiver keeps the bytes.
 async fn raw_tcp(trace: &Trace) -> f64 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -149,7 +150,7 @@ impl Way {
         }
     }
 
-    /// Returns the seconds that it takes.
+    /// Transfers the message this way, and returns the duration in seconds.
     async fn run(self, client: &ShelfClient<Channel>, sent: &Trace) -> f64 {
         let mut client = client.clone();
         let message = sent.clone();
@@ -157,7 +158,7 @@ impl Way {
         match self {
             Way::Tcp => return raw_tcp(sent).await,
             Way::Typed => drop(send(|frames| client.put(frames), sent).await.unwrap()),
-            // It ends with a status that means that everything was received.
+            // The call ends with a status, which means that everything was received.
             Way::Handle => drop(send(|frames| client.echo(frames), sent).await),
             Way::Plain => drop(client.plain(message).await.unwrap()),
         }
@@ -168,7 +169,7 @@ impl Way {
 #[derive(Clone, Default)]
 struct Measured {
     times: Vec<f64>,
-    /// Peak of the memory allocated on both sides, in addition to the memory in use before, in MiB.
+    /// Peak of the memory allocated on both sides, in MiB, without the memory in use before.
     peak: f64,
 }
 
@@ -184,7 +185,7 @@ impl Measured {
     }
 }
 
-/// Measures all ways in turns, after one turn that isn't counted.
+/// Measures the ways in turns. The first turn is a warm-up, and isn't counted.
 async fn measured(turns: usize, client: &ShelfClient<Channel>, sent: &Trace) -> Vec<Measured> {
     let mut measured = vec![Measured::default(); Way::ALL.len()];
     for turn in 0..=turns {

@@ -1,5 +1,6 @@
-//! A server that keeps traces of any size, and a client that sends one and gets it back. It isn't
-//! among the examples of the root package, since those are built without tonic:
+//! A server that stores traces of any size, and a client that sends a trace and gets it back. This
+//! example is in the crate of gRPC, since the examples of the root package are built without tonic.
+//! Run it with:
 //!
 //! ```sh
 //! cargo run --release -p proto-splitter-tonic --example grpc -- server 127.0.0.1:50051 &
@@ -116,7 +117,7 @@ mod client {
         };
         send_resuming(put, ask, &trace, &SendOptions::new(), Retry::new()).await?;
 
-        // One line to take it apart.
+        // One line to receive it.
         let name = trace.name.clone();
         let frames = client.get(Wanted { name, token: None }).await?.into_inner();
         let again: Trace = Receive::new().message(frames).await?;

@@ -1,4 +1,5 @@
-//! The Rust side of `tests/interop/grpc`: a server that keeps messages in files, and a client that sends and gets them.
+//! The Rust side of `tests/interop/grpc`: a server that keeps messages in files, and a client that
+//! sends and receives them.
 #![allow(clippy::print_stdout, reason = "an example")]
 
 mod shelf;
@@ -39,14 +40,14 @@ async fn main() -> Done {
             put(address, source.into(), &SendOptions::new().split(split)).await
         }
         ["typed", address, mebibytes] => {
-            // All samples share their memory, without copies.
+            // All samples share memory, so none is copied.
             let sample = Bytes::from(vec![7; 16 << 20]);
             let samples = vec![sample; mebibytes.parse::<usize>()?.div_ceil(16)];
             let name = "typed".to_owned();
             let source = (&Trace { name, samples }).into();
             put(address, source, &SendOptions::new()).await
         }
-        // Takes the memory that all of them take.
+        // The baseline: the memory in use without a transfer.
         ["idle"] => Ok(()),
         ["get", address, name, target] => get(address, name, target).await,
         _ => Err(USAGE.into()),

@@ -20,7 +20,7 @@ use crate::status::status;
 /// Chunks are compared with their checksums before they can be read. Dropping the handle ends the transfer.
 pub struct Handle {
     file: Arc<ChunkedFile<Arc<dyn ReadAt>>>,
-    /// Ends with the turn in which the receiver can be taken.
+    /// The task that receives the frames. Returns the turn in which the receiver can be taken.
     task: JoinHandle<Result<u64, Status>>,
     slot: Slot,
 }
@@ -33,8 +33,8 @@ impl fmt::Debug for Handle {
 }
 
 impl Receive {
-    /// Receives a message as a handle that can be read while the rest arrives. Returns it once the
-    /// sender has described how the message is cut.
+    /// Receives a message as a handle that can be read while the rest arrives. Returns the handle
+    /// once the trailer, which describes the chunks, has arrived.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Handle {
                         return;
                     };
                     if let Some(sender) = sender.take() {
-                        // The waiting task may be gone.
+                        // Sending fails if the caller no longer waits for the handle.
                         let _ = sender.send(file);
                     }
                 };
@@ -95,7 +95,7 @@ impl Handle {
         Arc::clone(&self.file)
     }
 
-    /// Returns the number of chunks that have arrived completely, and of all chunks.
+    /// Returns the number of chunks that have arrived completely, and the number of all chunks.
     pub fn chunks(&self) -> (u64, u64) {
         self.slot.lock().receiver.chunks()
     }

@@ -19,8 +19,8 @@ use crate::slot::Slot;
 /// A receiver of messages that keeps the chunks of broken-off transfers in temporary files, so that
 /// [`send_resuming`](crate::send_resuming) sends only the remaining ones.
 ///
-/// Transfers are kept under the session that the sender named; those without a session aren't kept.
-/// Clones share the kept transfers.
+/// Transfers are stored by the session that the sender named. Transfers without a session aren't
+/// stored. Clones of an inbox share the stored transfers.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     receive: Receive,
@@ -66,10 +66,10 @@ impl Inbox {
         self.keep
     }
 
-    /// Returns the token with the received chunks of the session that `question` names.
+    /// Returns the token with the received chunks of the session in `question`.
     ///
-    /// A transfer of the session that is still running is ended, since the sender has given it up.
-    /// So no chunk arrives after the answer.
+    /// If a transfer of this session is still running, it is ended, since its sender has given up.
+    /// So no chunk arrives after the token was made.
     pub fn token(&self, question: &ResumeToken) -> ResumeToken {
         let slot = self.pending().get(&question.session).cloned();
         slot.map_or_else(ResumeToken::default, |slot| slot.give_up())
@@ -146,7 +146,7 @@ impl Inbox {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the receiver of a session, a new one if there is none.
+    /// Returns the receiver of a session, or creates one.
     fn slot(&self, session: &Bytes) -> Slot {
         let mut pending = self.pending();
         pending.retain(|_, slot| slot.untouched() < self.keep);

@@ -1,8 +1,8 @@
 //! Messages of any size over gRPC, with tonic.
 //!
-//! gRPC refuses messages over 4 MiB by default, and always those over 2 GiB. This crate sends a
-//! message as a stream of [`Frame`](proto::Frame)s of at most 1 MiB, which any peer with default
-//! limits accepts. A service needs a method with a stream of them, `rpc Put(stream
+//! By default, gRPC refuses messages over 4 MiB. It always refuses messages over 2 GiB. This crate
+//! sends a message as a stream of [`Frame`](proto::Frame)s of at most 1 MiB, which any peer with
+//! default limits accepts. A service needs a method with a stream of frames, `rpc Put(stream
 //! proto_splitter.transfer.Frame) returns (...)`, generated with
 //! `extern_path(".proto_splitter.transfer", "::proto_splitter_tonic::proto")`.
 //!
@@ -36,10 +36,10 @@
 //! # }
 //! ```
 //!
-//! Deadlines, interceptors, metadata and TLS are those of tonic. Dropping a future cancels its
-//! transfer. Back-pressure is that of HTTP/2: a sender makes at most 4 MiB of frames ahead, and a
-//! receiver that writes to a file takes at most 16 frames ahead of it. Errors are
-//! [`Status`](tonic::Status)es whose details contain the location of the error: see [`detail`].
+//! Deadlines, interceptors, metadata and TLS work as usual in tonic. Dropping a future cancels its
+//! transfer. HTTP/2 applies back-pressure: a sender prepares at most 4 MiB of frames in advance,
+//! and a receiver that writes to a file accepts at most 16 frames before they are written. Errors
+//! are [`Status`](tonic::Status)es whose details contain the location of the error: see [`detail`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -16,11 +16,11 @@ use tonic::Status;
 
 use crate::status::status;
 
-/// Default maximum size of a frame in bytes: 128 KiB. Each is copied several times on its way, which
-/// is faster while it stays in a processor's cache.
+/// Default maximum size of a frame, in bytes: 128 KiB. A frame is copied several times before it is
+/// sent, which is faster if it fits into a processor's cache.
 const FRAME_SIZE: usize = 128 << 10;
 
-/// Number of batches of frames to make ahead of the connection.
+/// Number of batches of frames to prepare in advance.
 const BATCHES_AHEAD: usize = 3;
 
 /// Size of a batch in bytes, unless a single frame is larger: 1 MiB. Waking a task for each frame
@@ -30,7 +30,8 @@ const BATCH_SIZE: usize = 1 << 20;
 /// Size up to which a message in memory is split without another thread, in bytes: 2 MiB.
 const SHORT: u64 = 2 << 20;
 
-/// Sends a message of any size with a call of a client: `send(|frames| client.put(frames), &message)`.
+/// Sends a message of any size with a method of a client: `send(|frames| client.put(frames),
+/// &message)`.
 ///
 /// `source` is a message, a [`Source`](proto_splitter_core::split::Source) such as a file or a
 /// reader, or anything else that converts to [`SplitInput`]. Values of type `Bytes` aren't copied,
@@ -89,10 +90,10 @@ impl Failure {
 
 /// The frames of a message as a stream, for the request of a streaming call.
 ///
-/// They are made on demand, on a thread for blocking work, with at most 128 KiB unless the options
-/// have [`max_frame_size`](SendOptions::max_frame_size). If the source fails, the stream ends
-/// early, and [`failure`](Self::failure) has the error; [`results`](Self::results) reports it as
-/// its last item instead.
+/// Frames are made on demand, on a thread for blocking work. They have at most 128 KiB, unless the
+/// options set [`max_frame_size`](SendOptions::max_frame_size). If the source fails, the stream
+/// ends early, and [`failure`](Self::failure) has the error. The stream of
+/// [`results`](Self::results) reports the error as its last item instead.
 #[derive(Debug)]
 pub struct Outgoing {
     made: Made,
@@ -139,7 +140,8 @@ impl Outgoing {
         Outgoing::resume(SizeSplitter, source, ResumeToken::default(), options)
     }
 
-    /// Returns the frames of a message, cut by `splitter`, that a receiver lacks, as [`Frames::resume`] does.
+    /// Returns the frames that a receiver lacks, as [`Frames::resume`] does. `splitter` determines
+    /// how the message is cut.
     ///
     /// # Errors
     ///
@@ -170,7 +172,7 @@ impl Outgoing {
                 let most = (BATCH_SIZE / options.get_max_frame_size()).max(1);
                 loop {
                     let batch: Vec<_> = frames.by_ref().take(most).collect();
-                    // The receiver of the frames is gone if sending fails.
+                    // Sending fails if the receiver of the frames was dropped.
                     if batch.is_empty() || sender.blocking_send(batch).is_err() {
                         return;
                     }
@@ -187,7 +189,7 @@ impl Outgoing {
         })
     }
 
-    /// Returns the slot for the error of the source, if it fails.
+    /// Returns the slot that receives the source's error, if the source fails.
     pub fn failure(&self) -> Failure {
         self.failure.clone()
     }

@@ -12,11 +12,11 @@ use tonic::Status;
 
 use crate::slot::{Slot, stopped};
 
-/// Number of frames to read ahead of the file.
+/// Maximum number of frames to hold while earlier ones are written.
 const FRAMES_AHEAD: usize = 8;
 
-/// Runs `read`, which sends frames, and pushes them on threads for blocking work meanwhile. Returns
-/// once everything that was read is pushed, or immediately with the error of a frame.
+/// Runs `read`, which sends frames, and meanwhile pushes these on threads for blocking work.
+/// Returns once all frames are pushed, or immediately if a frame causes an error.
 pub(crate) async fn pushing<F>(
     slot: &Slot,
     turn: u64,
@@ -42,8 +42,8 @@ where
     was_read.unwrap_or(Ok(()))
 }
 
-/// Pushes frames until no more can come, as many at a time as are there. So a peer that sends
-/// nothing occupies no thread.
+/// Pushes all available frames at once, repeatedly, until no more can come. Between frames, no
+/// thread is occupied.
 async fn push_all(
     slot: &Slot,
     turn: u64,

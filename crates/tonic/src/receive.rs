@@ -16,7 +16,7 @@ use crate::pushing::pushing;
 use crate::slot::{Slot, stopped};
 use crate::status::status;
 
-/// Default of [`Receive::idle_timeout`]: 60 s.
+/// Default maximum time to wait for a frame: 60 s. See [`Receive::idle_timeout`].
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A receiver of messages, with limits on their size and on time.
@@ -107,8 +107,8 @@ impl Receive {
         self.force
     }
 
-    /// Receives a message as a generated type. Its chunks are kept in memory, which values of type
-    /// [`Bytes`] share.
+    /// Receives a message as a generated type. Its chunks are kept in memory, and values of type
+    /// [`Bytes`] share this memory.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Receive {
         let target = target.as_ref().to_owned();
         let force = self.force;
         if !force && target.symlink_metadata().is_ok() {
-            // This is checked first, so that the message isn't sent in vain.
+            // Checked before the transfer, so that the message isn't sent in vain.
             let message = format!("{}: the file exists", target.display());
             return Err(status(&Error::new(ErrorKind::AlreadyExists, message)));
         }
@@ -173,8 +173,8 @@ impl Receive {
         Receiver::in_file(self.folder.as_deref(), &self.options)
     }
 
-    /// Pushes frames to a receiver until the transfer ends, and calls `look` after each. Returns the turn in which
-    /// the receiver [can be taken](Slot::take_receiver).
+    /// Pushes frames to a receiver until the transfer ends, and calls `look` after each frame.
+    /// Returns the turn in which the receiver [can be taken](Slot::take_receiver).
     pub(crate) async fn drive(
         &self,
         mut frames: impl Stream<Item = Result<Frame, Status>> + Unpin,
@@ -196,7 +196,7 @@ impl Receive {
         ended.map(|()| turn)
     }
 
-    /// Waits for the next frame, or returns the timeout that it exceeded.
+    /// Waits for the next frame. Returns an error if a timeout is exceeded.
     pub(crate) async fn next_frame<S: Stream + Unpin>(
         &self,
         frames: &mut S,
@@ -215,7 +215,7 @@ impl Receive {
         mut look: impl FnMut(&Receiver),
     ) -> Result<(), Status> {
         if !slot.blocks {
-            // Taking a frame into memory takes less time than waking another thread.
+            // Appending a frame in memory takes less time than waking another thread.
             while let Some(frame) = self.frame_in_time(frames, slot).await? {
                 slot.push(turn, frame)?;
                 look(&slot.lock().receiver);
@@ -224,7 +224,7 @@ impl Receive {
         }
         let read = |sender: mpsc::Sender<Frame>| async move {
             while let Some(frame) = self.frame_in_time(frames, slot).await? {
-                // The error of the other half is reported.
+                // If sending fails, pushing has failed, and its error is reported.
                 if sender.send(frame).await.is_err() {
                     break;
                 }
@@ -246,12 +246,12 @@ impl Receive {
     }
 }
 
-/// Returns true for messages that are merged on a thread for blocking work: those over 2 MiB.
+/// Returns true if merging the message needs a thread for blocking work, since it has over 2 MiB.
 fn is_large(receiver: &Receiver) -> bool {
     receiver.begin().message_size > 2 << 20
 }
 
-/// Runs a job, on a thread for blocking work if it takes long.
+/// Runs a job. If it takes long, runs it on a thread for blocking work.
 pub(crate) async fn blocking_if<T: Send + 'static>(
     blocks: bool,
     job: impl FnOnce() -> Result<T> + Send + 'static,

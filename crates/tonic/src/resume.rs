@@ -1,4 +1,4 @@
-//! Sending the chunks that a receiver lacks, repeatedly.
+//! Repeating a transfer with the chunks that the receiver lacks.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tonic::{Code, Response, Status};
 use crate::outgoing::Outgoing;
 use crate::status::status;
 
-/// Default of [`Retry::attempts`]: 5.
+/// Default number of attempts: 5. See [`Retry::attempts`].
 pub const DEFAULT_ATTEMPTS: u32 = 5;
 
 /// Longest pause between two attempts.
@@ -43,15 +43,16 @@ impl Retry {
         }
     }
 
-    /// Sets the number of attempts without another chunk arriving after which to give up. Default:
-    /// [`DEFAULT_ATTEMPTS`].
+    /// Sets the number of consecutive attempts without progress, meaning that no further chunk
+    /// arrives, after which to give up. Default: [`DEFAULT_ATTEMPTS`].
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// Sets the pause before the first new attempt; it doubles with each, up to 5 s. Default: 100 ms.
+    /// Sets the pause before the first new attempt. The pause doubles with each attempt, up to 5 s.
+    /// Default: 100 ms.
     #[must_use]
     pub const fn pause(mut self, pause: Duration) -> Self {
         self.pause = pause;
@@ -82,7 +83,7 @@ impl Retry {
     }
 }
 
-/// Returns true if a status means that the connection broke, so that it makes sense to resume.
+/// Returns true if a status means that the connection broke, so that the transfer can be resumed.
 pub fn is_broken(status: &Status) -> bool {
     // Statuses sent by a peer have no source.
     status.code() == Code::Unavailable || status.source().is_some()
@@ -90,16 +91,16 @@ pub fn is_broken(status: &Status) -> bool {
 
 /// Sends a message. Whenever the connection breaks, resumes with the chunks that the receiver
 /// lacks. The receiver keeps its chunks in an [`Inbox`](crate::Inbox), under the
-/// [session](SendOptions::session) of the options, or a random one.
+/// [session](SendOptions::session) in the options or, if there is none, under a random one.
 ///
-/// `put` sends frames, and `ask` asks for the receiver's chunks, with
-/// [`Inbox::token`](crate::Inbox::token) on the other side.
+/// `put` sends frames. `ask` requests the token of the receiver, which the other side gets from
+/// [`Inbox::token`](crate::Inbox::token).
 ///
 /// # Errors
 ///
-/// The errors of [`send`](crate::send), once no further chunk has arrived in [`Retry::attempts`]
-/// attempts, or immediately if the status isn't that of a broken connection; `DEADLINE_EXCEEDED`
-/// after [`Retry::timeout`].
+/// The errors of [`send`](crate::send), once [`Retry::attempts`] attempts brought no further chunk,
+/// or immediately if the status doesn't mean that the connection broke; `DEADLINE_EXCEEDED` after
+/// [`Retry::timeout`].
 pub async fn send_resuming<T, F, G>(
     put: impl FnMut(Outgoing) -> F,
     ask: impl FnMut(ResumeToken) -> G,
@@ -126,7 +127,7 @@ where
     }
 }
 
-/// Sends a message repeatedly, under the session of the options.
+/// Sends a message repeatedly, under the session in the options.
 async fn send_again<T, F, G>(
     mut put: impl FnMut(Outgoing) -> F,
     mut ask: impl FnMut(ResumeToken) -> G,

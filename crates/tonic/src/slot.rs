@@ -1,4 +1,4 @@
-//! A receiver that several calls feed one after the other.
+//! A receiver that several calls use one after the other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tonic::Status;
 
 use crate::status::status;
 
-/// A receiver that outlives the call that feeds it.
+/// A receiver that outlives the call that pushes its frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     held: Arc<Mutex<Held>>,
@@ -20,8 +20,8 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) receiver: Receiver,
-    /// Number of the latest transfer. An earlier one that is still running may not push any more
-    /// frames.
+    /// Number of the latest transfer. An earlier transfer that is still running can't push frames
+    /// any more.
     turn: u64,
     touched: Instant,
 }
@@ -56,14 +56,15 @@ impl Slot {
         self.lock().begin_turn()
     }
 
-    /// Ends the current transfer, if any, and returns its receiver.
+    /// Ends the current transfer, if any, and returns the token with its received chunks.
     pub(crate) fn give_up(&self) -> ResumeToken {
         let mut held = self.lock();
         held.begin_turn();
         held.receiver.token()
     }
 
-    /// Returns the time since a transfer began or a frame arrived.
+    /// Returns the time since the last frame arrived or, before any frame, since the transfer
+    /// began.
     pub(crate) fn untouched(&self) -> Duration {
         self.lock().touched.elapsed()
     }
@@ -92,8 +93,9 @@ impl Slot {
         let _ = self.in_turn(turn, Receiver::break_off);
     }
 
-    /// Takes the receiver at the end of a turn. An earlier call may still have the slot: its
-    /// connection broke unnoticed, and it waits for the next frame.
+    /// Takes the receiver at the end of a turn, and leaves an empty one. The slot itself may still
+    /// be held by an earlier call, whose connection broke unnoticed and which waits for the next
+    /// frame.
     pub(crate) fn take_receiver(&self, turn: u64) -> Result<Receiver, Status> {
         self.in_turn(turn, |receiver| {
             let nothing = Receiver::in_memory(&ReceiveOptions::new());

@@ -5,8 +5,8 @@ use proto_splitter_transfer::proto::ErrorDetail;
 use proto_splitter_transfer::status;
 use tonic::{Code, Status};
 
-/// Returns the status for an error: its line, the code for its kind, and the field path, chunk and offset in the
-/// details.
+/// Converts an error to a status with its message and the code for its kind. The details have the
+/// field path, the chunk and the offset.
 ///
 /// ```
 /// use proto_splitter_core::{Error, ErrorKind};
@@ -22,7 +22,7 @@ pub fn status(error: &Error) -> Status {
     Status::with_details(code, status::message(error), status::details(error))
 }
 
-/// Returns the location of an error, as far as a peer with this crate reported it.
+/// Returns the location of an error, if a peer that uses this crate reported it.
 pub fn detail(status: &Status) -> Option<ErrorDetail> {
     status::parse_details(status.details())
 }

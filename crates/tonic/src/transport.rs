@@ -6,17 +6,17 @@ use tonic::transport::{Endpoint, Error, Server};
 /// [`server`] and [`endpoint`]: 4 MiB. HTTP/2's own default is 64 KiB.
 pub const WINDOW_SIZE: u32 = 4 << 20;
 
-/// Maximum size of an HTTP/2 frame from a peer, in bytes. The default of 16 KiB takes one system call for
-/// each 16 KiB.
+/// Maximum size of an HTTP/2 frame from a peer, in bytes. With the default, each 16 KiB take a
+/// system call.
 const HTTP2_FRAME_SIZE: u32 = 128 << 10;
 
-/// Returns the builder of a server that receives large messages faster than with the defaults of
-/// HTTP/2, with which a sender waits after every 64 KiB.
+/// Returns the builder of a server that receives large messages quickly. With the defaults of
+/// HTTP/2, a sender waits after every 64 KiB.
 ///
-/// It is tonic's own builder, so everything else is set on it as usual. If it serves from a listener
-/// of your own, set `TCP_NODELAY`, for instance with
-/// [`TcpIncoming::with_nodelay`](tonic::transport::server::TcpIncoming::with_nodelay), as `serve`
-/// does: otherwise a large message takes many times as long.
+/// The result is tonic's own builder, so configure everything else as usual. If the server uses
+/// your own listener, set `TCP_NODELAY` as `serve` does, for instance with
+/// [`TcpIncoming::with_nodelay`](tonic::transport::server::TcpIncoming::with_nodelay). Otherwise, a
+/// large message takes many times as long.
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -10,7 +10,7 @@ use prost_reflect::prost_types::FileDescriptorSet;
 
 const TRANSFER: &str = ".proto_splitter.transfer";
 
-/// `UPDATE_GENERATED=1` rewrites them.
+/// Set `UPDATE_GENERATED=1` to generate the files again.
 #[test]
 fn the_code_of_the_service_is_fresh() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/shelf");

@@ -1,4 +1,4 @@
-//! Messages sent and received in calls of a service.
+//! Sending and receiving messages in calls of a service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ async fn messages_of_all_sizes_arrive_with_default_limits() {
     assert_eq!(files(folder.path()), 0);
 }
 
-/// Returns a request to put frames in the place `to`.
+/// Returns a request to store the message in `to`.
 fn put_to(to: &str, frames: Outgoing) -> Request<Outgoing> {
     let mut request = Request::new(frames);
     request.metadata_mut().insert("to", to.parse().unwrap());
@@ -69,7 +69,8 @@ async fn a_file_is_sent_and_received_as_a_file() {
     let written = std::fs::read(folder.path().join("put.pb")).unwrap();
     assert!(written == sent.encode_to_vec());
 
-    // An existing file is not replaced, and the sender learns it before it has sent everything.
+    // An existing file is not replaced, and the sender gets the error before it has sent
+    // everything.
     let again = send(|frames| client.put(put_to("file", frames)), &source).await;
     let status = again.unwrap_err();
     assert_eq!(status.code(), Code::AlreadyExists, "{status}");
@@ -168,7 +169,7 @@ async fn an_error_of_the_source_is_the_senders_and_nothing_is_left() {
         .unwrap_err();
     assert!(status.message().contains("no such file"), "{status}");
 
-    // A file that has become shorter.
+    // A file that was truncated.
     let source = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(source.path(), trace(300).encode_to_vec()).unwrap();
     let opened = Source::open_as::<Trace>(source.path()).unwrap();
@@ -195,7 +196,7 @@ async fn a_server_that_takes_nothing_is_sent_little_and_a_deadline_ends_it() {
         request.set_timeout(Duration::from_millis(700));
         request
     };
-    // All samples share their memory.
+    // All samples share memory.
     let sample = trace(1).samples.remove(0);
     let large = Trace {
         name: "large".into(),

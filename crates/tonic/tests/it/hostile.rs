@@ -22,8 +22,8 @@ fn sent() -> Vec<Frame> {
     frames.collect::<Result<_>>().unwrap()
 }
 
-/// Returns a server's statuses for these frames with each kind of receiver, and checks that no
-/// files are left.
+/// Sends these frames to each kind of receiver, and returns the statuses. Checks that no files are
+/// left.
 async fn refused(make: impl Fn() -> Vec<Frame>, ends: bool) -> Vec<Status> {
     let folder = tempdir().unwrap();
     let mut service = Service::new(folder.path());
@@ -44,7 +44,7 @@ async fn refused(make: impl Fn() -> Vec<Frame>, ends: bool) -> Vec<Status> {
     said
 }
 
-/// Returns a stream without more frames, which ends or stays open.
+/// Returns a stream without further frames, which either ends or stays open.
 fn rest(ends: bool) -> Box<dyn Stream<Item = Frame> + Send + Unpin> {
     if ends {
         Box::new(tokio_stream::empty())
@@ -167,7 +167,7 @@ async fn a_lie_ends_the_call_although_the_peer_then_stalls() {
     frames.swap(3, 4);
     let frames = tokio_stream::iter(frames.into_iter().map(Ok::<_, Status>));
     let frames = frames.chain(tokio_stream::pending());
-    // It waits for the next frame as long as it takes.
+    // Without a limit, the receiver waits for the next frame indefinitely.
     let receive = Receive::new()
         .idle_timeout(None)
         .folder(folder.path().to_owned());
@@ -188,7 +188,7 @@ async fn an_endless_peer_is_stopped_by_what_it_announced_and_by_time() {
     let status = client.put(endless).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status}");
 
-    // The limit on the total time ends a sender that sends only a little data now and then.
+    // The limit on the total time also ends a transfer that sends a little data now and then.
     let slow = tokio_stream::iter(sent()).then(|frame| async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         Ok::<_, Status>(frame)

@@ -1,4 +1,4 @@
-//! Connections that are cut.
+//! Transfers over connections that break.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_connection_that_is_cut_ten_times_resumes() {
         let mut client = client.clone();
         async move { client.resume(token).await }
     };
-    // On a busy machine several cuts in a row may come before the receiver gets any further.
+    // On a busy machine, several connections in a row may break before the receiver makes progress.
     let retry = Retry::new().attempts(20).pause(Duration::from_millis(10));
     let stored = send_resuming(put, ask, &sent, &small_chunks(), retry).await;
     assert_eq!(stored.unwrap().into_inner().size, 60);
@@ -60,7 +60,7 @@ async fn a_transfer_that_hangs_is_taken_over_and_adds_no_more() {
                 .await
         }
     });
-    // The token has the chunks that arrived by then.
+    // The token has the chunks that have arrived.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let question = ResumeToken {
         session: Bytes::from_static(b"one"),
@@ -70,7 +70,7 @@ async fn a_transfer_that_hangs_is_taken_over_and_adds_no_more() {
     assert!(token.chunks > 0 && token == inbox.token(&question));
     let rest = Outgoing::resume(SizeSplitter, &sent, token, &options).unwrap();
     assert!(inbox.message::<Trace>(rest.results()).await.unwrap() == sent);
-    // Its connection broke unnoticed, and only now is there another frame.
+    // The connection broke unnoticed, and a frame arrives only now.
     sender.send(Ok(frames[early].clone())).unwrap();
     assert_eq!(old.await.unwrap().unwrap_err().code(), Code::Aborted);
 }

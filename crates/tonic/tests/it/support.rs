@@ -50,7 +50,7 @@ impl Service {
         }
     }
 
-    /// Returns the same service, waiting no longer than [`IDLE`] for a frame.
+    /// Returns the same service, which waits for a frame for at most [`IDLE`].
     pub(crate) fn impatient(self) -> Service {
         let receive = self.receive.idle_timeout(IDLE);
         Service {
@@ -131,7 +131,7 @@ pub(crate) async fn served(service: Service) -> SocketAddr {
     run(Server::builder().add_service(ShelfServer::new(service))).await
 }
 
-/// Runs a service for calls with this authorization.
+/// Runs a service that accepts only calls with this authorization.
 pub(crate) async fn served_for(service: Service, authorization: &'static str) -> SocketAddr {
     let check = move |request: Request<()>| match request.metadata().get("authorization") {
         Some(said) if said == authorization => Ok(request),
@@ -158,7 +158,7 @@ pub(crate) async fn client(address: SocketAddr) -> ShelfClient<Channel> {
     ShelfClient::new(channel(address))
 }
 
-/// Returns a trace of this many different samples of 100,000 bytes.
+/// Returns a trace of `samples` different samples, each of 100,000 bytes.
 pub(crate) fn trace(samples: usize) -> Trace {
     let sample = |at: usize| {
         let numbers = (0..12_500).map(|number| (number * (at as u64 + 3)).to_le_bytes());
@@ -170,7 +170,7 @@ pub(crate) fn trace(samples: usize) -> Trace {
     }
 }
 
-/// Returns options with chunks of about a sample, so that a transfer has many.
+/// Returns options for chunks of about one sample, so that a transfer has many.
 pub(crate) fn small_chunks() -> SendOptions {
     let split = SplitOptions::new()
         .max_chunk_size(150_000)
@@ -178,7 +178,7 @@ pub(crate) fn small_chunks() -> SendOptions {
     SendOptions::new().split(split).max_frame_size(40_000)
 }
 
-/// Returns the files in a folder. Chunks are kept in files without a name.
+/// Counts the files in a folder. Chunks are in files without a name, which don't count.
 pub(crate) fn files(folder: &Path) -> usize {
     folder.read_dir().unwrap().count()
 }
