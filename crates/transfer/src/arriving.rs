@@ -1,4 +1,4 @@
-//! A file that others read while it grows.
+//! A file that can be read while it grows.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) struct Shared {
 struct State {
     /// End of the last whole record.
     end: u64,
-    /// True if no more bytes arrive.
+    /// True if the transfer broke off, so that no more bytes arrive.
     broken: bool,
 }
 
@@ -45,7 +45,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits for bytes at `offset`, and returns the end of those available.
+    /// Waits until there are bytes at `offset`, and returns the end of the available bytes.
     fn wait_for(&self, offset: u64) -> io::Result<u64> {
         let mut state = self.lock();
         while state.end <= offset {
@@ -69,8 +69,8 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// Creates a file that will have `size` bytes. Reads don't wait yet, since opening it reads
-    /// ahead at both of its ends.
+    /// Creates a file that will have `size` bytes. Reads don't wait yet, since opening the file
+    /// reads ahead at both of its ends.
     pub(crate) fn new(file: Arc<File>, size: u64, shared: Arc<Shared>) -> Arriving {
         Arriving {
             file,

@@ -11,7 +11,8 @@ use crate::{MAX_SESSION_SIZE, VERSION};
 /// Maximum decompressed size of a frame's piece, in bytes: 64 MiB.
 const MAX_PIECE_SIZE: u64 = 64 << 20;
 
-/// Fails if the options don't allow a transfer, or its numbers are impossible.
+/// Checks the first frame of a transfer. Fails if the options don't permit it, or if its numbers
+/// are impossible.
 pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()> {
     if begin.version != VERSION {
         let found = begin.version;
@@ -55,7 +56,7 @@ pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()>
     Ok(())
 }
 
-/// Compares a trailer with the announcement.
+/// Compares a trailer with the numbers in the first frame.
 pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()> {
     let sizes = trailer.chunks.iter().map(|info| info.size);
     let bytes = sizes.fold(0, u64::saturating_add);
@@ -79,7 +80,7 @@ pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()
     Ok(())
 }
 
-/// Compares the place of a piece with the expected one, and returns its bytes, decompressed.
+/// Checks that a piece has the expected place, and returns its decompressed bytes.
 pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<Bytes> {
     if data.chunk != chunk || data.offset != offset {
         let message = format!(
@@ -113,7 +114,8 @@ pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
-/// Decompresses a piece with a declared size, where at most `left` bytes are expected.
+/// Decompresses a piece of `size` bytes, the declared size. Fails if more than `left` bytes would
+/// result.
 fn decompress(content: &[u8], size: u64, left: u64) -> Result<Bytes> {
     if size > left.min(MAX_PIECE_SIZE) {
         let message = format!("a piece claims {size} bytes, where {left} are left");

@@ -1,10 +1,10 @@
 //! Messages of any size, sent as a sequence of small frames.
 //!
 //! gRPC, brokers and queues limit the size of one message; protobuf itself is limited to 2 GiB. A
-//! transfer is a message that is cut into chunks, which are cut into [`Frame`](proto::Frame)s of at
-//! most 1 MiB, which any peer with default limits accepts. [`Frames`] makes them, and a
-//! [`Receiver`] reassembles the message: in memory, as a typed message, or in a file. Neither does
-//! network I/O; the crate `proto-splitter-tonic` connects them to gRPC.
+//! transfer cuts a message into chunks, and each chunk into [`Frame`](proto::Frame)s of at most 1
+//! MiB. Any peer with default limits accepts these. [`Frames`] makes them, and a [`Receiver`]
+//! reassembles the message: in memory, as a typed message, or in a file. Neither does network I/O;
+//! the crate `proto-splitter-tonic` connects them to gRPC.
 //!
 //! ```
 //! use prost_reflect::prost_types::FileDescriptorProto;
@@ -22,8 +22,8 @@
 //!
 //! # A transfer that breaks off
 //!
-//! A receiver keeps its complete chunks. Its [`token`](Receiver::token) goes back to the sender,
-//! whose [`Frames::resume`] skips them:
+//! A receiver keeps the chunks that have arrived completely. Its [`token`](Receiver::token) goes
+//! back to the sender, whose [`Frames::resume`] skips these chunks:
 //!
 //! ```
 //! use prost_reflect::prost_types::FileDescriptorProto;
@@ -64,7 +64,7 @@ pub use send::{Frames, SendOptions};
 /// The version of the format, in [`Begin::version`](proto::Begin::version).
 pub const VERSION: u32 = 1;
 
-/// Largest size of the name of a session, in bytes.
+/// Maximum size of a session's name, in bytes.
 pub const MAX_SESSION_SIZE: usize = 64;
 
 /// Default maximum size of a chunk, in bytes: 32 MiB. A transfer that breaks off resumes at the
@@ -74,5 +74,5 @@ pub const DEFAULT_MAX_CHUNK_SIZE: u64 = 32 << 20;
 /// Default maximum size of a frame, in bytes: 1 MiB. gRPC's own default limit is 4 MiB.
 pub const DEFAULT_MAX_FRAME_SIZE: usize = 1 << 20;
 
-/// Minimum value of the maximum size of a frame, in bytes: 4 KiB.
+/// Lower bound for the maximum size of a frame, in bytes: 4 KiB.
 pub const LEAST_MAX_FRAME_SIZE: usize = 4 << 10;

@@ -40,21 +40,21 @@ impl ReceiveOptions {
         }
     }
 
-    /// Sets the full name of the only type that is accepted. Default: any.
+    /// Sets the only accepted message type, by its full name. Default: any.
     #[must_use]
     pub fn message_type(mut self, full_name: impl Into<String>) -> Self {
         self.message_type = Some(full_name.into());
         self
     }
 
-    /// Sets the largest size of a message, in bytes. Default: 64 GiB.
+    /// Sets the maximum size of a message, in bytes. Default: 64 GiB.
     #[must_use]
     pub const fn max_message_size(mut self, bytes: u64) -> Self {
         self.max_message_size = bytes;
         self
     }
 
-    /// Sets the largest number of chunks. Default: [`DEFAULT_MAX_CHUNKS`].
+    /// Sets the maximum number of chunks. Default: [`DEFAULT_MAX_CHUNKS`].
     #[must_use]
     pub const fn max_chunks(mut self, chunks: u64) -> Self {
         self.max_chunks = chunks;
@@ -76,17 +76,17 @@ impl ReceiveOptions {
         self
     }
 
-    /// Returns the full name of the only type that is accepted.
+    /// Returns the full name of the only accepted message type.
     pub fn get_message_type(&self) -> Option<&str> {
         self.message_type.as_deref()
     }
 
-    /// Returns the largest size of a message, in bytes.
+    /// Returns the maximum size of a message, in bytes.
     pub const fn get_max_message_size(&self) -> u64 {
         self.max_message_size
     }
 
-    /// Returns the largest number of chunks.
+    /// Returns the maximum number of chunks.
     pub const fn get_max_chunks(&self) -> u64 {
         self.max_chunks
     }

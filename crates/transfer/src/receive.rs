@@ -15,10 +15,10 @@ use crate::store::{Place, Spool, Store};
 
 /// A receiver, which reassembles a message from its frames, in memory or in a temporary file.
 ///
-/// Nothing is trusted: [`ReceiveOptions`] bound all sizes, every chunk is compared with its
-/// checksum, and the merged message with the sender's.
+/// Frames aren't trusted. [`ReceiveOptions`] limit all sizes, every chunk is compared with its
+/// checksum, and the merged message is compared with the sender's checksum.
 ///
-/// Frames are [pushed](Self::push) as they arrive, or [taken](Self::receive) from an iterator.
+/// Frames are [pushed](Self::push) as they arrive, or [read](Self::receive) from an iterator.
 #[derive(Debug)]
 pub struct Receiver {
     pub(crate) options: ReceiveOptions,
@@ -28,7 +28,7 @@ pub struct Receiver {
     /// The trailer, with the checksum of each complete chunk.
     pub(crate) trailer: Option<ChunkMetadata>,
     received: u64,
-    /// crc32c of the checksums of those chunks.
+    /// crc32c of the checksums of the complete chunks.
     sums: u32,
     state: State,
     meter: Option<Meter>,
@@ -39,7 +39,8 @@ pub struct Receiver {
 enum State {
     Begin,
     Trailer(BytesMut),
-    /// The chunk after the received ones, with the number of bytes so far and their crc32c.
+    /// The chunk after the complete ones, with the number of bytes received so far and their
+    /// crc32c.
     Chunk {
         offset: u64,
         crc32c: u32,
@@ -73,11 +74,11 @@ impl Receiver {
         }
     }
 
-    /// Takes the next frame of a transfer.
+    /// Accepts the next frame of a transfer.
     ///
-    /// An error ends the transfer; complete chunks are kept. The next frame must then be the first
-    /// of another transfer. If its sender calls [`Frames::resume`](crate::Frames::resume), the
-    /// transfer continues after the kept chunks.
+    /// An error ends the transfer, but the complete chunks are kept. The next frame must then be
+    /// the first frame of another transfer. If the sender makes it with
+    /// [`Frames::resume`](crate::Frames::resume), the transfer continues after the kept chunks.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl Receiver {
     pub fn break_off(&mut self) {
         self.state = State::Begin;
         match &mut self.store {
-            // It has arrived completely, but hasn't been read.
+            // Nothing was received yet.
             None => {}
             Some(store) => {
                 store.drop_partial();
@@ -126,7 +127,7 @@ impl Receiver {
         }
     }
 
-    /// Takes all frames of a transfer. After an error of kind [`ErrorKind::Io`], as when a
+    /// Accepts all frames of a transfer. After an error of kind [`ErrorKind::Io`], as when a
     /// connection breaks, it can be called again with the frames of
     /// [`Frames::resume`](crate::Frames::resume).
     ///
@@ -147,7 +148,7 @@ impl Receiver {
         self.end()
     }
 
-    /// Returns the token with which a sender can resume the transfer.
+    /// Returns the token that a sender needs to resume the transfer.
     pub fn token(&self) -> ResumeToken {
         ResumeToken {
             identity: self.begin.identity.clone(),
@@ -156,12 +157,13 @@ impl Receiver {
         }
     }
 
-    /// Returns the sender's first message, which is empty before the first frame.
+    /// Returns the announcement in the first frame; empty before it arrives.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }
 
-    /// Returns the number of complete chunks, and of all chunks, which is 0 before the first frame.
+    /// Returns the number of complete chunks, and the number of all chunks. The latter is 0 before
+    /// the first frame.
     pub fn chunks(&self) -> (u64, u64) {
         (self.received, self.begin.chunk_count)
     }
@@ -193,7 +195,8 @@ impl Receiver {
         }
     }
 
-    /// Compares a new transfer with the received chunks, and continues or replaces them.
+    /// Compares a new transfer with the received chunks. Continues the transfer, or discards the
+    /// chunks.
     fn start(&mut self, begin: Begin) -> Result<()> {
         check_begin(&begin, &self.options)?;
         let (first, there) = (begin.first_chunk, self.received);
@@ -249,13 +252,13 @@ impl Receiver {
         }
         let found = crc32c::crc32c(trailer);
         check_crc32c("the trailer has", found, self.begin.trailer_crc32c)?;
-        // A resuming transfer has the same one.
+        // A transfer that is resumed has the same trailer.
         if self.trailer.is_none() {
             let parsed = Trailer::parse(trailer, self.options.limits())?;
             let mut parsed = parsed.metadata().clone();
             check_trailer(&parsed, &self.begin)?;
             parsed.source_crc32c = None;
-            // Its nodes aren't sent.
+            // The nodes of the tree aren't sent.
             parsed.merkle_tree = None;
             for info in &mut parsed.chunks {
                 (info.offset, info.file, info.crc32c) = (0, 0, None);
@@ -316,8 +319,7 @@ impl Receiver {
         self.advance(len)
     }
 
-    /// Returns an error with the place of the current chunk in the message, and the number of bytes
-    /// received.
+    /// Adds the path of the current chunk and the number of its received bytes to an error.
     #[cold]
     fn in_chunk_at_hand(&self, error: Error) -> Error {
         let chunk = usize::try_from(self.received).unwrap_or(usize::MAX);
@@ -375,7 +377,7 @@ impl Receiver {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if it isn't one.
+/// [`ErrorKind::InvalidMessage`] if the bytes aren't a frame.
 pub fn decode_frame(bytes: Bytes) -> Result<Frame> {
     let undecodable = |error| invalid(format!("a frame can't be decoded: {error}"));
     prost::Message::decode(bytes).map_err(undecodable)

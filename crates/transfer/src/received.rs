@@ -81,9 +81,9 @@ impl Receiver {
         }
     }
 
-    /// Returns the message as a handle that can be read while the rest of it arrives: reads wait
-    /// for missing parts. `None` before the frames with the trailer have arrived, and for a
-    /// receiver in memory.
+    /// Returns the message as a handle that can be read while the rest of the message arrives.
+    /// Reads wait for missing parts. Returns `None` before the frames with the trailer have
+    /// arrived, and for a receiver in memory.
     ///
     /// Chunks are compared with their checksums before they can be read, but the message as a whole
     /// isn't. Reads fail with [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) once the
@@ -129,7 +129,7 @@ impl Receiver {
     ///
     /// The errors of [`into_bytes`](Self::into_bytes), and
     /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) if writing fails. After an error,
-    /// discard the bytes that `sink` received.
+    /// discard the bytes already written to `sink`.
     pub fn write_to(self, sink: &mut impl Write) -> Result<u64> {
         match self.into_whole()? {
             Whole::Pieces(pieces) => {
@@ -174,7 +174,7 @@ enum Whole {
     File(Box<ChunkedFile<Arc<dyn ReadAt>>>, ReadOptions),
 }
 
-/// A message in pieces, each of which is released after it was read.
+/// A message in pieces. Each piece is released after it was read.
 struct Pieces {
     queue: VecDeque<Bytes>,
     left: usize,

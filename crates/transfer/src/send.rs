@@ -17,8 +17,8 @@ use crate::{
     DEFAULT_MAX_CHUNK_SIZE, DEFAULT_MAX_FRAME_SIZE, LEAST_MAX_FRAME_SIZE, MAX_SESSION_SIZE, VERSION,
 };
 
-/// Maximum overhead of a chunk's piece in a frame, in bytes: the tags and the numbers of `Data`,
-/// and the enclosing tag and length.
+/// Maximum overhead of a piece in a frame, in bytes: the tags and numbers in `Data`, and the tag
+/// and length around it.
 const DATA_OVERHEAD: usize = 64;
 
 /// Options for sending a message.
@@ -60,7 +60,7 @@ impl SendOptions {
         self
     }
 
-    /// Sets the largest size of a frame, in bytes. The minimum is [`LEAST_MAX_FRAME_SIZE`].
+    /// Sets the maximum size of a frame, in bytes, which is at least [`LEAST_MAX_FRAME_SIZE`].
     /// Default: [`DEFAULT_MAX_FRAME_SIZE`].
     #[must_use]
     pub const fn max_frame_size(mut self, size: usize) -> Self {
@@ -68,8 +68,8 @@ impl SendOptions {
         self
     }
 
-    /// Sets the largest size of a frame, unless it was set before: for a transport that is faster
-    /// with another size than the default.
+    /// Sets the maximum size of a frame, unless it was set before. Useful for a transport whose
+    /// fastest frame size isn't the default.
     #[must_use]
     pub const fn max_frame_size_if_unset(mut self, size: usize) -> Self {
         if self.max_frame_size.is_none() {
@@ -78,17 +78,17 @@ impl SendOptions {
         self
     }
 
-    /// Sets the level of zstd for pieces that compression makes smaller. Default: `None`, without
-    /// compression.
+    /// Sets the level of zstd compression. Pieces that hardly shrink are sent uncompressed.
+    /// Default: `None`, without compression.
     #[must_use]
     pub const fn compression_level(mut self, level: Option<i32>) -> Self {
         self.compression_level = level;
         self
     }
 
-    /// Sets the name under which a receiver keeps its chunks, so that the transfer can be resumed:
-    /// at most [`MAX_SESSION_SIZE`] bytes that others can't guess. Default: empty, which allows
-    /// resuming only if the receiver identifies transfers in another way.
+    /// Sets the name under which a receiver keeps its chunks, so that the transfer can be resumed.
+    /// It has at most [`MAX_SESSION_SIZE`] bytes, which others must not be able to guess. Default:
+    /// empty. Then the transfer can be resumed only if the receiver identifies it in another way.
     #[must_use]
     pub fn session(mut self, name: impl Into<Bytes>) -> Self {
         self.session = name.into();
@@ -100,7 +100,7 @@ impl SendOptions {
         &self.session
     }
 
-    /// Returns the largest size of a frame, in bytes.
+    /// Returns the maximum size of a frame, in bytes.
     pub const fn get_max_frame_size(&self) -> usize {
         match self.max_frame_size {
             Some(size) => size,
@@ -153,8 +153,8 @@ impl SendOptions {
 
 /// The frames of one message, each made on demand.
 ///
-/// A frame has at most [`SendOptions::max_frame_size`] bytes, and no chunk is held, so memory
-/// doesn't depend on the size of the message.
+/// A frame has at most [`SendOptions::max_frame_size`] bytes. Chunks aren't held in memory, so
+/// memory use doesn't depend on the size of the message.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -174,7 +174,7 @@ pub struct Frames {
     state: State,
     options: SendOptions,
     meter: Meter,
-    /// First chunk to send. Earlier chunks are only read, for their checksums.
+    /// Index of the first chunk to send. Earlier chunks are read only for their checksums.
     first_chunk: u64,
     /// A piece that didn't fit in the previous frame.
     pending: Option<Data>,
@@ -206,9 +206,9 @@ impl Frames {
         Frames::resume(splitter, source, &ResumeToken::default(), options)
     }
 
-    /// Splits a message and returns the frames that a receiver with the chunks in `token` lacks. A
-    /// token of another message, or of another split of the same message, starts from the
-    /// beginning.
+    /// Splits a message, and returns the frames that a receiver with the chunks in `token` lacks.
+    /// If the token belongs to another message, or to another split of the message, all frames are
+    /// returned.
     ///
     /// # Errors
     ///
@@ -255,7 +255,7 @@ impl Frames {
         })
     }
 
-    /// Returns the first frame's announcement, until that frame is made.
+    /// Returns the announcement of the first frame, before this frame is made.
     pub fn begin(&self) -> Option<&Begin> {
         match &self.state {
             State::Begin(_, begin, _) => Some(begin),
@@ -304,7 +304,7 @@ impl Frames {
         }
     }
 
-    /// Returns the number of content bytes that still fit in a frame.
+    /// Returns the number of content bytes that still fit into a frame.
     fn room(&self, frame: &Frame) -> usize {
         let used = frame.encoded_len() + 2 * DATA_OVERHEAD;
         self.options.get_max_frame_size().saturating_sub(used)
@@ -349,7 +349,8 @@ impl Frames {
         {
             let size = data.content.len() as u64;
             let compressed = compress(&data.content, level)?;
-            // The first piece decides for the whole chunk, since weights hardly ever shrink.
+            // After a piece that hardly shrinks, the rest of the chunk is sent uncompressed, since
+            // it consists of weights, which hardly ever shrink.
             self.compresses = (compressed.len() as u64) < size - size / 8;
             if self.compresses {
                 data.content = compressed.into();
@@ -379,7 +380,7 @@ fn compress(content: &[u8], level: i32) -> Result<Vec<u8>> {
 
 #[cfg(not(feature = "zstd"))]
 fn compress(content: &[u8], _level: i32) -> Result<Vec<u8>> {
-    // `SendOptions::check` has refused this.
+    // `SendOptions::check` refuses compression in this build.
     Ok(content.to_vec())
 }
 

@@ -21,8 +21,8 @@ struct RpcStatus {
     details: Vec<Any>,
 }
 
-/// Returns the number of the gRPC status code for a kind of error: 14 (`UNAVAILABLE`) for a
-/// transfer that broke off, which can be resumed.
+/// Returns the number of the gRPC status code for a kind of error. A transfer that broke off has 14
+/// (`UNAVAILABLE`), since it can be resumed.
 ///
 /// ```
 /// use proto_splitter_core::ErrorKind;
@@ -57,7 +57,7 @@ pub const fn code(kind: ErrorKind) -> i32 {
 /// Maximum size of a line or path in a status, in bytes, since peers limit the size of headers.
 const LONGEST: usize = 1024;
 
-/// Returns the line of an error, shortened to fit in a status.
+/// Returns the message of an error in one line, shortened to fit into a status.
 pub fn message(error: &Error) -> String {
     shortened(error.to_string())
 }

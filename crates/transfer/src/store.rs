@@ -13,14 +13,14 @@ use record_file::{Compression, RecordInPieces, RecordWriter, WriterOptions};
 
 use crate::arriving::{Arriving, Shared};
 
-/// Maximum number of bytes to allocate before they arrive, in addition to as many as have arrived:
-/// 1 MiB.
+/// Limit on the memory allocated for bytes that haven't arrived: 1 MiB plus the number of bytes
+/// that have.
 const MOST_AHEAD: u64 = 1 << 20;
 
-/// Size below which chunks are copied out of their frame, in bytes.
+/// Chunks smaller than this, in bytes, are copied out of their frame.
 const SMALL: usize = 4096;
 
-/// The storage for chunks, chosen once their size is known.
+/// The place for chunks. The storage is created once the size of the chunks is known.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Memory,
@@ -54,8 +54,8 @@ impl Store {
         match self {
             Store::Memory { chunks, whole, .. } => {
                 *whole += chunk.len() as u64;
-                // Decoded frames share their memory. A small chunk is copied, so that it doesn't
-                // keep a whole frame alive.
+                // A chunk shares the memory of its frame. Small chunks are copied, so that they
+                // don't keep a whole frame alive.
                 let chunk = if chunk.len() < SMALL {
                     Bytes::from(BytesMut::from(&chunk[..]))
                 } else {
@@ -72,9 +72,9 @@ impl Store {
     pub(crate) fn begin(&mut self, size: u64) -> Result<()> {
         match self {
             Store::Memory { partial, whole, .. } => {
-                // Memory is allocated as bytes arrive, not by the claimed size. A sender of many
-                // chunks has sent enough after the first ones, and the others aren't copied as
-                // they grow.
+                // Memory is allocated as bytes arrive, since the announced size can't be trusted.
+                // After the first of many chunks, enough bytes have arrived to allocate each chunk
+                // at once, so the chunks aren't copied as they grow.
                 let most = whole.saturating_add(MOST_AHEAD);
                 let ahead = usize::try_from(size.min(most)).unwrap_or_default();
                 *partial = Vec::with_capacity(ahead);
@@ -89,7 +89,7 @@ impl Store {
         match self {
             Store::Memory { partial, .. } => {
                 if partial.capacity() - partial.len() < piece.len() {
-                    // The buffer doubles, but not beyond the size of the chunk.
+                    // The buffer doubles, up to the size of the chunk.
                     let left = usize::try_from(left).unwrap_or(usize::MAX);
                     let more = partial.len().max(piece.len()).min(left);
                     partial.reserve_exact(more);
@@ -130,7 +130,7 @@ impl Store {
 #[derive(Debug)]
 pub(crate) struct Spool {
     file: Arc<File>,
-    /// Offset of the first record, and of the next.
+    /// Offset of the first record, and the offset for the next one.
     start: u64,
     end: u64,
     offsets: Vec<u64>,
@@ -200,13 +200,13 @@ impl Spool {
         Ok(RecordWriter::starting_at(file, self.end)?)
     }
 
-    /// Notifies waiting readers that no chunks arrive for now, or that they may wait again.
+    /// Notifies waiting readers. If `broken` is true, no more chunks will arrive for now.
     pub(crate) fn tell(&self, broken: bool) {
         self.shared.set_broken(broken);
     }
 
-    /// Returns the future file with all chunks of `trailer`, and `trailer` with their positions in
-    /// it. Reads wait for missing bytes.
+    /// Returns the file that will contain all chunks of `trailer`, and `trailer` with the positions
+    /// of the chunks. Reads wait for missing bytes.
     pub(crate) fn arriving(
         &self,
         mut trailer: ChunkMetadata,
@@ -263,7 +263,7 @@ mod tests {
         store.push(&vec![2; MIB], 1 << 20).unwrap();
         store.finish_chunk().unwrap();
 
-        // This chunk needn't grow, since as many bytes came before.
+        // The chunk is allocated at once, since the same number of bytes arrived before it.
         store.begin(3 << 20).unwrap();
         assert_eq!(room(&store), 3 * MIB);
         store.drop_partial();

@@ -1,4 +1,4 @@
-//! Senders that lie. Each is refused with one line, at any point of the transfer.
+//! Senders that lie. Each transfer is refused with a one-line error, wherever the lie is.
 
 use std::cell::Cell;
 
@@ -281,7 +281,7 @@ proptest! {
                 .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))
         });
         let mut receiver = Receiver::in_memory(&ReceiveOptions::new());
-        // A flipped bit in the announcement may affect nothing that is merged.
+        // A flipped bit in the announcement may have no effect on the merged message.
         if receiver.receive(frames).is_ok() && let Ok(received) = receiver.into_bytes() {
             prop_assert!(received == message.encode_to_vec());
         }

@@ -1,4 +1,4 @@
-//! Tests of transfers from outside.
+//! Tests of transfers through the public API.
 
 #![allow(
     clippy::unwrap_used,

@@ -23,7 +23,7 @@ fn a_transfer_that_breaks_at_every_frame_sends_no_whole_chunk_twice() {
         Receiver::in_file(None, &options),
     ] {
         let mut sent = 0;
-        // Each attempt gets seven frames further; a chunk of 20,000 bytes takes five.
+        // Each attempt sends seven more frames. A chunk of 20,000 bytes takes five.
         let mut tries = 0;
         loop {
             let rest = resumed(&receiver.token(), &small_chunks());
@@ -80,7 +80,7 @@ fn what_changed_since_the_transfer_broke_off_is_found_at_the_end() {
     assert!(receiver.receive(some.into_iter().take(30).map(Ok)).is_err());
     let token = receiver.token();
     assert!(token.chunks > 1);
-    // A message with the same sizes in the same places, but another value in the part that was
+    // A message with the same sizes in the same places, but with another value in the part already
     // sent.
     let mut changed = message();
     let name = changed.name.as_mut().unwrap();

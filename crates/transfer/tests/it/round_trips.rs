@@ -55,7 +55,7 @@ fn a_frame_is_never_larger_than_asked_for() {
         let frames = frames(&message, &options);
         let largest = frames.iter().map(Message::encoded_len).max().unwrap();
         assert!(largest <= size, "{largest} of {size}");
-        // Half-empty frames cost as much as full ones.
+        // Half-empty frames take as much memory as full ones.
         let sent: usize = frames.iter().map(Message::encoded_len).sum();
         assert!(
             frames.len() <= 2 * sent / size + 12,
@@ -128,7 +128,7 @@ fn a_handle_reads_what_has_come_and_waits_for_the_rest() {
     let mut sent = frames(&message, &small_chunks()).into_iter();
     let mut receiver = Receiver::in_file(None, &ReceiveOptions::new());
     assert!(receiver.handle().unwrap().is_none());
-    // The trailer, and not all of chunk 0.
+    // The trailer, and part of chunk 0.
     receiver.push(sent.next().unwrap()).unwrap();
     let file = receiver.handle().unwrap().unwrap();
     let options = ReadOptions::new().descriptor(message.descriptor());

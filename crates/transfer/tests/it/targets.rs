@@ -16,7 +16,7 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::split::{Profile, SizeSplitter, SplitOptions};
 use proto_splitter_transfer::{Frames, ReceiveOptions, Receiver, SendOptions, decode_frame};
 
-/// Returns low limits, so that exceeding them is noticed.
+/// Returns low limits, so that the target also exceeds them.
 fn options() -> ReceiveOptions {
     let limits = Limits::new()
         .max_message_size(1 << 20)
@@ -31,9 +31,9 @@ fn options() -> ReceiveOptions {
         .reading(reading)
 }
 
-/// Receives frames, each after two bytes with its length; a length of 65,535 is a broken
-/// connection. A receiver in memory and one in a file must have the same result, and a complete
-/// message the announced size.
+/// Receives frames. Each frame follows two bytes with its length; a length of 65,535 is a broken
+/// connection. A receiver in memory and a receiver in a file must have the same result, and a
+/// complete message must have the announced size.
 pub fn receiver(mut data: &[u8]) {
     let mut in_memory = Receiver::in_memory(&options());
     let mut in_file = Receiver::in_file(None, &options());
