@@ -41,7 +41,7 @@ impl ModelArchive {
         }
     }
 
-    /// Marks the archive as that of a model in the header of a safetensors file.
+    /// Marks the archive as belonging to a model in the header of a safetensors file.
     pub(crate) fn embedded(mut self) -> ModelArchive {
         self.is_embedded = true;
         self
@@ -165,8 +165,8 @@ impl Archive for ModelArchive {
         }
         let (file, start) = self.stored_at(raw.start)?;
         let (last_file, last) = self.stored_at(raw.end.checked_sub(1)?)?;
-        // The data of a tensor is never changed, so if both of its ends are in the file, all of it
-        // is.
+        // Changes never split the data of a tensor, so if both of its ends are in the file, all of
+        // it is.
         let is_whole = file == last_file && last.checked_sub(start) == Some(len - 1);
         is_whole.then(|| (self.model.spans().file(file), start..start + len))
     }
@@ -200,15 +200,15 @@ impl Archive for ModelArchive {
     }
 }
 
-/// Unique names of tensors: a tensor's own name, or its path if it has none or an earlier tensor
-/// has the same name.
+/// Unique names of tensors. Each tensor has its own name or, if it has none or an earlier tensor
+/// has the same name, its path.
 ///
 /// Existing names aren't copied, since a model can have millions of tensors.
 #[derive(Debug)]
 pub(crate) struct UniqueNames {
     /// Indices of the tensors with usable names, sorted by name.
     by_name: Vec<usize>,
-    /// Paths and indices of the others, sorted by path.
+    /// Paths and indices of the other tensors, sorted by path.
     by_path: Vec<(Box<str>, usize)>,
 }
 
@@ -234,7 +234,7 @@ impl UniqueNames {
 
     /// Returns the name of the tensor with this index.
     pub(crate) fn get<'a>(&self, at: usize, tensor: ModelTensor<'a>) -> Cow<'a, str> {
-        // Most models have no such tensors, and need no paths.
+        // Most models have only tensors with usable names, so no path needs to be built.
         if !self.by_path.is_empty() {
             let path = tensor.path();
             if self.at_path(&path) == Some(at) {

@@ -10,19 +10,19 @@ use crate::tensor::field;
 /// A change to a message in a model: a tensor, or an attribute.
 pub(crate) enum Change {
     None,
-    /// Removes the fields with these numbers, and puts `inserted` before the first remaining field
-    /// whose number is at least `before`.
+    /// Removes the fields with the numbers in `dropped`, and inserts `inserted` before the first
+    /// remaining field whose number is at least `before`.
     Fields {
         dropped: &'static [u32],
         before: u32,
         inserted: Vec<Inserted>,
-        /// Fields to add to the enclosing message after this one.
+        /// Fields to insert after this message, in the enclosing message.
         after: Vec<u8>,
     },
 }
 
-/// The fields a tensor loses when its data is moved inside: its location, and fields that external
-/// data overrides.
+/// The fields removed from a tensor when its data is moved inside: the data's location, and fields
+/// that the data overrides.
 const OUTSIDE: &[u32] = &[
     4,
     5,
@@ -36,7 +36,7 @@ const OUTSIDE: &[u32] = &[
 ];
 
 impl Change {
-    /// Replaces the data by a span of a file, inside the message.
+    /// Replaces the data by a span of a file, which becomes part of the message.
     pub(crate) fn raw_data(file: SourceId, range: Range<u64>) -> Change {
         let mut front = Vec::new();
         put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));

@@ -10,7 +10,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use sha1::{Digest, Sha1};
 
-/// Compares the SHA-1 of a whole file with those of its tensors, each with the tensor's name.
+/// Compares the SHA-1 of a whole file with the expected checksums, each of which comes with the
+/// name of a tensor.
 ///
 /// # Errors
 ///

@@ -49,7 +49,7 @@ const INT: u64 = 2;
 pub(crate) struct Context {
     /// Name of the node.
     pub(crate) node: String,
-    /// Range of the content in the model, or the path of its file.
+    /// Range in the model of the content, or of the path of its file.
     pub(crate) value: Range<u64>,
     pub(crate) is_embedded: bool,
     /// Offsets of the attributes `ep_cache_context` and `embed_mode`.
@@ -67,8 +67,7 @@ pub(crate) enum Part {
 }
 
 impl Context {
-    /// Reads the description of the content of the node at `range`; `None` if the node has no
-    /// content.
+    /// Reads the location of the content of the node at `range`; `None` if the node has no content.
     pub(crate) fn find(cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<Option<Context>> {
         let mut name = None;
         let (mut is_theirs, mut is_main) = (false, true);
@@ -111,7 +110,7 @@ impl Context {
         }))
     }
 
-    /// Returns the part of the description that begins at this offset.
+    /// Returns the kind of the attribute at this offset, if it describes the location.
     pub(crate) fn part(&self, attribute: u64) -> Option<Part> {
         match attribute {
             at if at == self.content => Some(Part::Content),
@@ -133,8 +132,8 @@ impl Context {
         beneath(text).map_err(|error| self.named(error))
     }
 
-    /// Returns the change to a part when the content moves inside. The content is the whole file of
-    /// `size` bytes.
+    /// Returns the change to an attribute when the content moves into the model. The content is the
+    /// whole file, of `size` bytes.
     pub(crate) fn inside(&self, part: Part, file: SourceId, size: u64) -> Change {
         match part {
             Part::Content => {
@@ -148,7 +147,7 @@ impl Context {
         }
     }
 
-    /// Returns the change to a part when the content moves to a file.
+    /// Returns the change to an attribute when the content moves to a file.
     pub(crate) fn outside(&self, part: Part, location: &str) -> Change {
         match part {
             Part::Content => {
@@ -176,8 +175,7 @@ impl Context {
     }
 }
 
-/// Returns the change to the content, or to the path that replaces it, with `after` following the
-/// attribute.
+/// Returns a change that inserts the content or its path, and `after` following the attribute.
 fn content_of(inserted: Vec<Inserted>, after: Vec<u8>) -> Change {
     Change::Fields {
         dropped: &[field::S],
@@ -198,7 +196,7 @@ fn mode_of(mode: u64) -> Change {
     }
 }
 
-/// Returns the attribute that means that the content is a path.
+/// Returns the attribute that declares that the content is a path.
 fn embed_mode() -> Vec<u8> {
     let (mut attribute, mut out) = (Vec::new(), Vec::new());
     put_bytes(&mut attribute, field::NAME, MODE);

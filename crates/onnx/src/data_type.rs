@@ -2,7 +2,7 @@
 
 use crate::proto::tensor_proto::DataType;
 
-/// One of `TensorProto`'s fields that contain separate elements, instead of raw bytes.
+/// A field of `TensorProto` that contains separate elements instead of raw data.
 ///
 /// The comments of the fields in `onnx.proto` define which types use each field, and how elements
 /// are stored in it.
@@ -82,8 +82,9 @@ pub fn element_bits(data_type: DataType) -> Option<u32> {
     })
 }
 
-/// Returns the size of a tensor's raw data in bytes: elements narrower than a byte are packed.
-/// `None` for types without raw data, for a negative dimension, and if the size exceeds 2^64 bytes.
+/// Returns the size of a tensor's raw data, in bytes. Elements narrower than a byte are packed.
+/// Returns `None` for types without raw data, for a negative dimension, and if the size exceeds
+/// 2^64 bytes.
 ///
 /// ```
 /// use proto_splitter_onnx::raw_len;

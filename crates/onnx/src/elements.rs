@@ -1,5 +1,5 @@
-//! Writing the elements of a tensor as raw data: copied, or converted from the fields of separate
-//! elements.
+//! Writing the elements of a tensor as raw data, either copied, or converted from fields of
+//! separate elements.
 //!
 //! The comments in `onnx.proto` define the storage of each type in its field: half and 8-bit floats
 //! are stored as their bits in an `int32`, two 4-bit or four 2-bit elements share one entry, and a
@@ -27,8 +27,8 @@ pub(crate) fn copy(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write)
     copy_range(source, range, sink).map(|()| bytes)
 }
 
-/// Writes the elements in a typed field of the tensor at `tensor` as raw data, each of this many
-/// bits, and returns the number of bytes written.
+/// Converts the elements in a typed field of the tensor at `tensor` to raw data of `bits` bits
+/// each. Returns the number of bytes written.
 pub(crate) fn convert(
     source: &dyn ReadAt,
     tensor: Range<u64>,
@@ -45,7 +45,7 @@ pub(crate) fn convert(
         }
         match (typed, field.wire_type) {
             (TypedField::Float | TypedField::Double, WireType::Len) => {
-                // Earlier elements come first.
+                // Writes earlier elements first, to keep the order.
                 packer.flush()?;
                 packer.bytes += copy(source, field.value.clone(), packer.sink)?;
             }
@@ -75,7 +75,7 @@ fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) 
         let bytes = input.fetch(at, VARINT_LEN)?;
         let most = usize::try_from(range.end - at).unwrap_or(usize::MAX);
         let mut rest = &bytes[..bytes.len().min(most)];
-        // A varint that is cut off at the end of the window is read with the next window.
+        // If the window ends inside a varint, the varint is read with the next window.
         while let Some((value, len)) = decode_varint(rest) {
             packer.element(value)?;
             rest = &rest[len..];
@@ -90,7 +90,7 @@ fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) 
     Ok(())
 }
 
-/// Packs elements to bytes.
+/// A buffer that packs elements into bytes.
 struct Packer<'a> {
     sink: &'a mut dyn Write,
     out: Vec<u8>,

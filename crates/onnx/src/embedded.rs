@@ -1,8 +1,8 @@
 //! A safetensors file with a model in its header, read as one message.
 //!
 //! The package `onnx-safetensors` and [`EmbeddedPlan`](crate::external::EmbeddedPlan) write such
-//! files. An initializer has the data of the tensor with its name, which overrides any data in the
-//! header.
+//! files. Each initializer has the data of the tensor with the same name, which overrides any data
+//! in the header.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::walk::{Cursor, Place, TensorRole, walk};
 /// First bytes of the header of a file with a model.
 const METADATA: &[u8] = b"{\"__metadata__\":{";
 
-/// Returns true if a file begins like one with a model in its header.
+/// Returns true if a file begins like a safetensors file with a model in its header.
 pub(crate) fn begins_as_embedded(head: &[u8]) -> bool {
     let Some((len, header)) = head.split_first_chunk() else {
         return false;
@@ -40,8 +40,8 @@ pub(crate) fn begins_as_embedded(head: &[u8]) -> bool {
 }
 
 impl OnnxSource {
-    /// Opens the model in the header of a safetensors file, with the tensors of the file as the
-    /// data of its initializers.
+    /// Opens the model in the header of a safetensors file. The tensors of the file are the data of
+    /// the model's initializers.
     ///
     /// # Errors
     ///

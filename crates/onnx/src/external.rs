@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The model may have any size, and any form that can be read by position: a one-piece `.onnx`, the
-//! message of an [`OnnxSource`], or a merged `.cpb`. It is planned from its headers
-//! ([`ExternalPlan`]), and its data is streamed.
+//! message of an [`OnnxSource`], or a merged `.cpb`. An [`ExternalPlan`] reads only the model's
+//! headers. Writing streams the data.
 
 mod contexts;
 mod embedded;
@@ -46,7 +46,8 @@ pub const LEAST_MIN_SIZE: u64 = 64;
 /// which shape inference has to read.
 pub const MAX_SHAPE_CARRIER: u64 = 64 << 10;
 
-/// Default alignment of large tensors, in bytes, which can be mapped on every system.
+/// Default alignment of large tensors, in bytes. Tensors with this alignment can be mapped on every
+/// system.
 pub const DEFAULT_ALIGNMENT: u64 = 64 << 10;
 
 /// Size above which tensors are aligned: 1 MiB.
@@ -130,8 +131,8 @@ impl ExternalOptions {
         self
     }
 
-    /// Limits the size of a data file, in bytes. With a limit there may be several, called
-    /// `NAME-00001-of-00003.onnx.data`. Default: no limit, and one file.
+    /// Limits the size of a data file, in bytes. If one file isn't enough, there are several,
+    /// called `NAME-00001-of-00003.onnx.data`. Default: no limit, and one file.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;
@@ -154,17 +155,17 @@ impl ExternalOptions {
         self
     }
 
-    /// Sets whether all tensors are moved out of the model, including sparse ones, those in a
-    /// function's subgraphs and defaults, and those in training information. onnxruntime reads
-    /// them; `onnx.load` of onnx 1.23 doesn't. Default: false.
+    /// Sets whether all tensors are moved out of the model. This includes sparse tensors, tensors
+    /// in a function's subgraphs and defaults, and tensors in training information. onnxruntime
+    /// reads all of them, but `onnx.load` of onnx 1.23 doesn't. Default: false.
     #[must_use]
     pub const fn everywhere(mut self, everywhere: bool) -> Self {
         self.everywhere = everywhere;
         self
     }
 
-    /// Sets whether existing files are replaced, and whether a `min_size` is accepted that
-    /// onnxruntime may refuse. Default: false.
+    /// Sets whether to replace existing files, and whether to accept a `min_size` that onnxruntime
+    /// may refuse. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;

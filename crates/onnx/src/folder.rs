@@ -1,10 +1,11 @@
 //! Opening only files next to a model.
 //!
 //! A model is untrusted, and paths in models have been used to read and overwrite other files
-//! (CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34447). An opened file must be beneath
-//! the model's folder, or beneath the folder of the model's real path, since caches store a model
-//! and its data as symlinks into one folder of blobs. Symlinks that lead elsewhere are refused, by
-//! the kernel if possible (`openat2`), so that the path can't be changed in between.
+//! (CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34447). Therefore, a file is opened
+//! only if it is beneath the model's folder, or beneath the folder of the model's real path. The
+//! latter is needed since caches store a model and its data as symlinks into one folder of blobs.
+//! Symlinks that lead elsewhere are refused, by the kernel if possible (`openat2`), so that no one
+//! can change the path between the check and the opening.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +16,8 @@ use std::sync::OnceLock;
 /// The folders that may contain the files of a model.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// Folder in the model's path; `None` if the model isn't in a folder, such as one from a pipe.
+    /// Folder in the model's path; `None` if the model has no folder, for example if it comes from
+    /// a pipe.
     near: Option<Root>,
     /// Folder of the model's real path, if it differs.
     real: Option<Root>,
@@ -24,7 +26,7 @@ pub(crate) struct Folder {
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    /// The folder, held open so that it stays the same.
+    /// The open folder, which stays the same even if its path changes.
     #[cfg(target_os = "linux")]
     handle: OnceLock<File>,
 }
@@ -47,7 +49,7 @@ impl Folder {
         };
         let real = match fs::canonicalize(model) {
             Ok(real) => real,
-            // The file is open, and has no name.
+            // The file is open, but its path doesn't exist.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Folder {
                     near: None,
@@ -80,7 +82,8 @@ impl Folder {
         }
     }
 
-    /// Opens a file, whose relative path must not leave the folder. Doesn't wait if it is a pipe.
+    /// Opens a file, whose relative path must not leave the folder. If the file is a pipe, doesn't
+    /// wait for its other end.
     pub(crate) fn open(&self, relative: &Path) -> io::Result<File> {
         let Some(near) = &self.near else {
             let message = "the model is in no folder in which it could be";
@@ -93,7 +96,7 @@ impl Folder {
         let Some(real) = &self.real else {
             return Err(refused);
         };
-        // A symlink next to the model may lead to the folder of the model's own target.
+        // A symlink next to the model may lead to the folder of the model's real path.
         let target = match fs::canonicalize(near.path.join(relative)) {
             Ok(target) => match target.strip_prefix(&real.path) {
                 Ok(beneath) => beneath.to_owned(),
@@ -140,13 +143,13 @@ impl Root {
         if matches!(links, Links::None) {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        // The kernel asks to try again if a folder in the path was renamed in the meantime.
+        // The kernel reports EAGAIN if a folder in the path was renamed in the meantime.
         for _ in 0..16 {
             return match openat2(handle, relative, flags, Mode::empty(), resolve) {
                 Ok(file) => Ok(File::from(file)),
                 Err(Errno::AGAIN) => continue,
                 Err(Errno::XDEV | Errno::LOOP) => Err(leaves()),
-                // Kernels before 5.6 don't have it, and some sandboxes forbid it.
+                // Kernels before 5.6 don't have `openat2`, and some sandboxes forbid it.
                 Err(Errno::NOSYS | Errno::PERM) => self.open_checked(relative, links),
                 Err(error) => Err(error.into()),
             };
@@ -171,7 +174,7 @@ impl Root {
         if !stays {
             return Err(leaves());
         }
-        // Opening a pipe waits for its other end.
+        // Opening a pipe would wait for its other end.
         if !fs::metadata(&real)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }

@@ -55,12 +55,12 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnnxFormat;
 
-/// Largest version of ONNX's IR accepted for a file without a name, with some allowance for future
+/// Newest version of ONNX's IR that is accepted for a file without a name. Leaves room for future
 /// versions.
 const NEWEST_IR: u64 = 32;
 
-/// Returns the size of the graph, if a file begins like a model: with the version, the producer,
-/// and the graph.
+/// Returns the size of the graph, if a file begins with the fields of a model: the version, the
+/// producer and the graph.
 fn begins_as_model(head: &[u8]) -> Option<u64> {
     let (mut rest, mut last) = (head, 0);
     loop {
@@ -82,7 +82,8 @@ fn begins_as_model(head: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns the models in a folder, by name; `None` if it isn't a folder, or has no models.
+/// Returns the models in a folder, sorted by name; `None` if the path isn't a folder, or the folder
+/// has no models.
 fn models_in(folder: &Path) -> Option<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).ok()?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -150,7 +151,7 @@ const TARGETS: &[ConvertTarget] = &[
     EMBEDDED,
 ];
 
-/// The forms whose tensors may be in files next to the model.
+/// The forms that may store tensors in files next to the model.
 const WITH_DATA: &[&str] = &["auto", "external", "safetensors"];
 
 /// The settings of conversions.
@@ -216,7 +217,7 @@ impl Format for OnnxFormat {
             CandidateKind::File => None,
             CandidateKind::Folder => match models_in(candidate.path())?.len() {
                 1 => Some(Confidence::Likely),
-                // Opening it lists them.
+                // If there are several models, opening the folder lists them.
                 _ => Some(Confidence::Possible),
             },
             CandidateKind::Prefix => None,
@@ -361,7 +362,7 @@ impl Format for OnnxFormat {
             _ => external,
         };
         let plan = ExternalPlan::new(model, output, &external)?;
-        // Files of kept references aren't replaced either.
+        // Files to which the model still refers aren't replaced either.
         let replaced = |file: &PathBuf| {
             opened
                 .outside_files()
@@ -439,7 +440,7 @@ fn converted(written: WrittenOnnx) -> Converted {
     })
 }
 
-/// Fails if references that the model keeps would be invalid at the model's new location.
+/// Fails if the model keeps references to files that would be invalid at its new location.
 fn check_references(opened: &Opened, output: &Path) -> Result<()> {
     let (Some(outside), Some(model)) = (opened.outside_files().first(), opened.files().first())
     else {
@@ -468,7 +469,7 @@ fn check_references(opened: &Opened, output: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// Returns the options for opening a model that these settings define.
+/// Returns the options for opening a model, from the settings.
 fn open_options(options: &OpenOptions) -> Result<OnnxOptions> {
     let mut own = OnnxOptions::new().allow_missing_files(options.get_allow_missing_files());
     if let Some(folder) = options.get_settings().get(EXTERNAL_FOLDER) {

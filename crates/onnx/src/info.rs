@@ -34,8 +34,8 @@ const MAX_MISSING: usize = 100;
 const MAX_SIZE: u64 = 64 << 10;
 
 impl OnnxSource {
-    /// Compares the `checksum`s in `external_data` with the files, and returns true if there were
-    /// any. Reading all data of a file also compares them.
+    /// Compares the `checksum`s in `external_data` with the files. Returns true if there are any
+    /// checksums. They are also compared when all data of a file is read.
     ///
     /// # Errors
     ///
@@ -116,14 +116,14 @@ const OWN: [(u32, &str); 5] = [
     (5, "model version"),
 ];
 
-/// Indices of the lists.
+/// Indices of the lists in [`Facts::lists`].
 const OPSETS: usize = 0;
 const INPUTS: usize = 1;
 const OUTPUTS: usize = 2;
 
 /// The properties found so far.
 struct Facts<'a> {
-    /// Names of inputs that already have a value.
+    /// Names of the initializers. Inputs with these names have default values.
     initializers: HashSet<&'a str>,
     own: [Option<String>; OWN.len()],
     graph: Option<String>,

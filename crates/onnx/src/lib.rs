@@ -1,10 +1,10 @@
 //! ONNX models of any size, read as one message or written with external data.
 //!
-//! An [`OnnxSource`] is a model with its external data inside, without a copy; [`OnnxSplitter`]
-//! splits it, and [`external`] writes any model as the pair of files that onnxruntime accepts.
-//! [`proto`] has the typed messages and their descriptors.
+//! An [`OnnxSource`] presents a model and its external data as one message, without copying the
+//! data. [`OnnxSplitter`] splits it, and [`external`] writes any model as the pair of files that
+//! onnxruntime accepts. [`proto`] has the typed messages and their descriptors.
 //!
-//! The rules of the format are those of ONNX 1.23: its `onnx.proto` and `ExternalData.md`.
+//! The format is that of ONNX 1.23, as defined by its `onnx.proto` and `ExternalData.md`.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

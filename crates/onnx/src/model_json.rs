@@ -16,7 +16,7 @@ pub(crate) fn model_of(text: &str) -> Result<Vec<u8>> {
         Error::new(ErrorKind::InvalidMessage, message)
     };
     let json = serde_json::from_str(text).map_err(invalid)?;
-    // Otherwise fields of newer versions of ONNX would be lost silently.
+    // Unknown fields are an error, so that fields of newer versions of ONNX aren't lost silently.
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     DynamicMessage::deserialize_with_options(model_descriptor(), plain(json), &options)
         .map(|message| message.encode_to_vec())

@@ -1,7 +1,7 @@
 //! Parsing `external_data`: the file and range of a tensor's data.
 //!
-//! ONNX's `ExternalData.md` describes the keys and their values. Readers treat deviations from it
-//! differently; here, ambiguous input is an error.
+//! ONNX's `ExternalData.md` describes the keys and their values. Readers disagree about deviations
+//! from it, so ambiguous input is an error here.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,7 +11,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// Largest number of entries of `external_data`. Five keys are defined.
 pub const MAX_ENTRIES: usize = 64;
 
-/// Largest key or value, in bytes. Paths have at most 4096 bytes.
+/// Maximum size of a key or value, in bytes. Paths have at most 4096 bytes.
 pub const MAX_ENTRY_LEN: u64 = 8 << 10;
 
 /// `external_data` as stored in the model: keys and values.
@@ -77,11 +77,11 @@ impl Entries {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalReference {
-    /// Path of the file relative to the model's folder, normalized, and lexically beneath it.
+    /// Path of the file, relative to the model's folder and normalized. It contains no `..`.
     pub location: PathBuf,
     /// Offset of the data in the file, in bytes.
     pub offset: u64,
-    /// Size of the data in bytes, if given; as for onnxruntime, 0 means not given.
+    /// Size of the data in bytes, if given. As in onnxruntime, 0 means that it isn't given.
     pub length: Option<u64>,
     /// SHA-1 of the whole file, in hexadecimal.
     pub checksum: Option<String>,
@@ -108,7 +108,8 @@ impl ExternalReference {
                 "offset" => &mut offset,
                 "length" => &mut length,
                 "checksum" => &mut checksum,
-                // Keys of onnxruntime for reordered weights; its files also have the usual ones.
+                // Keys of onnxruntime for reordered weights. Files with these keys also have the
+                // usual ones.
                 prepacked if prepacked.starts_with("prepacked") => continue,
                 unknown => {
                     unknown_keys.push(unknown.to_owned());
@@ -154,7 +155,8 @@ fn number(key: &str, value: &str) -> Result<u64> {
         })
 }
 
-/// Returns the path without `.` and `..`, which must stay beneath its start.
+/// Removes `.` and `..` from a path. Fails if the path isn't relative or leaves its starting
+/// folder.
 pub(crate) fn beneath(location: &str) -> Result<PathBuf> {
     let shown = location.escape_debug();
     if location.is_empty() {

@@ -1,5 +1,5 @@
-//! Rewriting a model with changes to some tensors, as a message of spans: everything else is spans
-//! of the old one.
+//! Rewriting a model with changes to some tensors, as a message of spans. All unchanged parts are
+//! spans of the old model.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::spans::{Mark, SourceId, SpansBuilder};
@@ -10,8 +10,8 @@ use crate::context::{Context, Part};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, Visitor};
 
-/// A decision about the changes to tensors and to the content of compiled nodes. It may add files
-/// to the message.
+/// A trait that decides which tensors and contents of compiled nodes to change. It may add files to
+/// the message.
 pub(crate) trait Decide {
     fn tensor(
         &mut self,
@@ -66,7 +66,8 @@ impl<'b> Rewriter<'b> {
         }
     }
 
-    /// Copies the rest of a model of this many bytes, and returns whether anything has changed.
+    /// Copies the remainder of the model, whose size is `size`, and returns true if anything has
+    /// changed.
     pub(crate) fn finish(mut self, size: u64) -> Result<bool> {
         self.copy_to(size)?;
         Ok(self.is_changed)
@@ -82,8 +83,8 @@ impl<'b> Rewriter<'b> {
         self.copy_to(field.start)?;
         let (tag, len) = encode_varint(tag(field.number, field.wire_type));
         if len as u64 == field.tag_end - field.start {
-            // The tag is in one literal with the length, since it alone would make a span of a
-            // single byte.
+            // Copies the tag along with the length, since the tag alone would be a span of a single
+            // byte.
             self.builder.literal(&tag[..len])?;
         } else {
             self.copy_to(field.tag_end)?;

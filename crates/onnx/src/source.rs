@@ -1,4 +1,4 @@
-//! A model with its external data inside, like a one-piece file that is never written.
+//! A model with its external data inside, as if it had been written to one file.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -77,16 +77,17 @@ impl OnnxOptions {
         self
     }
 
-    /// Sets whether references to external files are kept. Default: false.
+    /// Sets whether to keep references to external files, instead of moving the data inside.
+    /// Default: false.
     #[must_use]
     pub const fn keep_external(mut self, keep: bool) -> Self {
         self.keep_external = keep;
         self
     }
 
-    /// Sets whether references to missing files are kept, so that the rest of the model can be
-    /// inspected; see [`OnnxSource::outside_files`]. Default: false, which makes opening the model
-    /// fail.
+    /// Sets whether to keep references to missing files, so that the other parts of the model can
+    /// be inspected; see [`OnnxSource::outside_files`]. Default: false, which makes opening the
+    /// model fail.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;
@@ -147,9 +148,9 @@ impl OnnxOptions {
 /// in this message    dims  data_type  name  raw_data
 /// ```
 ///
-/// These are exactly the bytes of the model from which `onnx` removed the data. Only headers are
-/// read to build it, which takes about 100 bytes of memory for each tensor; the data stays in its
-/// files.
+/// The bytes are exactly those of the model from which `onnx` moved the data to files. Only headers
+/// are read to build the message, which takes about 100 bytes of memory for each tensor. The data
+/// stays in its files.
 ///
 /// ```
 /// use prost::Message;
@@ -190,7 +191,7 @@ pub struct OnnxSource {
     spans: Arc<Spans>,
     external_tensors: usize,
     external_contexts: usize,
-    /// True if the model has checksums of files, which are compared when the files are read.
+    /// True if the model declares checksums of files, which are compared when the files are read.
     has_checksums: bool,
     outside: Outside,
     warnings: Vec<String>,
@@ -228,7 +229,7 @@ impl OnnxSource {
             return opened.map_err(|error| named(error, input.path()));
         }
         let model = OnnxSource::of_reader(input.source()?, input.path(), options)?;
-        // A local copy has no external files next to it.
+        // Local copies of remote inputs don't include external files.
         model.ok_or_else(|| input.needs_file())
     }
 
@@ -256,7 +257,7 @@ impl OnnxSource {
             _ => Source::from_spans(Arc::clone(&spans), model_descriptor()),
         };
         Ok(OnnxSource {
-            // This is used even for a single span, since it detects changes to the file.
+            // The spans are used even if there is only one, since they detect changes to the file.
             reader: Arc::clone(&spans) as Arc<dyn ReadAt>,
             source,
             spans,
@@ -288,8 +289,8 @@ impl OnnxSource {
         })
     }
 
-    /// Opens the model in a source, such as an object in a store. Returns `None` if the data of one
-    /// of its tensors is in another file, since those are only found next to files.
+    /// Opens the model in a source, such as an object in a store. Returns `None` if the data of a
+    /// tensor is in another file, since other files are only looked up in folders.
     ///
     /// # Errors
     ///
@@ -346,7 +347,8 @@ impl OnnxSource {
         &self.spans
     }
 
-    /// Returns the files that the message is read from: the model, then those that it refers to.
+    /// Returns the files from which the message is read: the model, followed by the files that it
+    /// refers to.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.spans.files()
     }
@@ -373,8 +375,8 @@ impl OnnxSource {
         self.external_tensors + self.external_contexts > 0
     }
 
-    /// Returns the files with data of tensors and compiled nodes that is not in the message:
-    /// missing files, or all of them if references are kept.
+    /// Returns the files with data of tensors and compiled nodes that isn't part of the message:
+    /// the missing files or, if references are kept, all files.
     pub fn outside_files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.outside.files.iter().map(PathBuf::as_path)
     }
@@ -392,8 +394,8 @@ impl OnnxSource {
         }
     }
 
-    /// Returns reasons for which other readers may refuse the model, one line each: undefined keys,
-    /// tensors that also have data in the model.
+    /// Returns the reasons why other readers may refuse the model, one line each, such as undefined
+    /// keys or tensors that also have data in the model.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -424,7 +426,8 @@ struct Found<'a> {
     contexts: usize,
     outside: Outside,
     warnings: Vec<String>,
-    /// Checksums of whole files, each once, with the tensor that declares it.
+    /// Checksums of whole files. Each distinct checksum is listed once, with a tensor that declares
+    /// it.
     checksums: BTreeMap<SourceId, BTreeMap<String, String>>,
 }
 
@@ -446,12 +449,13 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Moves the data of an external tensor inside, unless it should stay outside or is missing.
+    /// Moves the data of an external tensor into the message, unless the options keep it outside or
+    /// its file is missing.
     fn inside(&mut self, tensor: &Tensor, builder: &mut SpansBuilder) -> Result<Change> {
         let named = |error: Error| in_tensor(error, tensor);
         let reference = ExternalReference::of(&tensor.entries);
         if self.options.keep_external {
-            // References without content are kept as well.
+            // Invalid references are kept, too.
             self.outside.tensors += 1;
             if let Ok(reference) = reference {
                 self.stays_outside(&reference.location).map_err(named)?;
@@ -486,7 +490,8 @@ impl<'a> Found<'a> {
         Ok(Change::raw_data(file, range))
     }
 
-    /// Moves the content of a compiled node inside, unless it should stay outside or is missing.
+    /// Moves the content of a compiled node into the message, unless the options keep it outside or
+    /// its file is missing.
     fn content_inside(
         &mut self,
         context: &Context,
@@ -494,7 +499,7 @@ impl<'a> Found<'a> {
         cursor: &mut Cursor<'_>,
         builder: &mut SpansBuilder,
     ) -> Result<Change> {
-        // Each node has two parts; count it once.
+        // Two attributes of a node describe its content, so only one of them is counted.
         let one = usize::from(part == Part::Content);
         let location = context.location(cursor);
         if self.options.keep_external {
@@ -513,7 +518,7 @@ impl<'a> Found<'a> {
         Ok(context.inside(part, file, builder.file_size(file)?))
     }
 
-    /// Returns the file at a location; `None` if it is missing and that is allowed.
+    /// Returns the file at a location; `None` if the file is missing and missing files are allowed.
     fn file(&mut self, location: &Path, builder: &mut SpansBuilder) -> Result<Option<SourceId>> {
         if let Some(&file) = self.files.get(location) {
             return Ok(Some(file));
@@ -551,7 +556,7 @@ impl<'a> Found<'a> {
         Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 
-    /// Registers the checksums of files, to be compared once the files' data has been read.
+    /// Registers the checksums of files. Each is compared once all data of its file has been read.
     fn check_when_read(&mut self, builder: &mut SpansBuilder) {
         for (file, expected) in std::mem::take(&mut self.checksums) {
             let name = builder.file_name(file).to_owned();
@@ -622,7 +627,8 @@ impl Decide for Found<'_> {
     }
 }
 
-/// A counter of the tensors and compiled nodes with data in other files, which changes nothing.
+/// A visitor that counts the tensors and compiled nodes with data in other files, and changes
+/// nothing.
 struct Elsewhere(usize);
 
 impl Decide for Elsewhere {
@@ -660,7 +666,8 @@ fn check_size(size: u64) -> Result<()> {
 }
 
 impl ExternalReference {
-    /// Returns the range in a file of `size` bytes, for a tensor of `needed` bytes.
+    /// Returns the range of the data in a file of `size` bytes, for a tensor that needs `needed`
+    /// bytes.
     fn range(&self, needed: Option<u64>, size: u64) -> Result<std::ops::Range<u64>> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
         let Some(left) = size.checked_sub(self.offset) else {
@@ -695,7 +702,7 @@ fn in_tensor(error: Error, tensor: &Tensor) -> Error {
     error.context(format!("tensor \"{}\"", tensor.name))
 }
 
-/// Prefixes an error with the model's name, unless it begins with it.
+/// Prefixes an error with the model's name, unless the error already begins with this name.
 pub(crate) fn named(error: Error, path: &Path) -> Error {
     let shown = path.display().to_string();
     if error.to_string().starts_with(&shown) {

@@ -13,8 +13,8 @@ pub const MODEL_PROTO: &str = "onnx.ModelProto";
 /// attributes, including those in subgraphs, functions and training information.
 ///
 /// The largest parts are cut first: a tensor's `raw_data` as a BYTES chunk, its typed data in
-/// slices, a run of nodes. So equal tensors are stored once, and one tensor can be read without the
-/// others. The bytes of the parts are unchanged.
+/// slices, and runs of nodes. Thus, equal tensors are stored once, and a single tensor can be read
+/// without the others. The bytes of the parts are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};
@@ -42,7 +42,7 @@ pub const MODEL_PROTO: &str = "onnx.ModelProto";
 pub struct OnnxSplitter;
 
 impl OnnxSplitter {
-    /// Returns the rules that forbid cuts. For a model there are none.
+    /// Returns the rules that forbid cuts. A model has no such rules.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

@@ -15,17 +15,17 @@ use crate::elements;
 use crate::proto::tensor_proto::DataType;
 use crate::reference::Entries;
 
-/// Maximum number of dimensions of a tensor, many more than any reader accepts.
+/// Maximum number of dimensions of a tensor. Other readers accept far fewer.
 pub const MAX_RANK: usize = 256;
 
-/// Largest name of a tensor: 16 MiB. ONNX has no limit.
+/// Maximum size of a tensor's name, in bytes: 16 MiB. ONNX has no limit.
 pub const MAX_TENSOR_NAME: u64 = 16 << 20;
 
-/// Maximum size of a tensor to read at once instead of field by field: 1 KiB. There can be hundreds
-/// of thousands of small tensors.
+/// Maximum size of a tensor to read at once instead of field by field: 1 KiB. A model may have
+/// hundreds of thousands of small tensors.
 const FETCHED_WHOLE: u64 = 1 << 10;
 
-/// Numbers of the `TensorProto` fields in use.
+/// Numbers of the `TensorProto` fields that are read.
 pub(crate) mod field {
     pub(crate) const DIMS: u32 = 1;
     pub(crate) const DATA_TYPE: u32 = 2;
@@ -55,7 +55,7 @@ pub(crate) struct Tensor {
     /// Range of the message.
     pub(crate) range: Range<u64>,
     pub(crate) raw: Option<Range<u64>>,
-    /// True if there are separate elements.
+    /// True if the tensor has separate elements.
     pub(crate) has_typed: bool,
     pub(crate) is_external: bool,
     /// Content of `external_data`, whether or not it is in effect.
@@ -96,8 +96,8 @@ pub(crate) enum Data {
 }
 
 impl Tensor {
-    /// Parses the header of the tensor at `range`, replacing the previous one. The memory for names
-    /// and shapes is reused: a model can have hundreds of thousands of tensors.
+    /// Parses the header of the tensor at `range`, replacing the previous tensor. Reuses the memory
+    /// for names and shapes, since a model can have hundreds of thousands of tensors.
     pub(crate) fn parse(&mut self, cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<()> {
         self.forget(range.clone());
         if range.end - range.start > FETCHED_WHOLE {
@@ -126,10 +126,11 @@ impl Tensor {
         };
     }
 
-    /// Parses a small tensor of the usual form: fields with tags of one byte, and no references.
-    /// Returns `None` for anything else, which [`read`](Self::read) handles or reports as an error.
+    /// Parses a small tensor of the usual form: without references, and with tags of one byte.
+    /// Returns `None` for any other tensor, which [`read`](Self::read) handles or reports as an
+    /// error.
     ///
-    /// Listing tensors must not take longer than skipping their fields.
+    /// This must not take longer than skipping the tensor's fields.
     fn read_plain(&mut self, window: &Window<'_>) -> Option<()> {
         let mut rest = window.bytes;
         while let [tag @ ..0x80, behind @ ..] = rest {
@@ -223,12 +224,12 @@ impl Tensor {
             .map_or_else(|| self.data_type.to_string(), type_name)
     }
 
-    /// Returns the number of elements in its shape.
+    /// Returns the number of elements according to the shape.
     pub(crate) fn element_count(&self) -> Option<u64> {
         element_count(&self.dims)
     }
 
-    /// Returns the required size of the tensor's raw data, in bytes.
+    /// Returns the size of the raw data that type and shape require, in bytes.
     pub(crate) fn raw_len(&self) -> Option<u64> {
         raw_len(self.data_type()?, &self.dims)
     }
@@ -253,8 +254,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// If the tensor has no elements in the model, or its type has no raw data; if reading or
-    /// writing fails.
+    /// Fails if the tensor has no elements in the model, or its type has no raw data; or if reading
+    /// or writing fails.
     pub(crate) fn write_raw(&self, source: &dyn ReadAt, sink: &mut dyn Write) -> Result<u64> {
         match (self.data(), self.data_type().and_then(element_bits)) {
             (Data::Raw(range), _) => elements::copy(source, range, sink),
@@ -310,7 +311,7 @@ mod tests {
     use super::*;
     use crate::proto::TensorProto;
 
-    /// Parses `bytes` after three others, with `parse` and field by field.
+    /// Parses `bytes`, preceded by three other bytes, both with `parse` and field by field.
     fn both_ways(bytes: &[u8]) -> [String; 2] {
         let model = [b"abc", bytes].concat();
         let range = 3..model.len() as u64;

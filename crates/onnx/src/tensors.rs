@@ -33,11 +33,11 @@ pub struct ModelTensor<'a> {
 struct Entry {
     /// Range in `names`.
     name: Range<usize>,
-    /// Range in `names` of the tensor's own name.
+    /// Range of the tensor's own name in `names`.
     own_name: Range<usize>,
     /// Range in `dims`.
     dims: Range<usize>,
-    /// Index in `parents` of its enclosing message; the field's name and index there.
+    /// Index of the enclosing message in `parents`, followed by the tensor's field in it.
     parent: usize,
     label: &'static str,
     index: Option<u32>,
@@ -62,9 +62,9 @@ impl std::fmt::Debug for ModelTensor<'_> {
 }
 
 impl<'a> ModelTensor<'a> {
-    /// Returns the tensor's common name: an initializer's own name, a constant's output, or
-    /// `node.attribute` for another attribute. In a subgraph, the name is prefixed with the node
-    /// and the attribute, in a function with the function.
+    /// Returns the tensor's common name: the own name of an initializer, the output's name of a
+    /// constant, or `node.attribute` for another attribute. In a subgraph, the name is prefixed
+    /// with the node and the attribute; in a function, with the function.
     pub fn name(&self) -> &'a str {
         &self.all.names[self.entry.name.clone()]
     }
@@ -137,7 +137,7 @@ impl<'a> ModelTensor<'a> {
         }
     }
 
-    /// Returns whether the tensor's data is in another file, which was not opened.
+    /// Returns true if the tensor's data is in another file, which was not opened.
     pub fn is_external(&self) -> bool {
         self.entry.is_external
     }
@@ -189,7 +189,8 @@ impl<'a> ModelTensor<'a> {
 #[derive(Clone)]
 pub struct ModelTensors {
     reader: Arc<dyn ReadAt>,
-    /// Blocks of [`BLOCK`] entries, except the last. A single list would be copied as it grows.
+    /// Blocks of [`BLOCK`] entries; the last block may have fewer. A single list would be copied as
+    /// it grows.
     entries: Vec<Vec<Entry>>,
     names: String,
     dims: Vec<i64>,
@@ -257,7 +258,7 @@ impl ModelTensors {
         full * BLOCK + self.entries.last().map_or(0, Vec::len)
     }
 
-    /// Returns whether there are no tensors.
+    /// Returns true if there are no tensors.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -282,8 +283,8 @@ impl ModelTensors {
         Err(Error::new(ErrorKind::InvalidPath, message))
     }
 
-    /// Returns a tensor's reference to the file with its data; `None` if it is absent or can't be
-    /// parsed.
+    /// Returns a tensor's reference to the file with its data; `None` if there is no valid
+    /// reference.
     pub(crate) fn reference(&self, tensor: ModelTensor<'_>) -> Result<Option<ExternalReference>> {
         let range = tensor.entry.range.clone();
         let mut found = Tensor::default();
@@ -313,8 +314,8 @@ impl ModelTensors {
     }
 
     /// Returns the problems of the tensors, one line each: data whose length doesn't match type and
-    /// shape, unknown types, initializers of one graph with the same name. Separate elements are
-    /// read, to count them; raw data isn't.
+    /// shape, unknown types, and initializers of one graph with the same name. Reads separate
+    /// elements in order to count them, but no raw data.
     ///
     /// # Errors
     ///
@@ -411,7 +412,8 @@ impl<'a> IntoIterator for &'a ModelTensors {
     }
 }
 
-/// Returns the path of the graph that contains an initializer with a name.
+/// Returns the path of the graph that contains the tensor, if the tensor is an initializer with a
+/// name.
 fn graph_of(tensor: ModelTensor<'_>) -> Option<String> {
     let is_initializer = matches!(
         tensor.role(),
@@ -431,7 +433,7 @@ pub(crate) fn other_length(found: u64, needed: u64) -> String {
 
 struct All {
     tensors: ModelTensors,
-    /// Number of the message that contained the last tensor.
+    /// Number of the message that contained the previous tensor.
     message: Option<u64>,
 }
 

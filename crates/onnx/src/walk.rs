@@ -20,11 +20,11 @@ use crate::tensor::Tensor;
 
 pub(crate) use crate::cursor::Cursor;
 
-/// Default nesting depth of messages in a model, as for protobuf's own readers. A graph in a node's
-/// attribute is three levels deeper than the node's.
+/// Default maximum nesting depth of messages in a model, as in protobuf's own readers. A graph in a
+/// node's attribute is three levels deeper than the node's own graph.
 pub const DEFAULT_MAX_DEPTH: u32 = 100;
 
-/// Largest name of a node or function that is read, in bytes.
+/// Maximum size of the name of a node or function, in bytes. Longer names aren't read.
 const MAX_NAME: u64 = crate::tensor::MAX_TENSOR_NAME;
 
 /// The messages on the path to tensors.
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Function,
     Graph,
     Node,
-    /// An attribute of a node, or a function's default.
+    /// An attribute of a node, or the default of a function's attribute.
     Attribute,
     Sparse,
 }
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
 pub enum TensorRole {
     /// An initializer of a graph.
     Initializer,
-    /// The value of a node's attribute, such as a constant's.
+    /// The value of a node's attribute, for example of a constant.
     Attribute,
     /// The default of a function's attribute.
     Default,
@@ -56,9 +56,9 @@ pub enum TensorRole {
     SparseIndices,
 }
 
-/// The role of a field in a message on the path.
+/// The role of a field in a message that may lead to tensors.
 enum Way {
-    /// A message. Contains the label, and whether the field is repeated.
+    /// A message, with its label, and true if the field is repeated.
     Down(Kind, &'static str, bool),
     Tensor(TensorRole, &'static str, bool),
     /// The name of the message.
@@ -148,13 +148,13 @@ impl Frame {
     }
 }
 
-/// The location of a tensor: its enclosing messages, from the model on.
+/// The location of a tensor, as the list of its enclosing messages, the outermost first.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) role: TensorRole,
     frames: &'a [Frame],
-    /// Number of messages entered before: two places with the same number are in the same message,
-    /// unless another was entered and left between them.
+    /// Number of messages entered so far. Two places with the same number are in the same message,
+    /// unless another message was entered and left between them.
     pub(crate) message: u64,
     pub(crate) label: &'static str,
     pub(crate) index: Option<u32>,
@@ -173,7 +173,7 @@ impl Place<'_> {
         self.has(Kind::Training)
     }
 
-    /// Returns whether the place is in a graph of an attribute.
+    /// Returns true if the place is in a graph of an attribute.
     pub(crate) fn in_subgraph(&self) -> bool {
         let attribute = |frame: &Frame| frame.kind == Kind::Attribute;
         let graph = |frame: &Frame| frame.kind == Kind::Graph;
@@ -186,7 +186,7 @@ impl Place<'_> {
         joined(self.parent(), self.label, self.index)
     }
 
-    /// Returns the field path of the enclosing message; empty if that is the model.
+    /// Returns the field path of the enclosing message. The path is empty if this is the model.
     pub(crate) fn parent(&self) -> String {
         let frames = self.frames.iter().skip(1);
         frames.fold(String::new(), |path, frame| {
@@ -194,16 +194,16 @@ impl Place<'_> {
         })
     }
 
-    /// Returns whether the tensor's own name identifies it, which is true for initializers of the
-    /// model's own graph.
+    /// Returns true if the tensor's own name identifies it, as for initializers of the model's own
+    /// graph.
     pub(crate) fn has_own_name(&self) -> bool {
         let outer = |frame: &Frame| matches!(frame.kind, Kind::Model | Kind::Graph);
         self.role == TensorRole::Initializer && self.frames.iter().all(outer)
     }
 
-    /// Returns the tensor's common name: an initializer's own name, a constant's output, or
-    /// `node.attribute` for another attribute. In a subgraph, the name is prefixed with the node
-    /// and the attribute, in a function with the function.
+    /// Returns the tensor's common name: the own name of an initializer, the output's name of a
+    /// constant, or `node.attribute` for another attribute. In a subgraph, the name is prefixed
+    /// with the node and the attribute; in a function, with the function.
     ///
     /// ```text
     /// conv1.weight    /relu/Constant_output_0    If_0/then_branch/bias    my.domain::Gelu/half
@@ -291,7 +291,7 @@ fn text(cursor: &mut Cursor<'_>, range: Option<&Range<u64>>) -> Result<String> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// The actions during a walk.
+/// Callbacks during a walk.
 pub(crate) trait Visitor {
     /// Called before a message on the path is walked.
     fn enter(&mut self, _field: &Field) -> Result<()> {
@@ -303,7 +303,7 @@ pub(crate) trait Visitor {
         Ok(())
     }
 
-    /// Called for a tensor. The cursor may be left at any position.
+    /// Called for a tensor. The implementation may move the cursor.
     fn tensor(
         &mut self,
         field: &Field,
@@ -312,8 +312,8 @@ pub(crate) trait Visitor {
         cursor: &mut Cursor<'_>,
     ) -> Result<()>;
 
-    /// Called for an attribute with the location of a compiled node's content. The cursor may be
-    /// left at any position.
+    /// Called for an attribute with the location of a compiled node's content. The implementation
+    /// may move the cursor.
     fn context(
         &mut self,
         _field: &Field,
@@ -369,7 +369,7 @@ impl Walker<'_, '_> {
                 None => continue,
                 Some(Way::Name) => frame.name = Some(field.value),
                 Some(Way::Op) => frame.op = Some(field.value),
-                // A function's domain was looked up before.
+                // A function's domain was already looked up.
                 Some(Way::Domain) => {}
                 Some(Way::Output) => {
                     frame.output.get_or_insert(field.value);
@@ -394,8 +394,8 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Passes an attribute of the innermost node, which is at `range`, to the visitor if it has the
-    /// location of a compiled node's content. Returns whether it has.
+    /// Passes the attribute of the innermost node at `range` to the visitor, if it has the location
+    /// of a compiled node's content. Returns true if it has.
     fn context(&mut self, range: &Range<u64>, field: &Field, index: Option<u32>) -> Result<bool> {
         let Some(frame) = self.frames.last_mut() else {
             return Ok(false);
@@ -475,7 +475,7 @@ impl Walker<'_, '_> {
     }
 }
 
-/// Returns the content of the node at `range`, if it is a compiled one.
+/// Returns the location of the content of the node at `range`, if it is a compiled node.
 fn find_context(
     cursor: &mut Cursor<'_>,
     range: &Range<u64>,

@@ -26,7 +26,7 @@ pub(super) struct LeavingContext {
     /// Range in the model.
     pub(super) range: Range<u64>,
     pub(super) file: usize,
-    /// True if another content with the same bytes is written instead.
+    /// True if an earlier content has the same bytes, which are written only once.
     pub(super) is_copy: bool,
 }
 

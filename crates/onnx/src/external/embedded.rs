@@ -30,7 +30,7 @@ use crate::walk::{Place, TensorRole};
 /// Key of the model in the metadata of the header.
 pub(crate) const KEY: &str = "onnx";
 
-/// Location of data that is in the file itself.
+/// Location that means that the data is in the safetensors file itself.
 const HERE: &str = ".";
 
 /// A plan to write a model to one safetensors file: its tensors, and the model in its header.
@@ -100,7 +100,7 @@ impl EmbeddedPlan {
         let (mut leaving, _) = choose(&model, options, leaves)?;
         let contexts = Contexts::default();
         check_names(leaving.iter().map(|one| one.name.as_str()))?;
-        // Offsets are relative to the end of the header, whose size isn't known yet.
+        // Offsets are relative to the end of the header, since the header's size isn't known yet.
         let mut file = DataFile {
             name,
             head: Vec::new(),
@@ -142,8 +142,8 @@ impl EmbeddedPlan {
         self.plan.tensor_count()
     }
 
-    /// Returns the size of the model's fields that aren't in ONNX's schema, in bytes. JSON leaves
-    /// them out.
+    /// Returns the size of the model's fields that aren't in ONNX's schema, in bytes. The JSON
+    /// lacks these fields.
     pub fn unknown_bytes(&self) -> u64 {
         self.unknown
     }
@@ -178,7 +178,7 @@ impl EmbeddedPlan {
 fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
     let is_graphs = !place.in_function() && !place.in_training();
     let data_type = tensor.data_type();
-    // Its reader doesn't support these types.
+    // The reader of `onnx-safetensors` doesn't support these types.
     let unknown = [
         DataType::Complex128,
         DataType::Float6e2m3,
@@ -208,7 +208,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
 /// Returns the model as JSON, with the names of its schema, and the number of bytes left out.
 fn json_of(skeleton: &dyn ReadAt) -> Result<(String, u64)> {
     let size = skeleton.size()?;
-    // JSON is larger, never smaller.
+    // As JSON, the model is larger still.
     if size > MAX_HEADER_LEN {
         let message = format!(
             "{size} bytes are left in the model besides its initializers, over the \

@@ -18,7 +18,7 @@ pub(super) struct DataFile {
 /// A tensor that is moved out.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    /// Offset in the model, which identifies it.
+    /// Offset in the model, which identifies the tensor.
     pub(super) start: u64,
     pub(super) name: String,
     pub(super) bytes: Bytes,
@@ -28,7 +28,7 @@ pub(super) struct Leaving {
     pub(super) dims: Vec<i64>,
     pub(super) file: usize,
     pub(super) offset: u64,
-    /// True if another tensor with the same bytes is written instead.
+    /// True if an earlier tensor has the same bytes, which are written only once.
     pub(super) is_copy: bool,
 }
 
@@ -36,6 +36,6 @@ pub(super) struct Leaving {
 #[derive(Debug)]
 pub(super) enum Bytes {
     Raw(Range<u64>),
-    /// Separate elements in this field of the tensor, of this many bits each.
+    /// Separate elements: the tensor's range, their field, and the bits per element.
     Typed(Range<u64>, TypedField, u32),
 }

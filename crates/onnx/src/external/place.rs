@@ -1,7 +1,7 @@
 //! Renaming the files of a pair to their final names.
 //!
 //! Two files can't be replaced at once, and the old model refers to data of the same name. So the
-//! new data temporarily has an interim name:
+//! new data first gets an interim name:
 //!
 //! ```text
 //! 1  model.onnx.data.new1    the new data, which nothing refers to yet
@@ -11,9 +11,10 @@
 //! 5                          model.onnx.data.new1 and other data of the old model are removed
 //! ```
 //!
-//! If the process is killed before step 2, the old model remains; after it, the new one. The next
-//! run takes over the remaining files, and removes other data of the old model, which the file of
-//! the lock lists. An error after step 2 is only a warning, since the new model is complete.
+//! If the process is killed before step 2, the old model remains. If it is killed later, the new
+//! model is in place. The next run takes over the remaining files, and removes other data of the
+//! old model, which is listed in the lock file. An error after step 2 is only a warning, since the
+//! new model is complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,8 +28,8 @@ use proto_splitter_core::{Error, Result};
 use super::{ExternalOptions, contexts, safetensors};
 use crate::source::{OnnxOptions, OnnxSource};
 
-/// Endings of the names of data until the model refers to the final names. There are two, since the
-/// old model may come from a killed process, and refer to one of them.
+/// Endings of the names of data until the model refers to the final names. There are two endings,
+/// since a killed process may have left a model that refers to one of them.
 const INTERIM: [&str; 2] = [".new1", ".new2"];
 
 /// Ending of the names of data files in the safetensors format.
@@ -59,8 +60,8 @@ pub(super) struct Placed {
 }
 
 impl<'a> Placing<'a> {
-    /// Begins the files: the model, data with these paths, and the index of that data, if it has
-    /// one. Fails if a file exists and must not be replaced, unless a killed process left it.
+    /// Creates the files: the model, data files with these paths, and the index of the data, if it
+    /// has one. Fails if a file exists and must not be replaced, unless a killed process left it.
     pub(super) fn begin(
         target: &'a Path,
         paths: Vec<PathBuf>,
@@ -70,7 +71,7 @@ impl<'a> Placing<'a> {
     ) -> Result<Placing<'a>> {
         let force = options.force || OldData::of(target).is_unfinished(target, &paths);
         let create = |path: &Path| AtomicFile::create(path, made_from, force);
-        // The model comes first, so that no other file is begun if it must not be replaced.
+        // The model is created first: if it must not be replaced, no other file is created.
         let model = create(target)?;
         let begin = |path: PathBuf| {
             let file = create(&path)?;
@@ -102,8 +103,8 @@ impl<'a> Placing<'a> {
         self.index.as_ref().map(|index| &index.file)
     }
 
-    /// Renames all files to their final names. `write_model` writes the model with the given names
-    /// of the data files.
+    /// Renames all files to their final names. `write_model` writes the model, given the names of
+    /// its data files.
     pub(super) fn place(
         self,
         write_model: impl Fn(&[String], &AtomicFile) -> Result<()>,
@@ -152,7 +153,8 @@ impl<'a> Placing<'a> {
             }
         }
         let keep: Vec<&Path> = data_files.iter().map(PathBuf::as_path).collect();
-        // The last step: while there is data with interim names, the next run may replace the rest.
+        // This step is the last, since the next run may overwrite existing files as long as there
+        // is data with interim names.
         let removed_files = old.remove(&keep, target, made_from);
         remove_interim(target, &keep);
         Ok(Placed {
@@ -212,7 +214,8 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(&beside, to)
     })();
     linked.inspect_err(|_| {
-        // The file may not exist, and the later error is more useful.
+        // The file may not exist. The error of linking is more useful than one of removing the
+        // file.
         let _ = fs::remove_file(&beside);
     })
 }
@@ -250,14 +253,14 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
         .collect()
 }
 
-/// Data files without references; dropping this removes them.
+/// Data files to which nothing refers. Dropping this removes the files.
 #[derive(Default)]
 struct Interim(Vec<PathBuf>);
 
 impl Drop for Interim {
     fn drop(&mut self) {
         for path in &self.0 {
-            // The error that led here is more useful.
+            // The error that caused this is more useful.
             let _ = fs::remove_file(path);
         }
     }
@@ -267,13 +270,13 @@ impl Drop for Interim {
 pub(super) struct OldData {
     /// Files that the model refers to.
     referenced: BTreeSet<PathBuf>,
-    /// Files that a killed process was about to remove, since the model no longer refers to them.
+    /// Files to which the model no longer refers, and which a killed process was about to remove.
     listed: Vec<PathBuf>,
 }
 
 impl OldData {
-    /// Reads the references of the model at `target`; there are none if it doesn't exist or can't
-    /// be read.
+    /// Reads the references of the model at `target`. If the model doesn't exist or can't be read,
+    /// there are none.
     fn of(target: &Path) -> OldData {
         let options = OnnxOptions::new().keep_external(true);
         let model = OnnxSource::open(target, &options);
@@ -310,7 +313,7 @@ impl OldData {
         self.referenced.iter().any(is_interim) || paths.iter().any(is_linked)
     }
 
-    /// Returns the ending that no data of the model uses.
+    /// Returns an interim ending that no data of the model uses, if any.
     fn free_ending(&self) -> Option<&'static str> {
         let is_free = |ending: &&&str| {
             let mut files = self.referenced.iter();
@@ -319,8 +322,8 @@ impl OldData {
         INTERIM.iter().find(is_free).copied()
     }
 
-    /// Returns the files that were written for the model at `target`, and the index of such files,
-    /// except those to keep and those that were read.
+    /// Returns the files that were written for the model at `target`, including the index. Files in
+    /// `keep`, and files from which the new model was made, are excluded.
     fn removable(&self, keep: &[&Path], target: &Path, made_from: &MadeFrom) -> BTreeSet<PathBuf> {
         let files = self.referenced.iter().chain(&self.listed);
         let is_old = |path: &&PathBuf| is_own(path, target) || is_index(path, target);
@@ -401,7 +404,7 @@ fn is_own(path: &Path, target: &Path) -> bool {
         .is_some_and(|(number, count)| is_number(number) && is_number(count))
 }
 
-/// Returns true if both exist and are links to one file.
+/// Returns true if both paths exist and lead to one file.
 fn is_same_link(a: &Path, b: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -27,7 +27,7 @@ use crate::tensor::{Data, Tensor, field};
 use crate::tensors::other_length;
 use crate::walk::{Cursor, Place, TensorRole, Visitor, walk};
 
-/// The fields that a tensor loses when it is moved out.
+/// The fields removed from a tensor when it is moved out.
 const INSIDE: &[u32] = &[
     field::TYPED[0],
     field::TYPED[1],
@@ -43,9 +43,9 @@ const INSIDE: &[u32] = &[
 /// Largest alignment: 1 GiB.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
-/// Maximum number of bytes of raw data for a byte of the model: a one-byte varint becomes an
-/// `int64`. Exact lengths are known only after converting the elements; until then this limits the
-/// claims of a plan.
+/// Maximum ratio of the size of raw data to the size in the model: a varint of one byte becomes an
+/// `int64`. Exact sizes are known only after the elements are converted. Until then, this ratio
+/// limits the sizes that a model can claim.
 const MAX_GROWTH: u64 = 8;
 
 /// A plan to write a model with external data: the tensors that are moved out, and their places.
@@ -110,8 +110,9 @@ impl ExternalPlan {
     /// [`ErrorKind::InvalidConfig`] if an option is out of range, or readers of external data would
     /// refuse the target's name; [`ErrorKind::InvalidMessage`] if the model breaks the wire format
     /// or the size of a tensor's data doesn't match its type and shape; [`ErrorKind::Uncuttable`]
-    /// with the largest remaining part if the rest of the model is larger than [`MAX_MODEL_SIZE`];
-    /// [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file may be.
+    /// with the largest remaining part if the model without the tensors is larger than
+    /// [`MAX_MODEL_SIZE`]; [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file may
+    /// be.
     pub fn new(
         model: MessageReader,
         target: impl Into<PathBuf>,
@@ -158,7 +159,7 @@ impl ExternalPlan {
         Ok(plan)
     }
 
-    /// Returns the `.onnx` file, with these names of the data files.
+    /// Returns the `.onnx` file, in which the data files have these names.
     pub(super) fn skeleton_with(&self, names: &[String]) -> Result<Spans> {
         let (names, context_names) = names.split_at(self.files.len().min(names.len()));
         let away = Away {
@@ -191,14 +192,14 @@ impl ExternalPlan {
         self.contexts.leaving.len()
     }
 
-    /// Returns the data files in the folder of the model: those of tensors, then those of compiled
-    /// nodes.
+    /// Returns the paths of the data files in the folder of the model. The files with tensors come
+    /// first, followed by the files with contents of compiled nodes.
     pub fn data_files(&self) -> impl Iterator<Item = PathBuf> {
         self.all_files()
             .map(|file| self.target.with_file_name(&file.name))
     }
 
-    /// Returns the data files, those of tensors first.
+    /// Returns all data files, starting with those that contain tensors.
     pub(super) fn all_files(&self) -> impl Iterator<Item = &DataFile> {
         self.files.iter().chain(&self.contexts.files)
     }
@@ -214,8 +215,8 @@ impl ExternalPlan {
         Ok(Some((self.target.with_file_name(name), text)))
     }
 
-    /// Fails if the model without its tensors is larger than readers accept, and names its largest
-    /// parts.
+    /// Fails if the model without its tensors is larger than readers accept. The error names the
+    /// model's largest parts.
     fn check_size(&self) -> Result<()> {
         let size = self.model_size();
         if size <= MAX_MODEL_SIZE {
@@ -228,7 +229,8 @@ impl ExternalPlan {
     }
 }
 
-/// Returns an error that refuses the size of a model without its tensors, and names its largest parts.
+/// Returns the error for a model that is too large even without its tensors. The error names the
+/// model's largest parts.
 pub(super) fn left_in<S: ReadAt>(skeleton: &S, message: String) -> Error {
     let error = Error::new(ErrorKind::Uncuttable, message).refusing_size();
     let options = ReadOptions::new().descriptor(model_descriptor());
@@ -258,8 +260,8 @@ pub(super) fn check(options: &ExternalOptions) -> Result<()> {
     Ok(())
 }
 
-/// Returns the target's name, which begins the names of data files. The model contains these names,
-/// so all readers have to accept them.
+/// Returns the target's name. The names of the data files begin with it, and are stored in the
+/// model, so all readers must accept it.
 pub(super) fn file_name(target: &Path) -> Result<String> {
     let name = target.file_name().and_then(|name| name.to_str());
     match name {
@@ -326,7 +328,8 @@ impl Visitor for Choice<'_> {
             return Ok(());
         }
         let bytes = match tensor.data() {
-            // What a skeleton keeps of a tensor: its type and shape, and no bytes that could leave.
+            // A tensor in the skeleton of a model has only a type and a shape, and no bytes to
+            // move.
             Data::Raw(range) if range.is_empty() && len > 0 => return Ok(()),
             Data::Raw(range) if range.end - range.start != len => {
                 let found = range.end - range.start;
@@ -341,7 +344,7 @@ impl Visitor for Choice<'_> {
             Data::Typed(typed) => Bytes::Typed(tensor.range.clone(), typed, bits),
             Data::External | Data::None => return Ok(()),
         };
-        // Libraries look up an initializer by its own name in a safetensors file.
+        // Libraries look up an initializer in a safetensors file by the initializer's own name.
         let has_own_name = self.options.data_format == DataFormat::Safetensors
             && place.role == TensorRole::Initializer
             && !tensor.name.is_empty();
@@ -380,8 +383,8 @@ impl Visitor for Choice<'_> {
     }
 }
 
-/// Returns whether `onnx.load` of onnx 1.23 was found to load a tensor at this place. It leaves
-/// others external, and later uses of the model then fail.
+/// Returns true if `onnx.load` of onnx 1.23 loads the external data of a tensor at this place. Data
+/// that it doesn't load remains external, and later uses of the model fail.
 fn is_filled_by_onnx(place: &Place<'_>) -> bool {
     match place.role {
         _ if place.in_training() => false,
@@ -392,7 +395,7 @@ fn is_filled_by_onnx(place: &Place<'_>) -> bool {
     }
 }
 
-/// Returns whether shape inference may have to read the tensor.
+/// Returns true if shape inference may have to read the tensor.
 fn is_shape_carrier(tensor: &Tensor, len: u64) -> bool {
     matches!(tensor.data_type(), Some(DataType::Int64 | DataType::Int32))
         && tensor.dims.len() <= 1
@@ -468,7 +471,7 @@ pub(super) struct Away<'a> {
     pub(super) names: &'a [String],
     pub(super) contexts: &'a Contexts,
     pub(super) context_names: &'a [String],
-    /// Number of tensors visited.
+    /// Number of tensors visited so far.
     pub(super) seen: usize,
 }
 

@@ -4,7 +4,7 @@
 //! model.safetensors   | length, u64 LE | header, padded with spaces to 8 bytes | tensors ... |
 //! ```
 //!
-//! Types that the format doesn't have are stored as bytes (`U8`); the model has the real type.
+//! Types that the format lacks are stored as bytes (`U8`); the model declares the real type.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -26,13 +26,14 @@ pub(crate) const MAX_HEADER_LEN: u64 = 100_000_000;
 
 /// Returns the type of a tensor's elements in the format, and the corresponding shape.
 pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(Dtype, Vec<u64>)> {
-    // onnx-safetensors and onnx-ir store these as bytes, and don't support other names for them.
+    // onnx-safetensors and onnx-ir store these types as bytes, and don't support the format's own
+    // names for them.
     let as_bytes = [DataType::Float8e4m3fnuz, DataType::Float8e5m2fnuz].contains(&data_type);
     let name = dtype(data_type).safetensors();
     let known = name.and_then(|name| serde_json::from_value(name.into()).ok());
     let known = if as_bytes { Some(Dtype::U8) } else { known };
     Some(match (known, element_bits(data_type)?) {
-        // Two elements fill a byte; an odd number leaves half of the last one unused.
+        // Two elements fill a byte. If their number is odd, half of the last byte is unused.
         (Some(Dtype::F4), _) => (Dtype::F4, vec![len.checked_mul(2)?]),
         (Some(dtype), 8..) => {
             let dims = dims.iter().map(|&dim| u64::try_from(dim).ok());
@@ -42,9 +43,9 @@ pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(
     })
 }
 
-/// Places tensors one after another in the order of the file, the widest elements first, so that
-/// each begins at a multiple of its width, and returns the header. Offsets are relative to the end
-/// of the header.
+/// Lays out tensors one after another, and returns the header. The widest elements come first, so
+/// that each tensor begins at a multiple of its elements' width. Offsets are relative to the end of
+/// the header.
 pub(super) fn header<'a>(
     leaving: impl Iterator<Item = &'a mut Leaving>,
     metadata: Option<(&str, String)>,
@@ -89,7 +90,7 @@ pub(super) fn header<'a>(
     Ok((head, start + at))
 }
 
-/// Returns the name of a data file next to a model of this name.
+/// Returns the name of a data file of a model called `name`.
 fn file_name(name: &str, at: usize, count: usize) -> String {
     let stem = name.strip_suffix(".onnx").unwrap_or(name);
     match count {
@@ -103,7 +104,8 @@ pub(super) fn index_name(name: &str) -> String {
     format!("{}.index.json", file_name(name, 0, 1))
 }
 
-/// Assigns each tensor its place. A file is full if the next tensor would exceed its limit.
+/// Assigns each tensor to a place in a file. A new file begins when the next tensor would exceed
+/// the limit.
 pub(super) fn lay_out(
     leaving: &mut [Leaving],
     options: &ExternalOptions,
@@ -135,7 +137,7 @@ pub(super) fn lay_out(
     files.collect()
 }
 
-/// Appends numbers to names that another tensor already has, since names must be unique in the
+/// Appends a number to a name that another tensor already has, since names must be unique in the
 /// header.
 fn unique_names(leaving: &mut [Leaving]) {
     let mut known: HashSet<String> = HashSet::with_capacity(leaving.len());

@@ -8,10 +8,12 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{ChunkIndex, MessageReader, Result};
 use record_file::ReadAt;
 
-/// Number of bytes compared at the beginning, in the middle and at the end before comparing all.
+/// Number of bytes to compare at the beginning, in the middle and at the end of a tensor, before
+/// comparing all bytes.
 const SAMPLE: u64 = 64;
 
-/// Largest number of other tensors of the same length and sample that a tensor is compared with.
+/// Maximum number of other tensors to compare a tensor with. All of them have the same length and
+/// sample.
 const MOST_COMPARED: usize = 8;
 
 /// A fingerprint of spans, compared before their bytes.
@@ -21,12 +23,12 @@ enum Mark {
     Sample(Vec<u8>),
     /// Checksums of the tensor's chunks.
     Checksums(Vec<u32>),
-    /// The chunks. They have no checksums, so only identical chunks are equal.
+    /// Chunks without checksums. Only identical chunks are known to be equal.
     Chunks(Vec<ChunkIndex>),
 }
 
-/// Returns, for each of these spans, the first earlier span with the same bytes, if any. Doesn't
-/// read spans of unique length, or chunks with checksums.
+/// Finds, for each of these spans, the first earlier span with the same bytes, if any. Doesn't read
+/// spans of unique length, or chunks with checksums.
 pub(super) fn find(
     model: &MessageReader,
     spans: &[Option<Range<u64>>],

@@ -85,7 +85,8 @@ pub fn write_one_piece(
     let size = model.total_size();
     let file = AtomicFile::create(target, made_from, options.force)?;
     file.check_space(size)?;
-    // Threads that write far past the end otherwise extend the file again and again.
+    // Sets the size once. Otherwise, threads that write far past the end would extend the file
+    // repeatedly.
     file.as_file()
         .set_len(size)
         .map_err(|error| at_target(error.into(), target))?;
@@ -155,7 +156,7 @@ impl ExternalPlan {
             .map_err(|error| at_target(error, model.target()))
     }
 
-    /// Copies all data to its places.
+    /// Copies the data of all tensors to their places in the files.
     pub(super) fn copy<'a>(&'a self, data: &[&'a AtomicFile]) -> Result<()> {
         for (file, planned) in data.iter().zip(&self.files) {
             let mut sink = file.writer_at(0);
