@@ -35,8 +35,8 @@ use crate::{NAMES, variables};
 /// (`.pdiparams`, `__params__`, or one file per parameter).
 ///
 /// A model is opened by any of its names. It is both a message of type [`MODEL`] and an archive of
-/// its parameters. A program without its parameters is only a `ProgramDesc`, and so is a program
-/// that is opened as that type.
+/// its parameters. A program is only a `ProgramDesc` if its parameters are missing, or if it is
+/// opened as that type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -121,7 +121,7 @@ impl Format for PaddleFormat {
         };
         let model = match model {
             Ok(model) => model,
-            // The parameters of a lone program may be anywhere.
+            // If only a program is given, its parameters may be anywhere.
             Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
                 return open_program(input, options);
             }
@@ -242,7 +242,8 @@ impl Format for PaddleFormat {
     }
 }
 
-/// Adds the model's name to an error about a form that it can't have. Callers name the model in other errors.
+/// Adds the model's name to an error about a form that the model doesn't support. Callers name the
+/// model in other errors.
 fn about(model: &Path, error: Error) -> Error {
     let name = model.display().to_string();
     let is_named = name.is_empty() || error.file().is_some() || error.to_string().contains(&name);
@@ -258,7 +259,7 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     let is_json = looks_like_json(candidate.head());
     let by_name = match candidate.extension().as_deref() {
         Some("pdmodel" | "pdiparams") => Some(Confidence::Likely),
-        // These are pickles. The error of opening them has advice.
+        // These files are pickles. Opening them fails with advice.
         Some("pdparams" | "pdopt") => Some(Confidence::Likely),
         Some("info") if name.ends_with(".pdiparams.info") => Some(Confidence::Likely),
         Some("json") if is_json => {
@@ -277,7 +278,7 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     by_name.or_else(|| {
         let old = matches!(name, OLD_PROGRAM | OLD_PARAMETERS);
         let beside = candidate.path().parent().is_some_and(|folder| {
-            // The file of one variable is next to its program.
+            // The file of a single variable is next to its program.
             folder.join(OLD_PROGRAM).is_file() && !looks_like_pickle(candidate.head())
         });
         (old || beside).then_some(Confidence::Possible)
@@ -298,8 +299,8 @@ fn has_program(folder: &Path) -> bool {
     })
 }
 
-/// Opens a file of parameters, or a folder with one file per parameter, together with a program
-/// elsewhere.
+/// Opens a file of parameters, or a folder with one file per parameter. The program is at another
+/// path.
 fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     let named = crate::PaddleOpenOptions::new().program(program);
     if path.is_dir() {
@@ -313,13 +314,13 @@ fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     PaddleModel::open_with(path, &named.parameters(path))
 }
 
-/// Returns whether a file is a readable `ProgramDesc`, even if its parameters are missing.
+/// Returns true if a file is a readable `ProgramDesc`, even if its parameters are missing.
 fn is_program_alone(path: &Path) -> bool {
     let file = std::fs::File::open(path);
     path.is_file() && file.is_ok_and(|file| variables(&file).is_ok_and(|found| !found.is_empty()))
 }
 
-/// Returns whether a file has the fields of a message of type [`MODEL`].
+/// Returns true if a file has the fields of a message of type [`MODEL`].
 fn is_message(path: &Path) -> bool {
     let has_fields = || -> Result<bool> {
         let file = std::fs::File::open(path)?;
@@ -386,7 +387,7 @@ const fn element(number: Type, dtype: DType) -> ElementRule {
     ElementRule::new(number as u64, dtype, NO_FIELD)
 }
 
-/// A field number that no tensor has.
+/// A field number that tensors don't have.
 const NO_FIELD: u32 = 99;
 
 /// Converts Paddle's data type to a [`DType`].
@@ -399,7 +400,7 @@ fn dtype(of: Type) -> DType {
         })
 }
 
-/// Returns Paddle's type for elements of a type; `None` if Paddle has none.
+/// Converts an element type to Paddle's type; `None` if Paddle has no such type.
 ///
 /// ```
 /// use proto_splitter_core::tensor::DType;
@@ -410,7 +411,8 @@ fn dtype(of: Type) -> DType {
 /// ```
 #[must_use]
 pub fn type_of(dtype: DType) -> Option<Type> {
-    // The last of equals: a `SIZE_T` is a number of the machine, where this is one of data.
+    // If several types match, the last one is used. `SIZE_T` isn't, since its size depends on the
+    // machine.
     let element = ELEMENTS.iter().rfind(|element| element.dtype == dtype)?;
     Type::try_from(i32::try_from(element.number).ok()?).ok()
 }
@@ -419,11 +421,12 @@ pub fn type_of(dtype: DType) -> Option<Type> {
 #[derive(Debug)]
 struct Parameters {
     model: PaddleModel,
-    /// True if any parameter has LoD. Few models do, and others need no lookup per parameter.
+    /// True if any parameter has LoD. Most models have none, which saves a lookup for each
+    /// parameter.
     has_lod: bool,
 }
 
-/// Describes the parameter with this counter, under its name if it has one.
+/// Describes the parameter with this counter. If it has no name, it is called by its counter.
 fn counted(counter: usize, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
     let name = parameter.name();
     let name = name.map_or_else(|| counter.to_string(), str::to_owned);
@@ -449,7 +452,8 @@ impl Parameters {
         Parameters { model, has_lod }
     }
 
-    /// Returns the parameter with this name, or else the one with this counter, and its file.
+    /// Returns the parameter with this name or, if there is none, with this counter, and the
+    /// parameter's file.
     fn parameter(&self, info: &TensorInfo) -> Result<(&ParameterFile, &Parameter)> {
         let by_name = self.model.parameter(&info.name);
         let by_counter = || self.model.parameter_at(info.name.parse().ok()?);
@@ -468,8 +472,8 @@ impl Archive for Parameters {
             .collect())
     }
 
-    /// Returns the parameter with this name, or else the one with this counter in the order of the
-    /// files.
+    /// Returns the parameter with this name or, if there is none, with this counter, which counts
+    /// through all files.
     fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
         if let Some((file, parameter)) = self.model.parameter(name) {
             return Ok(Some(named(name.to_owned(), file, parameter)));

@@ -1,11 +1,13 @@
 //! Paddle models: programs, tensor streams and parameter files of any size.
 //!
 //! A [`PaddleModel`] is opened by any of its names. It lists [variables](PaddleModel::variables)
-//! and [parameters](PaddleModel::parameters) from headers alone, and is available as one message of
-//! any size, a [source](PaddleModel::source) with its program and all parameters, which are not
-//! copied. [`write_model`] writes such a message to files, in their original layout or in another.
+//! and [parameters](PaddleModel::parameters) from headers alone. A model's
+//! [source](PaddleModel::source) presents the program and all parameters as one message of any
+//! size, without copying them. [`write_model`] writes such a message to files, in their original
+//! layout or in another one.
 //!
-//! [`stream`] handles a single tensor in a file, [`ParameterFile`] a file of tensors.
+//! [`stream`] reads and writes a single tensor in a file, and [`ParameterFile`] reads a file of
+//! tensors.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -85,7 +85,8 @@ impl PaddleOpenOptions {
         self.layout
     }
 
-    /// Finds the files of the model that `path` belongs to, unless they are set.
+    /// Finds the files of the model to which `path` belongs. Paths set in the options take
+    /// precedence.
     fn find(&self, path: &Path) -> Result<Found> {
         match (&self.program, &self.parameters) {
             (Some(program), Some(parameters)) => Ok(Found {
@@ -118,7 +119,7 @@ impl PaddleOpenOptions {
 pub enum ProgramKind {
     /// A serialized `ProgramDesc`.
     Desc,
-    /// JSON, as Paddle 3.x writes it. It has no `ProgramDesc`, and only its parameters are listed.
+    /// A JSON program of Paddle 3.x. It has no `ProgramDesc`, so only its parameters are listed.
     Pir,
 }
 
@@ -199,7 +200,7 @@ impl PaddleModel {
         })
     }
 
-    /// Returns the kind of the model's program; `None` for parameters alone.
+    /// Returns the kind of the model's program; `None` if there are only parameters.
     #[must_use]
     pub fn program_kind(&self) -> Option<ProgramKind> {
         self.program.as_ref().map(|(kind, _)| *kind)
@@ -224,7 +225,7 @@ impl PaddleModel {
         &self.variables
     }
 
-    /// Returns the model's parameter files: one file, or one per parameter.
+    /// Returns the model's parameter files: a single file, or one file per parameter.
     #[must_use]
     pub fn files(&self) -> &[ParameterFile] {
         &self.files
@@ -247,8 +248,8 @@ impl PaddleModel {
         Some((file, file.parameter(name)?))
     }
 
-    /// Returns the parameter with this counter in the order of the files, with its file. The first
-    /// has counter 0.
+    /// Returns the parameter with this counter, which counts from 0 through all files, and the
+    /// parameter's file.
     #[must_use]
     pub fn parameter_at(&self, counter: usize) -> Option<(&ParameterFile, &Parameter)> {
         let (file, within) = self.index.place(counter)?;
@@ -256,8 +257,8 @@ impl PaddleModel {
         Some((file, file.parameters().get(within)?))
     }
 
-    /// Checks the parts that opening doesn't check, as [`ParameterFile::verify`] does, and that no
-    /// file has changed since it was opened.
+    /// Checks the parts that opening doesn't check, as [`ParameterFile::verify`] does. Also fails
+    /// if a file has changed since it was opened.
     ///
     /// # Errors
     ///
@@ -272,7 +273,7 @@ impl PaddleModel {
         self.all_parts().try_for_each(FilePart::check_unchanged)
     }
 
-    /// Returns all open files. Separate files are checked together.
+    /// Returns all open files. Separate files share one check for changes.
     fn all_parts(&self) -> impl Iterator<Item = &FilePart> {
         let program = self.program.iter().map(|(_, part)| part);
         let one_of_separate =
@@ -286,7 +287,7 @@ impl PaddleModel {
     }
 }
 
-/// Sets for each variable that is a parameter the location of its value.
+/// Sets the location of the value for each variable that is a parameter.
 fn locate(variables: &mut [PaddleVariable], files: &[ParameterFile]) {
     let mut places = HashMap::new();
     for file in files {
@@ -333,7 +334,7 @@ fn open_program(path: &Path) -> Result<OpenProgram> {
     })
 }
 
-/// Opens the separate files of a program's parameters in this folder.
+/// Opens the files of a program's parameters in this folder, one file per parameter.
 fn open_separate(
     program: &Path,
     folder: &Path,

@@ -7,11 +7,11 @@ use proto_splitter_core::wire::{SourceInput, WireCursor};
 use crate::proto::framework::var_type::{TensorDesc, Type};
 use prost::Message;
 
-/// Largest `TensorDesc` that is shown, in bytes.
+/// Maximum size of a `TensorDesc` to show, in bytes.
 const MAX_DESC: usize = 1024;
 
-/// Names of parts in a tree of sizes: for an op its first output and type, for a variable its name
-/// and kind, for a parameter its name and tensor, and for an attribute or a file its name.
+/// Names of parts in a tree of sizes. An op has its first output and its type, a variable its name
+/// and kind, a parameter its name and tensor, and an attribute or a file its name.
 pub const NAMES: [NameRule; 7] = [
     ("paddle.framework.proto.OpDesc", op),
     ("paddle.framework.proto.OpDesc.Attr", named),
@@ -38,7 +38,7 @@ fn variable(var: &mut MemberFields<'_>) -> Result<MemberName> {
     let name = var.text(&[1])?;
     let kind = var.number(&[2, 1])?;
     let kind = kind.and_then(|kind| Type::try_from(i32::try_from(kind).ok()?).ok());
-    // The field with the description of a tensor of this kind, if it is a message.
+    // Path of the tensor's description in a variable of this kind.
     let desc: &[u32] = match kind {
         Some(Type::LodTensor) => &[2, 3, 1],
         Some(Type::SelectedRows) => &[2, 2],
@@ -71,7 +71,7 @@ fn parameter(parameter: &mut MemberFields<'_>) -> Result<MemberName> {
 
 /// Formats a data type and dims, such as `fp32[2, ?]`.
 fn tensor(desc: &[u8]) -> Option<String> {
-    // A message without its data type would be mistaken for one of type BOOL.
+    // A message without a data type would be mistaken for a message of type BOOL.
     let mut cursor = WireCursor::new(SourceInput::new(desc, desc.len() as u64));
     cursor.next().ok()??;
     let desc = TensorDesc::decode(desc).ok()?;

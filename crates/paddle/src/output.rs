@@ -1,4 +1,4 @@
-//! Writing the files of a model from its one message or from other files.
+//! Writing the files of a model, from its message or from other files.
 
 mod files;
 mod incoming;
@@ -21,11 +21,11 @@ use crate::model::{MODEL, PaddleModel};
 use crate::part::FilePart;
 use crate::stream::Layout;
 
-/// The files that parameters are written to, and the layout of streams in them.
+/// The files to which parameters are written, and the layout of the streams in these files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrangement {
-    /// The original files: the same names and the same bytes.
+    /// The original files, with the same names and the same bytes.
     #[default]
     Original,
     /// All parameters in one file: `NAME.pdiparams` next to `NAME.pdmodel` or `NAME.json`, and
@@ -55,7 +55,7 @@ impl PaddleWriteOptions {
         }
     }
 
-    /// Sets the files that parameters are written to. Default: [the original
+    /// Sets the files to which parameters are written. Default: [the original
     /// ones](Arrangement::Original).
     #[must_use]
     pub const fn arrangement(mut self, arrangement: Arrangement) -> Self {
@@ -63,13 +63,14 @@ impl PaddleWriteOptions {
         self
     }
 
-    /// Sets whether files in an existing folder are replaced. Default: false.
+    /// Sets whether to replace files in an existing folder. Default: false.
     ///
-    /// Only files with the same names as written files are replaced, once all written files are
-    /// complete, and the program last. Other files are unchanged. If another file would be read as
-    /// a part of the written model, no file is replaced, and the error names that file: a
-    /// `__params__` next to a `__model__`, or next to a `.pdmodel` or a `.json` the `.pdiparams`,
-    /// the `.pdiparams.info` or the other kind of program with the same prefix.
+    /// Only files with the same names as written files are replaced, after all files have been
+    /// written completely. The program is replaced last. Other files are unchanged. If the folder
+    /// has another file that readers would mistake for a part of the written model, no file is
+    /// replaced, and the error names that file. Such files are a `__params__` next to a
+    /// `__model__`, and, next to a `.pdmodel` or `.json`, the `.pdiparams`, the `.pdiparams.info`
+    /// or the other kind of program with the same prefix.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -83,7 +84,7 @@ impl PaddleWriteOptions {
         self
     }
 
-    /// Returns the files that parameters are written to.
+    /// Returns the files to which parameters are written.
     pub const fn get_arrangement(&self) -> Arrangement {
         self.arrangement
     }
@@ -108,13 +109,13 @@ pub struct WrittenModel {
     /// Paths of all files, the program first.
     pub files: Vec<PathBuf>,
     /// Names of the original files that the [arrangement](Arrangement) leaves out. A
-    /// `.pdiparams.info` belongs to a file of all parameters, and Paddle runs a model without it.
+    /// `.pdiparams.info` belongs to a file of all parameters; Paddle runs a model without it.
     pub left_out: Vec<String>,
 }
 
 /// Writes the files of a model in another arrangement. The folder is written atomically.
 ///
-/// Data is streamed, and so are LoD and rows.
+/// Streams data, LoD and rows, so memory use doesn't depend on their size.
 ///
 /// # Errors
 ///
@@ -137,9 +138,9 @@ pub fn convert(
     })
 }
 
-/// Writes the files of a model from its message: a file in chunks (`.cpb`) or a plain one. Without
-/// another [arrangement](PaddleWriteOptions::arrangement) the files are the original ones, byte for
-/// byte.
+/// Writes the files of a model from its message, which may be a file in chunks (`.cpb`) or a plain
+/// file. Unless another [arrangement](PaddleWriteOptions::arrangement) is set, the files are the
+/// original ones, byte for byte.
 ///
 /// # Errors
 ///

@@ -70,16 +70,17 @@ pub struct ParameterFile {
 }
 
 impl ParameterFile {
-    /// Opens a file of all parameters. With `specs`, which come from the
-    /// [program](crate::parameters), streams have names and are compared with their specs. Without
-    /// them, the kind of each stream is detected: a dense tensor, selected rows or a vocabulary, in
-    /// this order. Without a layout, the one in which the whole file is valid is used.
+    /// Opens a file of all parameters. `specs` come from the [program](crate::parameters). They
+    /// name the streams, which must match them. Without `specs`, the kind of each stream is
+    /// detected: a dense tensor, selected rows or a vocabulary, tried in this order. Without a
+    /// layout, the layout in which the whole file is valid is used.
     ///
     /// # Errors
     ///
-    /// With the file, the parameter and the offset: the errors of [`Stream::read`] for a stream;
-    /// [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, or bytes after the
-    /// last, or one differs in type or dims; [`ErrorKind::Io`] if the file can't be opened or read.
+    /// Each error has the file, the parameter and the offset. The errors of [`Stream::read`] for a
+    /// stream; [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, if there are
+    /// bytes after the last stream, or if a stream's type or dims differ from its spec;
+    /// [`ErrorKind::Io`] if the file can't be opened or read.
     pub fn open(
         path: impl AsRef<Path>,
         specs: Option<&[ParameterSpec]>,
@@ -155,14 +156,14 @@ impl ParameterFile {
         self.layout
     }
 
-    /// Returns whether the file has a single parameter, after which it is named, rather than all
+    /// Returns true if the file has a single parameter, whose name is the file's, rather than all
     /// parameters.
     #[must_use]
     pub fn is_separate(&self) -> bool {
         self.separate
     }
 
-    /// Returns the streams, in the order of the file. The k-th stream has counter k.
+    /// Returns the streams, in the order of the file. The index of a stream is its counter.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
@@ -184,8 +185,8 @@ impl ParameterFile {
         &self.part
     }
 
-    /// Checks the parts that reading headers doesn't check: LoD offsets and row numbers, and that
-    /// the file is unchanged since it was opened.
+    /// Checks the parts that reading headers doesn't check: LoD offsets and row numbers. Also fails
+    /// if the file has changed since it was opened.
     ///
     /// # Errors
     ///
@@ -223,7 +224,7 @@ fn refuse_pickle(part: &FilePart) -> Result<()> {
     }
 }
 
-/// Returns the name of a stream in errors.
+/// Returns a description of a stream for errors.
 fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
     match specs.and_then(|specs| specs.get(at)) {
         Some(spec) => spec.name().to_owned(),

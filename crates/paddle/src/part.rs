@@ -1,5 +1,5 @@
-//! The files of a model, read by position as spans. Only a few are open at once, and each must be
-//! unchanged since the model was opened.
+//! The files of a model, whose spans are read by position. Only a few files are open at a time, and
+//! each must be unchanged since the model was opened.
 
 use std::io;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub(crate) struct FilePart {
 }
 
 impl FilePart {
-    /// Opens files together.
+    /// Opens several files, which share one check for changes.
     pub(crate) fn open_all(paths: impl IntoIterator<Item = PathBuf>) -> Result<Vec<FilePart>> {
         let mut builder = SpansBuilder::new();
         let mut places = Vec::new();
@@ -61,7 +61,7 @@ impl FilePart {
         self.range.end - self.range.start
     }
 
-    /// Fails if one of the files that were opened together has changed.
+    /// Fails if this file, or a file that was opened together with it, has changed.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         self.files.check_unchanged()
     }

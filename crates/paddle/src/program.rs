@@ -1,4 +1,4 @@
-//! Programs: their variables, and the parameters among them.
+//! Programs, with their variables and parameters.
 //!
 //! A `ProgramDesc` is walked field by field. Only its variables are held in memory.
 
@@ -22,13 +22,13 @@ use crate::proto::framework::var_type::{TensorDesc, Type};
 use crate::proto::framework::{VarDesc, VarType};
 use crate::stream::{Stream, StreamKind, TensorSpec, len};
 
-/// Largest serialized `VarDesc` that is read: 1 MiB.
+/// Maximum size of a serialized `VarDesc`: 1 MiB.
 const MAX_VAR_SIZE: u64 = 1 << 20;
 
-/// Field of a `ProgramDesc` with its blocks.
+/// Number of the field of a `ProgramDesc` that contains its blocks.
 const BLOCKS: FieldNumber = FieldNumber(1);
 
-/// Field of a `BlockDesc` with its variables.
+/// Number of the field of a `BlockDesc` that contains its variables.
 const VARS: FieldNumber = FieldNumber(3);
 
 /// A variable of a program.
@@ -37,7 +37,7 @@ const VARS: FieldNumber = FieldNumber(3);
 pub struct PaddleVariable {
     /// Name of the variable.
     pub name: String,
-    /// Index of the block that declares it.
+    /// Index of the block that declares the variable.
     pub block: usize,
     /// Kind of the variable, as a number of `VarType.Type`; newer versions of Paddle may have kinds
     /// that [`kind`](Self::kind) doesn't support.
@@ -50,7 +50,7 @@ pub struct PaddleVariable {
     pub lod_level: i32,
     /// True if the variable persists between runs of the program, as parameters do.
     pub persistable: bool,
-    /// Location of the variable's `VarDesc` in the program, in bytes.
+    /// Range of the variable's `VarDesc` in the program, in bytes.
     pub place: Range<u64>,
     /// Location of the value, if the variable is a parameter of an open model.
     pub stored: Option<Stored>,
@@ -62,7 +62,7 @@ pub struct PaddleVariable {
 pub struct Stored {
     /// File that contains the value.
     pub file: Arc<Path>,
-    /// Location of the elements in that file, in bytes; for a vocabulary, of the whole stream.
+    /// Range of the elements in that file, in bytes; for a vocabulary, of the whole stream.
     pub data: Range<u64>,
 }
 
@@ -88,9 +88,9 @@ impl PaddleVariable {
         Type::try_from(self.dtype_number?).ok()
     }
 
-    /// Returns the size of the variable's value in bytes: the stored size if there is one,
-    /// otherwise the size that the dims and the type imply. `None` if a dim is unknown, or the
-    /// variable is not a tensor.
+    /// Returns the size of the variable's value, in bytes. This is the stored size if there is one,
+    /// and otherwise the size implied by the dims and the type. Returns `None` if a dim is unknown,
+    /// or the variable isn't a tensor.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         if let Some(stored) = &self.stored {
@@ -103,8 +103,8 @@ impl PaddleVariable {
         data_size(&dims, element_size(self.dtype()?)?)
     }
 
-    /// Returns whether Paddle saves the variable: it is persistable, and is neither a feed, a fetch
-    /// nor a reader.
+    /// Returns true if Paddle saves the variable: it is persistable, and isn't a feed, a fetch or a
+    /// reader.
     #[must_use]
     pub fn is_parameter(&self) -> bool {
         use Type::{FeedMinibatch, FetchList, Raw, Reader};
@@ -128,7 +128,7 @@ impl PaddleVariable {
     }
 }
 
-/// Returns the tensor that a variable of this type has, and its LoD level.
+/// Returns the description of the tensor in a variable of this type, and its LoD level.
 fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
     if let Some(dense) = &of.lod_tensor {
         return (Some(&dense.tensor), dense.lod_level.unwrap_or_default());
@@ -151,8 +151,8 @@ fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if it isn't a `ProgramDesc`, with the offset, or if a block has
-/// two variables of one name; [`ErrorKind::LimitExceeded`] if a variable is larger than 1 MiB;
+/// [`ErrorKind::InvalidMessage`] if it isn't a `ProgramDesc`, with the offset, or if two variables
+/// of a block have the same name; [`ErrorKind::LimitExceeded`] if a variable is larger than 1 MiB;
 /// [`ErrorKind::Io`].
 pub fn variables(program: &dyn ReadAt) -> Result<Vec<PaddleVariable>> {
     let size = program.size()?;
@@ -194,12 +194,12 @@ fn variables_of<S: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Returns whether a field is a message with this number.
+/// Returns true if a field has this number and contains a message.
 fn is_message(field: &Field, number: FieldNumber) -> bool {
     field.number == number && field.wire_type == WireType::Len
 }
 
-/// Fails if a file is recognizably something other than a `ProgramDesc`.
+/// Fails if a file is recognizably of another kind than a `ProgramDesc`.
 fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
     let mut front = [0; 2];
     let most = usize::try_from(size)
@@ -223,7 +223,7 @@ fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
 pub(crate) const PICKLE: &str = "a Python pickle, which may run any code and is never opened here; load it with \
      paddle.load and save the model with paddle.jit.save or paddle.static.save_inference_model";
 
-/// Returns whether a file begins like Python's pickles of protocols 2 to 5.
+/// Returns true if a file begins like a Python pickle of protocol 2 to 5.
 pub(crate) fn looks_like_pickle(front: &[u8]) -> bool {
     matches!(front, [0x80, 2..=5, ..])
 }
@@ -247,7 +247,7 @@ fn variable<S: ReadAt + ?Sized>(
     Ok(PaddleVariable::new(block, var, place))
 }
 
-/// A parameter as its program declares it. Its stream has to match.
+/// A parameter as its program declares it. Its stream must match the declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterSpec {
     pub(crate) name: String,
@@ -311,7 +311,8 @@ impl ParameterSpec {
         })
     }
 
-    /// Adds the location in the program to an error about its name.
+    /// Adds the offset of the parameter's `VarDesc` in the program to an error about the
+    /// parameter's name.
     pub(crate) fn located(&self, error: Error) -> Error {
         match self.at {
             Some(at) => error.at_offset(at),
@@ -319,8 +320,7 @@ impl ParameterSpec {
         }
     }
 
-    /// Fails if a stream doesn't match this parameter. Paddle itself doesn't check: it accepts any
-    /// type and dims.
+    /// Fails if a stream doesn't match this parameter. Paddle itself accepts any type and dims.
     pub(crate) fn check(&self, stream: &Stream) -> Result<()> {
         let Some(dtype) = stream.dtype() else {
             return Ok(());
@@ -352,14 +352,15 @@ impl ParameterSpec {
         }
     }
 
-    /// Returns the type or the dims of a tensor, if the program has others.
+    /// Returns a description of the type or the dims of a tensor, if they differ from the
+    /// program's.
     fn difference(&self, dtype: Type, dims: &[u64], height: i64) -> Option<String> {
         if let Some(wanted) = self.dtype.filter(|wanted| *wanted != dtype) {
             let (wanted, found) = (wanted.as_str_name(), dtype.as_str_name());
             return Some(format!("data type {found}, and the program {wanted}"));
         }
         let wanted = self.dims.as_ref()?;
-        // For SelectedRows the program has the dims of the whole matrix.
+        // For SelectedRows, the program declares the dims of the whole matrix.
         let mut found: Vec<i64> = dims.iter().map(|dim| dim.cast_signed()).collect();
         if let (StreamKind::SelectedRows, Some(first)) = (self.kind, found.first_mut()) {
             *first = height;

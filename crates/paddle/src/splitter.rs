@@ -10,11 +10,11 @@ use crate::proto::descriptor_pool;
 /// Full name of the type that [`ProgramDescSplitter`] splits.
 pub const PROGRAM_DESC: &str = "paddle.framework.proto.ProgramDesc";
 
-/// A splitter for `ProgramDesc`, which cuts the parts that can be large.
+/// A splitter for `ProgramDesc`, which cuts its large parts.
 ///
-/// These are values of ops' attributes (constants, the engine of a subgraph, the call stack of
-/// every op), and runs of variables, ops and blocks. The largest parts are cut first. Their bytes
-/// are unchanged.
+/// Large parts are the values of ops' attributes (constants, the engine of a subgraph, the call
+/// stack of every op), and runs of variables, ops and blocks. The largest parts are cut first.
+/// Their bytes are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{SplitExt, SplitOptions};

@@ -1,8 +1,8 @@
 //! Tensor streams: the storage of a Paddle tensor in a file, in three layouts.
 //!
-//! A [`Stream`] has the locations of a tensor's parts, read from its header alone. The data is then
-//! read [to the caller's buffer](Stream::read_data), and [`write_stream`] writes a stream from a
-//! reader.
+//! A [`Stream`] has the locations of a tensor's parts. Only its header is read to find them. Use
+//! [`read_data`](Stream::read_data) to read the data to a buffer, and [`write_stream`] to write a
+//! stream from a reader.
 //!
 //! ```
 //! use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -65,7 +65,7 @@ pub(crate) struct StreamParts {
     pub(crate) lod: Vec<Range<u64>>,
     /// Row numbers of SelectedRows, as 64-bit numbers.
     pub(crate) rows: Range<u64>,
-    /// Number of rows of the matrix that SelectedRows are taken from.
+    /// Number of rows of the matrix from which SelectedRows were taken.
     pub(crate) height: i64,
     /// The elements; for a vocabulary, the whole stream.
     pub(crate) data: Range<u64>,
@@ -108,8 +108,8 @@ impl Stream {
         self.range.clone()
     }
 
-    /// Returns the range of the elements: row-major and little-endian, without padding. For a
-    /// vocabulary, the whole stream.
+    /// Returns the range of the elements, which are row-major and little-endian, without padding.
+    /// For a vocabulary, returns the range of the whole stream.
     #[must_use]
     pub fn data(&self) -> Range<u64> {
         self.parts.data.clone()
@@ -121,7 +121,7 @@ impl Stream {
         self.parts.lod.len()
     }
 
-    /// Returns the number of rows of the matrix that SelectedRows are taken from; 0 for other
+    /// Returns the number of rows of the matrix from which SelectedRows were taken; 0 for other
     /// kinds.
     #[must_use]
     pub fn height(&self) -> i64 {

@@ -15,7 +15,7 @@ use crate::stream::TensorSpec;
 pub struct Appended {
     /// The file that the tensor was appended to.
     pub file: PathBuf,
-    /// Counter of the tensor in the file: 0 for the first.
+    /// Index of the tensor in the file, counted from 0.
     pub counter: u64,
     /// Name of the tensor in the program; `None` if there is no program.
     pub name: Option<String>,
@@ -23,13 +23,13 @@ pub struct Appended {
     pub bytes: u64,
 }
 
-/// Appends a tensor to the parameters of a model, which are in one file in the sized layout. The
-/// model is found by any of its names, or the file is named alone; it may be empty.
+/// Appends a tensor to the parameters of a model. The parameters must be in one file, in the sized
+/// layout. `path` is any of the model's names, or the file itself, which may be empty.
 ///
-/// If there is a program, the tensor has to be its next parameter, in the order of their names: a
-/// file is filled one tensor after another. `data` must have exactly the bytes of the tensor. As
-/// with [`append`](crate::append), the existing content is unchanged, and after an error nothing
-/// follows it.
+/// If there is a program, the tensor must be its next parameter, in the order of the parameters'
+/// names, since a file is filled one tensor after another. `data` must have exactly the bytes of
+/// the tensor. As with [`append`](crate::append), the existing content is unchanged. If appending
+/// fails, the file is truncated to its old size.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -50,10 +50,10 @@ pub struct Appended {
 ///
 /// # Errors
 ///
-/// As [`PaddleModel::open`](super::PaddleModel::open) for the program, and as
+/// The errors of [`PaddleModel::open`](super::PaddleModel::open) for the program, and of
 /// [`append`](crate::append); [`ErrorKind::InvalidConfig`] if each parameter is in a separate file,
-/// if the program has no further parameter or one of another type or other dims, if a level of LoD
-/// doesn't divide the tensor, or if `data` has more bytes than the tensor.
+/// if the program has no further parameter, if its next parameter has another type or other dims,
+/// if a level of LoD doesn't divide the tensor, or if `data` has more bytes than the tensor.
 pub fn append_to_model(
     path: impl AsRef<Path>,
     options: &PaddleOpenOptions,

@@ -17,20 +17,20 @@ use crate::program::pir_parameters;
 /// Name of a program in a folder in Paddle's older releases.
 pub(crate) const OLD_PROGRAM: &str = "__model__";
 
-/// Corresponding name of a file of all parameters.
+/// Name of the file of all parameters next to such a program.
 pub(crate) const OLD_PARAMETERS: &str = "__params__";
 
-/// The files of a model, as far as names tell.
+/// The files of a model, as their names suggest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Program: a `ProgramDesc` or JSON.
     pub(super) program: Option<PathBuf>,
     /// File of all parameters. If there is a program but no such file, each parameter has a
-    /// separate one.
+    /// separate file.
     pub(super) parameters: Option<PathBuf>,
 }
 
-/// Finds the files of the model that `path` belongs to.
+/// Finds the files of the model to which `path` belongs.
 pub(super) fn find(path: &Path) -> Result<Found> {
     if path.is_dir() {
         return in_folder(path);
@@ -70,7 +70,7 @@ pub(super) fn find(path: &Path) -> Result<Found> {
             program: there(beside(OLD_PROGRAM)),
             parameters: Some(path.to_owned()),
         }),
-        // A file of streams with any other name. Pickles are refused when it is opened.
+        // A parameter file with another name. If it is a pickle, opening it fails.
         _ if path.is_file() => Ok(Found {
             program: None,
             parameters: Some(path.to_owned()),
@@ -120,15 +120,15 @@ fn in_folder(folder: &Path) -> Result<Found> {
     }
 }
 
-/// Returns whether a file is the program of a model that has only a JSON program. Any program may
-/// have JSON files next to it, so parameters must exist.
+/// Returns true if a file is the JSON program of a model that has no other program. Since any
+/// program may have JSON files next to it, its parameters must exist.
 fn is_json_program(path: &Path) -> bool {
     let there = |end: &str| path.with_extension(end).is_file();
     there("pdiparams") && !there("pdmodel")
 }
 
-/// Returns the names of files that would be mistaken for a part of the model whose program has this
-/// name in `folder`, if they existed.
+/// Returns the paths of files in `folder` that, if they existed, would be mistaken for parts of the
+/// model whose program has this name.
 pub(crate) fn rivals(folder: &Path, program: &str) -> Vec<PathBuf> {
     let of = |stem: &str, end: &str| PathBuf::from(format!("{stem}{end}"));
     if program == OLD_PROGRAM {
@@ -148,19 +148,19 @@ pub(crate) fn rivals(folder: &Path, program: &str) -> Vec<PathBuf> {
     names
 }
 
-/// Returns whether a file is a program in JSON.
+/// Returns true if a file is a JSON program.
 fn is_pir(path: &Path) -> bool {
     FilePart::open(path).is_ok_and(|part| pir_parameters(&part).is_ok())
 }
 
-/// Returns the path of the file of a variable with this name, below `folder`.
+/// Returns the path of the file of the variable `name`, beneath `folder`.
 pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
     let outside = || {
         let message =
             format!("the name {name:?} can't be that of a file: it would lead outside its folder");
         Error::new(ErrorKind::InvalidPath, message)
     };
-    // On another system, its separators or drives would lead outside the folder.
+    // On another system, separators or drives in the name could lead outside the folder.
     if name.contains(['\\', '\0']) || cfg!(windows) && name.contains(':') {
         return Err(outside());
     }

@@ -7,9 +7,9 @@ use crate::parameters::ParameterFile;
 /// The files of a model's parameters, by name and by counter.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// File of each name. Empty for one file, which has an index of its own.
+    /// Index of the file of each name. Empty if there is one file, which has its own index.
     by_name: HashMap<String, usize>,
-    /// Number of parameters up to the end of each file.
+    /// For each file, the number of parameters in this file and all earlier ones.
     ends: Vec<usize>,
 }
 
@@ -33,7 +33,7 @@ impl Index {
         index
     }
 
-    /// Returns the number of the file that may have a parameter of this name.
+    /// Returns the index of the file that may have a parameter with this name.
     pub(super) fn file_of(&self, name: &str) -> Option<usize> {
         match self.ends.len() {
             1 => Some(0),
@@ -41,7 +41,7 @@ impl Index {
         }
     }
 
-    /// Returns the number of the file with this counter, and the parameter's index in the file.
+    /// Returns the index of the file with this counter, and the parameter's index in the file.
     pub(super) fn place(&self, counter: usize) -> Option<(usize, usize)> {
         let file = self.ends.partition_point(|end| *end <= counter);
         let before = file.checked_sub(1).and_then(|last| self.ends.get(last));

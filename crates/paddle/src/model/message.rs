@@ -1,4 +1,4 @@
-//! A model as one message of spans over its files. Only headers are read.
+//! A model as one message, which consists of spans of its files. Only headers are read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(crate) mod field {
     }
 }
 
-/// Returns whether the message of a model has a field with this number.
+/// Returns true if the message of a model has a field with this number.
 pub(crate) fn is_of_model(number: u32) -> bool {
     (field::model::PROGRAM_FILE..=field::model::COMPANIONS).contains(&number)
 }
@@ -65,8 +65,8 @@ pub(crate) fn is_of_model(number: u32) -> bool {
 pub const MODEL: &str = "proto_splitter.paddle.Model";
 
 impl PaddleModel {
-    /// Returns the model as one message of type [`MODEL`], to be split, inspected or compared. Its
-    /// bytes stay in the files.
+    /// Returns the model as one message of type [`MODEL`], which can be split, inspected or
+    /// compared. Its bytes stay in the files.
     ///
     /// ```
     /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -104,7 +104,7 @@ impl PaddleModel {
         Ok(Source::from_spans(Arc::new(self.spans()?), descriptor))
     }
 
-    /// Returns the model as one message, as bytes that are read by position.
+    /// Returns the model as one message, whose bytes are read by position.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl PaddleModel {
                 spans.file(field::companion::CONTENT, companion.path())
             })?;
         }
-        // The message refers to the files as they are now, so they must be unchanged.
+        // The message refers to the current files, so these must be unchanged.
         self.check_unchanged()?;
         spans.0.finish()
     }
@@ -142,8 +142,8 @@ fn file_name(path: &Path) -> Result<&str> {
     })
 }
 
-/// Fails if the message can't represent a field of a tensor's description. Paddle ignores such a
-/// field.
+/// Fails if a tensor's description has a field that the message can't represent. Paddle ignores
+/// such fields.
 fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
     let Some((number, offset)) = parameter.stream().parts().misfit else {
         return Ok(());
@@ -160,7 +160,7 @@ fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
     Err(error.at_offset(offset).at_path(name))
 }
 
-/// A message that is being assembled, field by field.
+/// A builder of a message, field by field.
 struct Fields(SpansBuilder);
 
 impl Fields {
@@ -174,7 +174,7 @@ impl Fields {
         self.message(number, |spans| spans.0.literal(text.as_bytes()))
     }
 
-    /// Adds a number, unless it is the default.
+    /// Adds a number, unless it is the default value.
     fn number(&mut self, number: u32, value: u64) -> Result<()> {
         if value == 0 {
             return Ok(());

@@ -9,11 +9,11 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use super::PaddleModel;
 
 impl PaddleModel {
-    /// Reads the data of all [`parameters`](Self::parameters), in their order, to newly allocated
-    /// memory, on `threads` threads; `None` means one per core.
+    /// Reads the data of all [`parameters`](Self::parameters) into newly allocated memory, and
+    /// returns it in their order. Uses `threads` threads, or one per core if it is `None`.
     ///
-    /// All of them share one allocation, which is freed with the last of them. To keep only some,
-    /// read each with [`Stream::to_bytes`](crate::stream::Stream::to_bytes).
+    /// All parameters share one allocation, which is freed with the last of them. To keep only some
+    /// parameters, read each with [`Stream::to_bytes`](crate::stream::Stream::to_bytes).
     ///
     /// ```
     /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -48,14 +48,15 @@ impl PaddleModel {
         read_many(&ranges.collect::<Vec<_>>(), threads)
     }
 
-    /// Reads like [`read_all`](Self::read_all), but into one buffer per parameter, each with the
-    /// size of its data. This is faster if the buffers were used before.
+    /// Reads the data of all parameters like [`read_all`](Self::read_all), but into one buffer per
+    /// parameter. Each buffer must have the size of the data. This is faster if the buffers were
+    /// used before.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the number of buffers or the size of one differs, before
-    /// anything is read; otherwise the errors of [`read_all`](Self::read_all), after which some
-    /// buffers may have been filled.
+    /// [`ErrorKind::InvalidConfig`] if the number of buffers or the size of a buffer is wrong; then
+    /// nothing was read. Otherwise, the errors of [`read_all`](Self::read_all); then some buffers
+    /// may have been filled.
     pub fn read_all_to<'a>(
         &'a self,
         buffers: impl IntoIterator<Item = &'a mut [u8]>,

@@ -19,7 +19,7 @@ use crate::stream::{Layout, StreamKind};
 /// Number of bytes collected before they are written: 256 KiB.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// Largest number of files that wait for large parts: 64, since all of them are open.
+/// Maximum number of files that wait for large parts: 64. All of these files are open.
 const MAX_WAITING: usize = 64;
 
 /// Smallest range that is copied by other threads: 256 KiB.
@@ -51,9 +51,9 @@ pub(super) struct Files<'m> {
     staging: Staging,
     message: &'m MessageReader,
     meter: &'m Meter,
-    /// Parts that are still to be copied.
+    /// Parts that haven't been copied yet.
     gaps: Vec<Gap>,
-    /// Files with gaps, except the one that is being written.
+    /// Files with gaps, except for the file that is being written.
     waiting: Vec<Arc<File>>,
     arrangement: Arrangement,
     /// Name of the program's file in the output.
@@ -65,16 +65,16 @@ pub(super) struct Files<'m> {
     companion: Option<String>,
     /// Names of the companions that don't belong to the arrangement.
     left_out: Vec<String>,
-    /// The file that is being written; `None` if the bytes are dropped.
+    /// The file that is being written; `None` if its bytes are discarded.
     open: Option<BufWriter<Arc<File>>>,
-    /// Number of the message's parameter files so far.
+    /// Number of parameter files in the message so far.
     seen: u32,
     /// Previous parameter, if separate files are combined into one.
     last: Option<String>,
     bytes: u64,
 }
 
-/// The message's description of the current parameter file.
+/// The description of the current parameter file in the message.
 #[derive(Debug, Default)]
 struct Stored {
     file: Option<String>,
@@ -135,7 +135,7 @@ impl<'m> Files<'m> {
             },
         };
         if separate {
-            // This is known before anything large is written.
+            // Checked before anything large is written.
             self.staging.check_unrivalled([OLD_PARAMETERS.into()])?;
         }
         self.create(&name)?;
@@ -155,7 +155,7 @@ impl<'m> Files<'m> {
         // The last parameter file may still be open.
         self.end_file()?;
         match self.arrangement {
-            // Its name comes from the file of all parameters, which isn't written.
+            // The name comes from the file of all parameters, which isn't written.
             Arrangement::Separate(_) => {
                 self.left_out.push(name);
                 Ok(())
@@ -166,7 +166,7 @@ impl<'m> Files<'m> {
 
     pub(super) fn end_companion(&mut self) -> Result<()> {
         match self.companion.take() {
-            // It had no content.
+            // A file without content.
             Some(name) => {
                 self.companion = Some(name);
                 self.begin_companion()?;
@@ -190,7 +190,7 @@ impl<'m> Files<'m> {
         self.parameters.separate = separate;
     }
 
-    /// Prepares to write the parameters of a file, once its fields are known.
+    /// Prepares to write the parameters of a file. Called once the file's fields are known.
     pub(super) fn begin_parameter_file(&mut self) -> Result<()> {
         if self.parameters.has_begun {
             return Ok(());
@@ -214,7 +214,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Returns the name of the parameter file that Paddle looks for next to the program.
+    /// Returns the name that Paddle expects for the parameter file next to the program.
     fn combined_name(&self) -> String {
         let stem = |name: &str| match name.rsplit_once('.') {
             Some((stem, "pdmodel" | "json")) => format!("{stem}.pdiparams"),
@@ -291,7 +291,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Writes bytes to the current part, the last one begun.
+    /// Writes bytes to the current part of the current file.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.open {
             Some(open) => Ok(open.write_all(bytes)?),
@@ -299,15 +299,15 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Leaves these bytes of the message to threads, if there are many. They belong to the part
-    /// that was begun last.
+    /// Leaves a range of the message to threads, if it is large. The range belongs to the current
+    /// part. Returns true if threads will copy it.
     pub(super) fn leave_out(&mut self, range: &Range<u64>) -> Result<bool> {
         let len = range.end - range.start;
         if len < LEAST_GAP {
             return Ok(false);
         }
         let Some(open) = &mut self.open else {
-            // Dropped, since no file is open.
+            // The bytes are discarded, since no file is open.
             self.meter.advance(len)?;
             return Ok(true);
         };
@@ -323,7 +323,7 @@ impl<'m> Files<'m> {
         Ok(true)
     }
 
-    /// Syncs the open file to the disk, now or with others that wait for large parts.
+    /// Syncs the open file to the disk. If it waits for large parts, it is synced later.
     pub(super) fn end_file(&mut self) -> Result<()> {
         let Some(mut open) = self.open.take() else {
             return Ok(());
@@ -346,7 +346,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Copies the parts left for several threads, and syncs the files to the disk.
+    /// Copies the ranges left to threads, and syncs the files to the disk.
     fn fill_gaps(&mut self) -> Result<()> {
         let gaps = std::mem::take(&mut self.gaps);
         let places: Vec<_> = gaps.iter().map(Gap::place).collect();
@@ -362,7 +362,7 @@ impl<'m> Files<'m> {
         self.fill_gaps()
     }
 
-    /// Moves all files to their place.
+    /// Moves all files into place.
     pub(super) fn commit(self, folder: &Path) -> Result<WrittenModel> {
         Ok(WrittenModel {
             folder: folder.to_owned(),
@@ -383,7 +383,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Fails if a name isn't that of a file in the model's folder itself.
+/// Fails if a name leads outside the model's folder or into a subfolder.
 fn check_plain(name: &str) -> Result<()> {
     let is_plain = !name.contains(['/', '\\', '\0']) && !matches!(name, "" | "." | "..");
     if is_plain {

@@ -1,4 +1,4 @@
-//! A parameter that is read from a message and written as a stream.
+//! A parameter that arrives in a message, and is written as a stream.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -11,16 +11,16 @@ use crate::stream::{
     Layout, MAX_LOD_LEVELS, Piece, StreamKind, StreamParts, len, pieces, read_desc,
 };
 
-/// Largest size of LoD or rows in memory, 1 MiB. More goes to a temporary file.
+/// Maximum size of LoD or rows to hold in memory: 1 MiB. Larger ones go to a temporary file.
 const MAX_IN_MEMORY: usize = 1 << 20;
 
-/// Offset of the description in the address space of the three parts.
+/// Offset of the description in the address space of the parameter's three parts.
 const DESC_AT: u64 = 1 << 61;
 
-/// Offset of the data in it.
+/// Offset of the data in this address space.
 const DATA_AT: u64 = 1 << 62;
 
-/// The fields of a parameter so far. LoD and rows follow each other in `numbers`.
+/// The fields of a parameter that have arrived. `numbers` has the LoD, followed by the rows.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) name: Option<String>,
@@ -83,7 +83,7 @@ impl Incoming {
         }
     }
 
-    /// Announces that this many bytes of data follow, and checks that they match the other fields.
+    /// Announces that `size` bytes of data follow. Checks that they match the other fields.
     pub(super) fn begin_data(&mut self, size: u64, is_vocabulary: bool) -> Result<()> {
         (self.has_data, self.data) = (true, size);
         if is_vocabulary != (self.kind == StreamKind::Vocabulary) {
@@ -114,7 +114,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Writes the part before the data.
+    /// Writes the part of the stream before the data.
     pub(super) fn write_front(&mut self, layout: Layout, sink: &mut dyn Write) -> Result<u64> {
         let desc = self.desc.len() as u64;
         let parts = StreamParts {
@@ -136,7 +136,7 @@ impl Incoming {
         Ok(size)
     }
 
-    /// Writes the part after the data.
+    /// Writes the part of the stream after the data.
     pub(super) fn write_rest(&mut self, sink: &mut dyn Write) -> Result<()> {
         let rest = std::mem::take(&mut self.rest);
         rest.iter().try_for_each(|piece| self.write(piece, sink))

@@ -1,9 +1,9 @@
-//! Parsing the message of a model while it arrives, front to back.
+//! Parsing the message of a model while it arrives, from front to back.
 //!
-//! A message in chunks is merged to a sink that writes files, so the message itself is never
-//! written or held. Small fields are collected; fields that may be large are passed on immediately.
-//! Fields must be in the order of their numbers, as every serializer writes them, since everything
-//! before a tensor's data in a file must be known by then.
+//! A message in chunks is merged to a sink that writes files, so the message itself is neither
+//! written nor held in memory. Small fields are collected, and fields that may be large are passed
+//! on immediately. Fields must be in the order of their numbers, as every serializer writes them:
+//! the parts of a file before a tensor's data must be known when the data arrives.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -19,10 +19,10 @@ use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file::Layout;
 use crate::stream::MAX_DESC_SIZE;
 
-/// Largest name, in bytes.
+/// Maximum size of a name, in bytes.
 const MAX_NAME: u64 = 64 << 10;
 
-/// Largest size of a tag with a length or a number, in bytes.
+/// Maximum size of a tag with a length or a number, in bytes.
 const MAX_HEADER: usize = 20;
 
 /// The nested messages that are parsed.
@@ -68,9 +68,9 @@ struct Frame {
 enum State {
     /// A tag, with a length or a number.
     Header,
-    /// The rest of a string, for the field with this number.
+    /// The remainder of a string, for the field with this number.
     Text(u32, u64),
-    /// This many bytes, which are passed on immediately.
+    /// This number of bytes, which are passed on immediately.
     Through(Through, u64),
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Receiver<'a, 'm> {
     incoming: Incoming,
     stack: Vec<Frame>,
     state: State,
-    /// A header or string that isn't complete.
+    /// The beginning of an incomplete header or string.
     held: Vec<u8>,
     position: u64,
 }
@@ -175,7 +175,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Takes a byte of a header, and handles the header once it is complete.
+    /// Reads a byte of a header. Handles the header once it is complete.
     fn header(&mut self, bytes: &mut &[u8]) -> Result<()> {
         let Some((&byte, rest)) = bytes.split_first() else {
             return Ok(());
@@ -206,14 +206,14 @@ impl<'a, 'm> Receiver<'a, 'm> {
                     self.number(number, value).and_then(|()| self.close())
                 }
             }
-            // Paddle ignores such a field of a description.
+            // Paddle ignores fields of this type in a description.
             Some(WireType::Fixed32) if is_desc => self.desc_field(4),
             Some(WireType::Fixed64) if is_desc => self.desc_field(8),
             _ => Err(self.unknown(number)),
         }
     }
 
-    /// Begins a field of the tensor's description; `len` bytes follow, which are kept unchanged.
+    /// Begins a field of the tensor's description. The next `len` bytes are kept unchanged.
     fn desc_field(&mut self, len: u64) -> Result<()> {
         let header = std::mem::take(&mut self.held);
         let size = self.incoming.desc.len() as u64 + header.len() as u64;
@@ -341,7 +341,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         self.close()
     }
 
-    /// Leaves all messages that end here.
+    /// Leaves all messages that end at this position.
     fn close(&mut self) -> Result<()> {
         while self.stack.len() > 1 && self.top().end <= self.position {
             if self.top().end < self.position {
@@ -460,7 +460,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Takes at most this many bytes off the front.
+/// Removes up to `most` bytes from the front, and returns them.
 fn split_off<'b>(bytes: &mut &'b [u8], most: usize) -> &'b [u8] {
     let (front, rest) = bytes.split_at(most.min(bytes.len()));
     *bytes = rest;

@@ -9,8 +9,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::{rivals, separate_path};
 
-/// A folder that is filled next to its target and replaces it once it is complete. Dropping it
-/// before that removes it.
+/// A folder that is filled next to its target, and replaces the target once it is complete. If it
+/// is dropped before, it is removed.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: TemporaryFolder,
@@ -22,9 +22,9 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Starts a folder that becomes `target`. Fails if the target already has files, unless `force`
-    /// is set. With `force`, files of the same names are replaced, unless others [would be read
-    /// with them](Self::check_unrivalled).
+    /// Creates a folder that will become `target`. Fails if the target already has files, unless
+    /// `force` is set. With `force`, files with the same names are replaced, unless the target has
+    /// other files that [readers would mistake for a part of the output](Self::check_unrivalled).
     pub(super) fn create(target: &Path, made_from: MadeFrom, force: bool) -> Result<Staging> {
         let at_target = |error: io::Error| Error::from(error).in_file(target);
         check_folder(target)?;
@@ -73,8 +73,8 @@ impl Staging {
         Ok(file)
     }
 
-    /// Fails if the target has one of these files, which isn't written but which readers would
-    /// mistake for a part of the output.
+    /// Fails if the target has one of these files, and it won't be overwritten. Readers would
+    /// mistake the file for a part of the output.
     pub(super) fn check_unrivalled(&self, names: impl IntoIterator<Item = PathBuf>) -> Result<()> {
         if !self.is_merged {
             return Ok(());
@@ -91,8 +91,8 @@ impl Staging {
     }
 
     /// Moves the folder into place, and returns its files. In an existing folder, the file `last`
-    /// is replaced last, and no file is replaced if the folder has another file that readers would
-    /// prefer to the output.
+    /// is replaced last. If the existing folder has another file that readers would prefer to the
+    /// output, no file is replaced.
     pub(super) fn commit(self, last: Option<&str>) -> Result<Vec<PathBuf>> {
         if let Some(program) = last
             && self.is_merged

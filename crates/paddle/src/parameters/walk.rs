@@ -10,15 +10,15 @@ use crate::part::FilePart;
 use crate::program::ParameterSpec;
 use crate::stream::{Layout, MAX_LOD_LEVELS, Stream, StreamKind};
 
-/// Largest number of streams of a file, 2^20: each takes about 200 bytes of memory, and an empty
-/// tensor takes 22 in the file.
+/// Maximum number of streams in a file, 2^20. Each takes about 200 bytes of memory, whereas an
+/// empty tensor takes only 22 bytes in the file.
 const MAX_STREAMS: usize = 1 << 20;
 
-/// Size of a vocabulary without words, which is its count.
+/// Size of a vocabulary without words, which consists of their number.
 const LEAST_VOCABULARY: u64 = 8;
 
-/// Walks a file in the layout in which all of it is valid. If there is no such layout, the error is
-/// that of the layout that its beginning suggests.
+/// Reads the headers in the layout in which the whole file is valid. If there is no such layout,
+/// returns the error for the layout that the beginning of the file suggests.
 pub(super) fn detect(
     part: &FilePart,
     specs: Option<&[ParameterSpec]>,
@@ -36,7 +36,7 @@ pub(super) fn detect(
     Err(first)
 }
 
-/// Returns the layout that the beginning of a file suggests.
+/// Returns the layout suggested by the beginning of a file.
 fn likely(part: &FilePart) -> Result<Layout> {
     let mut front = [0; 12];
     if part.len() < front.len() as u64 {
@@ -50,7 +50,7 @@ fn likely(part: &FilePart) -> Result<Layout> {
     let version_behind_size = u32::from_le_bytes([i, j, k, l]);
     Ok(match version {
         0 if levels <= MAX_LOD_LEVELS => Layout::Paddle,
-        // The tag of a data type.
+        // `i` is the tag of a data type.
         0 if i == 0x08 => Layout::ModelFormat,
         0 => Layout::Paddle,
         _ if version_behind_size == 0 && size <= part.len() - 8 => Layout::Sized,
@@ -58,7 +58,7 @@ fn likely(part: &FilePart) -> Result<Layout> {
     })
 }
 
-/// Reads the header of every stream of a file, in this layout.
+/// Reads the headers of all streams of a file, in this layout.
 pub(super) fn walk(
     part: &FilePart,
     specs: Option<&[ParameterSpec]>,
@@ -110,8 +110,8 @@ pub(super) fn walk(
     Ok(streams)
 }
 
-/// Reads the header of a stream without a known kind: as a dense tensor, or else as the kind for
-/// which it is valid. If there is none, the error is that of a dense tensor.
+/// Reads the header of a stream of unknown kind. Tries each kind, starting with a dense tensor. If
+/// the stream is invalid for all kinds, returns the error for a dense tensor.
 fn read_unknown(part: &FilePart, within: Range<u64>, layout: Layout) -> Result<Stream> {
     let read = |kind| Stream::read_within(part, within.clone(), kind, layout);
     let dense = match read(StreamKind::Dense) {
@@ -121,7 +121,8 @@ fn read_unknown(part: &FilePart, within: Range<u64>, layout: Layout) -> Result<S
     let others = [StreamKind::SelectedRows, StreamKind::Vocabulary];
     let found = others.into_iter().find_map(|kind| {
         let stream = read(kind).ok()?;
-        // Almost any bytes begin like a vocabulary, so it must also have the exact size.
+        // Almost any bytes look like the beginning of a vocabulary, so a vocabulary must also have
+        // the exact size.
         let is_whole = layout == Layout::Sized || stream.range() == within;
         let has_words = stream.data().end - stream.data().start > LEAST_VOCABULARY;
         let is_plausible = kind == StreamKind::SelectedRows || is_whole && has_words;

@@ -10,10 +10,10 @@ use proto_splitter_core::{Error, Result};
 use super::ParameterFile;
 use crate::stream::{Layout, TensorSpec, write_stream, write_vocabulary};
 
-/// A writer of a file of streams, one after another. The file appears only once it is finished.
+/// A writer of a file of streams. The file appears at its path once it is finished.
 ///
-/// The file doesn't contain the names of tensors. Paddle assigns the tensors to the program's
-/// parameters in the order of the parameters' names.
+/// The file doesn't contain the names of tensors. Paddle assigns the tensors in the file to the
+/// program's parameters, sorted by name.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -40,7 +40,7 @@ pub struct ParameterWriter {
 }
 
 impl ParameterWriter {
-    /// Starts a file of streams in this layout. Replaces an existing file only with `force`.
+    /// Creates a file of streams in this layout. Replaces an existing file only with `force`.
     ///
     /// # Errors
     ///
@@ -53,11 +53,11 @@ impl ParameterWriter {
         })
     }
 
-    /// Writes a tensor with its data, and returns its counter: 0 for the first.
+    /// Writes a tensor with its data, and returns its counter. The first tensor has counter 0.
     ///
     /// # Errors
     ///
-    /// The errors of [`write_stream`]. The file must not be finished then.
+    /// The errors of [`write_stream`]. After an error, don't finish the file.
     pub fn write(&mut self, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
         let mut sink = BufWriter::new(self.file.as_file_mut());
         write_stream(&mut sink, spec, self.layout, data)?;
@@ -70,7 +70,7 @@ impl ParameterWriter {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_vocabulary`]. The file must not be finished then.
+    /// The errors of [`write_vocabulary`]. After an error, don't finish the file.
     pub fn write_vocabulary<I, T>(&mut self, words: I) -> Result<u64>
     where
         I: IntoIterator<Item = (T, i32), IntoIter: Clone>,
@@ -83,7 +83,7 @@ impl ParameterWriter {
         Ok(self.count - 1)
     }
 
-    /// Moves the file to its place.
+    /// Moves the file into place.
     ///
     /// # Errors
     ///
@@ -94,22 +94,22 @@ impl ParameterWriter {
 }
 
 /// Appends a tensor with its data to a file in the sized layout, and returns its counter. The
-/// existing content is unchanged, and after an error nothing follows it.
+/// existing content is unchanged. If appending fails, the file is truncated to its old size.
 ///
-/// The size before the tensor is written last, once everything else is on the disk. If the process
-/// ends before that, readers report that the tensor has no size, and the offset at which to
-/// truncate the file.
+/// The size before the tensor is written last, after everything else is on the disk. If the process
+/// ends earlier, readers report that the tensor has no size, and the offset at which to truncate
+/// the file.
 ///
 /// # Errors
 ///
-/// The errors of [`ParameterFile::open`], also if the file isn't complete or has another layout;
-/// the errors of [`write_stream`].
+/// The errors of [`ParameterFile::open`], which also fails if the file is incomplete or has another
+/// layout; the errors of [`write_stream`].
 pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
     append_checked(path.as_ref(), spec, data, |_| Ok(()), |_| Ok(()))
 }
 
-/// Appends a tensor like [`append`], unless `before` fails for its counter, or `after` for the rest
-/// of the data.
+/// Appends a tensor like [`append`]. Fails if `before` returns an error for the tensor's counter,
+/// or `after` for the remaining data.
 pub(crate) fn append_checked<R: Read>(
     path: &Path,
     spec: &TensorSpec,
@@ -166,7 +166,8 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
 /// Size of the length before a stream, in bytes.
 const SIZE_LEN: usize = 8;
 
-/// A writer that replaces the size by zeros, which are an invalid size, and keeps the size.
+/// A writer that replaces the size of a stream by zeros, which are an invalid size, and remembers
+/// it.
 struct WithoutSize<W> {
     sink: W,
     size: Vec<u8>,

@@ -16,7 +16,7 @@ use super::{ParameterSpec, in_order};
 use crate::proto::framework::var_type::Type;
 use crate::stream::StreamKind;
 
-/// Largest JSON program that is read: 1 GiB. It is read into memory as a whole.
+/// Maximum size of a JSON program: 1 GiB. The program is read into memory as a whole.
 const MAX_JSON_SIZE: u64 = 1 << 30;
 
 #[derive(Deserialize)]
@@ -62,9 +62,9 @@ struct Op<'a> {
 }
 
 impl Op<'_> {
-    /// Returns whether the op is a value from the parameter file. The state of a layer that is
-    /// created for each run is also a parameter of the program, but not persistable, as the first
-    /// attribute of its output shows.
+    /// Returns true if the op is a value from the parameter file. The state of a layer that is
+    /// created for each run is a parameter of the program, too. It isn't persistable, which the
+    /// first attribute of its output declares.
     fn is_stored(&self) -> bool {
         let persistable = &value(self.output_attributes)[0];
         self.name == "p" && persistable.as_i64() != Some(0) && persistable.as_bool() != Some(false)
@@ -76,7 +76,7 @@ fn value(raw: Option<&RawValue>) -> Value {
         .unwrap_or_default()
 }
 
-/// Returns whether a file begins as JSON.
+/// Returns true if a file begins like JSON.
 pub(crate) fn looks_like_json(front: &[u8]) -> bool {
     let first = front.iter().find(|byte| !byte.is_ascii_whitespace());
     first == Some(&b'{')
@@ -124,7 +124,7 @@ fn parameter(op: &Op<'_>) -> Result<ParameterSpec> {
     let dims = dims.and_then(|dims| dims.iter().map(Value::as_i64).collect::<Option<Vec<_>>>());
     Ok(match (tensor["#"].as_str(), dtype, dims) {
         (Some("0.t_dtensor"), Some(dtype), Some(dims)) => ParameterSpec::dense(name, dtype, dims),
-        // This type is unknown here, but the stream has it.
+        // The type is unknown here, but the stream declares it.
         _ => ParameterSpec::new(name, StreamKind::Dense),
     })
 }

@@ -6,8 +6,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::dtype::element_type;
 use crate::proto::framework::var_type::Type;
 
-/// Field number of the data in a message that combines it with the description. No valid
-/// description has such a field.
+/// Number of the field for the data, in a message that combines the data and its description. No
+/// valid description has such a field.
 pub(crate) const DATA_FIELD: u32 = 100;
 
 /// A `TensorDesc` whose dims are all known.
@@ -17,12 +17,12 @@ pub(crate) struct Desc {
     /// Size of an element, in bytes.
     pub(crate) element: u64,
     pub(crate) dims: Vec<u64>,
-    /// First field that a message with the data can't represent, and its offset: a group, or a
-    /// field with the number of the data.
+    /// First field that a message with the data can't represent, and its offset. This is a group,
+    /// or a field with the number [`DATA_FIELD`].
     pub(crate) misfit: Option<(u32, u64)>,
 }
 
-/// Parses a serialized `TensorDesc`. Like Paddle, accepts packed dims and unknown fields.
+/// Parses a serialized `TensorDesc`. Accepts packed dims and unknown fields, as Paddle does.
 pub(crate) fn read_desc(bytes: &[u8]) -> Result<Desc> {
     let mut cursor = WireCursor::new(SourceInput::new(bytes, bytes.len() as u64));
     let (mut dtype, mut dims, mut misfit) = (None, Vec::new(), None);
@@ -63,7 +63,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Parses the number at `at`, as protobuf's int64, and returns its length too.
+/// Parses the number at `at` as protobuf's int64, and returns the number and its length.
 fn number(bytes: &[u8], at: usize) -> Result<(i64, usize)> {
     let number = bytes.get(at..).and_then(decode_varint);
     let (number, len) =

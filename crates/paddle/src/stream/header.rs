@@ -9,26 +9,26 @@ use super::desc::{Desc, read_desc};
 use super::{Layout, Stream, StreamKind, StreamParts, len, vocabulary};
 use crate::dtype::data_size;
 
-/// Largest number of LoD levels that are read. Each level nests sequences once more.
+/// Maximum number of LoD levels. Each level is another level of nested sequences.
 pub const MAX_LOD_LEVELS: u64 = 64;
 
-/// Largest size of a serialized `TensorDesc`, 4 KiB: Paddle's tensors have fewer than ten dims.
+/// Maximum size of a serialized `TensorDesc`: 4 KiB. Paddle's tensors have fewer than ten dims.
 pub const MAX_DESC_SIZE: u64 = 4 << 10;
 
-/// Size of the first read of a stream: a header without LoD, and a `TensorDesc` of up to 12 bytes,
-/// as most tensors have. A larger header needs another read.
+/// Size of the first read of a stream. It is enough for a header without LoD and with a
+/// `TensorDesc` of up to 12 bytes, which most tensors have. A larger header needs another read.
 const WINDOW: usize = 32;
 
-/// The same including the size before the stream.
+/// Size of the first read in the sized layout, including the size before the stream.
 const SIZED_WINDOW: usize = 8 + WINDOW;
 
 impl Stream {
-    /// Reads the header of the stream at `at`, which ends within `source`. Reads at most a few
+    /// Reads the header of the stream at `at`, which must end within `source`. Reads at most a few
     /// dozen bytes, unless there are LoD levels or the stream is a vocabulary.
     ///
     /// # Errors
     ///
-    /// With the offset: [`ErrorKind::UnsupportedVersion`] if a version isn't 0;
+    /// Each error has the offset. [`ErrorKind::UnsupportedVersion`] if a version isn't 0;
     /// [`ErrorKind::LimitExceeded`] if there are more than [`MAX_LOD_LEVELS`] or the `TensorDesc`
     /// is larger than [`MAX_DESC_SIZE`]; [`ErrorKind::InvalidMessage`] for any other error in the
     /// stream; [`ErrorKind::InvalidConfig`] if the layout doesn't support the kind;
@@ -38,8 +38,8 @@ impl Stream {
         Stream::read_within(source, at..end, kind, layout)
     }
 
-    /// Reads, like [`read`](Self::read), the header of a stream that begins at the start of
-    /// `within` and ends inside it.
+    /// Reads the header of a stream like [`read`](Self::read). The stream must begin at the start
+    /// of `within`, and end inside it.
     pub(crate) fn read_within(
         source: &dyn ReadAt,
         within: Range<u64>,
@@ -76,7 +76,7 @@ impl Stream {
     }
 }
 
-/// Reads a stream as Paddle writes it.
+/// Reads a stream in Paddle's own layout.
 fn paddle(mut header: Header<'_>, kind: StreamKind) -> Result<Stream> {
     let start = header.position;
     if kind == StreamKind::Vocabulary {
@@ -161,7 +161,7 @@ fn stream(
     }
 }
 
-/// A position in the header of a stream, which ends at `end` at the latest.
+/// A position in the header of a stream. The stream ends at `end` or before.
 struct Header<'a> {
     source: &'a dyn ReadAt,
     position: u64,
@@ -169,7 +169,7 @@ struct Header<'a> {
     /// Bytes read at the beginning of the stream.
     window: [u8; SIZED_WINDOW],
     window_at: Range<u64>,
-    /// Number of these bytes, if the stream is shorter.
+    /// Number of these bytes, which is smaller if the stream is shorter.
     window_len: usize,
 }
 
@@ -188,7 +188,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Returns the same position, restricted to a part that ends earlier.
+    /// Returns the same position, restricted to `part`, which ends earlier.
     fn within(mut self, part: Range<u64>) -> Self {
         self.position = part.start;
         self.end = part.end;
@@ -259,7 +259,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Reads the number of levels, and locates the offsets of each.
+    /// Reads the number of levels, and locates each level's offsets.
     fn lod(&mut self) -> Result<Vec<Range<u64>>> {
         let at = self.position;
         let levels = self.u64("the number of LoD levels")?;
@@ -318,7 +318,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Returns the message of an error, without the offset, which is relative to the description here.
+/// Returns the message of an error without its offset, which is relative to the description.
 fn message_of(error: &Error) -> String {
     let line = error.to_string();
     match error.offset() {

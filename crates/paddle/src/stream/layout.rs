@@ -22,14 +22,14 @@ use crate::proto::model::parameter_file;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// The layout that Paddle reads and writes: the operators `save` and `save_combine`, and
-    /// `paddle.save` with `use_binary_format`. Observed with Paddle 2.6.2 and 3.3.1.
+    /// The layout that Paddle reads and writes, with the operators `save` and `save_combine`, and
+    /// with `paddle.save` if `use_binary_format` is set. Observed with Paddle 2.6.2 and 3.3.1.
     ///
     /// ```text
     /// u32 0 | u64 levels | levels x { u64 bytes | offsets, u64 each } | u32 0 | i32 desc size | TensorDesc | data
     /// ```
     ///
-    /// SelectedRows, in files of one variable only:
+    /// SelectedRows, only in files of one variable:
     ///
     /// ```text
     /// u32 0 | u64 count | count x i64 row | i64 height | u32 0 | i32 desc size | TensorDesc | data
@@ -42,17 +42,17 @@ pub enum Layout {
     /// ```
     #[default]
     Paddle,
-    /// The table in the design document of the model format. There is one version word, and the LoD
-    /// comes last. Paddle refuses this layout, since it reads the size of the `TensorDesc` as the
-    /// lower half of the number of levels.
+    /// The layout in a table of the model format's design document. There is one version word, and
+    /// the LoD comes last. Paddle refuses this layout, since it reads the size of the `TensorDesc`
+    /// as the lower half of the number of levels.
     ///
     /// ```text
     /// u32 0 | u32 desc size | TensorDesc | data | u64 levels | levels x { u64 bytes | offsets, u64 each }
     /// ```
     ModelFormat,
-    /// The layout in the design document of saving to one file: each stream as in
-    /// [`Layout::Paddle`], preceded by its size, so that readers can skip from one stream to the
-    /// next. Paddle refuses this layout, since it reads the size as the version.
+    /// The layout in the design document about saving to one file. Each stream is stored as in
+    /// [`Layout::Paddle`], and preceded by its size, so that readers can skip from one stream to
+    /// the next. Paddle refuses this layout, since it reads the size as the version.
     ///
     /// ```text
     /// u64 size of the stream | stream
@@ -64,13 +64,13 @@ impl Layout {
     /// All layouts.
     pub const ALL: [Layout; 3] = [Layout::Paddle, Layout::ModelFormat, Layout::Sized];
 
-    /// Returns whether Paddle itself reads this layout.
+    /// Returns true if Paddle itself reads this layout.
     #[must_use]
     pub const fn is_read_by_paddle(self) -> bool {
         matches!(self, Layout::Paddle)
     }
 
-    /// Returns the error of a layout that doesn't support this kind.
+    /// Returns the error for a layout that doesn't support this kind.
     #[cold]
     pub(super) fn no_place(self, kind: StreamKind) -> Error {
         let message = format!("the layout {self} has no place for a {kind}");
@@ -127,7 +127,7 @@ impl From<parameter_file::Layout> for Layout {
     }
 }
 
-/// The kind of value in a stream. The program's variable declares it, not the stream.
+/// The kind of value in a stream. The stream doesn't contain it; the program's variable declares it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamKind {

@@ -25,7 +25,7 @@ impl Piece {
     }
 }
 
-/// Returns the pieces of a stream with these parts.
+/// Returns the pieces of a stream that consists of these parts.
 pub(crate) fn pieces(parts: &StreamParts, kind: StreamKind, layout: Layout) -> Result<Vec<Piece>> {
     match layout {
         Layout::Paddle => paddle(parts, kind),

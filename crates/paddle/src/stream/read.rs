@@ -11,8 +11,9 @@ use record_file::ReadAt;
 use super::{Stream, len};
 
 impl Stream {
-    /// Reads the elements to `buffer`, which must have the size of [`data`](Self::data). Several
-    /// threads can instead each read a part of them with `read_exact_at` of the source.
+    /// Reads the elements to `buffer`, which must have the size of [`data`](Self::data). To read
+    /// with several threads, call `read_exact_at` of the source for a part of the elements in each
+    /// thread.
     ///
     /// # Errors
     ///
@@ -29,7 +30,8 @@ impl Stream {
         Ok(source.read_exact_at(self.parts.data.start, buffer)?)
     }
 
-    /// Reads the elements to newly allocated memory. Each thread may read a different tensor.
+    /// Reads the elements to newly allocated memory. Several threads can read different tensors at
+    /// the same time.
     ///
     /// # Errors
     ///
@@ -71,9 +73,9 @@ impl Stream {
         Ok(rows)
     }
 
-    /// Checks the parts that reading the header doesn't check: that the offsets of every level of
-    /// LoD begin with 0, don't decrease and end with the number they divide, that row numbers are
-    /// below the height, and that words are Unicode.
+    /// Checks the parts that reading the header doesn't check. The offsets of every level of LoD
+    /// must begin with 0, not decrease, and end with the number of items that they divide. Row
+    /// numbers must be below the height, and words must be Unicode.
     ///
     /// # Errors
     ///
@@ -127,7 +129,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Passes each 64-bit number in a range to `take`, with its index.
+/// Passes each 64-bit number in a range to `take`, along with its index.
 fn numbers(
     source: &dyn ReadAt,
     range: &Range<u64>,

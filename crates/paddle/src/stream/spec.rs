@@ -41,7 +41,8 @@ impl TensorSpec {
         }
     }
 
-    /// Creates rows of a matrix with `height` rows. The first of `dims` is their number.
+    /// Creates a selection of rows of a matrix that has `height` rows. The first of `dims` is the
+    /// number of selected rows.
     #[must_use]
     pub fn selected_rows(
         dtype: Type,
@@ -57,8 +58,8 @@ impl TensorSpec {
         }
     }
 
-    /// Adds levels of LoD, the outermost first, as their offsets: the first is 0, the last the
-    /// number of divided items.
+    /// Adds levels of LoD, the outermost first. Each level consists of offsets, which begin with 0
+    /// and end with the number of items that the level divides.
     #[must_use]
     pub fn lod(mut self, levels: impl Into<Vec<Vec<u64>>>) -> Self {
         self.lod = levels.into();
@@ -77,7 +78,8 @@ impl TensorSpec {
         &self.dims
     }
 
-    /// Returns the number of rows of the matrix that selected rows are taken from; 0 for others.
+    /// Returns the number of rows of the matrix from which selected rows are taken; 0 for other
+    /// kinds.
     pub(crate) fn height(&self) -> i64 {
         self.height
     }
@@ -99,7 +101,7 @@ impl TensorSpec {
         })
     }
 
-    /// Returns the serialized `TensorDesc`, as Paddle writes it.
+    /// Returns the serialized `TensorDesc`, with the bytes that Paddle writes.
     pub(super) fn desc(&self) -> Result<Vec<u8>> {
         let invalid = |dim: &u64| {
             Error::new(
@@ -117,7 +119,7 @@ impl TensorSpec {
     }
 
     /// Fails unless the offsets of each level begin with 0, don't decrease, and end with the number
-    /// of sequences of the next level, or of rows.
+    /// of sequences of the next level or, for the last level, of rows.
     pub(crate) fn check_lod(&self) -> Result<()> {
         for (at, level) in self.lod.iter().enumerate() {
             let counted = match self.lod.get(at + 1) {
@@ -132,7 +134,7 @@ impl TensorSpec {
         Ok(())
     }
 
-    /// Fails if no reader would accept it.
+    /// Fails if all readers would refuse the tensor.
     pub(super) fn check(&self) -> Result<()> {
         let rows = self.rows.len() as u64;
         if self.kind == StreamKind::SelectedRows && self.dims.first() != Some(&rows) {

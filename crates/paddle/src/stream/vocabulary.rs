@@ -14,11 +14,11 @@ const WINDOW: usize = 64 << 10;
 /// Smallest size of an entry: the length of its string, and its number.
 const LEAST_ENTRY: u64 = 8 + 4;
 
-/// Largest word that is read: 1 MiB.
+/// Maximum size of a word: 1 MiB.
 const MAX_WORD: u64 = 1 << 20;
 
 /// Writes a vocabulary of any size as a stream, and returns its size in bytes. Iterates over the
-/// words twice, since their number (and in the sized layout, their length) comes first.
+/// words twice, since their number comes first, and in the sized layout also their size.
 ///
 /// ```
 /// use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, write_vocabulary};
@@ -32,8 +32,8 @@ const MAX_WORD: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the layout doesn't support vocabularies; [`ErrorKind::Io`]. The
-/// bytes written before an error must not be used.
+/// [`ErrorKind::InvalidConfig`] if the layout doesn't support vocabularies; [`ErrorKind::Io`].
+/// After an error, discard the bytes already written to `sink`.
 pub fn write_vocabulary<I, T>(sink: &mut impl Write, words: I, layout: Layout) -> Result<u64>
 where
     I: IntoIterator<Item = (T, i32), IntoIter: Clone>,
@@ -65,12 +65,12 @@ where
 }
 
 impl Stream {
-    /// Reads the words of a vocabulary with their numbers, in the order of the file; empty for
-    /// other kinds.
+    /// Reads the words of a vocabulary and their numbers, in the order of the file. Returns an
+    /// empty list for other kinds.
     ///
     /// # Errors
     ///
-    /// With the offset: [`ErrorKind::InvalidMessage`] if a word isn't Unicode;
+    /// Each error has the offset. [`ErrorKind::InvalidMessage`] if a word isn't Unicode;
     /// [`ErrorKind::LimitExceeded`] if a word is larger than 1 MiB; [`ErrorKind::Io`].
     pub fn words(&self, source: &dyn ReadAt) -> Result<Vec<(String, i32)>> {
         let mut words = Vec::new();
@@ -114,7 +114,7 @@ impl Stream {
     }
 }
 
-/// Walks a vocabulary that starts with `within`, and returns its end.
+/// Walks the vocabulary at the start of `within`, and returns the vocabulary's end.
 pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
     let mut window = Window::new(source, within.clone());
     let at = within.start;
@@ -161,7 +161,7 @@ impl<'a> Window<'a> {
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
     }
 
-    /// Returns this many bytes, which may be more than a window has.
+    /// Returns `size` bytes, which may exceed the window.
     fn bytes(&mut self, at: u64, size: u64, what: &str) -> Result<&[u8]> {
         let left = self.end.saturating_sub(at);
         if left < size {

@@ -12,8 +12,8 @@ use super::{Layout, Piece, StreamParts, TensorSpec, pieces};
 /// # Errors
 ///
 /// [`ErrorKind::InvalidConfig`] if the tensor contradicts itself, the layout doesn't support it, or
-/// `data` has fewer bytes than the dims require; [`ErrorKind::Io`]. The bytes written before an
-/// error must not be used.
+/// `data` has fewer bytes than the dims require; [`ErrorKind::Io`]. After an error, discard the
+/// bytes already written to `sink`.
 pub fn write_stream(
     sink: &mut impl Write,
     spec: &TensorSpec,
@@ -38,7 +38,7 @@ pub fn write_stream(
         let level = put(&mut level.iter().flat_map(|offset| offset.to_le_bytes()));
         parts.lod.push(level);
     }
-    // A placeholder for the data, at offsets after everything in memory.
+    // A placeholder for the data, whose offsets follow those of all bytes in memory.
     let start = front.len() as u64;
     parts.data = start..start.saturating_add(size);
     let mut written = 0;
