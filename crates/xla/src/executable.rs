@@ -1,4 +1,4 @@
-//! Executables with options that contain another executable as bytes, read as one message.
+//! Executables inside a message with their options. Both are read as one message.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -15,29 +15,29 @@ use crate::split_proto::SplitProto;
 use crate::write::{Draft, WriteOptions};
 use crate::{CPU_EXECUTABLE, EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE};
 
-/// Full name of the type to which XLA's own tool unpacks executables.
+/// Full name of the message type to which XLA's own tool unpacks executables.
 pub const HUMAN_READABLE_EXECUTABLE: &str = "xla.HumanReadableAotExecutable";
 
-/// Fields of that type: the executable's options, and the executable.
+/// Fields of the unpacked message: the executable's options, and the executable.
 const OPTIONS: u32 = 1;
 const ON_GPU: u32 = 2;
 const ON_CPU: u32 = 3;
 
-/// Field of an `xla.ExecutableAndOptionsProto` with an executable as bytes.
+/// Field of an `xla.ExecutableAndOptionsProto` that contains an executable as bytes.
 const SERIALIZED: u32 = 1;
 
-/// Field with the name of the client, which executables for GPUs have.
+/// Field with the name of the client. Only executables for GPUs have it.
 const CLIENT: u32 = 3;
 
 /// An executable stored as bytes in an `xla.ExecutableAndOptionsProto`.
 pub(crate) struct Executable {
-    /// Message of the executable, assembled if it is a split proto.
+    /// Message of the executable. If the executable is a split proto, the message is assembled.
     pub(crate) message: Arc<dyn ReadAt>,
     /// The executable, if it is a split proto.
     pub(crate) split: Option<SplitProto>,
     /// True if the executable is for GPUs.
     is_on_gpu: bool,
-    /// Ranges of the rest of the message.
+    /// Ranges of the other fields of the message.
     rest: Vec<Range<u64>>,
 }
 
@@ -108,16 +108,17 @@ pub(crate) fn unpacked(outer: &Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>> {
     Executable::find(outer)?.tree(outer)
 }
 
-/// Returns the fields that lead to the module of a message of this type, which for unpacked
-/// executables depends on their platform.
+/// Returns the fields that lead to the module in an unpacked message. They depend on the
+/// executable's platform.
 pub(crate) fn unpacked_module(tree: &dyn ReadAt) -> Result<&'static [u32]> {
     let fields = fields(tree, 0..tree.size()?)?;
     let is_on_cpu = fields.iter().any(|field| is(field, ON_CPU));
     Ok(if is_on_cpu { &[3, 1, 1] } else { &[2, 1, 1] })
 }
 
-/// Writes the [unpacked](unpacked) executable in the form that XLA reads: for a GPU a split proto
-/// in a split proto, for a CPU a message in a message. Returns the number of bytes.
+/// Writes the [unpacked](unpacked) executable in the form that XLA reads: for a GPU, a split proto
+/// inside a split proto; for a CPU, a message inside a message. Returns the number of bytes
+/// written.
 pub(crate) fn pack(
     tree: &Arc<dyn ReadAt>,
     target: &Path,
@@ -129,7 +130,7 @@ pub(crate) fn pack(
         match field.number.0 {
             OPTIONS if is(&field, OPTIONS) => beside.push(field.value),
             number @ (ON_GPU | ON_CPU) if is(&field, number) => {
-                // The last of the two takes effect.
+                // The last of the two fields takes effect.
                 if is_on_gpu.replace(number == ON_GPU) != Some(number == ON_GPU) {
                     executable.clear();
                 }
@@ -191,7 +192,7 @@ fn is(field: &Field, number: u32) -> bool {
     field.number.0 == number && field.wire_type == WireType::Len
 }
 
-/// Returns parts of a source, one after another.
+/// Returns a source that consists of these ranges of `source`, one after another.
 pub(crate) fn part(
     source: &Arc<dyn ReadAt>,
     ranges: impl IntoIterator<Item = Range<u64>>,

@@ -85,7 +85,7 @@ impl Format for XlaFormat {
         let ending = is_named(candidate.path(), HLO_ENDING);
         let is_dump = ending || is_named(candidate.path(), ".riegeli");
         if is_dump && (candidate.size() == 0 || given_up(candidate.head()).is_some()) {
-            // Opening it reports what XLA wrote instead.
+            // This is no module. Opening it reports the text that XLA wrote instead.
             return Some(Confidence::Certain);
         }
         let is_records = candidate.is_chunked().unwrap_or(false);
@@ -250,7 +250,7 @@ const SETTINGS: &[ConvertSetting] = &[
 /// The setting for the compression of chunks: `none`, `snappy`, `zstd:3`.
 const COMPRESSION: &str = "compression";
 
-/// The setting for records that are too large for XLA's reader.
+/// The setting that allows records too large for XLA's reader.
 const OVERSIZED: &str = "oversized";
 
 /// Returns the options for writing a split proto.
@@ -287,10 +287,10 @@ fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
     is_named(path, HLO_ENDING).then_some(HLO_PROTO)
 }
 
-/// Returns the text that XLA writes instead of a module that it couldn't write.
+/// Returns the text that XLA writes if it can't write a module.
 fn given_up(head: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(head).ok()?;
-    // Messages begin with a tag. Text would begin like a group or a fixed-length number.
+    // Messages begin with a tag, and an `F` isn't a valid tag.
     let is_text = |text: &str| text.chars().all(|c| !c.is_control() || c == '\n');
     (text.len() < 1024 && text.starts_with("Failed ") && is_text(text)).then_some(text)
 }

@@ -1,4 +1,4 @@
-//! The layers around an executable: a compressed cache entry, and the metadata of IFRT before it.
+//! The layers around an executable: the compression of a cache entry, and the metadata of IFRT.
 
 use std::fmt;
 use std::io::Read;
@@ -13,13 +13,14 @@ use record_file::{ReadAt, is_record_file};
 
 use crate::executable::part;
 
-/// Largest metadata of IFRT before an executable, in bytes: its shapes and layouts.
+/// Maximum size of IFRT's metadata before an executable, in bytes. The metadata has shapes and
+/// layouts.
 const MAX_METADATA: u64 = 64 << 20;
 
-/// Number of decompressed bytes of a cache entry that are used to recognize it.
+/// Number of decompressed bytes of a cache entry that are examined to recognize it.
 const PROBED: u64 = 4 << 10;
 
-/// Length of the signature at the beginning of record files.
+/// Length of the signature at the beginning of a record file.
 const SIGNATURE: usize = 64;
 
 /// Size of the compile time before the entry, in bytes.
@@ -44,7 +45,7 @@ pub enum Layer {
     Compressed(&'static str),
     /// An entry of JAX's compilation cache, with its compile time in milliseconds.
     CacheEntry(u32),
-    /// IFRT's metadata: its size with its length prefix, and the name of the runtime.
+    /// IFRT's metadata: its size, including its length prefix, and the name of the runtime.
     Ifrt(u64, String),
 }
 
@@ -74,7 +75,7 @@ impl Codec {
         match head {
             #[cfg(feature = "codecs")]
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Codec::Zstd),
-            // These are the check bits of a zlib header, for every level.
+            // The check bits of a zlib header are valid, whatever the level.
             [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Codec::Zlib),
             _ => None,
         }
@@ -114,8 +115,8 @@ pub(crate) fn is_wrapped(input: &Candidate<'_>) -> bool {
     metadata(head).or_else(in_entry).is_some()
 }
 
-/// Returns the range of IFRT's metadata, if the bytes begin with it. They must include the metadata
-/// itself and the beginning of the executable.
+/// Returns the metadata of IFRT and its range, if the bytes begin with it. The bytes must include
+/// the whole metadata, and the beginning of the executable.
 fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let (len, start) = decode_varint(head)?;
     let end = start.checked_add(usize::try_from(len).ok()?)?;
@@ -123,17 +124,19 @@ fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let metadata = IfrtMetadata::decode(read).ok()?;
     let names_runtime = metadata.version > 0 && metadata.runtime_name.starts_with("pjrt");
     let is_records = rest.len() >= SIGNATURE && is_record_file(rest).unwrap_or(false);
-    // A length followed by a message could also begin a list of arbitrary messages.
+    // Lists of arbitrary messages also begin with a length followed by a message.
     (is_records || names_runtime).then_some((start..end, metadata))
 }
 
-/// Removes the layers around an executable. Returns them, the outermost first, and the executable.
+/// Removes the layers around an executable. Returns the layers, the outermost first, and the
+/// executable.
 ///
 /// Compressed data is decompressed to a temporary file.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if it can't be decompressed; [`ErrorKind::Io`] if it can't be read.
+/// [`ErrorKind::InvalidMessage`] if the executable can't be decompressed; [`ErrorKind::Io`] if it
+/// can't be read.
 pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn ReadAt>)> {
     let (mut layers, mut source) = (Vec::new(), source);
     let head = front(&*source, SIGNATURE as u64)?;
@@ -149,7 +152,7 @@ pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn 
         let bytes: Arc<dyn ReadAt> = Arc::new(bytes);
         source = behind(&bytes, COMPILE_TIME as u64)?;
     }
-    // The metadata of a large program has more than a few pages.
+    // The metadata of a large program has many pages, so all of it is read by its length.
     let len = decode_varint(&front(&*source, 10)?);
     let known = len.filter(|(len, _)| *len <= MAX_METADATA);
     let most = known.map_or(0, |(len, at)| len + at as u64 + SIGNATURE as u64);

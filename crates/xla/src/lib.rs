@@ -1,9 +1,10 @@
 //! XLA's split protos and profiles: reading them as one message of any size, and writing them.
 //!
-//! XLA stores messages that may become too large for protobuf as *split protos*: a Riegeli file
-//! whose first record is a manifest, and whose other records are parts of the message. GPU
-//! executables, entries of compilation caches and dumps of HLO modules are such files.
-//! [`SplitProto`] reads one without building a message object, and without knowing its type.
+//! XLA stores messages that may become too large for protobuf as *split protos*. A split proto is a
+//! Riegeli file whose first record is a manifest, and whose other records are parts of the message.
+//! GPU executables, entries of compilation caches and dumps of HLO modules have this form.
+//! [`SplitProto`] reads a split proto without building a message object, and without knowing the
+//! message's type.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

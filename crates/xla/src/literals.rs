@@ -1,4 +1,4 @@
-//! The constants of a module: literals, by the names of their instructions.
+//! The constants of a module: literals with the names of their instructions.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -9,20 +9,20 @@ use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType, decode
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-/// Largest nesting depth of literals.
+/// Maximum nesting depth of literals.
 const MAX_DEPTH: usize = 32;
 
-/// Largest name or shape, in bytes.
+/// Maximum size of a name or shape, in bytes.
 const MAX_SMALL: u64 = 1 << 20;
 
-/// The storage of a type's elements in a literal.
+/// The form in which a literal stores elements of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// In the layout of memory, in a bytes field or a packed field.
+    /// Elements have the same bytes as in memory, in a bytes field or a packed field.
     Raw,
-    /// Packed varints, of which only the given number of low bytes is used.
+    /// Packed varints. Only this number of low bytes of each is used.
     Varints(usize),
-    /// Packed, several to a byte. The order of the elements in a byte is unknown.
+    /// Several elements share a byte. Their order in the byte is unknown.
     Packed,
 }
 
@@ -216,7 +216,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns the values of a field of messages or bytes.
+    /// Returns the values of all fields with a number. The fields contain messages or bytes.
     fn fields(&mut self, range: Range<u64>, number: u32) -> Result<Vec<Range<u64>>> {
         let mut values = Vec::new();
         self.each(range, |_, field| {
@@ -245,7 +245,8 @@ impl Walk<'_> {
         Ok(self.cursor.bytes(range)?.to_vec())
     }
 
-    /// Reads the last value of a string field in a message.
+    /// Returns the value of a string field in a message. If the field occurs several times, returns
+    /// its last value.
     fn text(&mut self, range: Range<u64>, number: u32) -> Result<String> {
         match self.fields(range, number)?.pop() {
             Some(value) => Ok(String::from_utf8_lossy(&self.small(value)?).into_owned()),
@@ -308,7 +309,7 @@ impl Walk<'_> {
             return Ok(());
         };
         let mut values = self.fields_of(pieces, field)?;
-        // Bytes are a single value, so the last occurrence takes effect; packed numbers are
+        // Bytes are a single value, so their last occurrence takes effect. Packed numbers are
         // concatenated.
         let is_list = matches!(field, 2 | 4..=9 | 12 | 18);
         if !is_list && values.len() > 1 {

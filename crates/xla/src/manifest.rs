@@ -1,4 +1,4 @@
-//! The first record of a split proto, which describes the other records.
+//! The manifest, which is the first record of a split proto and describes the other records.
 
 use prost::Message;
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
@@ -63,7 +63,7 @@ pub(crate) mod proto {
 
 use proto::{Index, OverrideRecord, RecordType, SplitProtoManifest};
 
-/// Largest manifest, in bytes. One of 16 MiB describes four million records.
+/// Maximum size of a manifest, in bytes. A manifest of 16 MiB describes four million records.
 pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
 
 /// Number of an override of a string or bytes.
@@ -104,7 +104,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Creates a manifest of a message of this type, followed by these records.
+    /// Creates a manifest for a message of this type, which consists of these records.
     pub(crate) fn new(message_type: &str, records: Vec<RecordKind>) -> Manifest {
         Manifest {
             message_type: message_type.to_owned(),
@@ -112,9 +112,9 @@ impl Manifest {
         }
     }
 
-    /// Returns whether bytes are a manifest rather than another message: the type is a dotted name,
-    /// and every entry is one that writers make. So another message that begins with a string isn't
-    /// mistaken for a manifest.
+    /// Returns true if bytes are a manifest rather than another message. In a manifest, the type is
+    /// a dotted name, and every entry has a form that writers use. Thus, another message that
+    /// begins with a string isn't mistaken for a manifest.
     ///
     /// ```
     /// use proto_splitter_xla::Manifest;
@@ -128,7 +128,7 @@ impl Manifest {
         let Ok(manifest) = SplitProtoManifest::decode(bytes) else {
             return false;
         };
-        // Unknown fields come after entries, or the name is the only field.
+        // Unknown fields are accepted only if there are entries of a known kind.
         let is_known = manifest.encoded_len() == bytes.len();
         let is_kind = |record: &proto::Record| record.record_type.is_some();
         is_type_name(&manifest.result_proto_type)
@@ -143,7 +143,7 @@ impl Manifest {
     ///
     /// [`ErrorKind::InvalidMessage`] if it isn't a manifest; [`ErrorKind::UnsupportedVersion`] if
     /// it has an override of an undefined kind; [`ErrorKind::InvalidPath`] if the path of an
-    /// override is invalid. The error has the number of the record.
+    /// override is invalid. Each error has the number of the record.
     pub fn parse(bytes: &[u8]) -> Result<Manifest> {
         if !Manifest::is_one(bytes) {
             let message = "record 0 is not the manifest of a split proto";
@@ -211,7 +211,8 @@ impl Manifest {
     }
 }
 
-/// Returns whether a string is the full name of a type: identifiers separated by dots.
+/// Returns true if a string is the full name of a type, which means that it consists of identifiers
+/// separated by dots.
 fn is_type_name(name: &str) -> bool {
     let is_identifier = |part: &str| {
         let mut bytes = part.bytes();
@@ -302,9 +303,9 @@ mod tests {
     fn other_messages_are_no_manifests() {
         for (bytes, expected) in [
             (&b"\x0a\x0cxla.HloProto"[..], true),
-            // A file descriptor with a name, and then with a syntax.
+            // A file descriptor: first a name, then a syntax.
             (b"\x0a\x07a.proto\x62\x06proto3", false),
-            // A type without a package, with a record and without one.
+            // A type without a package, first with one record, then without records.
             (b"\x0a\x01T\x12\x02\x12\x00", true),
             (b"\x0a\x01T", false),
             (b"\x0a\x05a.b c\x12\x02\x12\x00", false),

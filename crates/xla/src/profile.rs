@@ -1,4 +1,4 @@
-//! Profiles: files of records that are each a part of one `tensorflow.profiler.XSpace`.
+//! Profiles: files of records, each of which is a part of one `tensorflow.profiler.XSpace`.
 
 mod draft;
 mod merge;
@@ -26,10 +26,10 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 
 /// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files of records.
 ///
-/// Records are merged as XProf merges them: planes by their names, lines by their ids, metadata by
-/// its names. The events of a line keep the order of the records, whereas XProf sorts the events of
-/// a line that comes from several records. The message stays in the records, except for events
-/// whose numbers or times change, which are written to a temporary file.
+/// Records are merged like in XProf: planes by their names, lines by their ids, and metadata by its
+/// names. However, the events of a line that comes from several records keep the order of the
+/// records, whereas XProf sorts them. The message stays in the records, except for events whose
+/// numbers or times change. These events are written to a temporary file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -56,7 +56,7 @@ pub struct ProfileFormat;
 /// File extensions of profiles, in one piece and in records.
 const ENDINGS: [&str; 2] = [".xplane.pb", ".xplane.riegeli"];
 
-/// Largest first record that is read to recognize a profile, in bytes.
+/// Maximum size of the first record for recognizing a profile, in bytes.
 const MAX_PROBED: u64 = 256 << 20;
 
 const RECORDS: &str = "xplane-riegeli";
@@ -147,7 +147,7 @@ impl Format for ProfileFormat {
     }
 }
 
-/// Returns true if the first record of a file may belong to a profile, since it has only fields of
+/// Returns true if the first record of a file has only fields of a profile, so that the file may be
 /// a profile.
 fn is_first_of_profile(source: Arc<dyn ReadAt>) -> Result<bool> {
     let Some(first) = Records::new(source)?.first(MAX_PROBED)? else {

@@ -7,7 +7,7 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 /// Descriptors of all types, as a `google.protobuf.FileDescriptorSet`.
 static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 
-/// Returns the types that XLA splits, those of profiles, and all types they use.
+/// Returns the types that XLA splits, the types of profiles, and all types that they use.
 ///
 /// ```
 /// let pool = proto_splitter_xla::descriptor_pool();
@@ -16,7 +16,7 @@ static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 /// ```
 pub fn descriptor_pool() -> &'static DescriptorPool {
     static POOL: OnceLock<DescriptorPool> = OnceLock::new();
-    // A test decodes the schema. If decoding failed, no types would be known.
+    // A test makes sure that the schema can be decoded.
     POOL.get_or_init(|| DescriptorPool::decode(SCHEMA).unwrap_or_default())
 }
 

@@ -16,12 +16,12 @@ use crate::schema;
 
 pub use findings::Finding;
 
-/// An open split proto: the message that its records form, read by position.
+/// An open split proto. Its records form a message, whose bytes are read by position.
 ///
 /// Opening reads only the manifest and the headers of chunks. If an override leads into an element
-/// or an entry, the messages on its path are read too. The bytes of the message are those of its
-/// merge records and, before the bytes of each override, its tag and length, all in the order of
-/// the records. Parsing them gives the same result as XLA's reader.
+/// or a map entry, the messages on its path are read, too. The message consists of the bytes of all
+/// records in order, and each override is preceded by its tag and length. Parsing the message gives
+/// the same result as XLA's reader.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,16 +62,17 @@ impl std::fmt::Debug for SplitProto {
 }
 
 impl SplitProto {
-    /// Opens a split proto. `descriptor` is the required type of its message; without it, the type
-    /// in the manifest is looked up among XLA's types, and any other type is unknown.
+    /// Opens a split proto. `descriptor` is the required type of its message. Without it, the type
+    /// named in the manifest is looked up among XLA's types. If it isn't one of those, the message
+    /// has an unknown type.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotChunked`] if it isn't a split proto; [`ErrorKind::InvalidMessage`] if its
     /// message has another type, or the manifest lists more records than there are;
     /// [`ErrorKind::InvalidPath`] if an override leads to a field that isn't a string or bytes;
-    /// [`ErrorKind::UnsupportedVersion`] if it is of an unknown kind; [`ErrorKind::Record`] if the
-    /// file is damaged; [`ErrorKind::Io`] if it can't be read.
+    /// [`ErrorKind::UnsupportedVersion`] if an override is of an unknown kind;
+    /// [`ErrorKind::Record`] if the file is damaged; [`ErrorKind::Io`] if it can't be read.
     pub fn open(
         source: Arc<dyn ReadAt>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -99,11 +100,11 @@ impl SplitProto {
         Ok(opened.called(path))
     }
 
-    /// Opens a source if it is a split proto; `None` if it is anything else.
+    /// Opens a source if it is a split proto; returns `None` otherwise.
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open), except that other sources aren't an error.
+    /// The errors of [`open`](Self::open). A source that isn't a split proto isn't an error.
     pub fn recognize(
         source: Arc<dyn ReadAt>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -132,7 +133,7 @@ impl SplitProto {
         }
         let entries = manifest.records().len() as u64;
         let found = records.find(entries.saturating_add(1))?;
-        // Records of unknown kind may be missing, as in XLA's reader.
+        // Records of an unknown kind may be missing, as in XLA's reader.
         let is_needed = |kind: &RecordKind| *kind != RecordKind::Unknown;
         let needed = manifest.records().iter().rposition(is_needed);
         let needed = needed.map_or(1, |last| last as u64 + 2);
@@ -178,7 +179,8 @@ impl SplitProto {
     }
 }
 
-/// Returns the records that aren't messages: the manifest, overrides, and those that are skipped.
+/// Returns the ranges of records that aren't messages: the manifest, overrides, and skipped
+/// records.
 fn opaque(manifest: &Manifest) -> Vec<std::ops::Range<u64>> {
     let (mut ranges, mut start) = (Vec::new(), 0);
     let merges = manifest.records().iter().enumerate();
@@ -193,7 +195,7 @@ fn opaque(manifest: &Manifest) -> Vec<std::ops::Range<u64>> {
     ranges
 }
 
-/// Returns true if a source is a file of records whose first is a manifest.
+/// Returns true if a source is a file of records that begins with a manifest.
 pub(crate) fn is_split_proto(source: Arc<dyn ReadAt>) -> Result<bool> {
     if !is_record_file(&source)? {
         return Ok(false);
@@ -202,7 +204,7 @@ pub(crate) fn is_split_proto(source: Arc<dyn ReadAt>) -> Result<bool> {
     Ok(first.is_some_and(|first| Manifest::is_one(&first)))
 }
 
-/// Returns the manifest of a split proto; `None` for anything else.
+/// Returns the manifest of a split proto; `None` for any other source.
 pub(crate) fn manifest_of(source: Arc<dyn ReadAt>) -> Result<Option<Manifest>> {
     if !is_record_file(&source)? {
         return Ok(None);

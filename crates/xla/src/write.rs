@@ -20,16 +20,17 @@ use crate::EXECUTABLE_AND_OPTIONS;
 use crate::manifest::{Manifest, RecordKind};
 use record::Record;
 
-/// Largest merge record, in bytes: the limit of protobuf's parser.
+/// Maximum size of a merge record, in bytes. This is the limit of protobuf's parser.
 pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;
 
-/// Minimum size of records that are streamed, in bytes. Records have a separate chunk in any case.
+/// Minimum size of records that are streamed, in bytes. Each record has a separate chunk, whether
+/// it is streamed or not.
 const STREAM_FROM: u64 = 8 << 20;
 
 /// Compression of XLA's writers.
 const SNAPPY: Compression = Compression::Snappy { level: 2 };
 
-/// Largest input of snappy, in bytes.
+/// Maximum size of the input of snappy, in bytes.
 const MAX_SNAPPY: u64 = u32::MAX as u64 / 2;
 
 /// Options for writing a split proto.
@@ -56,15 +57,15 @@ impl WriteOptions {
         self
     }
 
-    /// Sets the number of threads that compress chunks. Default: the number of cores. The bytes
-    /// don't depend on it.
+    /// Sets the number of threads that compress chunks. The output doesn't depend on this number.
+    /// Default: the number of cores.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Sets whether an existing file is replaced. Default: false.
+    /// Sets whether to replace an existing file. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -112,12 +113,12 @@ impl WriteOptions {
     }
 }
 
-/// A planned split proto: the bytes of a message in each record.
+/// A planned split proto, which assigns the bytes of a message to records.
 ///
-/// An `xla.HloProto` is cut into its module without computations, and each computation; an
-/// `xla.gpu.GpuExecutableProto` into its assembly, its binary, its compiled graphs, each constant,
-/// and the rest; an `xla.ExecutableAndOptionsProto` into the executable and the rest. Any other
-/// message is cut between fields.
+/// An `xla.HloProto` is cut into its module without computations, and each computation. An
+/// `xla.gpu.GpuExecutableProto` is cut into its assembly, its binary, its compiled graphs, each
+/// constant, and the remaining fields. An `xla.ExecutableAndOptionsProto` is cut into the
+/// executable and the remaining fields. Any other message is cut between fields.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -147,7 +148,7 @@ pub struct Draft {
     records: Vec<SpanList>,
 }
 
-/// The message that is cut.
+/// The message to cut.
 struct Message(Arc<dyn ReadAt>);
 
 impl std::fmt::Debug for Message {
@@ -162,17 +163,18 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] if a record would have more than [`MAX_MERGE_RECORD`] bytes, with
-    /// its content; [`ErrorKind::InvalidMessage`] if the message breaks the wire format;
-    /// [`ErrorKind::Io`] if it can't be read.
+    /// [`ErrorKind::Uncuttable`], with the contents of the record, if a record would have more than
+    /// [`MAX_MERGE_RECORD`] bytes; [`ErrorKind::InvalidMessage`] if the message breaks the wire
+    /// format; [`ErrorKind::Io`] if it can't be read.
     pub fn new(message: Arc<dyn ReadAt>, message_type: &str) -> Result<Draft> {
         let cut = cut::cut(&*message, message_type, None)?;
         Ok(Draft::of(message, message_type, cut))
     }
 
-    /// Plans the records of a message with parts that are too large for XLA's reader: large values
-    /// of a record with more than [`MAX_MERGE_RECORD`] bytes follow it, as overrides of values
-    /// inside it. This crate reads such files; XLA's reader refuses those overrides.
+    /// Plans the records of a message with parts that are too large for XLA's reader. If a record
+    /// would have more than [`MAX_MERGE_RECORD`] bytes, its large values are moved out, and follow
+    /// the record as overrides. This crate reads such files, but XLA's reader refuses the
+    /// overrides.
     ///
     /// # Errors
     ///
@@ -214,9 +216,8 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`]; [`ErrorKind::InvalidConfig`] if the target is a file that the
-    /// message is read from, or this build lacks the codec; [`ErrorKind::Io`];
-    /// [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::AlreadyExists`]; [`ErrorKind::InvalidConfig`] if the message is read from the
+    /// target, or this build lacks the codec; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
     pub fn write_file(
         &self,
         target: impl AsRef<Path>,
@@ -284,7 +285,7 @@ impl<'a> RecordBytes<'a> {
 }
 
 impl RecordBytes<'_> {
-    /// Reads from one span of a record, from a position on.
+    /// Reads from one span of a record, starting at a position.
     fn read_part(
         message: &dyn ReadAt,
         record: &SpanList,

@@ -72,7 +72,7 @@ impl Parts {
             EXECUTABLE_AND_OPTIONS => {
                 let inside = Executable::find(&message)?;
                 let literals = Literals::new(inside.message, &[1, 1]);
-                // Other platforms may store bytes of any kind there.
+                // Other platforms may store arbitrary bytes in this field.
                 let is_known = inside.split.is_some() || literals.infos().is_ok();
                 is_known.then_some(literals)
             }
@@ -81,7 +81,7 @@ impl Parts {
         Ok(self.literals.get_or_init(|| literals).as_ref())
     }
 
-    /// Returns the split proto in an executable's bytes.
+    /// Returns the split proto that contains the executable, if any.
     fn inside(&self) -> Result<Option<SplitProto>> {
         if self.message_type != EXECUTABLE_AND_OPTIONS {
             return Ok(None);

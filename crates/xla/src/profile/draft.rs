@@ -1,4 +1,4 @@
-//! Cutting a profile into records that XProf merges back unchanged.
+//! Cutting a profile into records from which XProf restores the same profile.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -20,11 +20,11 @@ const BROTLI: Compression = Compression::brotli(6);
 /// Multiple to which files are padded, in bytes.
 const PADDING: u64 = 64 << 10;
 
-/// A plan of a profile as records: the first has everything except lines, and each other has a line
-/// of a plane, or a run of its events.
+/// A plan of the records of a profile. The first record has everything except for lines. Each of
+/// the others has a line of a plane, or a run of the line's events.
 ///
-/// XProf merges planes with the same name, and lines with the same id. So such planes are entirely
-/// in the first record, which XProf keeps unchanged.
+/// XProf merges planes with the same name, and lines with the same id. Planes that this would
+/// change are entirely in the first record, which XProf keeps unchanged.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,8 +54,8 @@ impl ProfileDraft {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] if a part that has to stay together is larger than a message can
-    /// be; [`ErrorKind::InvalidMessage`] if it breaks the wire format.
+    /// [`ErrorKind::Uncuttable`] if an indivisible part is larger than a message can be;
+    /// [`ErrorKind::InvalidMessage`] if the profile breaks the wire format.
     pub fn new(message: Arc<dyn ReadAt>) -> Result<ProfileDraft> {
         let size = message.size()?;
         let mut space = Space::new(&*message)?;
@@ -103,8 +103,8 @@ impl ProfileDraft {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`]; [`ErrorKind::InvalidConfig`] if the target is a file that the
-    /// profile is read from, or this build lacks brotli; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::AlreadyExists`]; [`ErrorKind::InvalidConfig`] if the profile is read from the
+    /// target, or this build lacks brotli; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
     pub fn write_file(
         &self,
         target: impl AsRef<Path>,
@@ -137,8 +137,8 @@ impl ProfileDraft {
     }
 }
 
-/// Adds the records of a line: each has its plane's id and name, and the line with as many events
-/// as fit.
+/// Adds the records of a line. Each record has the id and name of the line's plane, and the line
+/// with the next events that fit.
 fn cut_line(
     plane: &Plane,
     line: &Line,
@@ -176,8 +176,8 @@ fn check(record: &SpanList, what: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Uncuttable, message))
 }
 
-/// Returns whether two lists of spans have the same bytes, given that both have the same large
-/// spans. Reads only spans at different positions.
+/// Returns true if two lists of spans have the same bytes. Both must have the same large spans.
+/// Reads only spans at different positions.
 fn same(message: &dyn ReadAt, made: &SpanList, there: &SpanList) -> Result<bool> {
     if made.len() != there.len() {
         return Ok(false);

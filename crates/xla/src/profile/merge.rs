@@ -1,5 +1,5 @@
-//! Merging the records of a profile like XProf, without copying them: planes and lines are joined,
-//! and when a plane is merged into another, the numbers of metadata and times change.
+//! Merging the records of a profile like XProf, without copying them. Planes and lines are joined.
+//! If a plane is merged into another one, the numbers of its metadata and its times may change.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufWriter, Write};
@@ -18,10 +18,10 @@ use record_file::ReadAt;
 
 use crate::write::RecordBytes;
 
-/// Largest name, in bytes.
+/// Maximum size of a name, in bytes.
 const MAX_NAME: u64 = 1 << 20;
 
-/// Largest number of records of a profile.
+/// Maximum number of records in a profile.
 const MAX_RECORDS: u64 = 1 << 24;
 
 /// Returns the message that the records of a profile form.
@@ -64,7 +64,7 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
     Ok(Arc::new(builder.finish()?))
 }
 
-/// A profile that is being assembled.
+/// A profile under construction.
 pub(super) struct Space<'a> {
     reader: &'a dyn ReadAt,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
@@ -73,7 +73,7 @@ pub(super) struct Space<'a> {
     /// Last plane of each name.
     by_name: HashMap<Vec<u8>, usize>,
     rest: SpanList,
-    /// Existing errors, warnings and names of hosts, with their fields.
+    /// Errors, warnings and names of hosts added so far, each with its field number.
     texts: HashSet<(u32, Vec<u8>)>,
 }
 
@@ -87,9 +87,9 @@ pub(super) struct Plane {
     by_id: HashMap<i64, usize>,
     /// Metadata and stats.
     pub(super) rest: SpanList,
-    /// All of the plane, as stored in its record.
+    /// The whole plane, as stored in its record.
     pub(super) as_it_is: SpanList,
-    /// Names of the plane's metadata, once other metadata has been merged into it.
+    /// Names of the plane's metadata, once another plane has been merged into this one.
     pub(super) known: Option<Known>,
     /// True if another plane has been merged into this one.
     is_joined: bool,
@@ -111,7 +111,7 @@ pub(super) struct Line {
 }
 
 impl<'a> Space<'a> {
-    /// Creates an empty profile of parts of `reader`.
+    /// Creates an empty profile, which will consist of parts of `reader`.
     pub(super) fn new(reader: &'a dyn ReadAt) -> Result<Space<'a>> {
         let size = reader.size()?;
         Ok(Space {
@@ -151,7 +151,7 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    /// Merges another record.
+    /// Merges any later record into the profile.
     fn merge(&mut self, range: Range<u64>) -> Result<()> {
         let mut planes = Vec::new();
         for field in self.fields(range)? {
@@ -163,9 +163,9 @@ impl<'a> Space<'a> {
                     self.push_rest(&field);
                 }
             }
-            // XProf ignores the other fields of a profile in all records but the first.
+            // XProf ignores other fields of a profile, except in the first record.
         }
-        // The search goes backwards. Planes of one record are not merged with each other.
+        // The search goes backwards. Planes in the same record aren't merged with each other.
         let mut added = Vec::new();
         for range in planes.into_iter().rev() {
             let plane = self.plane(range)?;
@@ -305,8 +305,8 @@ impl<'a> Space<'a> {
         Ok(number.map_or(0, |(number, _)| number.cast_signed()))
     }
 
-    /// Returns the whole profile, with its fields in the order of their numbers, and its changed
-    /// events.
+    /// Returns the whole profile, with its fields in the order of their numbers, and the source of
+    /// its changed events.
     fn finish(mut self) -> Result<(SpanList, Option<Arc<dyn ReadAt>>)> {
         let mut rewritten = Rewritten::new(SourceId::new(1)?);
         let mut list = SpanList::default();
@@ -342,7 +342,8 @@ impl Plane {
         self.by_id.len() == self.lines.len()
     }
 
-    /// Returns the whole plane, with its lines after its head, if nothing was merged into it.
+    /// Returns the whole plane, with its lines after its head. Another plane must not have been
+    /// merged into it.
     pub(super) fn whole(&self, source: SourceId) -> SpanList {
         let mut inside = self.head.clone();
         for line in &self.lines {
@@ -358,8 +359,8 @@ impl Plane {
 }
 
 impl Line {
-    /// Merges a line with the same id: appends its events and keeps the earlier start time. The
-    /// events of the line that begins later are delayed by the difference.
+    /// Merges a line with the same id. Appends its events, and keeps the earlier of the two start
+    /// times. The events of the line that starts later are delayed by the difference.
     fn join(&mut self, mut from: Line) {
         let later = from.timestamp.wrapping_sub(self.timestamp);
         let (moved, by) = if from.timestamp < self.timestamp {
@@ -381,7 +382,7 @@ impl Line {
         self.events.iter().flat_map(|events| &events.runs)
     }
 
-    /// Returns the line with only these events.
+    /// Returns the line with `events` as its only events.
     pub(super) fn with(&self, events: &SpanList) -> SpanList {
         let mut list = self.head.clone();
         list.append(&self.stamp);
@@ -419,7 +420,8 @@ const STATS: u32 = 6;
 /// Picoseconds per nanosecond.
 const PICOSECONDS: i64 = 1000;
 
-/// The numbers of metadata in the plane that it was merged into; unlisted numbers are unchanged.
+/// New numbers of metadata, after its plane was merged into another one. Numbers that aren't listed
+/// are unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     events: HashMap<i64, i64>,
@@ -427,7 +429,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Returns true if no number changes.
+    /// Returns true if all numbers are unchanged.
     fn are_same(&self) -> bool {
         let same = |map: &HashMap<i64, i64>| map.iter().all(|(from, to)| from == to);
         same(&self.events) && same(&self.stats)
@@ -499,8 +501,9 @@ struct Metadata {
     value: Range<u64>,
 }
 
-/// Merges the metadata and stats of `from` into those of `to`: an existing name keeps its number,
-/// and a new one gets the next free number. Metadata without a name is left out, as in XProf.
+/// Merges the metadata and stats of `from` into those of `to`. A known name gets its existing
+/// number, and a new name gets the next free number. Metadata without a name is left out, as in
+/// XProf.
 pub(super) fn merge_metadata(
     space: &mut Space<'_>,
     from: &Plane,
@@ -575,8 +578,8 @@ fn known_of(space: &mut Space<'_>, rest: &SpanList) -> Result<Known> {
     })
 }
 
-/// Returns the entries of a map of metadata, by their numbers: among those with the same number the
-/// last takes effect.
+/// Returns the entries of a map of metadata, by their numbers. If several entries have the same
+/// number, the last one takes effect.
 fn metadata_of(
     space: &mut Space<'_>,
     rest: &SpanList,
@@ -603,7 +606,7 @@ fn metadata_of(
     Ok(found)
 }
 
-/// Returns the values of a field among a plane's fields in the records.
+/// Returns the values of a field among the other fields of a plane.
 fn fields_of(space: &mut Space<'_>, rest: &SpanList, number: u32) -> Result<Vec<Range<u64>>> {
     let mut values = Vec::new();
     for span in rest.iter() {
@@ -643,7 +646,8 @@ pub(super) fn put_number(list: &mut SpanList, number: u32, value: i64) {
 }
 
 impl Space<'_> {
-    /// Renumbers the metadata of a stat: its own number, and that of its value, if it has one.
+    /// Renumbers the metadata of a stat: the stat's own number, and the number that is its value,
+    /// if it has one.
     fn renumbered_stat(&mut self, stat: Range<u64>, numbers: &Numbers) -> Result<SpanList> {
         let mut list = SpanList::default();
         for part in self.fields(stat)? {
@@ -669,7 +673,7 @@ impl Space<'_> {
         for part in self.fields(event)? {
             match part.number.0 {
                 1 if is_number(&part, 1) => number = self.number(part.value)?,
-                // An event has one of these two.
+                // An event has either an offset or a number of occurrences.
                 2 if delay != 0 && is_number(&part, 2) => offset = self.number(part.value)?,
                 5 if delay != 0 && is_number(&part, 5) => offset = 0,
                 4 if is(&part, 4) => {
@@ -691,7 +695,7 @@ impl Space<'_> {
 
 /// Changed events, in a temporary file.
 pub(super) struct Rewritten {
-    /// Source of its spans.
+    /// Source of the changed events' spans.
     source: SourceId,
     file: Option<BufWriter<std::fs::File>>,
     len: u64,
@@ -706,7 +710,7 @@ impl Rewritten {
         }
     }
 
-    /// Adds events to a line: as spans, or changed.
+    /// Adds events to a line, as spans of the original or as changed copies.
     pub(super) fn add(
         &mut self,
         space: &mut Space<'_>,
@@ -749,7 +753,7 @@ impl Rewritten {
         })
     }
 
-    /// Returns the events written, if any.
+    /// Returns the source of the changed events, if there are any.
     pub(super) fn finish(self) -> Result<Option<Arc<dyn ReadAt>>> {
         let Some(mut file) = self.file else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Assembling records to one message: a list of their spans.
+//! Assembling a message from records, as a list of their spans.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -52,12 +52,12 @@ pub(super) fn message(
     assembly.finish()
 }
 
-/// Returns whether a path leads through no element and no entry.
+/// Returns true if a path leads through fields only, without elements or map entries.
 fn is_of_fields(path: &FieldPath) -> bool {
     path.steps().iter().all(|step| step.select == Select::Field)
 }
 
-/// Returns whether a record changes a nested part of the message so far.
+/// Returns true if a record changes a nested part of a message.
 fn is_inside(kind: &RecordKind) -> bool {
     match kind {
         RecordKind::Override(path) => !is_of_fields(path),
@@ -66,7 +66,7 @@ fn is_inside(kind: &RecordKind) -> bool {
     }
 }
 
-/// A message that is assembled front to back.
+/// A message that is assembled from front to back.
 struct Assembly<'a> {
     builder: SpansBuilder,
     source: SourceId,
@@ -85,14 +85,14 @@ impl<'a> Assembly<'a> {
         })
     }
 
-    /// Adds merge records, from one up to another.
+    /// Adds the merge records from `from` to `to`.
     fn merge(&mut self, from: u64, to: u64) -> Result<()> {
         self.builder
             .span(self.source, self.records.range(from..to)?)
     }
 
-    /// Sets the value of a field to the bytes of a record. The last value takes effect, and
-    /// messages in several pieces are merged.
+    /// Sets the value of a field to the bytes of a record. If a field has several values, the last
+    /// one takes effect. If a message is in several pieces, they are merged.
     fn set(&mut self, path: &FieldPath, number: u64) -> Result<()> {
         for step in path.steps() {
             self.builder.begin_field(step.field)?;
@@ -104,8 +104,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Sets values inside existing elements and entries in place, since appending them at the end
-    /// would make another element. Sets all of them in one pass.
+    /// Sets values inside existing elements and map entries in place, since appending them at the
+    /// end would create another element. Sets all values in one pass.
     fn set_inside(
         &mut self,
         overrides: &[(u64, &FieldPath, &RecordKind)],
@@ -178,11 +178,11 @@ fn applied(
     Ok(changes.apply(so_far, reading)?.message)
 }
 
-/// Paths of values that change together.
+/// Paths of values that are set in one pass.
 #[derive(Default)]
 struct Taken {
     paths: HashSet<FieldPath>,
-    /// All prefixes of the paths.
+    /// All prefixes of these paths.
     ways: HashSet<FieldPath>,
 }
 
@@ -195,7 +195,8 @@ impl Taken {
         self.paths.insert(path);
     }
 
-    /// Returns whether a path is one of the others, leads to one of them, or leads through one.
+    /// Returns true if a path equals one of these paths, is a prefix of one, or has one as a
+    /// prefix.
     fn overlaps(&self, path: &FieldPath) -> bool {
         let mut way = path.clone();
         let mut is_taken = self.paths.contains(&way);
@@ -207,7 +208,7 @@ impl Taken {
 }
 
 /// Returns the path with keys of the right types, if it leads to a string or bytes, or to a message
-/// that is overridden as a whole. In an unknown type, every path is assumed to.
+/// that is overridden as a whole. Any path is accepted in an unknown type.
 fn typed(
     path: &FieldPath,
     kind: &RecordKind,

@@ -14,9 +14,11 @@ use crate::manifest::RecordKind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// Records of unknown purpose, which readers skip: the number of the first, and the count.
+    /// Records of unknown purpose, which readers skip: the number of the first such record, and
+    /// their count.
     UnknownRecords(u64, u64),
-    /// Records after those in the manifest: the number of the first, and the count.
+    /// Records that the manifest doesn't list: the number of the first such record, and their
+    /// count.
     ExtraRecords(u64, u64),
     /// Bytes after the last record that aren't chunks: their offset, and their number.
     ExtraBytes(u64, u64),
@@ -51,7 +53,8 @@ impl fmt::Display for Finding {
 
 impl SplitProto {
     /// Looks for irregularities: records and bytes after the last expected record, records of
-    /// unknown purpose, and a missing `buffer_assignment`. Reads headers, to the end of the file.
+    /// unknown purpose, and a missing `buffer_assignment`. Reads the headers up to the end of the
+    /// file.
     ///
     /// # Errors
     ///
@@ -71,7 +74,7 @@ impl SplitProto {
         Ok(findings)
     }
 
-    /// Adds the findings after the records in the manifest.
+    /// Adds the findings about records and bytes that follow the last record in the manifest.
     fn behind(&self, findings: &mut Vec<Finding>) -> Result<()> {
         let named = self.manifest.records().len() as u64 + 1;
         let found = self.records.found();
@@ -105,7 +108,7 @@ impl SplitProto {
         Ok(())
     }
 
-    /// Returns whether the name is that of a module with assigned buffers.
+    /// Returns true if the file's name is that of an optimized module, which has assigned buffers.
     fn is_optimized_dump(&self) -> bool {
         let name = self.path.as_ref().and_then(|path| path.file_name());
         let is_after = |name: &std::ffi::OsStr| {

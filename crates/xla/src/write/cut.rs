@@ -20,13 +20,13 @@ use crate::{EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO};
 /// Target size of the records of a message that XLA doesn't split, in bytes.
 const GENERIC_RECORD: u64 = 1 << 30;
 
-/// Largest part of a name that an error shows, in bytes.
+/// Maximum size of a name in an error, in bytes. Longer names are shortened.
 const MAX_NAME: u64 = 200;
 
 type Cut = Vec<Record>;
 
-/// Returns the records of a message of this type. With a descriptor, records that are too large are
-/// cut in ways that XLA's reader doesn't support.
+/// Cuts a message of this type into records. With a descriptor, records that are too large for
+/// XLA's reader are cut further, in ways that it doesn't support.
 pub(super) fn cut(
     message: &dyn ReadAt,
     message_type: &str,
@@ -104,8 +104,8 @@ impl Cutter<'_> {
         list
     }
 
-    /// Returns the module without its computations, the rest of the message, each computation, and
-    /// whether there is a module.
+    /// Returns the module without its computations, the remaining fields of the message, each
+    /// computation, and whether there is a module.
     fn parts_of_module(&mut self) -> Result<(SpanList, SpanList, Vec<Range<u64>>, bool)> {
         let (mut inside, mut outside) = (SpanList::default(), SpanList::default());
         let (mut computations, mut has_module) = (Vec::new(), false);
@@ -217,7 +217,7 @@ impl Cutter<'_> {
                 cut.push(Record::merge(std::mem::take(&mut run)));
             }
             self.push(&mut run, field.start..field.end);
-            // Such a field is alone in its record.
+            // A field this large is alone in its record.
             if len > MAX_MERGE_RECORD {
                 let alone = Record::merge(std::mem::take(&mut run));
                 cut.push(alone.behind([number], *before));

@@ -1,5 +1,5 @@
-//! Cutting records that are too large for XLA's reader: large values are moved out, and follow as
-//! overrides at their paths.
+//! Cutting records that are too large for XLA's reader. Large values are moved out, and follow the
+//! record as overrides at their paths.
 
 use std::ops::Range;
 
@@ -14,10 +14,11 @@ use super::record::{Record, head};
 use super::{MAX_MERGE_RECORD, RecordBytes};
 use crate::manifest::RecordKind;
 
-/// Minimum size of values that are moved out. There would be too many smaller ones.
+/// Minimum size of values that are moved out. Moving out smaller values would result in too many
+/// records.
 const MIN_VALUE: u64 = 1 << 20;
 
-/// Largest nesting depth of messages: protobuf's own default.
+/// Maximum nesting depth of messages, as in protobuf's own parsers.
 const MAX_DEPTH: usize = 100;
 
 /// A value that can be moved out of a record.
@@ -28,7 +29,7 @@ struct Value {
 }
 
 /// Cuts a record of this type until it is small enough. Returns the record, followed by the values
-/// moved out, or `None` if it stays too large.
+/// that were moved out; `None` if the record stays too large.
 pub(super) fn cut(
     message: &dyn ReadAt,
     record: &Record,
@@ -59,7 +60,7 @@ pub(super) fn cut(
     leaving.sort_by_key(|value| value.range.start);
     let mut cursor = WireCursor::new(SourceInput::new(&bytes, size));
     let rest = without(&mut cursor, &record.spans, 0..size, &leaving)?;
-    // The lengths of the enclosing messages take fewer bytes than before.
+    // The length prefixes of the enclosing messages may have become shorter, too.
     if rest.len() > MAX_MERGE_RECORD {
         return Ok(None);
     }
@@ -84,8 +85,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds values in a message that can be moved out, or the message itself if its large parts
-    /// can't be overridden.
+    /// Finds the values in a message that can be moved out. If the message has large parts that
+    /// can't be overridden separately, the message itself is moved out.
     fn message(
         &mut self,
         range: Range<u64>,
@@ -124,8 +125,8 @@ impl Search<'_> {
             });
             match known.kind() {
                 Kind::Message(inside) => self.message(field.value.clone(), &inside, true)?,
-                // XLA's reader accepts paths of one step, but its writers make these only for three
-                // types.
+                // XLA's reader accepts such overrides for paths of one step, but XLA's writers
+                // create them only for three types.
                 Kind::String | Kind::Bytes => self.found.push(Value {
                     kind: RecordKind::Override(self.path.clone()),
                     range: field.value.clone(),
@@ -153,8 +154,8 @@ impl Search<'_> {
         Ok(fields)
     }
 
-    /// Returns the number of a field's elements in earlier records, if the path is that of the
-    /// field.
+    /// Returns the number of elements in earlier records, if `number` is the field of these
+    /// elements.
     fn first_of(&self, number: u32) -> u64 {
         let Some((path, first)) = &self.record.first else {
             return 0;
@@ -165,7 +166,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns a message in which these values are empty.
+/// Returns the message with these values replaced by empty ones.
 fn without(
     cursor: &mut WireCursor<SourceInput<'_, InRecord<'_>>>,
     record: &SpanList,

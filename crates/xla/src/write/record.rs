@@ -10,8 +10,8 @@ use crate::manifest::RecordKind;
 pub(super) struct Record {
     pub(super) kind: RecordKind,
     pub(super) spans: SpanList,
-    /// For a record with elements of a field: the numbers that lead to the field, and the number of
-    /// elements in earlier records.
+    /// For a record with elements of a field: the field numbers that lead to this field, and the
+    /// number of elements in earlier records.
     pub(super) first: Option<(Vec<u32>, u64)>,
 }
 
@@ -35,7 +35,7 @@ impl Record {
         }
     }
 
-    /// Sets the number of a field's elements in earlier records.
+    /// Sets the number of elements of `field` in earlier records.
     pub(super) fn behind(mut self, field: impl Into<Vec<u32>>, elements: usize) -> Record {
         self.first = Some((field.into(), elements as u64));
         self
