@@ -1,4 +1,4 @@
-//! Arrays: their shape, the location of their bytes, and the file format of an array.
+//! Arrays: their shape, the location of their bytes, and the format of an array's file.
 
 mod flat;
 mod info;

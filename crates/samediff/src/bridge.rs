@@ -1,4 +1,4 @@
-//! Conversions: classic, SDNB and SDZ files, and safetensors.
+//! Conversions from and to classic, SDNB, SDZ and safetensors files.
 
 mod classic;
 mod export;
@@ -23,16 +23,17 @@ use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
 /// First bytes of a zip archive with entries.
 pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 
-/// Reads a model of another format as the content of a tag: a classic FlatBuffers file, SDNB (a
-/// single file or shards), SDZ, or safetensors, whose tensors all become variables.
+/// Reads a model of another format as the content of a tag. The file may be a classic FlatBuffers
+/// file, SDNB (a single file or shards), SDZ, or safetensors. All tensors of a safetensors file
+/// become variables.
 ///
 /// The arrays are not copied until they are written.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidGraph`] or [`ErrorKind::InvalidArray`], or another error in the file;
-/// [`ErrorKind::NotConvertible`] if it is already a model of this crate's format, or has content
-/// that this format can't represent; [`ErrorKind::Io`] if it can't be read.
+/// [`ErrorKind::NotConvertible`] if the file already is a model of this crate's format, or has
+/// content that this format can't represent; [`ErrorKind::Io`] if the file can't be read.
 ///
 /// ```
 /// use proto_splitter_samediff::{Draft, ErrorKind, SameDiffWriteOptions, import};

@@ -70,7 +70,7 @@ const fn row(dtype: Nd4jType, code: i8, name: &'static str, width: u8, extras: i
     }
 }
 
-/// In the order of [`Nd4jType`].
+/// Properties in the order of [`Nd4jType`].
 const ROWS: [Row; 14] = [
     row(Nd4jType::Bool, 1, "BOOL", 1, 1 << 19),
     row(Nd4jType::Half, 3, "HALF", 2, 1 << 12),
@@ -88,7 +88,7 @@ const ROWS: [Row; 14] = [
     row(Nd4jType::Utf8, 50, "UTF8", 0, 1 << 20),
 ];
 
-/// Names of the codes that supported arrays don't have.
+/// Names for the codes of unsupported types.
 const OTHERS: [(i8, &str); 7] = [
     (0, "INHERIT"),
     (2, "FLOAT8"),
@@ -132,13 +132,13 @@ impl Nd4jType {
         self.row().width
     }
 
-    /// Returns the code in files.
+    /// Returns the code that represents the type in files.
     #[must_use]
     pub fn code(self) -> i8 {
         self.row().code
     }
 
-    /// Returns the bits in the extras of shape information.
+    /// Returns the bits that represent the type in shape information.
     pub(crate) fn extras(self) -> i64 {
         self.row().extras
     }
@@ -188,13 +188,13 @@ impl std::str::FromStr for Nd4jType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VarType {
-    /// Has values, which training changes.
+    /// A variable with values that training changes.
     Variable,
-    /// Has fixed values.
+    /// A variable with fixed values.
     Constant,
-    /// Computed by an operation.
+    /// A result of an operation.
     Array,
-    /// Supplied by the caller of the graph.
+    /// An input, supplied by the caller of the graph.
     Placeholder,
 }
 
@@ -206,7 +206,7 @@ impl VarType {
         VarType::Placeholder,
     ];
 
-    /// Returns whether variables of this type have values, and therefore a line in `params.txt`.
+    /// Returns true if variables of this kind have values, and therefore a line in `params.txt`.
     #[must_use]
     pub fn has_values(self) -> bool {
         matches!(self, VarType::Variable | VarType::Constant)

@@ -1,4 +1,4 @@
-//! A model to be written: existing and new tags.
+//! A model to be written, which consists of existing and new tags.
 
 mod contents;
 mod dedup;
@@ -20,10 +20,10 @@ use crate::{Array, Tag};
 
 /// The description of a model to be written.
 ///
-/// For each tag it has the names of its arrays and the file of each. Unchanged content isn't
-/// decoded. The folder of each file is determined on writing: it is that of the oldest tag that
-/// uses the file. So a file that a tag shares with a dropped one is kept automatically, and every
-/// file is written once.
+/// Each tag lists the names of its arrays, and the file of each array. Unchanged content isn't
+/// decoded. The folder of a file is only determined on writing: it belongs to the oldest tag that
+/// uses the file. Thus, a file that a tag shares with a dropped tag is kept automatically, and
+/// every file is written once.
 ///
 /// ```
 /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions};
@@ -56,7 +56,7 @@ pub struct Draft {
     /// Tags, oldest first.
     tags: Vec<DraftTag>,
     files: Vec<DraftFile>,
-    /// Entries outside of every tag.
+    /// Entries that don't belong to a tag.
     others: Vec<(String, Content)>,
 }
 
@@ -67,16 +67,16 @@ struct FileIndex(usize);
 #[derive(Clone, Debug)]
 struct DraftTag {
     tag: Tag,
-    /// A number that stays when the tag is renamed.
+    /// A number that identifies the tag even after it was renamed.
     identity: u64,
     graph: Content,
     training_config: Option<Content>,
     parameters: Vec<Item>,
     /// `None` if the tag has no `updater.txt`.
     states: Option<Vec<Item>>,
-    /// Files in the tag's folders without references.
+    /// Files in the tag's folders to which no list refers.
     unreferenced: Vec<FileIndex>,
-    /// Entries below the tag that the format doesn't define, by their relative paths.
+    /// Entries in the tag's folder that the format doesn't define, by their relative paths.
     others: Vec<(String, Content)>,
 }
 
@@ -109,7 +109,7 @@ struct DraftFile {
     content: Content,
     /// Original tag (by identity) and name of the file.
     home: Option<(u64, String)>,
-    /// Older files that may have the same content.
+    /// Older files whose content may be equal.
     candidates: Vec<FileIndex>,
     /// The array of the file, once opened.
     opened: OnceLock<Array>,
@@ -126,7 +126,7 @@ impl DraftFile {
         }
     }
 
-    /// Returns the array of the file. A deflated array is opened only once.
+    /// Returns the array of the file. If it is deflated, it is opened only once.
     fn array(&self) -> crate::Result<&Array> {
         if let Some(array) = self.opened.get() {
             return Ok(array);

@@ -83,7 +83,7 @@ pub enum ErrorKind {
 
 /// A failed read, check, edit or write.
 ///
-/// Displays as one lower-case line: the file, the entry, the line, the problem, and the byte
+/// Displays as one line in lower case: the file, the entry, the line, the problem, and the byte
 /// offset.
 ///
 /// ```
@@ -147,27 +147,28 @@ impl Error {
         self.inner.line
     }
 
-    /// Returns the byte offset, if known: in the entry if there is one, otherwise in the file.
+    /// Returns the byte offset, if known. It is relative to the entry if there is one, and
+    /// otherwise to the file.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }
 
-    /// Sets the entry, unless one closer to the cause is set.
+    /// Sets the entry, unless the cause of the error has set one.
     #[must_use]
     pub(crate) fn in_entry(mut self, entry: impl fmt::Display) -> Self {
         self.inner.entry.get_or_insert_with(|| entry.to_string());
         self
     }
 
-    /// Sets the line, unless one closer to the cause is set.
+    /// Sets the line, unless the cause of the error has set one.
     #[must_use]
     pub(crate) fn on_line(mut self, line: u64) -> Self {
         self.inner.line.get_or_insert(line);
         self
     }
 
-    /// Sets the byte offset, unless one closer to the cause is set.
+    /// Sets the byte offset, unless the cause of the error has set one.
     #[must_use]
     pub(crate) fn at_offset(mut self, offset: u64) -> Self {
         self.inner.offset.get_or_insert(offset);
@@ -184,14 +185,14 @@ impl Error {
         self
     }
 
-    /// Prefixes the message with the name of its subject.
+    /// Prefixes the message with the kind and name of its subject.
     #[must_use]
     pub(crate) fn about(mut self, what: &str, name: &str) -> Self {
         self.inner.message = format!("{what} {name:?}: {}", self.inner.message);
         self
     }
 
-    /// Sets the file, unless one closer to the cause is set.
+    /// Sets the file, unless the cause of the error has set one.
     #[must_use]
     pub(crate) fn in_file(mut self, file: impl fmt::Display) -> Self {
         self.inner.file.get_or_insert_with(|| file.to_string());
@@ -249,7 +250,7 @@ impl From<core::Error> for Error {
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
-        // An error of this crate that went through `io::Read` or `io::Write` is unwrapped.
+        // Unwraps an error of this crate that was passed through `io::Read` or `io::Write`.
         match error.downcast::<Error>() {
             Ok(own) => own,
             Err(error) => Error::from(core::Error::from(error)),
@@ -274,7 +275,7 @@ impl From<Error> for io::Error {
 
 impl From<Error> for core::Error {
     fn from(mut error: Error) -> Self {
-        // An error of `core` without additions is unwrapped, with its cause.
+        // Unwraps an error of `core` to which nothing was added, along with its cause.
         let text = error.to_string();
         if let Some(own) = error.inner.source.take_if(|own| own.to_string() == text) {
             return own;

@@ -1,8 +1,9 @@
 //! FlatBuffers: tables with the schemas under `schemas/`, read by position and written in one pass.
 //!
-//! The code that `planus` and `flatc` generate needs `unsafe` and the whole buffer in memory. Here
-//! the schema is data: [`schema`] is generated from the `.fbs` files, and one reader and one writer
-//! interpret it. So a classic file of 2 GiB is read without its arrays, which stay in the file.
+//! The code that `planus` and `flatc` generate needs `unsafe`, and the whole buffer in memory.
+//! Instead, this module treats the schema as data: [`schema`] is generated from the `.fbs` files,
+//! and interpreted by one reader and one writer. Thus, a classic file of 2 GiB can be read while
+//! its arrays stay in the file.
 //!
 //! ```text
 //! buffer   u32 offset of the root table
@@ -29,7 +30,7 @@ pub(crate) use write::{MAX_BUFFER_LEN, write};
 #[derive(Debug)]
 pub(crate) struct TableType {
     pub(crate) name: &'static str,
-    /// Fields, by slot.
+    /// Fields of the table, by slot.
     pub(crate) fields: &'static [FieldType],
 }
 

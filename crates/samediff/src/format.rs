@@ -23,7 +23,7 @@ use crate::{
 };
 use tensors::Tensors;
 
-/// Default name of the tag of an import.
+/// Default name of the tag that an import creates.
 pub const IMPORTED_TAG: &str = "model";
 
 /// The setting of a conversion that names a tag.
@@ -51,10 +51,10 @@ const SAFETENSORS: ConvertTarget = ConvertTarget {
 
 /// SameDiff models: the zip format, and the older classic, SDNB and SDZ files.
 ///
-/// Tensors are called `TAG/NAME`, and the states of updaters `TAG/updater/NAME#0`, `#1` and so on;
-/// a name without a tag refers to the newest. An input that isn't in the zip format has one tag,
-/// [`IMPORTED_TAG`]. The setting `tag` of a conversion names the tag to write, or the tag of an
-/// import.
+/// Tensors are called `TAG/NAME`, and the states of updaters `TAG/updater/NAME#0`, `#1` and so on.
+/// A name without a tag refers to the newest tag. An input that isn't in the zip format has one
+/// tag, [`IMPORTED_TAG`]. The setting `tag` of a conversion names the tag to write or, for an
+/// import, the tag to create.
 ///
 /// ```
 /// use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions, Registry};
@@ -107,7 +107,8 @@ impl Format for SameDiffFormat {
             _ if head.starts_with(bridge::SDNB_MAGIC) => Some(Confidence::Certain),
             Some("sdz") if is_zip => Some(Confidence::Likely),
             _ if is_zip => recognize_archive(candidate, first),
-            // A FlatBuffer has no distinguishing bytes, and other formats use this name, too.
+            // A FlatBuffer begins with no distinguishing bytes, and other formats also use this
+            // extension.
             Some("fb" | "sd") => Some(Confidence::Possible),
             _ => None,
         }
@@ -142,7 +143,7 @@ impl Format for SameDiffFormat {
     }
 }
 
-/// Safetensors files: named tensors, from which SameDiff models can be made.
+/// Safetensors files, which contain named tensors. They can be converted to SameDiff models.
 ///
 /// [`SameDiffFormat`] has an example.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,7 +161,8 @@ impl Format for SafetensorsFormat {
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
         let named = candidate.extension().as_deref() == Some("safetensors");
         let known = bridge::safetensors_header(candidate.head(), candidate.size()).is_some();
-        // Other formats store their models in such files, and recognize these with more confidence.
+        // Other formats that store models in safetensors files recognize these with more
+        // confidence.
         (named && known).then_some(Confidence::Likely)
     }
 
@@ -192,8 +194,8 @@ impl Format for SafetensorsFormat {
 }
 
 /// Looks for a model in a zip archive whose first entry is called `first`. Other writers may put
-/// the list of tags anywhere. An archive that lacks the list, or is truncated, is recognized by
-/// other files of a model, so that the error of opening it describes the problem.
+/// the list of tags anywhere. If the archive is truncated or lacks the list, other files of a model
+/// suffice, so that opening the archive reports the problem.
 fn recognize_archive(candidate: &Candidate<'_>, first: &[u8]) -> Option<Confidence> {
     let file = candidate.source().ok()?;
     let Ok(archive) = zip::Archive::open(file, &SameDiffLimits::new()) else {
@@ -238,7 +240,8 @@ fn convert(
     Ok(left_out.into_iter().fold(converted, Converted::note))
 }
 
-/// Converts a file, and returns the number of bytes written and a line about the content left out.
+/// Converts a file. Returns the number of bytes written, and a line about the content that was left
+/// out.
 fn write(
     any: Any,
     target: &ConvertTarget,
@@ -258,7 +261,7 @@ fn write(
         };
         return Ok((draft.write(output, options)?.size, None));
     }
-    // Other formats are written from a model, so an import becomes one first.
+    // Other formats are written from a model, so an import is first converted to one.
     let folder = tempfile::tempdir()?;
     let model = match any {
         Any::Model(model) => model,
@@ -304,11 +307,11 @@ impl Any {
         Any::of_file(Arc::new(file), path)
     }
 
-    /// Reads an open file.
+    /// Reads a model from an open file.
     fn of_file(file: Arc<dyn ReadAt>, path: &Path) -> Result<Any> {
         let content = match import_open(Arc::clone(&file), path) {
             Ok(content) => content,
-            // It already has tags, or content that this format can't represent.
+            // The file already has tags, or content that this format can't represent.
             Err(error) if error.kind() == crate::ErrorKind::NotConvertible => {
                 return match Model::of_file(file, path, &ModelOptions::new()) {
                     Err(other) if other.kind() == crate::ErrorKind::NotAnArchive => {

@@ -23,14 +23,14 @@ pub struct SameDiffVariable {
     pub dtype: Option<Nd4jType>,
     /// Kind of the variable.
     pub kind: VarType,
-    /// Length of each dimension, -1 for any length; `None` if no shape is known.
+    /// Length of each dimension, or -1 for a variable length; `None` if the shape is unknown.
     pub shape: Option<Vec<i64>>,
     /// Additional content of a classic file.
     pub(crate) classic: Object,
 }
 
 impl SameDiffVariable {
-    /// Creates a variable of this name.
+    /// Creates a variable with this name.
     ///
     /// ```
     /// use proto_splitter_samediff::{Nd4jType, VarType, SameDiffVariable};
@@ -64,9 +64,9 @@ pub struct Operation {
     pub name: String,
     /// The operation performed, such as `add`.
     pub op_name: String,
-    /// Family of legacy operations, or [`CUSTOM`](Self::CUSTOM) for others.
+    /// Family of a legacy operation, or [`CUSTOM`](Self::CUSTOM) for any other operation.
     pub op_type: i8,
-    /// Number within that family.
+    /// Number of the operation within its family.
     pub op_num: i64,
     /// Variables that the operation reads.
     pub inputs: Vec<String>,
@@ -88,7 +88,7 @@ impl Operation {
     /// The [`op_type`](Self::op_type) of operations that are identified by name.
     pub const CUSTOM: i8 = 21;
 
-    /// Creates a custom operation of this name, without inputs, outputs or arguments.
+    /// Creates a custom operation with this name, without inputs, outputs or arguments.
     ///
     /// ```
     /// use proto_splitter_samediff::Operation;
@@ -129,7 +129,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Returns the variable of this name. Searches linearly.
+    /// Returns the variable with this name, by a linear search.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&SameDiffVariable> {
         self.variables.iter().find(|variable| variable.name == name)

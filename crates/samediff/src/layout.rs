@@ -1,4 +1,4 @@
-//! The names of the entries.
+//! The names of the entries in an archive.
 //!
 //! ```text
 //! tags.txt                  one tag a line, oldest first
@@ -10,7 +10,7 @@
 //! TAG/updater/ID.fb         one array
 //! ```
 
-/// List of tags: the first entry.
+/// Name of the list of tags, which is the first entry.
 pub(crate) const TAGS: &str = "tags.txt";
 pub(crate) const GRAPH: &str = "graph.fb";
 pub(crate) const PARAMS: &str = "params.txt";
@@ -48,17 +48,17 @@ impl Role {
     }
 }
 
-/// Returns whether the format defines this path below a tag.
+/// Returns true if the format defines this path in a tag's folder.
 pub(crate) fn is_known(path: &str) -> bool {
     [GRAPH, PARAMS, UPDATER, TRAINING_CONFIG].contains(&path) || array_id(path).is_some()
 }
 
-/// Returns the path of an array's file below its tag.
+/// Returns the path of an array's file, relative to its tag's folder.
 pub(crate) fn array_path(role: Role, id: &str) -> String {
     format!("{}/{id}{ARRAY_SUFFIX}", role.folder())
 }
 
-/// Returns the role and id of an array's file from its path below a tag.
+/// Returns the role and the id of an array's file. `path` is relative to its tag's folder.
 pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
     let (folder, file) = path.split_once('/')?;
     let role = [Role::Parameter, Role::UpdaterState]
@@ -68,7 +68,7 @@ pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
     (!id.is_empty() && !id.contains('/')).then_some((role, id))
 }
 
-/// Returns whether a model can have a file of this name, in any folder.
+/// Returns true if a file with this name, in any folder, may be part of a model.
 pub(crate) fn is_of_model(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or_default();
     let names = [TAGS, GRAPH, PARAMS];

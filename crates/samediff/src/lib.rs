@@ -16,8 +16,8 @@
 //! TAG/updater/ID.fb         one array
 //! ```
 //!
-//! [`Model`] reads a model, [`Draft`] describes one to be written: a new one, or one made from
-//! others. Nothing large is decoded or held in memory.
+//! [`Model`] reads a model. [`Draft`] describes a model to be written, which may be new or made
+//! from others. Nothing large is decoded or held in memory.
 //!
 //! Sizes and offsets are in bytes.
 #![forbid(unsafe_code)]

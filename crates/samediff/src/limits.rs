@@ -1,21 +1,22 @@
 //! Limits of a reader.
 
-/// Default of [`SameDiffLimits::max_entries`]: 10 million.
+/// Default maximum number of entries: 10 million. See [`SameDiffLimits::max_entries`].
 pub const DEFAULT_MAX_ENTRIES: u64 = 10_000_000;
 
-/// Default of [`SameDiffLimits::max_text_size`]: 128 MiB.
+/// Default maximum size of a text file: 128 MiB. See [`SameDiffLimits::max_text_size`].
 pub const DEFAULT_MAX_TEXT_SIZE: u64 = 128 << 20;
 
-/// Default of [`SameDiffLimits::max_line_size`]: 1 MiB.
+/// Default maximum size of a line: 1 MiB. See [`SameDiffLimits::max_line_size`].
 pub const DEFAULT_MAX_LINE_SIZE: u64 = 1 << 20;
 
-/// Default of [`SameDiffLimits::max_list_memory`]: 512 MiB.
+/// Default maximum memory for the lines of a text file: 512 MiB. See
+/// [`SameDiffLimits::max_list_memory`].
 pub const DEFAULT_MAX_LIST_MEMORY: u64 = 512 << 20;
 
-/// Default of [`SameDiffLimits::max_graph_size`]: 512 MiB.
+/// Default maximum size of a graph: 512 MiB. See [`SameDiffLimits::max_graph_size`].
 pub const DEFAULT_MAX_GRAPH_SIZE: u64 = 512 << 20;
 
-/// Default of [`SameDiffLimits::max_inflated_size`]: 16 GiB.
+/// Default maximum size of temporary files: 16 GiB. See [`SameDiffLimits::max_inflated_size`].
 pub const DEFAULT_MAX_INFLATED_SIZE: u64 = 16 << 30;
 
 /// Limits on a reader's memory and disk space, since files are not trusted.
@@ -57,7 +58,7 @@ impl SameDiffLimits {
         }
     }
 
-    /// Limits the entries of an archive. Default: [`DEFAULT_MAX_ENTRIES`].
+    /// Limits the number of entries of an archive. Default: [`DEFAULT_MAX_ENTRIES`].
     #[must_use]
     pub const fn max_entries(mut self, entries: u64) -> Self {
         self.max_entries = entries;
@@ -94,9 +95,9 @@ impl SameDiffLimits {
         self
     }
 
-    /// Limits the total size of the temporary files that deflated arrays of an archive are inflated
-    /// to, in bytes. Default: [`DEFAULT_MAX_INFLATED_SIZE`]. Only arrays that are read by position,
-    /// or whose table is after their data, need a temporary file.
+    /// Limits the total size of the temporary files for deflated arrays of an archive, in bytes.
+    /// Default: [`DEFAULT_MAX_INFLATED_SIZE`]. An array needs a temporary file only if it is read
+    /// by position, or if its table is after its data.
     #[must_use]
     pub const fn max_inflated_size(mut self, bytes: u64) -> Self {
         self.max_inflated_size = bytes;

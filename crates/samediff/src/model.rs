@@ -49,7 +49,7 @@ impl ModelOptions {
     }
 }
 
-/// A model: tags, each with a graph and its parameters.
+/// A model, which consists of tags. Each tag has a graph and its parameters.
 ///
 /// Opening a model reads the archive's directory and `tags.txt`. Everything else is read on demand.
 ///
@@ -77,7 +77,7 @@ pub struct Model {
     archive: Archive,
     pub(crate) limits: SameDiffLimits,
     path: Option<PathBuf>,
-    /// At least one tag, oldest first.
+    /// Tags, the oldest first. There is at least one.
     tags: Vec<Folder>,
     /// Indices of tags, by their case-folded names and by their folders.
     by_fold: HashMap<String, usize>,
@@ -96,9 +96,9 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::NotAnArchive`], or any error of the
-    /// archive; [`ErrorKind::MissingEntry`] if it has no `tags.txt`, or a tag has no folder; any
-    /// error of the tags.
+    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::NotAnArchive`], or any error of
+    /// the archive; [`ErrorKind::MissingEntry`] if it has no `tags.txt`, or a tag has no folder;
+    /// any error of the tags.
     pub fn open(path: impl AsRef<Path>) -> Result<Model> {
         Model::open_with(path, &ModelOptions::new())
     }
@@ -114,7 +114,7 @@ impl Model {
         Model::of_file(Arc::new(file), path, options)
     }
 
-    /// Opens a model from an open file at this path.
+    /// Opens a model from the open file at this path.
     pub(crate) fn of_file(
         file: Arc<dyn ReadAt>,
         path: &Path,
@@ -157,9 +157,9 @@ impl Model {
         Ok(model)
     }
 
-    /// Fails if an entry that the format doesn't define has another name in its local header. No
-    /// checksum covers names in the directory, so damage to the name of an array would go
-    /// unnoticed.
+    /// Fails if an entry that the format doesn't define has a different name in its local header.
+    /// No checksum covers the names in the directory, so damage to the name of an array would
+    /// otherwise go unnoticed.
     fn check_strange_names(&self) -> Result<()> {
         let files = self.archive.directory().files();
         let strange = files.filter(|(_, record)| !self.knows(&record.name));
@@ -169,13 +169,13 @@ impl Model {
         Ok(())
     }
 
-    /// Returns whether the format defines an entry of this name.
+    /// Returns true if the format defines an entry with this name.
     pub(crate) fn knows(&self, entry: &str) -> bool {
         let known = |(_, path)| layout::is_known(path);
         entry == layout::TAGS || self.place(entry).is_some_and(known)
     }
 
-    /// Returns the file that the model was opened from, if any.
+    /// Returns the path of the file from which the model was opened, if any.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
@@ -195,7 +195,7 @@ impl Model {
         }
     }
 
-    /// Returns the tag of this name, ignoring case.
+    /// Returns the tag with this name, ignoring case.
     ///
     /// # Errors
     ///
@@ -227,14 +227,15 @@ impl Model {
         &self.archive
     }
 
-    /// Returns the index of the tag whose folder contains an entry, and the entry's path below it.
+    /// Returns the index of the tag whose folder contains an entry, and the entry's path relative
+    /// to the folder.
     pub(crate) fn place<'e>(&self, entry: &'e str) -> Option<(usize, &'e str)> {
         let (folder, path) = entry.split_once('/')?;
         Some((*self.by_folder.get(folder)?, path))
     }
 
-    /// Returns every file of `params/` or `updater/` below a tag, including files without
-    /// references.
+    /// Returns every file in the folders `params/` and `updater/` of a tag, including files to
+    /// which no list refers.
     pub(crate) fn array_files(&self) -> impl Iterator<Item = (usize, Role, &str, EntryIndex)> {
         self.archive
             .directory()
@@ -247,7 +248,7 @@ impl Model {
     }
 }
 
-/// Finds the spelling of each tag's folder.
+/// Finds each tag's folder, and how its name is spelled.
 fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
     let mut by_fold: HashMap<String, usize> = HashMap::new();
     for (index, tag) in tags.iter().enumerate() {
@@ -259,7 +260,7 @@ fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
         let Some((folder, _)) = record.name.split_once('/') else {
             continue;
         };
-        // Most entries are in the same folder as the previous one.
+        // An entry is usually in the same folder as the previous one.
         if folder == last {
             continue;
         }
@@ -302,12 +303,12 @@ impl<'m> TagView<'m> {
         &self.model.tags[self.index].tag
     }
 
-    /// Returns the index by age: 0 is the oldest.
+    /// Returns the tag's index by age, starting with 0 for the oldest.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
 
-    /// Returns the full name of an entry in its folder.
+    /// Returns the full name of an entry in the tag's folder.
     pub(crate) fn entry_name(&self, path: &str) -> String {
         format!("{}/{path}", self.model.tags[self.index].name)
     }
@@ -328,13 +329,13 @@ impl<'m> TagView<'m> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::MissingEntry`] if it has no graph; [`ErrorKind::InvalidGraph`], or any other
-    /// error in the graph.
+    /// [`ErrorKind::MissingEntry`] if the tag has no graph; [`ErrorKind::InvalidGraph`], or any
+    /// other error in the graph.
     pub fn graph(&self) -> Result<Graph> {
         self.read_graph(Unknown::PassedOver)
     }
 
-    /// Reads the graph, to make another model from it.
+    /// Reads the graph for making another model from it.
     pub(crate) fn read_graph(&self, unknown: Unknown) -> Result<Graph> {
         let index = self.require(layout::GRAPH)?;
         let limits = &self.model.limits;
@@ -353,7 +354,7 @@ impl<'m> TagView<'m> {
         })
     }
 
-    /// Reads the list of the files of the tag's variables and constants.
+    /// Reads the list of the files with the values of the tag's variables and constants.
     ///
     /// # Errors
     ///
@@ -363,7 +364,7 @@ impl<'m> TagView<'m> {
         Arrays::read(self.model, self.index, Role::Parameter, Some(index))
     }
 
-    /// Reads the list of the files of the states of the tag's updater, which is empty for an
+    /// Reads the list of the files with the states of the tag's updater. It is empty for an
     /// untrained model.
     ///
     /// # Errors
@@ -374,8 +375,8 @@ impl<'m> TagView<'m> {
         Arrays::read(self.model, self.index, Role::UpdaterState, index)
     }
 
-    /// Opens the values of one variable or constant. For several of them,
-    /// [`parameters`](Self::parameters) reads the list only once.
+    /// Opens the values of one variable or constant. If you need several, call
+    /// [`parameters`](Self::parameters), which reads the list only once.
     ///
     /// # Errors
     ///
@@ -395,12 +396,13 @@ impl<'m> TagView<'m> {
         }
     }
 
-    /// Returns the training configuration: the bytes of `trainingConfig.fb`, for which the format
-    /// has no schema.
+    /// Returns the training configuration, which consists of the bytes of `trainingConfig.fb`. The
+    /// format has no schema for it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if it exceeds the limit for graphs; any error of the archive.
+    /// [`ErrorKind::LimitExceeded`] if the configuration exceeds the limit for graphs; any error of
+    /// the archive.
     pub fn training_config(&self) -> Result<Option<Vec<u8>>> {
         let index = self.find(layout::TRAINING_CONFIG);
         let limit = self.model.limits.get_max_graph_size();

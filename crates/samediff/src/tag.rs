@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Longest name of a tag, in bytes: the limit of file systems for one name.
+/// Maximum length of a tag's name, in bytes, as for names in file systems.
 pub const MAX_TAG_LEN: usize = 255;
 
 /// Names that Windows reserves for devices, with or without an extension.
@@ -14,8 +14,8 @@ const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
 /// The name of a tag, which is the name of a folder in the archive.
 ///
-/// It has 1 to 255 bytes, without `/ \ : * ? " < > |`, whitespace or control characters, and
-/// without a dot at its end. It is neither `tags.txt` nor a name that Windows reserves for a
+/// A tag's name has 1 to 255 bytes. It doesn't contain `/ \ : * ? " < > |`, whitespace or control
+/// characters, and doesn't end in a dot. It isn't `tags.txt`, or a name that Windows reserves for a
 /// device. Tags that differ only in case are the same tag, so equality compares
 /// [`folded`](Self::folded).
 ///
@@ -47,7 +47,7 @@ impl Tag {
         &self.folded
     }
 
-    /// Returns whether `name` is a spelling of this tag.
+    /// Returns true if `name` is this tag's name, in any case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         *self.name == *name || *self.folded == *fold(name)
@@ -93,7 +93,7 @@ impl FromStr for Tag {
     }
 }
 
-/// Returns the reason why a name is not allowed, if any.
+/// Returns the reason why a name isn't allowed, if there is one.
 fn objection(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("is empty".into());
@@ -109,7 +109,7 @@ fn objection(name: &str) -> Option<String> {
             return Some(format!("has {c:?} in it, which no tag may have"));
         }
     }
-    // This covers `.` and `..`, too.
+    // This also refuses `.` and `..`.
     if name.ends_with('.') {
         return Some("ends in a point".into());
     }

@@ -1,4 +1,4 @@
-//! The three kinds of text files: `tags.txt`, `params.txt` and `updater.txt`.
+//! The three text files: `tags.txt`, `params.txt` and `updater.txt`.
 //!
 //! ```text
 //! tags    = 1*( tag EOL )
@@ -7,8 +7,9 @@
 //! ref     = [ tag "/" ] id
 //! ```
 //!
-//! The files are UTF-8 without NUL. They are written with a line feed after every line, and also
-//! read with CRLF, without the last line feed, and with one byte order mark.
+//! The files are UTF-8 without NUL. Each line is written with a line feed at its end. The reader
+//! also accepts CRLF, a missing line feed at the end of the file, and one byte order mark at its
+//! beginning.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,7 +18,7 @@ use crate::layout::Role;
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Result, Tag};
 
-/// The location of an array's file: in the tag's own folder, or in another tag's.
+/// The location of an array's file, which is in the tag's own folder or in another tag's.
 ///
 /// ```
 /// use proto_splitter_samediff::FileRef;
@@ -42,13 +43,13 @@ impl FileRef {
         }
     }
 
-    /// Returns the tag whose folder contains the file, if it isn't the referring one.
+    /// Returns the tag whose folder contains the file, if it isn't the tag with the reference.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// Returns the file's name without `.fb`.
+    /// Returns the file's name, without the extension `.fb`.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -90,11 +91,11 @@ impl std::str::FromStr for FileRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// One file for a parameter, one for each state of an updater.
+    /// The files: one for a parameter, and one for each state of an updater.
     pub(crate) refs: Vec<FileRef>,
 }
 
-/// Memory for a name or a reference in addition to its characters: 48 bytes.
+/// Memory for a name or a reference, in addition to its characters, in bytes.
 const KEPT: u64 = 48;
 
 /// The remaining memory for the lines of a file.
@@ -109,7 +110,7 @@ impl Memory {
         Memory { left: limit, limit }
     }
 
-    /// Accounts for `times` copies of a string.
+    /// Subtracts the memory for `times` copies of a string.
     fn keep(&mut self, text: &str, times: u64) -> Result<()> {
         let bytes = times.saturating_mul(KEPT.saturating_add(text.len() as u64));
         match self.left.checked_sub(bytes) {
@@ -138,7 +139,7 @@ fn lines<'b>(
     let text = text.trim_end_matches(['\n', '\r']);
     let lines = (1..).zip(text.split('\n'));
     let lines = lines.map(|(number, line)| (number, line.strip_suffix('\r').unwrap_or(line)));
-    // An empty file has no lines, rather than a blank one.
+    // An empty file has no lines; splitting it would return a blank line.
     let all = if text.is_empty() { 0 } else { usize::MAX };
     for (number, line) in lines.clone().take(all) {
         if line.len() as u64 > limits.get_max_line_size() {
@@ -164,7 +165,7 @@ pub(crate) fn parse_tags(bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Ta
     let mut tags = Vec::new();
     let mut seen = HashSet::new();
     for (number, line) in lines(bytes, limits)? {
-        // A tag is stored in its original spelling, and folded in two sets.
+        // A tag takes memory for its original spelling, and for its folded name in two sets.
         memory
             .keep(line, 4)
             .map_err(|error| error.on_line(number))?;
@@ -216,7 +217,7 @@ fn parse_line(role: Role, line: &str, memory: &mut Memory) -> Result<Line> {
         }
         _ => {}
     }
-    // In the list, and in the two sets of names.
+    // A name takes memory in the list, and in the two sets of names.
     memory.keep(name, 3)?;
     let mut refs = Vec::with_capacity(tokens.len());
     for token in tokens {

@@ -1,4 +1,4 @@
-//! Archives: their directory, their entries, and writing them.
+//! Zip archives: their directory, their entries, and writing them.
 
 mod checked;
 mod directory;

@@ -15,10 +15,10 @@ use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
 use crate::zip::{Archive, EntryIndex, StoredEntry};
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
-/// Alignment of an array's data: 64 bytes, in its file and so in the archive.
+/// Alignment of an array's data in its file, and therefore in the archive: 64 bytes.
 const ALIGNMENT: usize = 64;
 
-/// Limit on the decoded size of the tables of an array's file, in bytes.
+/// Limit on the decoded size of the tables in an array's file, in bytes.
 const HEADER_BUDGET: u64 = 64 << 10;
 
 /// An array: its type, shape and the location of its bytes, which are read on demand.
@@ -68,12 +68,12 @@ impl Array {
         Array::from_source(info, Arc::new(bytes), 0, len)
     }
 
-    /// Creates an array from `len` bytes of a source, beginning at `offset`.
+    /// Creates an array from `len` bytes of a source, starting at `offset`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if `info` requires a different number, or the source is shorter;
-    /// [`ErrorKind::Io`] if the source can't be read.
+    /// [`ErrorKind::InvalidArray`] if `info` requires a different number of bytes, or the source is
+    /// shorter; [`ErrorKind::Io`] if the source can't be read.
     pub fn from_source(
         info: ArrayInfo,
         source: Arc<dyn ReadAt>,
@@ -155,7 +155,7 @@ impl Array {
         &self.info
     }
 
-    /// Returns the size of the data in bytes, which for strings includes their offsets.
+    /// Returns the size of the data, in bytes. For strings, this includes their offsets.
     #[must_use]
     pub fn data_len(&self) -> u64 {
         self.span().len
@@ -172,7 +172,7 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if they can't be read, or an error of the archive.
+    /// [`ErrorKind::Io`] if the bytes can't be read, or an error of the archive.
     pub fn bytes(&self) -> Result<ArrayElements> {
         let span = self.span();
         let inner: Box<dyn Read + Send> = match &self.data {
@@ -206,14 +206,15 @@ impl Array {
         })
     }
 
-    /// Returns the width of the elements, if their bytes have to be swapped.
+    /// Returns the width of the elements if their bytes must be swapped.
     pub(crate) fn swapped_width(&self) -> Option<usize> {
         let width = self.info.dtype().width()?;
         let swapped = self.info.byte_order() == ArrayByteOrder::Big && width > 1;
         swapped.then_some(width.into())
     }
 
-    /// Returns the bytes as other libraries expect them: in C order, each element little-endian.
+    /// Returns the bytes in the form that other libraries expect: in C order, with little-endian
+    /// elements.
     ///
     /// # Errors
     ///
@@ -251,8 +252,8 @@ impl Array {
     /// # Errors
     ///
     /// [`ErrorKind::UnsupportedArray`] if the elements aren't strings; [`ErrorKind::LimitExceeded`]
-    /// if they have more than [`MAX_STRINGS_SIZE`](crate::MAX_STRINGS_SIZE) bytes;
-    /// [`ErrorKind::InvalidArray`] if they are not UTF-8 or outside of the array.
+    /// if the strings have more than [`MAX_STRINGS_SIZE`](crate::MAX_STRINGS_SIZE) bytes;
+    /// [`ErrorKind::InvalidArray`] if a string isn't UTF-8, or is outside of the array.
     pub fn strings(&self) -> Result<Vec<String>> {
         if self.info.dtype() != Nd4jType::Utf8 {
             let message = format!("elements of type {} are not texts", self.info.dtype());
@@ -264,7 +265,7 @@ impl Array {
         super::strings::decode(&bytes, self.info.element_count())
     }
 
-    /// Returns whether another array has the same type, shape and values.
+    /// Returns true if another array has the same type, shape and values.
     ///
     /// # Errors
     ///
@@ -287,8 +288,8 @@ impl Array {
         a.equals(b)
     }
 
-    /// Returns the description that written files have: little-endian, the order of elements
-    /// unchanged.
+    /// Returns the description to write to a file: the elements are little-endian, and their order
+    /// is unchanged.
     pub(crate) fn written_info(&self) -> ArrayInfo {
         self.info.clone().with_byte_order(ArrayByteOrder::Little)
     }
@@ -320,7 +321,7 @@ impl ArrayElements {
         self.len
     }
 
-    /// Returns whether there are no bytes.
+    /// Returns true if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -330,8 +331,8 @@ impl ArrayElements {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if there are more than `limit`; [`ErrorKind::Io`] if they can't
-    /// be read, or an error of the archive.
+    /// [`ErrorKind::LimitExceeded`] if there are more than `limit`; [`ErrorKind::Io`] if the bytes
+    /// can't be read, or an error of the archive.
     pub fn read_to_vec(mut self, limit: u64) -> Result<Vec<u8>> {
         if self.len > limit {
             let message = format!("an array of {} bytes, and the limit is {limit}", self.len);
@@ -402,7 +403,7 @@ impl Read for Positioned {
     }
 }
 
-/// The beginning of a longer stream; reading past it fails.
+/// The beginning of a longer stream. Reading beyond it fails.
 struct Prefix {
     bytes: Vec<u8>,
     len: u64,
@@ -484,7 +485,7 @@ fn check_len(info: &ArrayInfo, len: u64) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArray, message))
 }
 
-/// Returns the header of an array's file: everything up to its data.
+/// Returns the header of an array's file, which consists of all bytes before its data.
 ///
 /// ```text
 /// 0   u32 20: the table          8  u16 12, 16, 4, 8, 12, 13: the vtable
@@ -503,7 +504,7 @@ pub(crate) fn header(info: &ArrayInfo, data_len: u64) -> Result<Vec<u8>> {
     if whole > MAX_BUFFER_LEN {
         return Err(too_large(info, data_len));
     }
-    // Both fit, since their sum does.
+    // Both values fit into 32 bits, since their sum does.
     let narrow = |value: u64| u32::try_from(value).map_err(|_| too_large(info, data_len));
     let mut bytes = Vec::with_capacity(data);
     bytes.extend(TABLE.to_le_bytes());

@@ -3,12 +3,12 @@
 use crate::data_type::TYPE_BITS;
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
-/// Largest number of dimensions of an array.
+/// Maximum number of dimensions of an array.
 pub(crate) const MAX_RANK: usize = 32;
 
 /// Bit in the extras that marks an array without elements.
 const EXTRA_EMPTY: i64 = 8;
-/// Bits for buffers that don't simply contain the elements: sparse, compressed, ragged, CSR, CSC,
+/// Bits for buffers that contain more than just the elements: sparse, compressed, ragged, CSR, CSC,
 /// COO, complex, quantized.
 const EXTRA_OTHER_KINDS: i64 = 2 | 4 | 16 | 32 | 64 | 128 | 512 | 1024;
 
@@ -57,14 +57,14 @@ impl ArrayByteOrder {
 
 /// The type, shape and order of an array.
 ///
-/// In files it has the form of *shape information*, 64-bit numbers:
+/// In files, it is stored as *shape information*, a list of 64-bit numbers:
 ///
 /// ```text
 /// rank | dimensions (rank) | strides in elements (rank) | extras | element-wise stride | 99 'c' or 102 'f'
 /// ```
 ///
-/// The extras are bits: 8 for an empty array, others for the type. A scalar has rank 0. An empty
-/// array of rank 0 has no element.
+/// Each bit of the extras has a meaning: 8 marks an empty array, and others represent the type. A
+/// scalar has rank 0 and one element, whereas an empty array of rank 0 has none.
 ///
 /// ```
 /// use proto_splitter_samediff::{ArrayInfo, Nd4jType};
@@ -83,11 +83,11 @@ pub struct ArrayInfo {
 }
 
 impl ArrayInfo {
-    /// Creates the description of an array in C order and little-endian.
+    /// Creates the description of a little-endian array in C order.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if it has more than 32 dimensions, or the number of elements
+    /// [`ErrorKind::InvalidArray`] if there are more than 32 dimensions, or the number of elements
     /// overflows.
     pub fn new(dtype: Nd4jType, shape: impl Into<Vec<u64>>) -> Result<ArrayInfo> {
         let shape = shape.into();
@@ -175,7 +175,7 @@ impl ArrayInfo {
         self.element_count
     }
 
-    /// Returns whether the array has rank 0 and no element, unlike a scalar.
+    /// Returns true if the array has rank 0 and no element. A scalar has one element.
     #[must_use]
     pub fn is_empty_scalar(&self) -> bool {
         self.shape.is_empty() && self.element_count == 0
@@ -184,7 +184,7 @@ impl ArrayInfo {
     /// Returns the size of the elements in bytes; `None` for strings.
     #[must_use]
     pub fn data_len(&self) -> Option<u64> {
-        // The constructor checked that this doesn't overflow.
+        // Can't overflow, since the constructor checked this.
         self.dtype
             .width()
             .map(|width| self.element_count * u64::from(width))
@@ -207,8 +207,8 @@ impl ArrayInfo {
         info
     }
 
-    /// Returns the distance of neighboring elements in each dimension, in elements; zeros for an
-    /// empty array.
+    /// Returns the distance of neighboring elements in each dimension, in elements. All distances
+    /// are zero for an empty array.
     fn strides(&self) -> Vec<i64> {
         let mut strides = vec![0; self.shape.len()];
         if self.element_count == 0 {
@@ -217,7 +217,7 @@ impl ArrayInfo {
         let mut next = 1_u64;
         let mut step = |index: usize| {
             strides[index] = i64::try_from(next).unwrap_or(i64::MAX);
-            // The constructor checked the product of all dimensions.
+            // Can't overflow, since the constructor checked the product of all dimensions.
             next *= self.shape[index];
         };
         match self.order {
@@ -281,7 +281,8 @@ impl ArrayInfo {
             return Err(Error::new(ErrorKind::UnsupportedArray, message));
         }
         let empty = extras & EXTRA_EMPTY != 0;
-        // DL4J has written empty arrays with the bits of another type.
+        // Accepts other bits for empty arrays, since DL4J has written some with the bits of another
+        // type.
         if !empty && extras & TYPE_BITS != self.dtype.extras() {
             let message = format!(
                 "the type is {}, but the extras of {extras} are those of another",
@@ -346,7 +347,7 @@ mod tests {
 
     #[test]
     fn shape_information_is_as_nd4j_writes_it() {
-        // As in the files of DL4J's own tests.
+        // The same numbers as in files of DL4J's own tests.
         let info = ArrayInfo::new(Nd4jType::Float, [2, 3]).unwrap();
         assert_eq!(info.to_shape_info(), [2, 2, 3, 3, 1, 8192, 1, 99]);
         let info = ArrayInfo::empty(Nd4jType::Int32);

@@ -4,15 +4,15 @@
 //! i64 (n + 1): the beginning of each string and the end of the last, little-endian | the strings
 //! ```
 //!
-//! The offsets are always little-endian: Java writes its memory unchanged, and only sets the
-//! array's big-endian flag.
+//! The offsets are always little-endian, even if the array's flag is big-endian: Java writes its
+//! memory unchanged, and only sets the flag.
 
 use crate::{Error, ErrorKind, Result};
 
-/// Largest total size of strings that are read at once: 256 MiB.
+/// Maximum total size of strings that are read at once: 256 MiB.
 pub const MAX_STRINGS_SIZE: u64 = 256 << 20;
 
-/// Returns the size of the offsets of `count` strings, in bytes.
+/// Returns the minimum size of `count` strings in bytes, which is the size of their offsets.
 pub(super) fn least_len(count: u64) -> u64 {
     count.saturating_add(1).saturating_mul(8)
 }
@@ -78,7 +78,7 @@ mod tests {
         for texts in [&["a", "", "näher"][..], &[""], &["only"]] {
             assert_eq!(decode(&encode(texts), texts.len() as u64).unwrap(), texts);
         }
-        // An empty string as DL4J writes it.
+        // An empty string in the form that DL4J writes.
         assert_eq!(decode(&[0; 16], 1).unwrap(), [""]);
     }
 

@@ -1,4 +1,4 @@
-//! Reading array elements stored in Fortran order in C order.
+//! Reading array elements in C order that are stored in Fortran order.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use record_file::ReadAt;
 /// Number of bytes reordered at once: 16 MiB.
 const BLOCK: u64 = 16 << 20;
 
-/// Smallest read of a file that is larger than a block: 4 KiB.
+/// Minimum size of a read, if a file is larger than a block: 4 KiB.
 const PIECE: u64 = 4 << 10;
 
 /// Number of columns copied together, so that the adjacent elements of a row are written at once.
@@ -17,11 +17,12 @@ const GROUP: usize = 16;
 
 /// A reader of elements in C order that are stored in Fortran order.
 ///
-/// Elements that differ only in the first index are contiguous in the source: they form a *column*.
-/// In C order, those with the same first index are contiguous: a *row*. A block of rows takes a
-/// piece of each column. If these pieces would be small, the source is read once from beginning to
-/// end, a *slab* of columns at a time, and copied to a temporary file in which the rows of each
-/// slab are contiguous. In both cases every byte of the source is read once, and no read is small.
+/// Elements that differ only in the first index form a *column*, and are contiguous in the source.
+/// Elements with the same first index form a *row*, and are contiguous in C order. A block of rows
+/// needs a piece of each column. If these pieces would be small, the source is first copied to a
+/// temporary file: it is read once from beginning to end, one *slab* of columns at a time, and the
+/// rows of each slab become contiguous. In both cases, every byte of the source is read once, and
+/// no read is small.
 pub(super) struct Transposed {
     source: Arc<dyn ReadAt>,
     offset: u64,
@@ -36,7 +37,8 @@ pub(super) struct Transposed {
 /// The strategy for reordering the elements.
 enum Plan {
     Blocks(Blocks),
-    /// Rows that are larger than a block. Each is itself in Fortran order, and is processed alone.
+    /// Rows that are larger than a block. Each row is itself an array in Fortran order, which is
+    /// reordered separately.
     Rows {
         slabs: Arc<Slabs>,
         next: u64,
@@ -61,7 +63,8 @@ impl Transposed {
     fn plan(&self) -> io::Result<Plan> {
         let width = self.width as u64;
         let (&first, others) = self.dims.split_first().unwrap_or((&1, &[]));
-        // Unless one is zero, the product was checked together with the shape.
+        // Can't overflow unless a dimension is zero, since the product was checked together with
+        // the shape.
         let (rows, columns): (u64, u64) = if self.dims.contains(&0) {
             (0, 0)
         } else {
@@ -138,14 +141,14 @@ impl Read for Transposed {
     }
 }
 
-/// Rows and columns of elements, stored a slab of columns at a time. In each slab, the rows follow
-/// each other. With one column per slab, this is Fortran order.
+/// Rows and columns of elements, stored one slab of columns after another. In each slab, the rows
+/// follow each other. If a slab has a single column, this is Fortran order.
 struct Slabs {
     source: Arc<dyn ReadAt>,
     offset: u64,
     rows: u64,
     columns: u64,
-    /// Number of columns per slab, except the last.
+    /// Number of columns in each slab; the last one may have fewer.
     per_slab: u64,
     width: usize,
 }
@@ -175,7 +178,7 @@ impl Slabs {
         self.source.read_exact_at(at, &mut buf[start..])
     }
 
-    /// Copies the elements to slabs of more columns, in a temporary file.
+    /// Copies the elements to a temporary file, in slabs of more columns.
     fn respooled(self, per_slab: u64, whole: u64) -> io::Result<Slabs> {
         check_space(&std::env::temp_dir().join("transposed"), whole).map_err(io::Error::other)?;
         let mut file = tempfile::tempfile()?;
@@ -232,13 +235,13 @@ impl ReadAt for Row {
     }
 }
 
-/// Rows, read a block at a time.
+/// Rows that are read in blocks.
 struct Blocks {
     slabs: Slabs,
     rows_at_once: u64,
     /// Dimensions after the first.
     others: Vec<u64>,
-    /// First row that isn't in a block yet.
+    /// First row that isn't part of a block yet.
     next: u64,
     bytes: Vec<u8>,
     at: usize,
@@ -262,7 +265,8 @@ impl Blocks {
             for slab in slab..until {
                 slabs.read(slab, self.next, rows, &mut self.slab)?;
             }
-            // The current number of columns, and the distances of columns and of rows.
+            // The number of columns in this slab, and the distances between columns and between
+            // rows.
             let own = to_usize(slabs.columns_of(slab))?;
             let (own, from) = if single {
                 (to_usize(until - slab)?, (count, 1))
@@ -306,9 +310,9 @@ impl Read for Blocks {
     }
 }
 
-/// The positions in a row, in C order, of columns that come in Fortran order.
+/// Positions in a row. The columns come in Fortran order, and the row is in C order.
 struct Places {
-    /// For each dimension: its length, the distance of its steps, and the index.
+    /// The length of each dimension, the distance between its elements, and the current index.
     dims: Vec<(u64, u64, u64)>,
     place: u64,
 }
@@ -323,7 +327,7 @@ impl Places {
         }
     }
 
-    /// Takes the position of the next column.
+    /// Returns the position of the next column, and advances.
     fn take(&mut self) -> u64 {
         let place = self.place;
         for (dim, step, index) in &mut self.dims {
@@ -339,8 +343,8 @@ impl Places {
     }
 }
 
-/// Copies columns to their positions in each row of `columns` elements; `from` has the distances of
-/// columns and rows in the source.
+/// Copies columns to their positions in each row of `columns` elements. `from` has the distances
+/// between columns and between rows in the source.
 fn scatter<const W: usize>(
     source: &[u8],
     from: (usize, usize),
@@ -357,7 +361,7 @@ fn scatter<const W: usize>(
     }
 }
 
-/// Transposes columns to rows, a square at a time, which stays in the processor's cache.
+/// Transposes columns to rows in squares, each of which fits into the processor's cache.
 fn turn<const W: usize>(columns: &[u8], rows: &mut [u8], (width, height): (usize, usize)) {
     const SIDE: usize = 32;
     let (columns, _) = columns.as_chunks::<W>();
@@ -383,8 +387,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the elements of an array in Fortran order. The value of each is its index in C
-    /// order.
+    /// Returns an array in Fortran order. The value of each element is its index in C order.
     fn stored(shape: &[u64]) -> Vec<u8> {
         let count: u64 = shape.iter().product();
         let mut bytes = vec![0; usize::try_from(4 * count).unwrap()];
@@ -407,8 +410,8 @@ mod tests {
         bytes
     }
 
-    /// Returns the elements of a shape in C order, read with these sizes of blocks and pieces, and
-    /// the reads of the source.
+    /// Reads an array of this shape in C order, with these sizes of blocks and pieces. Returns the
+    /// elements, and the reads of the source.
     fn read(shape: &[u64], block: u64, piece: u64) -> (Vec<u32>, Vec<(u64, u64)>) {
         let source = Arc::new(Watched {
             bytes: stored(shape),
@@ -460,7 +463,7 @@ mod tests {
         for shape in shapes {
             let count: u64 = shape.iter().product();
             let expected: Vec<u32> = (0..u32::try_from(count).unwrap()).collect();
-            // From the whole array at once to less than a row, with and without a temporary file.
+            // Blocks of very different sizes: from the whole array to less than a row.
             for block in [16, 36, 64, 200, 1000, 1 << 20] {
                 for piece in [4, 8, 64, 4096] {
                     let (found, reads) = read(shape, block, piece);
@@ -474,7 +477,8 @@ mod tests {
 
     #[test]
     fn a_source_is_read_once_and_never_element_by_element() {
-        // Wide, so that a block has few rows; tall; and with rows that are larger than a block.
+        // A wide array, so that a block has few rows; a tall one; and arrays whose rows are larger
+        // than a block.
         let shapes: &[&[u64]] = &[&[64, 1024], &[2048, 32], &[4, 128, 128], &[3, 2, 11_000]];
         for shape in shapes {
             let (block, piece) = (16 << 10, 256);

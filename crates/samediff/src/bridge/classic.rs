@@ -19,7 +19,8 @@ use crate::{
     TagContent, VarType,
 };
 
-/// The fields of arrays whose data is outside of their table, and the location of the data.
+/// The fields of arrays whose data is outside of their table. Each has a name for the data's
+/// location.
 const ELSEWHERE: [(usize, &str); 4] = [
     (flat_array::BUFFER_CHUNKS, "in chunks"),
     (flat_array::EXTERNAL_FILE, "in another file"),
@@ -41,7 +42,7 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<T
         Unknown::Refused,
         &mut budget,
     )?;
-    // A table without fields may be arbitrary bytes.
+    // A table without fields could be arbitrary bytes, so it isn't accepted.
     if table.is_empty() {
         let message = "not a model: neither a graph, nor a zip archive, SDNB or safetensors";
         return Err(Error::new(ErrorKind::InvalidGraph, message));
@@ -58,9 +59,9 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<T
     })
 }
 
-/// Converts a FlatGraph from `source` to a tag; `open` opens its arrays.
+/// Converts a FlatGraph, whose bytes come from `source`, to a tag. `open` opens its arrays.
 ///
-/// Content without a field in the format is stored unchanged in the schema's `classic` field.
+/// Content for which the format has no field is stored unchanged in the schema's `classic` field.
 pub(super) fn convert(
     mut table: Object,
     source: &dyn ReadAt,
@@ -100,7 +101,8 @@ pub(super) fn convert(
     let mut states = Vec::new();
     if let Some(Value::Tables(tables)) = table.get_mut(slots::UPDATER_STATE) {
         for table in tables {
-            // The names of the states are kept, since the format can't represent them.
+            // The names of the states stay in the `classic` field, since the format can't represent
+            // them.
             let arrays = table.take_tables(updater_state::UPDATER_STATE_VALUES);
             let Some(Value::String(name)) = table.get(updater_state::PARAM_NAME) else {
                 let message = "an updater's states have no name";
@@ -123,7 +125,7 @@ pub(super) fn convert(
         content = content.parameter(name, array);
     }
     for (name, arrays) in states {
-        // The updater has no state for it.
+        // A variable without states isn't listed.
         if !arrays.is_empty() {
             content = content.updater_states(name, arrays);
         }
@@ -134,7 +136,7 @@ pub(super) fn convert(
     }
 }
 
-/// Fails unless an updater's states have as many names as values, or no names.
+/// Fails unless the number of names of an updater's states is zero, or equals the number of values.
 fn check_keys(table: &Object, values: usize) -> Result<()> {
     let keys = match table.get(updater_state::UPDATER_STATE_KEYS) {
         Some(Value::Strings(keys)) => keys.len(),
@@ -147,7 +149,7 @@ fn check_keys(table: &Object, values: usize) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidGraph, message))
 }
 
-/// Returns the shape of an array, in the form of a graph.
+/// Returns the shape of an array as a graph represents it.
 fn dims(array: &Array) -> Option<Vec<i64>> {
     let dims = array.info().shape().iter();
     dims.map(|&dim| i64::try_from(dim).ok()).collect()
@@ -177,7 +179,8 @@ fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Obje
     let kind = table.take_i8(flat_variable::VARIABLE_TYPE);
     let shape = table.take_i64s(flat_variable::SHAPE);
     if let Some(shape) = &shape {
-        // Most files omit it. It is kept, so that the difference survives a round trip.
+        // Most files omit this field. If it is present, it is kept, so that it survives a round
+        // trip.
         table.set(flat_variable::SHAPE, Value::I64s(shape.clone()));
     }
     let about = |error: Error| error.about("variable", &name);
@@ -202,7 +205,7 @@ fn read_node(mut table: Object, names: &HashMap<Id, String>) -> Result<Operation
         let bools = table.take_i8s(flat_node::EXTRA_BOOLS);
         let ids: Vec<Id> = match table.take(flat_node::INPUT_PAIRED) {
             Some(Value::Tables(ids)) => ids.iter().map(read_id).collect(),
-            // Older files have only the first outputs of nodes.
+            // In older files, nodes have only their first outputs.
             _ => match table.get(flat_node::INPUT) {
                 Some(Value::I32s(ids)) => ids.iter().map(|&id| (id, 0)).collect(),
                 _ => Vec::new(),
@@ -242,7 +245,7 @@ fn named(names: &HashMap<Id, String>, id: Id) -> Result<String> {
     })
 }
 
-/// Names arguments by their indices: classic files don't name them.
+/// Names arguments by their indices, since classic files don't name them.
 fn numbered<T>(prefix: &str, values: Vec<T>) -> Arguments<T> {
     let values = values.into_iter().enumerate();
     values

@@ -21,15 +21,16 @@ use crate::{
 /// Alignment of an array's data: 64 bytes.
 const ALIGNMENT: u64 = 64;
 
-/// Writes a tag as a classic file, one FlatGraph that contains all arrays, and returns its size in
-/// bytes. The format has no names for arguments, so they are left out. [`left_out_of_classic`]
-/// reports them. Content that came from a classic file is restored unchanged.
+/// Writes a tag as a classic file, and returns its size in bytes. The file is one FlatGraph that
+/// contains all arrays. Names of arguments are left out, since the format doesn't have them;
+/// [`left_out_of_classic`] reports this. Content that came from a classic file is restored
+/// unchanged.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotConvertible`](crate::ErrorKind::NotConvertible) if it would be larger than 2
-/// GiB, `trainingConfig.fb` isn't JSON, or the graph has unknown fields; any error in the model or
-/// of writing.
+/// [`ErrorKind::NotConvertible`](crate::ErrorKind::NotConvertible) if the file would be larger than
+/// 2 GiB, `trainingConfig.fb` isn't JSON, or the graph has unknown fields; any error in the model
+/// or of writing.
 pub fn write_classic(
     tag: &TagView<'_>,
     path: impl AsRef<Path>,
@@ -49,7 +50,7 @@ pub fn write_classic(
         bytes.clear();
         let mut buf = vec![0; 1 << 20];
         for payload in &payloads {
-            // The length is right before the data.
+            // The length immediately precedes the data.
             let gap = payload.start - 4 - at;
             io::copy(&mut io::repeat(0).take(gap), &mut output)?;
             output.write_all(&payload.len.to_le_bytes())?;
@@ -72,8 +73,8 @@ pub fn write_classic(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
-/// Returns a line for the user about the content of a tag that a classic file can't contain; `None`
-/// if there is none.
+/// Describes, in one line for the user, the content of a tag that a classic file can't contain.
+/// Returns `None` if there is no such content.
 ///
 /// ```
 /// use proto_splitter_samediff::{Draft, Graph, Model, Operation, SameDiffWriteOptions, TagContent};
@@ -119,13 +120,14 @@ pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
     )))
 }
 
-/// Returns whether arguments have other names than those that reading a classic file assigns.
+/// Returns true if arguments have other names than those that are assigned when a classic file is
+/// read.
 fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
     let mut numbered = arguments.iter().enumerate();
     numbered.any(|(at, (name, _))| *name != format!("{prefix}{at}"))
 }
 
-/// The data of an array after the tables.
+/// The data of an array, which is written after the tables.
 struct Payload {
     array: Array,
     len: u32,
@@ -133,7 +135,7 @@ struct Payload {
     start: u64,
 }
 
-/// Writes the tables, and returns them with the payloads that follow.
+/// Writes the tables. Returns them, and the payloads that must follow.
 fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
     let mut export = Export::default();
     let table = export.graph(tag)?;
@@ -165,7 +167,7 @@ fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
 #[derive(Default)]
 struct Export {
     arrays: Vec<Array>,
-    /// Indices of arrays by their files, since tables may share data.
+    /// Index of the array of each file, since several tables may share data.
     known: HashMap<ArrayFile, usize>,
 }
 
@@ -193,7 +195,7 @@ impl Export {
         let nodes = graph.operations.iter().zip(&ids.nodes);
         let nodes = nodes.map(|(operation, &id)| write_node(operation, id, &ids));
         table.set(slots::NODES, Value::Tables(nodes.collect()));
-        // A classic file without such a list doesn't get one.
+        // Keeps the list absent if the original classic file had none.
         if graph.classic.is_empty() {
             let placeholders = graph.variables.iter();
             let placeholders =
@@ -213,7 +215,7 @@ impl Export {
         Ok(table)
     }
 
-    /// Returns the table of an array, whose data follows later.
+    /// Returns the table of an array, whose data will follow the tables.
     fn array(&mut self, arrays: &Arrays<'_>, file: &ArrayFile) -> Result<Object> {
         let number = match self.known.get(file) {
             Some(&number) => number,
@@ -224,7 +226,7 @@ impl Export {
             }
         };
         let array = &self.arrays[number];
-        // Fails early, with advice, if the array alone doesn't fit.
+        // Fails early, with advice, if the array is too large even alone.
         array::header(&array.written_info(), array.data_len())?;
         let info: ArrayInfo = array.written_info();
         let mut table = Object::default();
@@ -237,8 +239,8 @@ impl Export {
         Ok(table)
     }
 
-    /// Returns the updater's states: first those of the original classic file, in its order and
-    /// with its names, even without values.
+    /// Returns the updater's states. The states of the original classic file come first, in its
+    /// order and with its names, even if they have no values any more.
     fn states(&mut self, table: &mut Object, states: &Arrays<'_>) -> Result<Vec<Object>> {
         let mut all = Vec::new();
         let mut done = HashSet::new();
@@ -250,7 +252,7 @@ impl Export {
             let named = matches!(keys, Some(Value::Strings(keys)) if !keys.is_empty());
             match states.get(&name) {
                 Some(files) => self.set_states(&mut state, states, files)?,
-                // Its values have since been removed from the list.
+                // The values of this state were removed from the list.
                 None if named => continue,
                 None => {}
             }
@@ -266,7 +268,7 @@ impl Export {
         Ok(all)
     }
 
-    /// Sets the values of an updater's states, and names them by numbers unless they have names.
+    /// Sets the values of an updater's states. States without names are named by numbers.
     fn set_states(
         &mut self,
         state: &mut Object,
@@ -287,15 +289,15 @@ impl Export {
     }
 }
 
-/// The numbers by which classic files refer to variables and operations.
+/// The numbers that represent variables and operations in classic files.
 struct Ids<'g> {
     variables: HashMap<&'g str, (i32, i32)>,
     nodes: Vec<i32>,
 }
 
 impl<'g> Ids<'g> {
-    /// Assigns the numbers, keeping those from a classic file. Without such numbers, the outputs of
-    /// an operation share the operation's number, and each other variable gets a new one.
+    /// Assigns numbers. Numbers from an original classic file are kept. Otherwise, the outputs of
+    /// an operation share the operation's number, and every other variable gets a new number.
     fn of(graph: &'g Graph) -> Ids<'g> {
         let mut variables: HashMap<&str, (i32, i32)> = HashMap::new();
         for variable in &graph.variables {

@@ -1,4 +1,4 @@
-//! Conversion from and to safetensors files: named tensors, without a graph.
+//! Conversion from and to safetensors files, which contain named tensors but no graph.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufWriter, Read, Write};
@@ -19,10 +19,10 @@ use crate::{
     TagView, VarType,
 };
 
-/// The largest header that the library `safetensors` reads, in bytes.
+/// Maximum size of a header that the library `safetensors` reads, in bytes.
 const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// Size of the length before the header, which is little-endian, in bytes.
+/// Size of the header's length, which precedes the header and is little-endian, in bytes.
 const LEN_LEN: u64 = 8;
 
 /// Returns the length of the header, if the file begins with one.
@@ -36,8 +36,8 @@ pub(super) fn read_header_len(source: &dyn ReadAt) -> Result<Option<u64>> {
     Ok(header_len(&head, size))
 }
 
-/// Returns the length of the header, if a file of this size begins with one: its length, followed
-/// by `{`.
+/// Returns the length of the header, if a file of this size begins with one. The header's length is
+/// followed by `{`.
 pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     let (len, rest) = head.split_first_chunk()?;
     let len = u64::from_le_bytes(*len);
@@ -45,11 +45,11 @@ pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     (rest.first() == Some(&b'{') && fits).then_some(len)
 }
 
-/// Reads a file: all of its tensors become variables. The other content of its header becomes
-/// metadata of the graph.
+/// Reads a file, whose tensors all become variables. Other content of the header becomes metadata
+/// of the graph.
 pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagContent> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidArray, message);
-    // At most the size of the file.
+    // The header isn't larger than the file.
     let mut header = vec![0; usize::try_from(header_len).unwrap_or(usize::MAX)];
     source.read_exact_at(LEN_LEN, &mut header)?;
     let metadata: Metadata = serde_json::from_slice(&header)
@@ -143,10 +143,10 @@ fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
     })
 }
 
-/// Writes the parameters of a tag as a safetensors file, and returns its size in bytes: The arrays
-/// are in C order, sorted by descending width and then by name, so that all are aligned. Names that
-/// share a file get one copy each. An array of rank 0 without elements becomes one of shape `[0]`.
-/// The metadata of the graph is written as `__metadata__`.
+/// Writes the parameters of a tag as a safetensors file, and returns its size in bytes. Arrays are
+/// in C order. They are sorted by descending width and then by name, so that all of them are
+/// aligned. If names share a file, each of them gets a copy. An array of rank 0 without elements
+/// becomes an array of shape `[0]`. The graph's metadata becomes `__metadata__`.
 ///
 /// # Errors
 ///
@@ -208,7 +208,7 @@ fn arrays(tag: &TagView<'_>) -> Result<Vec<(String, Dtype, Array)>> {
     Ok(arrays)
 }
 
-/// Returns the metadata of a graph.
+/// Returns the metadata of a graph, sorted by key.
 fn said(graph: &Graph) -> BTreeMap<&str, &str> {
     let texts = |slot| match graph.classic.get(slot) {
         Some(Value::Strings(texts)) => texts.as_slice(),
@@ -252,7 +252,7 @@ fn header(
     let metadata = metadata.map_err(|error| not_convertible(error.to_string()))?;
     let mut header = serde_json::to_vec(&metadata).map_err(io::Error::other)?;
     if !said.is_empty() {
-        // The library would write them in a different order each time.
+        // The library would write the metadata in a different order each time.
         let said = serde_json::to_string(said).map_err(io::Error::other)?;
         let comma = if arrays.is_empty() { "" } else { "," };
         let said = format!("\"__metadata__\":{said}{comma}");

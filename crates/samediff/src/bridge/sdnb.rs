@@ -17,7 +17,7 @@ use crate::limits::SameDiffLimits;
 use crate::zip::{Archive, Section};
 use crate::{Array, ArrayInfo, Error, ErrorKind, Nd4jType, Order, Result, TagContent, VarType};
 
-/// First bytes of a file.
+/// First bytes of an SDNB file.
 pub(crate) const MAGIC: &[u8] = b"SDNB";
 
 /// The header, with big-endian numbers:
@@ -26,18 +26,18 @@ pub(crate) const MAGIC: &[u8] = b"SDNB";
 /// 0 "SDNB" | 4 i32 version 1 | 8 i64 manifest's offset | 16 i64 its length | 24 i64 graph's offset, 32
 /// ```
 ///
-/// After it come the graph, the data of large arrays without padding, and the manifest. The
-/// manifest is a serialized Java map, which isn't needed: each array of the graph has the location
-/// of its data.
+/// The header is followed by the graph, the data of large arrays without padding, and the manifest.
+/// The manifest is a serialized Java map. It isn't needed, since the graph has the location of each
+/// array's data.
 const HEADER_LEN: u64 = HEADER as u64;
 const HEADER: usize = 32;
 
 const VERSION: i32 = 1;
 
-/// Largest number of shards of a model: each is an open file.
+/// Maximum number of shards of a model. Each shard is an open file.
 const MAX_SHARDS: u32 = 4096;
 
-/// An SDNB file, alone or as a shard.
+/// An SDNB file, which may be a shard.
 struct Part {
     source: Arc<dyn ReadAt>,
     /// The graph, whose spans are in the section after the header.
@@ -46,7 +46,7 @@ struct Part {
     blobs: u64,
 }
 
-/// Reads an open SDNB file, and the other shards if it is one of several.
+/// Reads an open SDNB file. If it is a shard, also reads the other shards.
 pub(super) fn read_files(
     file: Arc<dyn ReadAt>,
     path: &Path,
@@ -81,7 +81,8 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
     if directory.find(layout::TAGS).is_some() {
         return Err(not_convertible("the file is a model with tags already"));
     }
-    // Chooses like Java's loader: a single file, one of the usual names, or shards.
+    // Chooses files like Java's loader: a single file, a file with one of the usual names, or
+    // shards.
     let all: Vec<_> = directory.files().map(|(index, _)| index).collect();
     let mut shards = BTreeMap::new();
     for (index, record) in directory.files() {
@@ -124,7 +125,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
     convert(parts, &mut budget)
 }
 
-/// Returns the common beginning of the names of a file's shards, and their number.
+/// Returns the prefix that the names of a file's shards have in common, and the number of shards.
 fn shard(path: &Path) -> Option<(String, u32)> {
     let (base, _, count) = parse_shard(path.to_str()?)?;
     Some((base.to_owned(), count))
@@ -192,8 +193,8 @@ impl Part {
         })
     }
 
-    /// Opens an array: its shape is a plain list of dimensions, and its "byte order" the order of
-    /// its elements.
+    /// Opens an array. In these files, the shape is a plain list of dimensions, and the "byte
+    /// order" means the order of elements.
     fn array(&self, mut table: Object) -> Result<Array> {
         let dtype = Nd4jType::from_code(table.take_i8(flat_array::DTYPE))?;
         let order = match table.take_i8(flat_array::BYTE_ORDER) {
@@ -228,7 +229,7 @@ impl Part {
     }
 }
 
-/// Returns the offset and length of an array's data in the section of large arrays.
+/// Returns the offset and length of an array's data in the section for large arrays.
 fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
     let number = |slot| match table.get(slot) {
         Some(&Value::I64(value)) => value,
@@ -278,7 +279,7 @@ fn blobs_len(graph: &Object) -> Result<u64> {
     Ok(end)
 }
 
-/// Combines shards: the first has the graph, the others the arrays of variables.
+/// Combines shards. The first shard has the graph, and the others have the arrays of variables.
 fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
     let mut parts = parts.into_iter();
     let Some(mut first) = parts.next() else {
@@ -314,7 +315,7 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
             .into_iter()
             .filter(|variable| !known.contains(&name(variable))),
     );
-    // Arrays of other shards are inserted by number, in a slot that these files leave empty.
+    // Arrays of other shards are inserted by number, in a slot that SDNB files leave empty.
     let mut arrays = Vec::new();
     for variable in &mut variables {
         if let Some((part, array)) = found.remove(&name(variable)) {
@@ -357,7 +358,7 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
     classic::convert(graph, &section, budget, open)
 }
 
-/// Fails if a shard has content, except its variables, that the first one doesn't have.
+/// Fails if a shard has content, other than variables, that the first shard lacks.
 fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
     // These fields describe the file itself.
     let own = [
@@ -381,7 +382,7 @@ fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the table of an array that stays in the graph, in the form of a classic file.
+/// Returns the table of an array whose data is in the graph, in the form of a classic file.
 fn embedded(array: &Array, budget: &mut Budget) -> Result<Object> {
     budget.spend(array.data_len())?;
     let info = array.info();

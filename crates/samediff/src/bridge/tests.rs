@@ -27,8 +27,8 @@ fn real_graphs() -> Vec<PathBuf> {
     paths
 }
 
-/// Reads a classic file as a table with all of its content. Absent and empty values are equal, and
-/// so are both byte orders.
+/// Reads a classic file as a table with all of its content. Treats absent and empty values as
+/// equal, and both byte orders as equal.
 fn table(path: &Path) -> Object {
     let bytes = std::fs::read(path).unwrap();
     let mut budget = Budget::new(1 << 30);
@@ -157,8 +157,8 @@ fn real_graphs_come_back_as_they_were() {
     assert!(arrays == 0 || arrays > 50, "{arrays}");
 }
 
-/// Returns a FlatVariable of an SDNB file. Its array is `data` in the table, or `blob` after the
-/// graph.
+/// Returns a FlatVariable of an SDNB file. The data of its array is either `data` in the table, or
+/// `blob` after the graph.
 fn variable(
     index: i32,
     name: &str,
@@ -193,7 +193,8 @@ fn variable(
     variable
 }
 
-/// Returns an SDNB file: header, graph, the data of large arrays, manifest.
+/// Returns an SDNB file, which consists of a header, the graph, the data of large arrays, and a
+/// manifest.
 fn sdnb_file(variables: Vec<Object>, blobs: &[u8]) -> Vec<u8> {
     let mut graph = Object::default();
     graph.set(slots::ID, Value::I64(1));
@@ -224,7 +225,7 @@ fn values_of(content: &TagContent) -> Vec<(String, Vec<u8>)> {
 }
 
 const SMALL: &[u8] = &[1, 0, 2, 0];
-/// Two rows of three, column by column.
+/// An array of two rows and three columns, stored column by column.
 const COLUMNS: &[u8] = &[1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6, 0];
 const ROWS: &[u8] = &[1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0];
 
@@ -251,7 +252,7 @@ fn sdnb_files_have_small_arrays_inside_and_large_ones_behind() {
         .into_result()
         .unwrap();
 
-    // In a zip archive, deflated, it is an SDZ file.
+    // Inside a zip archive, deflated, the same file is an SDZ file.
     let mut archive = ::zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = ::zip::write::SimpleFileOptions::default()
         .compression_method(::zip::CompressionMethod::Deflated);

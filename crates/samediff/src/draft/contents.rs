@@ -4,7 +4,7 @@ use crate::{Array, Graph};
 
 /// The graph of a new tag, and its arrays.
 ///
-/// Arrays are small handles: their bytes are not copied until they are written.
+/// Arrays are small handles. Their bytes are copied only when they are written.
 #[derive(Clone, Debug)]
 pub struct TagContent {
     pub(super) graph: Graph,

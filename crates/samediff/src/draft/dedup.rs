@@ -10,8 +10,8 @@ use crate::{Array, Result};
 
 impl Draft {
     /// Makes equal arrays share one file. Arrays with the same type, shape and checksum are
-    /// compared byte by byte. For an array that is not in a file yet, the checksum is computed only
-    /// if another array has the same length.
+    /// compared byte by byte. The checksum of an array that isn't in a file yet is computed only if
+    /// another array has the same length.
     ///
     /// # Errors
     ///
@@ -64,7 +64,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Returns the files with names, oldest tag first, each once.
+    /// Returns the files to which lists refer, without duplicates. The files of the oldest tag come
+    /// first.
     fn referenced(&self) -> Vec<FileIndex> {
         let mut all = Vec::new();
         let mut seen = vec![false; self.files.len()];
@@ -80,7 +81,7 @@ impl Draft {
     }
 }
 
-/// The properties that files must have in common to be compared.
+/// The properties that two files must have in common to be compared.
 #[derive(PartialEq, Eq, Hash)]
 struct Print {
     role: Role,
@@ -88,7 +89,7 @@ struct Print {
     crc: u32,
 }
 
-/// Returns the current or future size of a file, in bytes.
+/// Returns the current or future size of an array's file, in bytes.
 fn file_len(file: &DraftFile) -> Result<u64> {
     Ok(match &file.content {
         Content::Entry(archive, index) => archive.record(*index).len,
@@ -100,7 +101,7 @@ fn file_len(file: &DraftFile) -> Result<u64> {
     })
 }
 
-/// Returns the checksum that the file of an array will have.
+/// Returns the checksum that an array's file will have.
 fn checksum(array: &Array) -> Result<u32> {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&header(&array.written_info(), array.data_len())?);

@@ -10,10 +10,10 @@ use crate::text::check_name;
 use crate::{Array, ArrayInfo, Error, ErrorKind, Graph, Result, Tag, VarType, graph};
 
 impl Draft {
-    /// Adds a tag as the newest.
+    /// Adds a tag, which becomes the newest one.
     ///
-    /// Arrays that equal those of the same names in the previous tag are not written again. They
-    /// are compared while the older arrays are written, so those are read only once.
+    /// An array isn't written again if it equals the array with the same name in the previous tag.
+    /// Arrays are compared while the older ones are written, so the older ones are read only once.
     ///
     /// # Errors
     ///
@@ -21,7 +21,7 @@ impl Draft {
     /// variable or constant has no values, [`ErrorKind::UnexpectedParameter`] if any other variable
     /// has values; [`ErrorKind::NameNotRepresentable`] if a name with values contains whitespace;
     /// [`ErrorKind::ArrayMismatch`] if an array's type or shape differs from the graph's;
-    /// [`ErrorKind::ArrayTooLarge`] if an array doesn't fit a file; any error in the graph.
+    /// [`ErrorKind::ArrayTooLarge`] if an array is too large for a file; any error in the graph.
     pub fn add_tag(&mut self, tag: Tag, content: TagContent) -> Result<()> {
         self.check_new(&tag)?;
         let TagContent {
@@ -56,13 +56,13 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds a copy of another tag as the newest: it has the same graph, and shares all arrays
-    /// except these parameters.
+    /// Adds a copy of another tag, which becomes the newest tag. The copy has the same graph, and
+    /// shares all arrays except for these parameters.
     ///
     /// # Errors
     ///
     /// The errors of [`add_tag`](Self::add_tag); [`ErrorKind::UnknownTag`] if the tag doesn't
-    /// exist; [`ErrorKind::MissingParameter`] if it has no parameter of a name,
+    /// exist; [`ErrorKind::MissingParameter`] if it has no parameter with one of the names;
     /// [`ErrorKind::ArrayMismatch`] if a parameter's type or shape differs.
     pub fn add_tag_like(
         &mut self,
@@ -124,8 +124,8 @@ impl Draft {
         self.check_strange(tag)
     }
 
-    /// Fails if the model has a folder of this name that doesn't belong to a tag, since readers
-    /// don't accept two folders of one name.
+    /// Fails if the model has a folder with this name that doesn't belong to a tag, since readers
+    /// don't accept two folders with the same name.
     fn check_strange(&self, tag: &Tag) -> Result<()> {
         let folder = |name: &str| name.split_once('/').map(|(folder, _)| fold(folder));
         let mut strange = self.others.iter().filter_map(|(name, _)| folder(name));
@@ -147,7 +147,7 @@ impl Draft {
         })
     }
 
-    /// Adds files for arrays, with the newest tag's files as candidates for equality.
+    /// Adds files for arrays. Files of the newest tag become candidates for comparison.
     fn add_arrays(&mut self, role: Role, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<Item>> {
         let mut before: HashMap<String, Vec<FileIndex>> = HashMap::new();
         if let Some(tag) = self.tags.last() {
@@ -188,7 +188,7 @@ impl Draft {
         Ok(items)
     }
 
-    /// Returns an older file and its candidates, if they may equal the new array.
+    /// Returns an older file and its own candidates, if they may equal the new array.
     fn candidates(&self, older: FileIndex, info: &ArrayInfo) -> Result<Vec<FileIndex>> {
         let file = self.file(older);
         if file.array()?.written_info() != *info {
@@ -199,7 +199,7 @@ impl Draft {
         Ok(candidates)
     }
 
-    /// Drops all tags except this one. Files shared with other tags stay.
+    /// Drops all tags except this one. Files that it shares with dropped tags stay.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Drops a tag. Files shared with other tags stay.
+    /// Drops a tag. Files that it shares with other tags stay.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds all tags of another draft as newer ones.
+    /// Adds all tags of another draft, which become the newest ones.
     ///
     /// # Errors
     ///
@@ -270,7 +270,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Removes the files without references.
+    /// Removes the files to which no list refers.
     pub fn collect_garbage(&mut self) {
         for tag in &mut self.tags {
             tag.unreferenced.clear();
@@ -306,8 +306,8 @@ fn check_arrays(
     Ok(())
 }
 
-/// Sorts the arrays of a graph in the order of its variables, and fails unless exactly the
-/// variables with values have arrays.
+/// Sorts the arrays of a graph in the order of its variables. Fails unless exactly the variables
+/// with values have arrays.
 fn in_order(graph: &Graph, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<(String, Vec<Array>)>> {
     let by_name = graph.by_name();
     let mut places = Vec::with_capacity(arrays.len());

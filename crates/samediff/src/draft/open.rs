@@ -9,11 +9,11 @@ use crate::zip::EntryIndex;
 use crate::{Model, Result};
 
 impl Draft {
-    /// Creates a draft of a model's content. Reads its lists, but no graph and no array.
+    /// Creates a draft from a model. Reads the model's lists, but no graphs or arrays.
     ///
     /// # Errors
     ///
-    /// Any error in the lists.
+    /// Any error in the model's lists.
     pub fn open(model: &Model) -> Result<Draft> {
         let mut draft = Draft::new();
         let mut files: HashMap<EntryIndex, FileIndex> = HashMap::new();
@@ -60,7 +60,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Adds the files without references to the tags whose folders contain them.
+    /// Adds the files to which no list refers to the tags whose folders contain them.
     fn keep_unreferenced(&mut self) {
         let mut referenced = vec![false; self.files.len()];
         for tag in &self.tags {
@@ -85,13 +85,13 @@ fn items(arrays: &Arrays<'_>, files: &HashMap<EntryIndex, FileIndex>) -> Vec<Ite
     let find = |file: &ArrayFile| files.get(&file.index()).copied();
     let items = arrays.iter().map(|(name, own)| Item {
         name: name.to_owned(),
-        // All files of arrays are present, so no line is left out.
+        // The file of every array is present, so no line is skipped.
         files: own.iter().filter_map(find).collect(),
     });
     items.collect()
 }
 
-/// Returns whether an entry below a tag is not defined by the format.
+/// Returns true if the format doesn't define an entry with this path in a tag's folder.
 fn is_unknown(path: &str) -> bool {
     let lists = [
         layout::GRAPH,

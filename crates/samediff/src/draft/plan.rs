@@ -10,23 +10,23 @@ use crate::{Error, ErrorKind, Result};
 /// An entry to be written.
 pub(super) enum Entry<'d> {
     Content(String, &'d Content),
-    /// A file of an array, unless it turns out to equal an older one.
+    /// The file of an array. It isn't written if it turns out to equal an older one.
     Array(String, FileIndex),
-    /// The list of a tag's arrays, which depends on the files that turned out to be equal.
+    /// The list of a tag's arrays. It depends on which files turn out to be equal.
     List(String, usize, Role),
 }
 
-/// The entries of a model, in order, and the locations of its arrays.
+/// The entries of a model in the order of writing, and the locations of its arrays.
 pub(super) struct Plan<'d> {
     draft: &'d Draft,
     pub(super) entries: Vec<Entry<'d>>,
-    /// Index of the tag whose folder contains each file, and its name there.
+    /// Index of the tag whose folder will contain each file, and the file's name in that folder.
     places: HashMap<FileIndex, (usize, String)>,
 }
 
 impl<'d> Plan<'d> {
-    /// Plans the entries: `tags.txt` first, then the tags, oldest first, each with its graph, its
-    /// arrays and then its lists.
+    /// Plans the entries. `tags.txt` comes first. The tags follow, the oldest first, each with its
+    /// graph, its arrays and its lists.
     pub(super) fn of(draft: &'d Draft) -> Result<Plan<'d>> {
         if draft.tags.is_empty() {
             let message = "a model without tags can't be written";
@@ -71,8 +71,8 @@ impl<'d> Plan<'d> {
         }
     }
 
-    /// Assigns a location to each file whose oldest user is this tag: its original name in the
-    /// tag's folder, or else the next number.
+    /// Assigns a location to each file whose oldest user is this tag. A file in the tag's own
+    /// folder keeps its name; any other file gets the next free number.
     fn place_files(&mut self, index: usize, role: Role) -> Vec<FileIndex> {
         let tag = &self.draft.tags[index];
         let mut own = Vec::new();
@@ -101,7 +101,7 @@ impl<'d> Plan<'d> {
         own
     }
 
-    /// Returns the lines of a list, once it is known which files replace others.
+    /// Returns the lines of a list. Call it once all equal files have been found.
     pub(super) fn lines(
         &self,
         tag: usize,
@@ -123,7 +123,7 @@ impl<'d> Plan<'d> {
     }
 }
 
-/// Returns whether an id is a number without leading zeros.
+/// Returns true if an id is a number without leading zeros.
 fn is_canonical(id: &str) -> bool {
     id.bytes().all(|byte| byte.is_ascii_digit()) && (id == "0" || !id.starts_with('0'))
 }

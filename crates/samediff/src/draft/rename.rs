@@ -23,8 +23,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Renames a variable of a tag in its graph and in its lists of files. Other tags keep the old
-    /// name, and the files stay shared. `trainingConfig.fb`, which has no schema, is unchanged.
+    /// Renames a variable of a tag, in its graph and in its lists of files. Other tags keep the old
+    /// name, and the files stay shared. `trainingConfig.fb` is unchanged, since it has no schema.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Draft {
             if items.iter().any(|item| item.name == from) {
                 check_name(to)?;
             }
-            // The name isn't in the graph, but in a list.
+            // The new name is used in a list, though not in the graph.
             if from != to && items.iter().any(|item| item.name == to) {
                 let message = format!("{} has a line for {to:?} already", role.list());
                 return Err(Error::new(ErrorKind::DuplicateName, message));

@@ -37,15 +37,15 @@ impl SameDiffWriteOptions {
         }
     }
 
-    /// Sets whether an existing file is replaced. Default: false.
+    /// Sets whether to replace an existing file. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets the files that the model comes from. The permissions of a new file allow no more than
-    /// theirs. Default: none.
+    /// Sets the files from which the model was made. A new file doesn't get wider permissions than
+    /// these files have. Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;
@@ -66,12 +66,12 @@ impl SameDiffWriteOptions {
         self
     }
 
-    /// Returns whether an existing file is replaced.
+    /// Returns whether to replace an existing file.
     pub const fn get_force(&self) -> bool {
         self.force
     }
 
-    /// Returns the files that the model comes from.
+    /// Returns the files from which the model was made.
     pub const fn get_made_from(&self) -> &MadeFrom {
         &self.made_from
     }
@@ -95,13 +95,13 @@ pub struct WrittenSameDiff {
     pub size: u64,
     /// Number of array files.
     pub arrays: u64,
-    /// Number of new arrays that equal older ones.
+    /// Number of new arrays that equal older ones, and share their files.
     pub shared: u64,
 }
 
 impl Draft {
-    /// Writes the model to a file, atomically. With `force`, it may be the file that the draft was
-    /// opened from.
+    /// Writes the model to a file, atomically. With `force`, this may be the file from which the
+    /// draft was opened.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Draft {
         })
     }
 
-    /// Returns the largest number of bytes written, for the progress.
+    /// Returns an upper bound of the number of bytes written, for the progress.
     fn total(&self) -> u64 {
         let lens = self.files.iter().map(|file| match &file.content {
             Content::Entry(archive, index) => archive.record(*index).len,
@@ -171,7 +171,7 @@ impl Draft {
         lens.sum()
     }
 
-    /// Returns, for each planned file, the files that may turn out to equal it.
+    /// Returns the files that may turn out to equal each planned file.
     fn waiting(&self, plan: &Plan<'_>) -> HashMap<FileIndex, Vec<FileIndex>> {
         let mut waiting: HashMap<_, Vec<_>> = HashMap::new();
         for entry in &plan.entries {
@@ -190,9 +190,9 @@ struct Run<'d, W: Write + Seek> {
     draft: &'d Draft,
     writer: ArchiveWriter<W>,
     meter: Meter,
-    /// Files that may turn out to equal another.
+    /// For each file, the files that may turn out to equal it.
     waiting: HashMap<FileIndex, Vec<FileIndex>>,
-    /// Files that equal older ones, and the files that replace them.
+    /// Files that turned out to equal older ones, and the older ones that replace them.
     instead: HashMap<FileIndex, FileIndex>,
     /// Files that have been written.
     done: HashSet<FileIndex>,
@@ -233,8 +233,8 @@ impl<W: Write + Seek> Run<'_, W> {
             seen.as_mut().map_or(Ok(()), |seen| seen(bytes))
         };
         let added = match content {
-            // This isn't copied by `zip`, which loses the alignment. The copy also checks the
-            // entry.
+            // `zip` isn't used to copy entries, since it loses the alignment. This copy also
+            // compares the checksum.
             Content::Entry(archive, index) => archive
                 .stream(*index)
                 .and_then(|stream| writer.add(name, stream, written)),
@@ -264,7 +264,7 @@ impl<W: Write + Seek> Run<'_, W> {
         }
         let older = self.draft.file(file).array()?;
         let (starts, swapped) = match content {
-            // The bytes are compared in their stored order.
+            // An entry is copied unchanged, so its bytes are compared in their stored order.
             Content::Entry(..) => (older.offset_in_entry(), older.swapped_width()),
             _ => (
                 header(&older.written_info(), older.data_len())?.len() as u64,
@@ -274,7 +274,7 @@ impl<W: Write + Seek> Run<'_, W> {
         let mut rivals = Vec::new();
         for later in waiting {
             let array = self.draft.file(later).array()?;
-            // Strings of one shape may have different lengths.
+            // Even with the same shape, strings may have different lengths.
             if array.data_len() == older.data_len() {
                 rivals.push(Rival::new(later, array, swapped)?);
             }
@@ -288,7 +288,7 @@ impl<W: Write + Seek> Run<'_, W> {
         let seen: Seen = Box::new(move |bytes| seen.borrow_mut().see(bytes));
         self.content(name, content, Some(seen))?;
         let compared = compared.borrow();
-        // An array that wasn't compared to its end may differ.
+        // An array that wasn't compared completely may differ.
         let whole = compared.at >= compared.data.end;
         let same = compared.rivals.iter().filter(|rival| whole && rival.same);
         self.instead.extend(same.map(|rival| (rival.file, file)));
@@ -296,7 +296,7 @@ impl<W: Write + Seek> Run<'_, W> {
     }
 }
 
-/// Arrays that are compared with the data of a file while it is written.
+/// Arrays that are compared with a file's data while it is written.
 struct Compared {
     /// Range of the data in the file.
     data: Range<u64>,
@@ -311,7 +311,7 @@ impl Compared {
         self.at += bytes.len() as u64;
         let from = self.data.start.clamp(before, self.at) - before;
         let to = self.data.end.clamp(before, self.at) - before;
-        // Both are within the bytes.
+        // Both offsets are within the bytes.
         let part = usize::try_from(from).ok().zip(usize::try_from(to).ok());
         let part = part
             .and_then(|(from, to)| bytes.get(from..to))
@@ -324,13 +324,14 @@ impl Compared {
 struct Rival {
     file: FileIndex,
     data: ArrayElements,
-    /// True if all bytes so far were equal.
+    /// True if all bytes compared so far were equal.
     same: bool,
     buf: Vec<u8>,
 }
 
 impl Rival {
-    /// Opens an array to compare, with the bytes of its elements swapped if they have this width.
+    /// Opens an array to compare. If `swapped` is the width of an element, swaps the bytes of each
+    /// element.
     fn new(file: FileIndex, array: &Array, swapped: Option<usize>) -> Result<Rival> {
         let data = array.little_endian()?;
         Ok(Rival {

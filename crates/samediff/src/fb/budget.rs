@@ -2,8 +2,8 @@
 
 use crate::{Error, ErrorKind, Result};
 
-/// A limit on decoded memory. Tables may share their content, so a small buffer can expand to any
-/// amount of memory; this bounds it.
+/// A limit on decoded memory. Since tables may share their content, decoding a small buffer could
+/// take any amount of memory.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,

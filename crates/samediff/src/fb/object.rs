@@ -12,7 +12,7 @@ pub(crate) struct Span {
     pub(crate) len: u64,
 }
 
-/// The value of a field.
+/// The value of a table's field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     I8(i8),
@@ -20,9 +20,9 @@ pub(crate) enum Value {
     I64(i64),
     String(String),
     Table(Object),
-    /// Bytes that were left in the buffer.
+    /// Bytes that stay in the buffer.
     Span(Span),
-    /// Bytes, by number, that a writer puts after the tables.
+    /// The index of bytes that a writer puts after the tables.
     Deferred(usize),
     Bytes(Vec<u8>),
     I8s(Vec<i8>),
@@ -34,13 +34,13 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Returns whether the value equals the default of an absent field.
+    /// Returns true if the value is the default of an absent field.
     fn is_default(&self) -> bool {
         matches!(self, Value::I8(0) | Value::I32(0) | Value::I64(0))
     }
 }
 
-/// A table: its present fields, by slot, in ascending order.
+/// A table, with its present fields by slot, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
     fields: Vec<(usize, Value)>,
@@ -71,7 +71,7 @@ impl Object {
         Some(&mut self.fields[at].1)
     }
 
-    /// Sets a field; the number 0 is left out.
+    /// Sets a field. If the value is 0, leaves the field out.
     pub(crate) fn set(&mut self, slot: usize, value: Value) {
         let found = self.fields.binary_search_by_key(&slot, |field| field.0);
         match (found, value.is_default()) {
@@ -82,7 +82,7 @@ impl Object {
         }
     }
 
-    /// Takes a field out.
+    /// Removes a field, and returns its value.
     pub(crate) fn take(&mut self, slot: usize) -> Option<Value> {
         let at = self
             .fields
@@ -161,21 +161,21 @@ impl Object {
         }
     }
 
-    /// Sets a string, unless it is empty.
+    /// Sets a string field, unless the string is empty.
     pub(crate) fn set_string(&mut self, slot: usize, text: &str) {
         if !text.is_empty() {
             self.set(slot, Value::String(text.to_owned()));
         }
     }
 
-    /// Sets strings, unless there are none.
+    /// Sets a field of strings, unless there are none.
     pub(crate) fn set_strings(&mut self, slot: usize, texts: &[String]) {
         if !texts.is_empty() {
             self.set(slot, Value::Strings(texts.to_vec()));
         }
     }
 
-    /// Reads the bytes that were left in the table's buffer.
+    /// Reads the bytes that stayed in the table's buffer.
     pub(crate) fn inline(&mut self, source: &dyn ReadAt, budget: &mut Budget) -> Result<()> {
         for (_, value) in &mut self.fields {
             match value {

@@ -10,16 +10,16 @@ use crate::{Error, ErrorKind, Result};
 /// Size of a read: 16 KiB.
 const WINDOW_LEN: usize = 16 << 10;
 
-/// The treatment of fields that the schema doesn't have.
+/// The treatment of fields that aren't in the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// Unknown fields are ignored, as newer writers expect older readers to do.
+    /// Ignores unknown fields, as writers of newer versions expect from older readers.
     PassedOver,
-    /// Unknown fields are an error, since a copy of the table would lose them.
+    /// Fails on unknown fields, since a copy of the table would lose them.
     Refused,
 }
 
-/// Reads the root table of a buffer. Payloads are left in the buffer, as spans.
+/// Reads the root table of a buffer. Payloads stay in the buffer, and are returned as spans.
 ///
 /// Errors are of `kind`, with the offset in the buffer.
 pub(crate) fn read(
@@ -84,7 +84,7 @@ impl Reader<'_, '_> {
         Ok(object)
     }
 
-    /// Fails if a table has a field after those of its schema.
+    /// Fails if a table has a field that isn't in its schema.
     fn refuse_unknown(
         &mut self,
         at: u64,
@@ -152,7 +152,7 @@ impl Reader<'_, '_> {
         Ok(chunks.iter().map(|chunk| parse(*chunk)).collect())
     }
 
-    /// The elements of a vector of offsets.
+    /// Iterates over the elements of a vector of offsets.
     fn elements<T>(
         &mut self,
         at: u64,
@@ -167,7 +167,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A buffer read by position, a window at a time.
+/// A buffer that is read by position, one window at a time.
 struct Buffer<'a> {
     source: &'a dyn ReadAt,
     len: u64,
@@ -196,7 +196,7 @@ impl<'a> Buffer<'a> {
         Error::new(self.kind, message).at_offset(at)
     }
 
-    /// Returns the target of the offset at `at`.
+    /// Returns the position to which the offset at `at` leads.
     fn follow(&self, at: u64) -> Result<u64> {
         let offset = u32::from_le_bytes(self.array(at)?);
         let target = at.saturating_add(offset.into());
@@ -240,13 +240,14 @@ impl<'a> Buffer<'a> {
         let window = &mut *window;
         window.start = at;
         window.bytes.resize(len.min(WINDOW_LEN), 0);
-        // Uses the bytes that the source has in memory, if there are enough.
+        // Uses the bytes that the source has in memory. Reads the whole window only if they aren't
+        // enough.
         let mut read = self.source.read_at(at, &mut window.bytes);
         if matches!(read, Ok(read) if read < buf.len()) {
             let all = self.source.read_exact_at(at, &mut window.bytes);
             read = all.map(|()| window.bytes.len());
         }
-        // Bytes that weren't read must not be found in the window.
+        // If the read was incomplete, the window must not appear to contain more bytes.
         window.bytes.truncate(*read.as_ref().unwrap_or(&0));
         read?;
         buf.copy_from_slice(&window.bytes[..buf.len()]);

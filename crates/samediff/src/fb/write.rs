@@ -1,23 +1,24 @@
-//! Writing a table: everything that a table refers to follows it.
+//! Writing a table, followed by everything to which it refers.
 
 use std::collections::HashMap;
 
 use super::{Object, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// Largest size of a buffer, in bytes: offsets are signed, and so are Java's indices.
+/// Maximum size of a buffer, in bytes. Offsets are signed, and so are Java's indices.
 pub(crate) const MAX_BUFFER_LEN: u64 = i32::MAX as u64;
 
-/// An offset that the caller has to fill in, since its target comes after the tables.
+/// An offset that the caller has to fill in, since it leads to a payload after the tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deferred {
     /// Position of the offset in the buffer.
     pub(crate) field: usize,
-    /// Number of the payload that it refers to.
+    /// Number of the payload to which it leads.
     pub(crate) payload: usize,
 }
 
-/// Writes a buffer with this root, and returns it with the offsets that are still to be filled in.
+/// Writes a buffer with this root table. Returns the buffer, and the offsets that the caller has to
+/// fill in.
 pub(crate) fn write(root: &Object) -> Result<(Vec<u8>, Vec<Deferred>)> {
     let mut writer = Writer::default();
     writer.bytes.extend([0; 4]);
@@ -43,13 +44,13 @@ struct Writer {
 }
 
 impl Writer {
-    /// Appends zeros until the position after `ahead` more bytes is aligned.
+    /// Appends zeros until the position is aligned after another `ahead` bytes.
     fn align(&mut self, to: usize, ahead: usize) {
         let len = (self.bytes.len() + ahead).next_multiple_of(to) - ahead;
         self.bytes.resize(len, 0);
     }
 
-    /// Sets the offset at `from` to the current position.
+    /// Makes the offset at `from` lead to the current position.
     fn arrive(&mut self, from: usize) -> Result<()> {
         let distance = (self.bytes.len() - from) as u64;
         let distance = i32::try_from(distance).map_err(|_| too_large(distance))?;
@@ -57,7 +58,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the table that the offset at `from` refers to.
+    /// Writes a table, and makes the offset at `from` lead to it.
     fn table(&mut self, from: usize, table: &Object) -> Result<()> {
         let (vtable, len) = lay_out(table)?;
         let vtable_at = match self.vtables.get(&vtable) {
@@ -97,7 +98,7 @@ impl Writer {
             Value::String(text) => self.string(field, text)?,
             Value::Table(table) => self.table(field, table)?,
             &Value::Deferred(payload) => self.deferred.push(Deferred { field, payload }),
-            // Spans are replaced before a table is written.
+            // Callers replace spans before a table is written.
             Value::Span(_) => {
                 let message = "the bytes of an array are in another file";
                 return Err(Error::new(ErrorKind::InvalidGraph, message));
@@ -149,7 +150,7 @@ impl Writer {
         self.vector(from, N, values.len(), all)
     }
 
-    /// Writes a vector of offsets, which are still to be filled in.
+    /// Writes a vector of offsets, to be filled in later.
     fn offsets(&mut self, from: usize, count: usize) -> Result<usize> {
         self.vector(from, 4, count, std::iter::repeat_n(0, 4 * count))?;
         Ok(self.bytes.len() - 4 * count)
@@ -157,14 +158,14 @@ impl Writer {
 
     fn string(&mut self, from: usize, text: &str) -> Result<()> {
         self.vector(from, 1, text.len(), text.bytes())?;
-        // Other languages expect a terminating zero.
+        // Readers in other languages expect a terminating zero.
         self.bytes.push(0);
         Ok(())
     }
 }
 
-/// Returns the vtable of a table, and the table's length: fields of 8 bytes first, then of 4, then
-/// of 1.
+/// Returns the vtable of a table, and the table's length. Fields of 8 bytes come first, followed by
+/// fields of 4 bytes and of 1 byte.
 fn lay_out(table: &Object) -> Result<(Vec<u16>, usize)> {
     let width = |value: &Value| match value {
         Value::I64(_) => 8,

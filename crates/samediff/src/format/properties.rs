@@ -5,19 +5,19 @@ use std::fmt::Display;
 use crate::bridge::config_to_json;
 use crate::{Arguments, Graph, Operation, SameDiffVariable, VarType};
 
-/// Largest number of variables, and of operations, that are listed.
+/// Maximum number of variables, and of operations, to list.
 const MOST: usize = 1000;
 
-/// Largest part of a training configuration that is shown, in bytes.
+/// Maximum size of the part of a training configuration to show, in bytes.
 const MAX_CONFIG: usize = 64 << 10;
 
-/// Returns the properties of a graph and its training, as names and values.
+/// Returns the properties of a graph and its training configuration, as names and values.
 pub(super) fn properties(graph: &Graph, config: Option<&[u8]>) -> Vec<(String, String)> {
     let mut properties = Vec::new();
     let mut put = |name: &str, value: String| properties.push((name.to_owned(), value));
     put("variables", graph.variables.len().to_string());
     put("operations", graph.operations.len().to_string());
-    // The results of operations are listed with the operations.
+    // Results of operations are listed along with the operations.
     let named = graph
         .variables
         .iter()
@@ -57,7 +57,7 @@ fn kind(kind: VarType) -> &'static str {
     }
 }
 
-/// Describes a variable, such as `w FLOAT[2, 3]`. A dimension of any length is `?`.
+/// Describes a variable, such as `w FLOAT[2, 3]`. A dimension of variable length is `?`.
 fn described(variable: &SameDiffVariable) -> String {
     let mut text = variable.name.clone();
     if let Some(dtype) = variable.dtype {

@@ -1,4 +1,4 @@
-//! The arrays of a model as tensors with names.
+//! The arrays of a model as named tensors.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -23,12 +23,12 @@ pub(super) struct Tensors {
     model: Option<Model>,
     /// Properties of an import's graph.
     graph: Vec<(String, String)>,
-    /// The tag assumed for a name without one.
+    /// The tag to use for a name without a tag.
     default: Option<String>,
     arrays: Vec<(String, Held)>,
     /// Number of arrays of each tag of a model.
     counts: Vec<usize>,
-    /// Indices in `arrays`.
+    /// Index of each name in `arrays`.
     by_name: HashMap<String, usize>,
     file: Option<OpenFile>,
 }
@@ -42,7 +42,7 @@ impl fmt::Debug for OpenFile {
     }
 }
 
-/// The location of an array.
+/// The location of an array's data.
 #[derive(Clone, Debug)]
 enum Held {
     InModel(ArrayFile),
@@ -86,7 +86,7 @@ impl Tensors {
             (name, Held::Imported(array.clone()))
         });
         let mut arrays: Vec<_> = arrays.collect();
-        // States require a tag.
+        // Only an import with a tag has states.
         for (name, states) in content.states() {
             for (index, array) in states.iter().enumerate() {
                 let tag = tag.unwrap_or_default();
@@ -94,7 +94,7 @@ impl Tensors {
                 arrays.push((name, Held::Imported(array.clone())));
             }
         }
-        // The graph requires a tag.
+        // Only an import with a tag has a graph.
         let graph = tag.map(|_| properties(content.graph(), content.config()));
         Tensors {
             graph: graph.unwrap_or_default(),
@@ -156,7 +156,7 @@ impl Tensors {
         let known = self.by_name.get(name).copied();
         known.or_else(|| {
             let folded = self.model.as_ref().and_then(|model| {
-                // A tag may be spelled in any case.
+                // The tag may be in upper or lower case.
                 let (tag, rest) = name.split_once('/')?;
                 let tag = model.tag(tag).ok()?;
                 self.by_name.get(&format!("{}/{rest}", tag.name()))
@@ -279,12 +279,12 @@ impl Archive for Tensors {
 #[derive(Default)]
 struct Owners {
     entries: Vec<Entry>,
-    /// For each file, its index in `entries` and its other names.
+    /// For each file, its index in `entries`, and the other names that use it.
     known: HashMap<ArrayFile, (usize, Vec<String>)>,
 }
 
 impl Owners {
-    /// Adds an array. An unreadable array takes up space too, and is listed with its error.
+    /// Adds an array. An unreadable array is listed with its error, since it takes up space, too.
     fn add(
         &mut self,
         model: &Model,
@@ -327,7 +327,7 @@ impl Owners {
         }
     }
 
-    /// Returns all entries. Shared entries list their other names.
+    /// Returns all entries. An entry with several names lists the other names, too.
     fn entries(mut self) -> Vec<Entry> {
         for (place, others) in self.known.into_values() {
             let entry = &mut self.entries[place];
@@ -347,7 +347,7 @@ fn tensor_name(tag: &str, role: Role, name: &str, index: usize) -> String {
     }
 }
 
-/// Returns the description of an array, whose values are read in C order and little-endian.
+/// Returns the description of an array, for reading its values in C order and little-endian.
 fn tensor_info(name: String, array: &Array) -> TensorInfo {
     let info: &ArrayInfo = array.info();
     let shape = if info.is_empty_scalar() {

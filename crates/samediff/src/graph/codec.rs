@@ -44,7 +44,7 @@ pub(crate) fn from_bytes(
 }
 
 fn check_version(version: i32) -> Result<()> {
-    // Other writers omit it.
+    // Other writers omit the version, which then is 0.
     if (0..=FORMAT_VERSION).contains(&version) {
         return Ok(());
     }
@@ -69,7 +69,7 @@ fn read_variable(mut table: Object) -> Result<SameDiffVariable> {
     read().map_err(|error| error.about("variable", &name))
 }
 
-/// Returns a type of a graph, where 0 means an absent type.
+/// Returns the type for a code in a graph, where 0 means that there is no type.
 pub(crate) fn optional_dtype(code: i8) -> Result<Option<Nd4jType>> {
     match code {
         0 => Ok(None),
@@ -117,7 +117,7 @@ fn required(table: &mut Object, slot: usize, what: &str) -> Result<String> {
     name.ok_or_else(|| Error::new(ErrorKind::InvalidGraph, format!("{what} has no name")))
 }
 
-/// Pairs names and values.
+/// Pairs names with values. Fails if their numbers differ.
 fn pair<T>(names: Vec<String>, values: Vec<T>, what: &str) -> Result<Arguments<T>> {
     if names.len() != values.len() {
         let message = format!(
@@ -251,7 +251,7 @@ mod tests {
         ] {
             let mut table = Object::default();
             table.set(operation::NAME, Value::String("op".to_owned()));
-            // The names' slot is before that of the values.
+            // The slot for names precedes the slot for values.
             table.set(slot - 1, Value::Strings(vec!["a".to_owned()]));
             table.set(slot, value);
             let mut root = Object::default();

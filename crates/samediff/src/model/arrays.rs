@@ -1,4 +1,4 @@
-//! The names of arrays, and their files.
+//! The names of arrays, with their files.
 
 use std::collections::HashMap;
 
@@ -18,8 +18,7 @@ impl ArrayFile {
     }
 }
 
-/// The content of `params.txt` or `updater.txt`: names, each with its files, in the order of the
-/// lines.
+/// The content of `params.txt` or `updater.txt`: names with their files, in the order of the lines.
 #[derive(Clone, Debug)]
 pub struct Arrays<'m> {
     model: &'m Model,
@@ -47,7 +46,7 @@ impl<'m> Arrays<'m> {
                 None => Vec::new(),
             };
             let mut items = Vec::with_capacity(lines.len());
-            // No line is blank, so a line's number follows from its index.
+            // There are no blank lines, so line numbers are consecutive.
             for (Line { name, refs }, number) in lines.into_iter().zip(1..) {
                 let files = refs.iter().map(|file| resolve(model, tag, role, file));
                 let files = files.collect::<Result<_>>();
@@ -72,14 +71,14 @@ impl<'m> Arrays<'m> {
         self.items.len()
     }
 
-    /// Returns whether there are no names.
+    /// Returns true if there are no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Returns the names, each with its files: one for a parameter, one for each state of an
-    /// updater.
+    /// Returns the names with their files. A parameter has one file, and an updater has one for
+    /// each state.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[ArrayFile])> {
         self.items.iter().map(|(name, files)| (&**name, &**files))
     }
@@ -131,7 +130,7 @@ impl Model {
     }
 }
 
-/// Finds the file that a tag's reference leads to.
+/// Finds the file to which a reference in a tag's list leads.
 fn resolve(model: &Model, own: usize, role: Role, file: &FileRef) -> Result<ArrayFile> {
     let tag = match file.tag() {
         None => own,

@@ -32,7 +32,8 @@ impl CheckOptions {
         }
     }
 
-    /// Sets whether to read every entry to its end, to compare its checksum. Default: true.
+    /// Sets whether to read every entry to its end, in order to compare its checksum. Default:
+    /// true.
     #[must_use]
     pub const fn contents(mut self, contents: bool) -> Self {
         self.contents = contents;
@@ -46,7 +47,7 @@ impl CheckOptions {
         self
     }
 
-    /// Returns whether to read every entry to its end, to compare its checksum.
+    /// Returns whether to read every entry to its end, in order to compare its checksum.
     pub const fn get_contents(&self) -> bool {
         self.contents
     }
@@ -67,7 +68,7 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// Number of tags checked.
     pub tags: u64,
-    /// Number of arrays checked, counting shared ones once.
+    /// Number of arrays checked. Arrays shared by several tags count once.
     pub arrays: u64,
     /// Number of bytes read to compare checksums.
     pub bytes: u64,
@@ -89,8 +90,8 @@ impl Report {
 }
 
 impl Model {
-    /// Checks the whole model: lists, graphs, arrays, and the checksums of all entries. It
-    /// continues after an error, so that all errors are reported.
+    /// Checks the whole model: lists, graphs, arrays, and the checksums of all entries. Continues
+    /// after an error, so that all errors are reported.
     ///
     /// # Errors
     ///
@@ -127,7 +128,7 @@ struct Checker<'m> {
 }
 
 impl<'m> Checker<'m> {
-    /// Records an error of the model. An error of the system ends the check.
+    /// Records an error in the model. An error of the system ends the check.
     fn note(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::Io | ErrorKind::Cancelled => Err(error),
@@ -227,7 +228,7 @@ impl<'m> Checker<'m> {
                     if info.element_count() == 0
                         && variable.dtype.is_some_and(|dtype| dtype != info.dtype())
                     {
-                        // DL4J has written such arrays, and they can't be misread.
+                        // DL4J has written such arrays, which can't be misinterpreted.
                         let entry = parameters.entry_name(file);
                         self.warn(format!(
                             "{entry}: the empty array is of type {}, and {name:?} of another",
@@ -300,7 +301,7 @@ impl<'m> Checker<'m> {
         Ok(())
     }
 
-    /// Returns the description of an array, from its file; each file is read once.
+    /// Returns the description of an array, which is read from its file once.
     fn info(&mut self, arrays: &Arrays<'m>, file: ArrayFile) -> Result<Option<ArrayInfo>> {
         if let Some(known) = self.infos.get(&file) {
             return Ok(known.clone());
@@ -329,7 +330,7 @@ impl<'m> Checker<'m> {
             .map(|(_, record)| record.len)
             .sum();
         let meter: Meter = progress.meter(total);
-        // These were already read to their ends, for their contents.
+        // Damaged entries were already read to their ends.
         let damaged = self.report.errors.iter().filter(|error| {
             let kind = error.kind();
             matches!(
@@ -371,7 +372,8 @@ pub(crate) fn check_fits(variable: &SameDiffVariable, info: &ArrayInfo) -> Resul
     check_shape(variable, info)
 }
 
-/// Fails unless the graph allows the shape, where -1 means any length.
+/// Fails unless the shape in the graph permits the array's shape. In the graph, -1 means any
+/// length.
 fn check_shape(variable: &SameDiffVariable, info: &ArrayInfo) -> Result<()> {
     let Some(shape) = &variable.shape else {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Comparing the checksum of an entry with the archive's while its bytes are read.
+//! Comparing the checksum of an entry with the checksum in the archive while the entry is read.
 //!
-//! A reader of all bytes of an entry gets an error before the last byte if the checksum differs.
-//! This is true for a stream ([`Checked`]), a part of a stream ([`Within`]), reads by position in
-//! any order ([`Positions`]) and, while bytes are copied and deflated, for the [`EntrySum`].
+//! If the checksum differs, a reader of all bytes of an entry gets an error before the last byte.
+//! This applies to a stream ([`Checked`]), a part of a stream ([`Within`]), and reads by position
+//! in any order ([`Positions`]). [`EntrySum`] does the same while bytes are copied and deflated.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use record_file::ReadAt;
 use super::section::Section;
 use crate::{Error, ErrorKind, Result};
 
-/// The expected length and checksum of an entry, and those of its bytes so far.
+/// The expected length and checksum of an entry, and the actual ones of the bytes read so far.
 #[derive(Clone)]
 pub(crate) struct EntrySum {
     left: u64,
@@ -102,8 +102,8 @@ impl<R: Read> Checked<R> {
         }
     }
 
-    /// Restricts the stream to the `len` bytes from `offset` on. The bytes around them are also
-    /// read, for the checksum.
+    /// Restricts the stream to `len` bytes, starting at `offset`. The other bytes are also read,
+    /// for the checksum.
     pub(crate) fn within(mut self, offset: u64, len: u64) -> Result<Within<R>> {
         io::copy(&mut (&mut self).take(offset), &mut io::sink())?;
         Ok(Within {
@@ -112,8 +112,8 @@ impl<R: Read> Checked<R> {
         })
     }
 
-    /// Compares the checksum. Tries to read one more byte, which detects a false length, and makes
-    /// a decoder process its end.
+    /// Compares the checksum. Tries to read one more byte, which detects a false length and makes a
+    /// decoder process the end of its input.
     fn end(&mut self) -> io::Result<()> {
         if self.read_inner(&mut [0])? != 0 {
             return Err(self.sum.too_long().into());
@@ -163,7 +163,8 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// A range of an entry as a stream. The bytes after it are read before its last byte is returned.
+/// A range of an entry as a stream. The bytes after the range are read before its last byte is
+/// returned.
 pub(crate) struct Within<R> {
     stream: Checked<R>,
     left: u64,
@@ -180,20 +181,20 @@ impl<R: Read> Read for Within<R> {
     }
 }
 
-/// The bytes of a stored entry by position. Once all bytes are read, in any order, the last read
-/// fails if the checksum differs from the archive's.
+/// The bytes of a stored entry, read by position. If the checksum differs from the archive's, the
+/// last read of missing bytes fails, whatever the order of reads.
 pub(crate) struct Positions {
     section: Section,
     sum: EntrySum,
     seen: Mutex<Seen>,
 }
 
-/// The bytes of an entry that were read so far.
+/// The bytes of an entry that have been read.
 #[derive(Default)]
 struct Seen {
     /// Start of each contiguous range of bytes read, with its end and its checksum.
     stretches: BTreeMap<u64, (u64, Hasher)>,
-    /// Total number of these bytes.
+    /// Total number of bytes read.
     len: u64,
 }
 
@@ -206,8 +207,8 @@ impl Positions {
         }
     }
 
-    /// Reads all bytes outside of the `len` bytes from `offset` on, so that reading those completes
-    /// the entry.
+    /// Reads all bytes except for the `len` bytes at `offset`, so that reading these completes the
+    /// entry.
     pub(crate) fn read_around(&self, offset: u64, len: u64) -> Result<()> {
         let end = self.section.len;
         for (mut at, until) in [(0, offset), (offset.saturating_add(len), end)] {
@@ -222,7 +223,7 @@ impl Positions {
         Ok(())
     }
 
-    /// Adds bytes that were read, and compares the checksum once no bytes are missing.
+    /// Adds bytes that were read. Once no bytes are missing, compares the checksum.
     fn see(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.len;
@@ -238,7 +239,7 @@ impl Positions {
 }
 
 impl Seen {
-    /// Adds bytes, except those already present.
+    /// Adds bytes, except for those already read.
     fn add(&mut self, mut at: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let next = self.stretches.range(at + 1..).next();
@@ -301,9 +302,9 @@ mod tests {
         let orders: [&[(u64, usize)]; 5] = [
             &[(0, 200)],
             &[(150, 50), (0, 100), (100, 50)],
-            // Columns: each stretch grows.
+            // Columns of a matrix: each contiguous range grows.
             &[(0, 20), (100, 20), (20, 80), (120, 80)],
-            // Some bytes twice.
+            // Some bytes are read twice.
             &[(50, 100), (0, 60), (40, 160)],
             &[(10, 10), (30, 10), (0, 200)],
         ];

@@ -1,8 +1,8 @@
 //! The central directory: the entries and their locations.
 //!
-//! It is read by this module instead of the crate `zip`, which silently keeps the last of two
-//! entries with one name. All other reads use this directory, so there is only one interpretation
-//! of an archive.
+//! The crate `zip` isn't used to read the directory, since it silently keeps the last of two
+//! entries with the same name. All other reads use this directory, so there is only one
+//! interpretation of an archive.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -17,7 +17,7 @@ const END_LEN: usize = 22;
 const LOCATOR_LEN: usize = 20;
 const END64_LEN: usize = 56;
 const RECORD_LEN: usize = 46;
-/// Smallest size of an entry before its data: a local header.
+/// Minimum size of an entry before its data, which is a local header.
 pub(super) const LOCAL_LEN: usize = 30;
 const MAX_COMMENT_LEN: usize = u16::MAX as usize;
 
@@ -33,7 +33,7 @@ const FLAG_UTF8: u16 = 1 << 11;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
 
-/// Largest compression ratio of deflate, by its construction: 258 bytes in two bits.
+/// Maximum compression ratio of deflate: two bits can encode 258 bytes.
 const DEFLATE_MAX_RATIO: u64 = 1032;
 
 /// Index of an entry in a [`Directory`].
@@ -92,12 +92,12 @@ struct End {
     entries: u64,
     start: u64,
     len: u64,
-    /// Start of the end record, which must be the end of the directory.
+    /// Start of the end record. The directory must end here.
     at: u64,
 }
 
 impl Directory {
-    /// Reads the directory: the archive's end, then its records as a stream.
+    /// Reads the directory. The end of the archive is read first, then the records as a stream.
     pub(crate) fn read(source: &dyn ReadAt, max_entries: u64) -> Result<Directory> {
         let end = End::read(source)?;
         if end.start.checked_add(end.len) != Some(end.at) {
@@ -107,7 +107,7 @@ impl Directory {
             );
             return Err(damaged(message).at_offset(end.start));
         }
-        // The claimed count is bounded by the size of the directory.
+        // The size of the directory limits the number of entries.
         if end.entries > end.len / RECORD_LEN as u64 {
             let message = format!(
                 "{} entries are claimed by a directory of {} bytes",
@@ -157,7 +157,8 @@ impl Directory {
 }
 
 impl End {
-    /// Finds the end record, which only a comment may follow, and its zip64 form before it.
+    /// Finds the end record, and the zip64 record before it. Only a comment may follow the end
+    /// record.
     fn read(source: &dyn ReadAt) -> Result<End> {
         let size = source.size()?;
         let longest = (END_LEN + MAX_COMMENT_LEN + LOCATOR_LEN) as u64;
@@ -230,7 +231,7 @@ impl End {
     }
 }
 
-/// Reads one record, and returns it with its size in bytes.
+/// Reads a record, and returns it with its size in bytes.
 fn read_record(bytes: &mut impl Read) -> Result<(Record, u64)> {
     let mut fixed = [0; RECORD_LEN];
     fill(bytes, &mut fixed)?;
@@ -239,7 +240,7 @@ fn read_record(bytes: &mut impl Read) -> Result<(Record, u64)> {
     if u32_at(0) != RECORD_MAGIC {
         return Err(damaged("no entry of the directory begins here"));
     }
-    // At most 64 KiB each.
+    // Each of these has at most 64 KiB.
     let mut name = vec![0; u16_at(28).into()];
     let mut extra = vec![0; u16_at(30).into()];
     let mut comment = vec![0; u16_at(32).into()];
@@ -310,7 +311,8 @@ fn check_lengths(method: Method, stored_len: u64, len: u64) -> Result<()> {
     Err(damaged(message))
 }
 
-/// The 64-bit values of a record, in order: those that don't fit in its 32-bit fields.
+/// The 64-bit values of a record, in order. Only values that don't fit into the record's 32-bit
+/// fields are present.
 struct Wide<'a> {
     values: &'a [u8],
 }
@@ -343,7 +345,7 @@ impl<'a> Wide<'a> {
     }
 }
 
-/// Sets the latest possible end of each entry. Fails if two entries overlap.
+/// Sets the upper bound for the end of each entry. Fails if two entries overlap.
 fn place(records: &mut [Record], directory: u64) -> Result<()> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_unstable_by_key(|&index| std::cmp::Reverse(records[index].header));

@@ -1,4 +1,4 @@
-//! The bytes of entries, by position if they are stored, or as a stream.
+//! The bytes of entries. Stored entries are read by position, and deflated ones as a stream.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ const LOCAL_MAGIC: u32 = 0x0403_4b50;
 /// The flag of encrypted entries.
 const ENCRYPTED: u16 = 1;
 
-/// The flag of entries whose checksum and lengths were written after their bytes.
+/// The flag of entries that are followed by their checksum and lengths.
 const SUMMED_BEHIND: u16 = 1 << 3;
 
-/// The length that means that the real length is in an extra field.
+/// The length that means that an extra field has the real length.
 const IN_EXTRA_FIELD: u64 = u32::MAX as u64;
 
-/// Size of the read at a local header: the header and the beginning of an array's file.
+/// Size of the read at a local header. It includes the beginning of an array's file.
 const HEAD_LEN: usize = 4 << 10;
 
-/// Part of a deflated entry that is inflated to read its header: 64 KiB.
+/// Size of the part of a deflated entry that is inflated to read its header: 64 KiB.
 const PREFIX_LEN: u64 = 64 << 10;
 
 /// An archive opened for reading.
@@ -36,7 +36,7 @@ pub(crate) struct Archive {
     source: Arc<dyn ReadAt>,
     directory: Arc<Directory>,
     room: Room,
-    /// Name of the file, for later errors.
+    /// Name of the archive's file, for errors.
     file: Option<Arc<str>>,
 }
 
@@ -60,7 +60,7 @@ impl Archive {
         })
     }
 
-    /// Sets the file named in errors of entries.
+    /// Sets the archive's file name, for errors about entries.
     pub(crate) fn name_file(&mut self, file: String) {
         self.file = Some(file.into());
     }
@@ -77,12 +77,12 @@ impl Archive {
         self.directory.record(index)
     }
 
-    /// Returns whether both are the same open archive.
+    /// Returns true if `a` and `b` are the same open archive.
     pub(crate) fn same(a: &Archive, b: &Archive) -> bool {
         Arc::ptr_eq(&a.directory, &b.directory)
     }
 
-    /// Finds an entry's stored bytes, with one read.
+    /// Finds the stored bytes of an entry, with one read.
     pub(super) fn locate(&self, index: EntryIndex) -> Result<Section> {
         self.locate_record(self.record(index))
             .map_err(|error| self.named(error, index))
@@ -102,7 +102,7 @@ impl Archive {
         }
     }
 
-    /// Reads the local header, which has the distance to the stored bytes:
+    /// Reads the local header, which determines the offset of the stored bytes:
     ///
     /// ```text
     /// 0 u32 0x04034b50   6 u16 flags    14 u32 crc-32       22 u32 length            28 u16 length of extra fields
@@ -177,8 +177,8 @@ impl Archive {
         }
     }
 
-    /// Returns the bytes of any entry by position. All bytes are read first to compare the
-    /// checksum, and those of a deflated entry are inflated.
+    /// Returns the bytes of any entry by position. First reads all bytes to compare the checksum,
+    /// and inflates a deflated entry.
     pub(crate) fn positioned(&self, index: EntryIndex) -> Result<Arc<dyn ReadAt>> {
         if let Some(entry) = self.stored(index)? {
             io::copy(&mut entry.stream(), &mut io::sink())?;
@@ -197,7 +197,7 @@ impl Archive {
         Ok(prefix)
     }
 
-    /// Returns the bytes of an entry as a stream, which fails if the checksum differs.
+    /// Returns the bytes of an entry as a stream. The stream fails if the checksum differs.
     pub(crate) fn stream(&self, index: EntryIndex) -> Result<Checked<Box<dyn Read + Send>>> {
         Ok(Checked::new(self.inflated(index)?, self.sum(index)))
     }
@@ -216,7 +216,7 @@ impl Archive {
         })
     }
 
-    /// Reads all bytes of an entry, if their number doesn't exceed a limit.
+    /// Reads all bytes of an entry. Fails if there are more than `limit`.
     pub(crate) fn read(&self, index: EntryIndex, limit: u64) -> Result<Vec<u8>> {
         let record = self.record(index);
         if record.len > limit {
@@ -229,7 +229,8 @@ impl Archive {
         Ok(bytes)
     }
 
-    /// Reads an entry to its end, to compare its checksum. Reports the size of every buffer.
+    /// Reads an entry to its end, in order to compare its checksum. Reports the size of every
+    /// buffer read.
     pub(crate) fn check(
         &self,
         index: EntryIndex,
@@ -254,18 +255,18 @@ pub(crate) struct StoredEntry {
 }
 
 impl StoredEntry {
-    /// Returns all bytes as a stream, which fails if the checksum differs.
+    /// Returns all bytes as a stream. The stream fails if the checksum differs.
     pub(crate) fn stream(&self) -> Checked<Box<dyn Read + Send>> {
         Checked::new(Box::new(self.section.clone()), self.sum.clone())
     }
 
-    /// Returns the bytes by position; the checksum is compared once all bytes have been read.
+    /// Returns the bytes by position. Once all bytes have been read, the checksum is compared.
     pub(crate) fn positions(&self) -> Positions {
         Positions::new(self.section.clone(), self.sum.clone())
     }
 }
 
-/// Reads without comparing the checksum, for the beginning of the entry.
+/// Reads bytes without comparing the checksum, as needed for the beginning of an entry.
 impl ReadAt for StoredEntry {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.section.read_at(offset, buf)

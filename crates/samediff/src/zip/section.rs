@@ -1,11 +1,11 @@
-//! A range of a source, by position and as a stream.
+//! A range of a source, which can be read by position and as a stream.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 
 use record_file::ReadAt;
 
-/// A range of a source, by position and as a stream.
+/// A range of a source, which can be read by position and as a stream.
 #[derive(Clone)]
 pub(crate) struct Section<S = Arc<dyn ReadAt>> {
     pub(super) source: S,
@@ -13,7 +13,7 @@ pub(crate) struct Section<S = Arc<dyn ReadAt>> {
     pub(super) len: u64,
     /// Position of the stream.
     at: u64,
-    /// Bytes of the beginning that are already known.
+    /// Bytes at the beginning that were already read.
     pub(super) head: Vec<u8>,
 }
 

@@ -10,10 +10,10 @@ use record_file::ReadAt;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Largest size kept in memory, 1 MiB; more goes to a temporary file.
+/// Maximum size to hold in memory: 1 MiB. Larger entries go to a temporary file.
 const IN_MEMORY: u64 = 1 << 20;
 
-/// The remaining room for temporary files.
+/// The remaining disk space for temporary files.
 #[derive(Clone)]
 pub(super) struct Room {
     left: Arc<AtomicU64>,
@@ -45,7 +45,7 @@ impl Room {
     }
 }
 
-/// Room that is returned on drop.
+/// Disk space that becomes available again when this is dropped.
 struct Taken {
     room: Room,
     bytes: u64,
@@ -73,7 +73,7 @@ impl ReadAt for Spooled {
     }
 }
 
-/// Reads a stream to its end, which comes after at most `len` bytes.
+/// Reads a stream of at most `len` bytes to its end.
 pub(super) fn spool(mut stream: impl Read, len: u64, room: &Room) -> Result<Arc<dyn ReadAt>> {
     if len <= IN_MEMORY {
         let mut bytes = Vec::new();

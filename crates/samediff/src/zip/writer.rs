@@ -26,12 +26,12 @@ const STEP: usize = 1 << 20;
 /// The compression of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZipCompression {
-    /// New entries are uncompressed; entries of another archive keep their compression.
+    /// New entries are uncompressed. Entries from another archive keep their compression.
     #[default]
     Keep,
-    /// Uncompressed: readable by position.
+    /// Entries are uncompressed, so they can be read by position.
     Stored,
-    /// Entries are deflated, which takes long and hardly shrinks floating-point numbers.
+    /// Entries are deflated. This takes long, and hardly shrinks floating-point numbers.
     Deflated,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct ArchiveWriter<W: Write + Seek> {
     /// The writer, which completes the archive on drop, even after an error.
     zip: ZipWriter<FailsOnce<BufWriter<W>>>,
     compression: ZipCompression,
-    /// Archives that deflated entries are copied from, opened with `zip`.
+    /// Archives from which deflated entries are copied, opened with `zip`.
     sources: Vec<(Archive, ZipArchive<Cursor>)>,
     /// The observer of the entry that is being copied from one of the `sources`.
     tap: Rc<RefCell<Option<Tap>>>,
@@ -59,7 +59,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Writes an entry, and reports the size of every buffer.
+    /// Writes an entry. Reports the size of every buffer written.
     pub(crate) fn add(
         &mut self,
         name: &str,
@@ -71,8 +71,9 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             ZipCompression::Keep | ZipCompression::Stored => CompressionMethod::Stored,
             ZipCompression::Deflated => CompressionMethod::Deflated,
         };
-        // Lengths have 64 bits from the start, since a stream's length isn't known. The time is the
-        // earliest possible, so that the bytes don't depend on the time of writing.
+        // Lengths are written with 64 bits, since the length of a stream isn't known in advance.
+        // The time is the earliest possible, so that the output doesn't depend on the time of
+        // writing.
         let options = SimpleFileOptions::default()
             .compression_method(method)
             .large_file(true)
@@ -90,14 +91,14 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Returns whether an entry of another archive stays deflated.
+    /// Returns true if an entry of another archive stays deflated.
     pub(crate) fn keeps_deflated(&self, archive: &Archive, index: EntryIndex) -> bool {
         let deflated = archive.record(index).method == Method::Deflated;
         deflated && self.compression != ZipCompression::Stored
     }
 
-    /// Copies a deflated entry of another archive, under this name. Its bytes are inflated on the
-    /// way, for its checksum and for `seen`.
+    /// Copies a deflated entry of another archive to an entry with this name. Its bytes are also
+    /// inflated, for its checksum and for `seen`.
     pub(crate) fn copy_deflated(
         &mut self,
         name: &str,
@@ -150,7 +151,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 }
 
-/// A callback that gets the bytes as they are written.
+/// A callback that receives the bytes as they are written.
 pub(crate) type Seen = Box<dyn FnMut(&[u8]) -> Result<()>>;
 
 /// An observer that inflates the bytes of an entry as they are copied.
@@ -162,11 +163,11 @@ struct Tap {
 }
 
 impl Tap {
-    /// Takes the new part of some bytes of the archive.
+    /// Inflates the bytes of the archive at `at`, except for those inflated before.
     fn see(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let end = self.end.min(at + bytes.len() as u64);
         if at <= self.next && self.next < end {
-            // Both are within the bytes.
+            // Both offsets are within the bytes.
             let part = usize::try_from(self.next - at).ok();
             let part = part.zip(usize::try_from(end - at).ok());
             let part = part.and_then(|(from, to)| bytes.get(from..to));
@@ -181,7 +182,7 @@ impl Tap {
     fn finish(mut self) -> Result<()> {
         let inflated = self.inflated.try_finish();
         inflated.map_err(|error| self.inflated.get_ref().explained(error))?;
-        // A complete stream takes no further byte.
+        // After a complete stream, another byte isn't accepted.
         let more = self.inflated.write(&[0]);
         let sink = self.inflated.get_ref();
         if !matches!(more, Ok(0)) {
@@ -198,8 +199,8 @@ struct Sink {
 }
 
 impl Sink {
-    /// Returns the error for stored bytes that can't be inflated, which decoders report with
-    /// several kinds.
+    /// Returns the error for stored bytes that can't be inflated. Decoders report such bytes with
+    /// several kinds of errors.
     fn explained(&self, error: io::Error) -> io::Error {
         if error.get_ref().is_some_and(|own| own.is::<Error>()) {
             return error;
@@ -222,7 +223,7 @@ impl Write for Sink {
     }
 }
 
-/// A source read in sequence, for `zip`.
+/// A source that `zip` reads in sequence.
 struct Cursor {
     source: Arc<dyn ReadAt>,
     at: u64,

@@ -11,7 +11,7 @@ use crate::format::SameDiffFormat;
 use crate::{Array, Graph, Nd4jType, SameDiffVariable, VarType};
 use proto_splitter_core::formats::{Candidate, Format, OpenOptions};
 
-/// Returns a table with a value in each of its fields, and in those of its nested tables.
+/// Returns a table with a value in each of its fields, and in each field of its nested tables.
 fn filled(own: &'static TableType) -> Object {
     if std::ptr::eq(own, &FLAT_ARRAY) {
         return array(&[1, -2]);
@@ -62,8 +62,8 @@ fn texts(all: &[&str]) -> Value {
     Value::Strings(all.iter().map(|&text| text.to_owned()).collect())
 }
 
-/// Returns a classic graph that uses every field: variables of each kind with values, one
-/// operation, Adam's states for one variable and not for another, and a training configuration.
+/// Returns a classic graph that uses every field. It has variables of each kind with values, one
+/// operation, Adam's states for one variable but not for another, and a training configuration.
 fn full_graph() -> Object {
     let mut graph = filled(&FLAT_GRAPH);
     let kinds = [
@@ -110,13 +110,13 @@ fn full_graph() -> Object {
     let values = vec![array(&[300, 2]), array(&[-9, 4])];
     adam.set(updater_state::UPDATER_STATE_VALUES, Value::Tables(values));
     graph.set(slots::UPDATER_STATE, Value::Tables(vec![without, adam]));
-    // Their schema is unknown, so they can only be empty.
+    // The schema of these tables is unknown, so they can only be empty.
     let instances = vec![Object::default(), Object::default()];
     graph.set(slots::SUB_INSTANCES, Value::Tables(instances));
     graph
 }
 
-/// Counts the fields of the schema that a table has, and those that it could have.
+/// Counts the schema's fields that a table has, and the fields that it could have.
 fn used(
     table: &Object,
     own: &'static TableType,
@@ -151,7 +151,7 @@ fn every_field_of_a_classic_file_comes_back() {
     let graph = full_graph();
     let (mut has, mut all) = (BTreeSet::new(), BTreeSet::new());
     used(&graph, &FLAT_GRAPH, &mut has, &mut all);
-    // The fields in which SDNB and others have the data of arrays.
+    // Fields in which SDNB and other formats store the data of arrays.
     let elsewhere = FLAT_ARRAY.fields[flat_array::BUFFER_CHUNKS..].iter();
     let elsewhere: BTreeSet<String> = elsewhere
         .map(|field| format!("FlatArray.{}", field.name))
@@ -370,7 +370,7 @@ fn a_field_that_is_not_known_is_refused_by_name() {
         assert_eq!(error.kind(), ErrorKind::NotConvertible, "{error}");
         assert!(error.to_string().contains(text), "{error}");
         assert!(error.to_string().contains("would be lost"), "{error}");
-        // The command reports the same error, not that the file isn't an archive.
+        // The command reports the same error, instead of one about a file that isn't an archive.
         let candidate = Candidate::new(&path).unwrap();
         let opened = SameDiffFormat.open(&candidate, &OpenOptions::new());
         let error = opened.unwrap_err();
@@ -480,7 +480,7 @@ fn values_of_a_placeholder_come_from_sdnb_as_a_classic_file_has_them() {
 #[test]
 fn states_that_lie_behind_an_sdnb_graph_are_read_from_there() {
     let folder = tempfile::tempdir().unwrap();
-    // The layout Java writes: the values of the variable, followed by those of the state.
+    // The data that Java writes: the values of the variable, followed by those of its state.
     let mut state = variable(0, "", &[2], 0, &[9, 0, 8, 0], Some(4));
     let array = state.take_table(flat_variable::NDARRAY).unwrap();
     let mut adam = Object::default();

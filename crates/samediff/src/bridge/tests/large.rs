@@ -1,4 +1,4 @@
-//! Content that is larger than a FlatBuffer can be. It is only declared, not written.
+//! Content that is too large for a FlatBuffer. It is only declared, without being written.
 
 use std::io;
 
@@ -45,8 +45,8 @@ impl ReadAt for Sparse {
     }
 }
 
-/// Returns an archive of stored entries, each given by its beginning and its length including the
-/// zeros after it.
+/// Returns an archive of stored entries. Each is given by its name, its beginning, and its length,
+/// including the zeros after the beginning.
 fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     let mut file = Sparse::default();
     let mut directory = Vec::new();
@@ -54,7 +54,7 @@ fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     let short = |value: u16| value.to_le_bytes();
     let long = |value: u64| u32::try_from(value).unwrap().to_le_bytes();
     for (name, head, len) in entries {
-        // The checksum of the zeros isn't needed, as they are never read.
+        // The checksum doesn't cover the zeros, which are never read.
         let crc = crc32fast::hash(&head).to_le_bytes();
         let name_len = short(u16::try_from(name.len()).unwrap());
         let at = file.size;
@@ -86,7 +86,7 @@ fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     file
 }
 
-/// Returns a model with arrays of these sizes, without the bytes.
+/// Returns a model with arrays of these sizes, which are all zeros.
 fn model_of(lens: &[u64]) -> Model {
     let mut graph = Graph::default();
     let mut lines = String::new();
