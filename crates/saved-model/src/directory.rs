@@ -1,4 +1,4 @@
-//! SavedModels on disk: a folder with the model's file and its other files.
+//! SavedModels on disk: folders that contain a model's file and other files.
 
 mod copy;
 mod in_place;
@@ -39,7 +39,8 @@ pub const MODEL_STEM: &str = "saved_model";
 /// `variables/`, `assets/`, `fingerprint.pb` and any other files.
 ///
 /// The model is read on demand, in any of its forms, except that a `.pbtxt` is parsed as a whole.
-/// If there are several of these files, the first in this order is used, as by TensorFlow's Merger.
+/// If there are several model files, the first of these is used, in the order above, as by
+/// TensorFlow's Merger.
 #[derive(Debug)]
 pub struct SavedModelDir {
     path: PathBuf,
@@ -69,12 +70,13 @@ impl SavedModelDir {
         self.model.form()
     }
 
-    /// Returns the path of the model's file.
+    /// Returns the path of the model's file in the folder.
     pub fn model_path(&self) -> PathBuf {
         model_path(&self.path, self.form())
     }
 
-    /// Returns the size of the model as a `saved_model.pb`, in bytes. Doesn't merge it.
+    /// Returns the size that the model has as a `saved_model.pb`, in bytes, without merging the
+    /// model.
     pub fn message_size(&self) -> u64 {
         self.model.size()
     }
@@ -83,7 +85,7 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// If reading fails or the model is malformed.
+    /// Fails if reading fails, or the model is malformed.
     pub fn meta_graphs(&self) -> Result<Vec<MetaGraph>> {
         meta_graph::meta_graphs(&self.model.data(), self.message_size(), &self.path)
     }
@@ -98,8 +100,8 @@ impl SavedModelDir {
         Ok(meta_graphs.find(|meta_graph| meta_graph.has_tags(tags)))
     }
 
-    /// Returns a reader of the model's [`message_size`](Self::message_size) bytes, as in a
-    /// `saved_model.pb`, even if the model has another form.
+    /// Returns a reader of the model's [`message_size`](Self::message_size) bytes. Whatever the
+    /// model's form, these are the bytes of a `saved_model.pb`.
     pub fn reader(&self) -> Arc<dyn ReadAt> {
         self.model.data()
     }
@@ -122,10 +124,10 @@ impl SavedModelDir {
         fingerprint::read(&self.path)
     }
 
-    /// Computes the fingerprint as TensorFlow would. Its uuid is that of the stored fingerprint, if
-    /// any.
+    /// Computes the fingerprint as TensorFlow would. Keeps the uuid of the stored fingerprint, if
+    /// there is one.
     ///
-    /// The model is read once, and never held in memory.
+    /// The model is read once, and isn't held in memory.
     ///
     /// # Errors
     ///
@@ -140,8 +142,8 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// The errors of [`fingerprint`](Self::fingerprint), and [`FingerprintError::Unreadable`] if it
-    /// was cancelled.
+    /// The errors of [`fingerprint`](Self::fingerprint), and [`FingerprintError::Unreadable`] if
+    /// the computation was cancelled.
     pub fn fingerprint_with(
         &self,
         progress: &Progress,

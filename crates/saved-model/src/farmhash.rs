@@ -14,8 +14,8 @@ const SEED: u64 = 81;
 /// Computes the `Fingerprint64` of bytes that arrive in pieces of any size.
 ///
 /// The hash mixes the input block by block, but ends with the last 64 bytes, which may span two
-/// blocks. So the last mixed block is kept next to the one being filled, and a full block is mixed
-/// only when another byte follows it.
+/// blocks. Therefore, the block mixed last is kept next to the current one, and a full block is
+/// mixed only when another byte follows it.
 ///
 /// ```
 /// use proto_splitter_saved_model::fingerprint::{Farmhash, fingerprint64};
@@ -51,7 +51,7 @@ impl Default for Farmhash {
 }
 
 impl Farmhash {
-    /// Creates a hasher without bytes.
+    /// Creates a hasher for an empty input.
     #[must_use]
     pub fn new() -> Self {
         Farmhash {
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// Mixes one block; the last block has different factors.
+    /// Mixes one block. The last block is mixed with different factors.
     fn round(&mut self, s: &[u8; BLOCK], mul: u64, times: u64) {
         let State { x, y, z, v, w } = self;
         *x = x
@@ -186,7 +186,7 @@ pub(crate) fn fingerprint_stream(stream: &mut dyn Read) -> io::Result<u64> {
     }
 }
 
-/// Returns `FingerprintCat64`: one fingerprint of two, in this order.
+/// Returns `FingerprintCat64`, which combines two fingerprints, in this order.
 ///
 /// ```
 /// use proto_splitter_saved_model::fingerprint::fingerprint_cat64;
@@ -248,7 +248,7 @@ fn short(s: &[u8]) -> u64 {
     }
 }
 
-/// The common part of hashing inputs of 17 to 32 and of 33 to 64 bytes.
+/// The part of the hash that inputs of 17 to 32 and of 33 to 64 bytes have in common.
 struct Quarter {
     a: u64,
     sum: u64,
@@ -323,8 +323,8 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    /// Returns the checkpoint hashes that TensorFlow 2.21 computes for a `variables.index` with
-    /// these bytes, by their number.
+    /// Returns checkpoint hashes computed by TensorFlow 2.21, each with the number of bytes in the
+    /// `variables.index`.
     fn expected() -> impl Iterator<Item = (usize, u64)> {
         include_str!("farmhash.txt").lines().map(|line| {
             let (len, hash) = line.split_once(' ').unwrap();

@@ -1,4 +1,4 @@
-//! `fingerprint.pb`, by which TensorFlow identifies a SavedModel.
+//! The file `fingerprint.pb`, by which TensorFlow identifies a SavedModel.
 //!
 //! All fields are computed as TensorFlow 2.21's `CreateFingerprintDef` computes them, including its
 //! peculiarities. For a `.pb`:
@@ -11,9 +11,9 @@
 //! | `saved_object_graph_hash` | the first meta graph's concrete functions, by the number in their name |
 //! | `checkpoint_hash` | the bytes of `variables/variables.index`; 0 if there are none |
 //!
-//! For a `.cpb` they also depend on the chunks, so that they differ from those of the same model as
-//! a `.pb`, and between two ways to split it; see `chunked.rs`. There are files that TensorFlow
-//! reads but can't fingerprint: [`FingerprintError::Refused`].
+//! For a `.cpb`, the hashes also depend on the chunks. They differ from the hashes of the same
+//! model as a `.pb`, and between two ways to split the model; see `chunked.rs`. For some files that
+//! TensorFlow reads, it can't compute a fingerprint: see [`FingerprintError::Refused`].
 
 mod chunked;
 mod plain;
@@ -46,7 +46,7 @@ const PLAIN_PRODUCER: i32 = 4;
 /// Producer that TensorFlow 2.21 writes to the fingerprint of a `.cpb`.
 const CHUNKED_PRODUCER: i32 = 2;
 
-/// The reason why there is no fingerprint.
+/// The reason why a fingerprint can't be computed.
 #[derive(Debug)]
 pub enum FingerprintError {
     /// TensorFlow's own code fails on this model, so there is no correct value.
@@ -90,7 +90,7 @@ impl From<Error> for FingerprintError {
     }
 }
 
-/// The four hashes of the model file.
+/// The four hashes of a model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hashes {
     pub(crate) saved_model_checksum: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Hashes {
 }
 
 impl Hashes {
-    /// Returns the fingerprint of a model with these hashes in this folder, without a uuid.
+    /// Returns the fingerprint, without a uuid, of the model with these hashes in a folder.
     pub(crate) fn in_folder(self, folder: &Path) -> FingerprintDef {
         FingerprintDef {
             saved_model_checksum: self.saved_model_checksum,
@@ -118,7 +118,7 @@ impl Hashes {
     }
 }
 
-/// Returns the checkpoint hash; 0 if the file can't be read, as in TensorFlow.
+/// Returns the checkpoint hash. Like TensorFlow, returns 0 if the file can't be read.
 fn checkpoint_hash(folder: &Path) -> u64 {
     File::open(folder.join("variables").join("variables.index"))
         .and_then(|mut file| crate::farmhash::fingerprint_stream(&mut file))
@@ -148,7 +148,7 @@ pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`].
+/// [`ErrorKind::Io`] if the file can't be written.
 pub fn write(folder: impl AsRef<Path>, fingerprint: &FingerprintDef) -> Result<()> {
     let path = folder.as_ref().join(FINGERPRINT_FILE);
     let models = ["saved_model.pb", "saved_model.cpb"].map(|name| folder.as_ref().join(name));
@@ -199,7 +199,7 @@ pub fn differences(a: &FingerprintDef, b: &FingerprintDef) -> Vec<&'static str> 
     differ.map(|(name, _)| *name).collect()
 }
 
-/// Formats the fingerprint in one line, as TensorFlow's `singleprint`.
+/// Formats the fingerprint in one line, like TensorFlow's `singleprint`.
 #[must_use]
 pub fn singleprint(fingerprint: &FingerprintDef) -> String {
     format!(

@@ -16,8 +16,8 @@ use crate::properties::properties;
 use crate::proto::descriptor_pool;
 use crate::{NAMES, SAVED_MODEL, SavedModelSplitter};
 
-/// A TensorFlow SavedModel: a folder with `saved_model.cpb` or `saved_model.pb` in it, or that
-/// file.
+/// A TensorFlow SavedModel: a folder that contains `saved_model.cpb` or `saved_model.pb`, or one of
+/// these files.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};

@@ -1,4 +1,4 @@
-//! Hashes of messages as C++ serializes them deterministically.
+//! Hashes of messages in the form that C++ serializes deterministically.
 
 use proto_splitter_core::Result;
 

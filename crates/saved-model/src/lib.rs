@@ -1,11 +1,11 @@
-//! Splitting `tensorflow.SavedModel` messages of any size, their type, and whole SavedModel
+//! Splitting `tensorflow.SavedModel` messages of any size, and reading and writing whole SavedModel
 //! directories.
 //!
-//! [`SavedModelSplitter`] is used through
-//! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter);
+//! [`SavedModelSplitter`] implements
+//! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter).
 //! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked model like any other message.
 //! [`proto`] has the typed messages and their descriptors, including those of graphs.
-//! [`SavedModelDir`] reads a directory lazily and writes it in the other form; [`fingerprint`]
+//! [`SavedModelDir`] reads a directory lazily, and writes it in another form. [`fingerprint`]
 //! computes the `fingerprint.pb` that TensorFlow would write.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

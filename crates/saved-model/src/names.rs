@@ -4,8 +4,8 @@ use proto_splitter_core::Result;
 use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
 use proto_splitter_graph_def::type_and_shape;
 
-/// Names of the parts of a `SavedModel`, except its graphs, in a tree of sizes: for a meta graph
-/// its first tag, for an object its kind and name. Those of graphs are in
+/// Names of the parts of a `SavedModel` in a tree of sizes. A meta graph has its first tag, and an
+/// object its kind and name. The names of the parts of graphs are in
 /// [`proto_splitter_graph_def::NAMES`].
 pub const NAMES: [NameRule; 3] = [
     ("tensorflow.MetaGraphDef", meta_graph),
@@ -23,7 +23,8 @@ fn signature(signature: &mut MemberFields<'_>) -> Result<MemberName> {
     Ok(MemberName { name: None, detail })
 }
 
-/// Kinds of an object: the field's number, the kind's name, and the field with its name, if any.
+/// Kinds of objects: the number of the kind's field, the kind's name, and the number of the field
+/// with the object's name, if any.
 const KINDS: [(u32, &str, Option<u32>); 8] = [
     (4, "user object", Some(1)),
     (5, "asset", None),

@@ -1,4 +1,4 @@
-//! Properties of a SavedModel: its meta graphs, and the inputs and outputs of their signatures.
+//! Properties of a SavedModel: its meta graphs, and the inputs and outputs of its signatures.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use proto_splitter_graph_def::proto::{DataType, TensorShapeProto};
 use crate::proto::tensor_info::Encoding;
 use crate::proto::{SignatureDef, TensorInfo};
 
-/// Largest number of meta graphs, of tags and of signatures that are listed.
+/// Maximum number of meta graphs, of tags and of signatures to list.
 const MOST: u64 = 100;
 
-/// Largest name or signature that is read, in bytes.
+/// Maximum size of a name or signature, in bytes. Larger ones aren't read.
 const MAX_SIZE: u64 = 64 << 10;
 
-/// Field numbers on the path.
+/// Field numbers on the paths to these properties.
 mod field {
     pub(super) const META_GRAPHS: u32 = 2;
     pub(super) const META_INFO: u32 = 1;

@@ -22,7 +22,8 @@ pub mod error {
     include!("proto/tensorflow.error.rs");
 }
 
-/// Serialized file descriptor set of this module, without the files that are in `GraphDef`'s.
+/// Serialized file descriptor set of this module. It lacks the files that are part of `GraphDef`'s
+/// descriptors.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {

@@ -13,8 +13,8 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 /// A splitter for `tensorflow.SavedModel`. It cuts all parts of the meta graphs: graphs, object
 /// graphs, collections, signatures and assets.
 ///
-/// No chunk is created for a meta graph itself: TensorFlow's Merger reads such a file, but its
-/// fingerprint code does not. Cuts are one level below instead.
+/// A meta graph itself never becomes a chunk: TensorFlow's Merger could read such a file, but its
+/// fingerprint code couldn't. Instead, the messages in the meta graph become chunks.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, SplitOptions};
@@ -36,7 +36,7 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 pub struct SavedModelSplitter;
 
 impl SavedModelSplitter {
-    /// Returns the rules that forbid cuts: a meta graph never becomes a chunk as a whole. The
+    /// Returns the rules that forbid cuts. A meta graph never becomes a chunk as a whole, but the
     /// messages inside its graph may become chunks.
     pub fn rules() -> SizeRules {
         GraphDefSplitter::rules().keep_whole("tensorflow.MetaGraphDef")

@@ -1,4 +1,4 @@
-//! Copying the files of a folder other than the model.
+//! Copying all files of a folder except for the model's.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -10,8 +10,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::options::Copying;
 
-/// Number of bytes of a file to copy between two progress reports. The operating system copies
-/// them; if the file system can share blocks between files, no data is copied at all.
+/// Number of bytes of a file to copy between two progress reports. The operating system copies the
+/// bytes. If the file system can share blocks between files, no data is copied.
 const STEP: u64 = 64 << 20;
 
 /// Copies the content of the folder `from` to the folder `to`, following links, except for the
@@ -25,7 +25,7 @@ pub(super) fn copy_folder(
     copy_within(from, to, except, copying, &mut Visited::default())
 }
 
-// The permissions of the folder itself aren't copied, since the caller may add more files.
+// The folder's own permissions aren't copied, since the caller may add more files.
 
 fn copy_within(
     from: &Path,
@@ -55,7 +55,7 @@ fn copy_within(
             if has_only(&source, except).map_err(at(&source))? {
                 continue;
             }
-            // Some of its content may already exist.
+            // The folder and some of its content may already exist.
             fs::create_dir_all(&target).map_err(at(&target))?;
             copy_within(&source, &target, except, copying, visited)?;
             fs::set_permissions(&target, metadata.permissions()).map_err(at(&target))?;
@@ -70,21 +70,21 @@ fn copy_within(
     Ok(())
 }
 
-/// Largest number of copies of one folder to several places.
+/// Maximum number of copies of the same folder.
 const MOST_COPIES: u32 = 16;
 
 /// The folders that a walk has visited.
 #[derive(Default)]
 struct Visited {
-    /// Folders on the current path.
+    /// Folders that contain the current one, including itself.
     above: Vec<PathBuf>,
     /// Number of visits of each folder.
     count: HashMap<PathBuf, u32>,
 }
 
 impl Visited {
-    /// Enters the folder `real` under the path `from`. Without the limit, a few links, each to a
-    /// folder with more links, would make more copies than there is space for.
+    /// Enters the folder `real`, whose path is `from`. Limits the number of copies, since a few
+    /// links to folders with more links could otherwise make more copies than there is space for.
     fn enter(&mut self, real: PathBuf, from: &Path) -> Result<()> {
         let count = self.count.entry(real.clone()).or_default();
         *count += 1;
@@ -100,8 +100,8 @@ impl Visited {
     }
 }
 
-/// Returns whether a folder is not empty, and contains only the files `except` and folders with
-/// only such files.
+/// Returns true if a folder isn't empty, and contains only files in `except`, and folders that
+/// contain only such files.
 fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     let is_within = |file: &PathBuf| file.starts_with(folder);
     if !except.iter().any(is_within) {
@@ -117,8 +117,8 @@ fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Fails if any content of the folder `from`, following links, is in the folder `target`, a
-/// canonical path. Replacing that folder would remove the input.
+/// Fails if `target`, a canonical path, contains any content of the folder `from`, following links.
+/// Replacing `target` would remove the input.
 pub(super) fn check_outside(from: &Path, target: &Path) -> Result<()> {
     check_outside_within(from, target, &mut Visited::default())
 }
@@ -137,7 +137,7 @@ fn check_outside_within(from: &Path, target: &Path, visited: &mut Visited) -> Re
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    // A folder that contains itself is refused by the copy.
+    // The copy itself refuses a folder that contains itself.
     if !real.is_dir() || visited.above.contains(&real) {
         return Ok(());
     }
@@ -173,7 +173,7 @@ pub(super) fn copy_file(from: &Path, to: &Path, copying: &Copying) -> io::Result
     target.sync_all()
 }
 
-/// Returns whether a file is an unfinished one.
+/// Returns true if a file is left over from an unfinished write.
 pub(super) fn is_temporary(path: &Path) -> bool {
     let name = path
         .file_name()

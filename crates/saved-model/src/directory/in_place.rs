@@ -1,9 +1,9 @@
 //! Converting a SavedModel in place.
 //!
-//! The order of the steps makes this safe: the complete new model file appears by rename; then
-//! `fingerprint.pb` is replaced; then the old model file is removed. If this is interrupted at any
-//! point, the folder has the old model, the new model, or both, which are equal. Running it again
-//! continues from there.
+//! The order of steps makes this safe. First, the complete new model file is renamed to its final
+//! name. Then, `fingerprint.pb` is replaced. Finally, the old model file is removed. If the process
+//! is interrupted at any point, the folder has the old model, the new model, or both, which are
+//! equal. Running the conversion again continues from there.
 
 use std::fs;
 #[cfg(unix)]
@@ -27,15 +27,15 @@ use crate::hashed::{Canonical, Edits, Hashed as _};
 use crate::{SAVED_MODEL, fingerprint};
 
 impl SavedModelDir {
-    /// Converts the model of the folder `path` to this form, in place.
+    /// Converts the model in the folder `path` to this form, in place.
     ///
-    /// This may be interrupted at any moment: there is always a readable model, with the same
-    /// content. Calling it again finishes the conversion.
+    /// The conversion may be interrupted at any time. There is always a readable model with the
+    /// same content. Calling the function again finishes the conversion.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if there are a `saved_model.pb` and a `saved_model.cpb` with
-    /// different models; [`ErrorKind::LimitExceeded`] if the model is too large for a
+    /// [`ErrorKind::AlreadyExists`] if `saved_model.pb` and `saved_model.cpb` both exist, and
+    /// differ as models; [`ErrorKind::LimitExceeded`] if the model is too large for a
     /// `saved_model.pb`; [`ErrorKind::Io`] if another conversion is running in the folder; and the
     /// errors of splitting and merging.
     pub fn convert_in_place(
@@ -65,7 +65,7 @@ impl SavedModelDir {
             dir.write_model(path, target, options)?;
             dir.form()
         };
-        // The old file is removed for good, so the new one must be known to be equal.
+        // The old file will be removed, so make sure that the new one is equal.
         check_same(path, old, target)?;
         let fingerprint = update_fingerprint(path, target, options)?;
         let parts = match old {
@@ -73,7 +73,7 @@ impl SavedModelDir {
             ModelForm::Plain | ModelForm::Text => Vec::new(),
         };
         let old = model_path(path, old);
-        // Otherwise a crash could lose both.
+        // Without this, a crash could lose both files.
         sync_folder(path).map_err(|error| Error::from(error).in_file(path))?;
         fs::remove_file(&old).map_err(|error| Error::from(error).in_file(&old))?;
         if warn_unless_synced(&model_path(path, target)) {
@@ -87,12 +87,12 @@ impl SavedModelDir {
     }
 }
 
-/// Removes the model file of this form from a folder, unless it is the `saved_model.pb` that has
-/// replaced it. Also removes the other files with its chunks.
+/// Removes the model file of this form from a folder, unless it is the `saved_model.pb` itself,
+/// which replaces the other forms. Also removes the other files with its chunks.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`], also if there is no `saved_model.pb`.
+/// [`ErrorKind::Io`] if a file can't be removed, or if there is no `saved_model.pb`.
 pub fn remove_model(path: &Path, form: ModelForm) -> Result<()> {
     fs::metadata(model_path(path, ModelForm::Plain))
         .map_err(|error| Error::from(error).in_file(path))?;
@@ -145,7 +145,7 @@ fn check_same(path: &Path, old: ModelForm, new: ModelForm) -> Result<()> {
     Err(Error::new(ErrorKind::AlreadyExists, message))
 }
 
-/// Removes the remains of interrupted conversions. The lock guarantees that no conversion is
+/// Removes the files that interrupted conversions left. The lock guarantees that no conversion is
 /// running.
 fn remove_unfinished(path: &Path) -> Result<()> {
     for entry in fs::read_dir(path).map_err(|error| Error::from(error).in_file(path))? {
@@ -154,8 +154,8 @@ fn remove_unfinished(path: &Path) -> Result<()> {
             fs::remove_file(entry)?;
         }
     }
-    // The other files of a model are removed after its main file. If there is no main file, they
-    // may be all that is left of a model.
+    // The other files of a model are removed after its main file. If there is no main file, the
+    // other files may be all that is left of a model.
     let main = model_path(path, ModelForm::Chunked);
     if fs::symlink_metadata(&main).is_err() && model_path(path, ModelForm::Plain).is_file() {
         for part in parts_beside(main)? {
@@ -165,7 +165,7 @@ fn remove_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A lock that excludes other conversions of a folder until it is dropped.
+/// A lock on a folder, which prevents other conversions of it until it is dropped.
 ///
 /// ```
 /// use proto_splitter_saved_model::directory::FolderLock;
@@ -183,7 +183,7 @@ fn remove_unfinished(path: &Path) -> Result<()> {
 pub struct FolderLock(#[cfg(unix)] Option<File>);
 
 impl FolderLock {
-    /// Locks the folder `path`. On a file system without locks, does nothing.
+    /// Locks the folder `path`. Does nothing on a file system without locks.
     ///
     /// # Errors
     ///
@@ -191,7 +191,7 @@ impl FolderLock {
     /// exist.
     pub fn take(path: &Path) -> Result<FolderLock> {
         let at = |error: io::Error| Error::from(error).in_file(path);
-        // Opening a pipe to lock it would wait for a writer.
+        // Opening a pipe would wait for a writer.
         if !fs::metadata(path).map_err(at)?.is_dir() {
             return Err(at(io::Error::from(io::ErrorKind::NotADirectory)));
         }
@@ -205,7 +205,7 @@ impl FolderLock {
                     let message = format!("{}: another conversion is running", path.display());
                     Err(Error::new(ErrorKind::Io, message))
                 }
-                // A file system without locks doesn't prevent a conversion.
+                // On a file system without locks, the conversion runs unprotected.
                 Err(_) => Ok(FolderLock(None)),
             }
         }
@@ -219,7 +219,8 @@ impl FolderLock {
 #[cfg(unix)]
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Closing isn't enough, since a child process between fork and exec also has the file open.
+        // Closing the file isn't enough, since a child process between fork and exec also has it
+        // open.
         if let Some(folder) = &self.0 {
             let _ = rustix::fs::flock(folder, rustix::fs::FlockOperation::Unlock);
         }

@@ -1,4 +1,4 @@
-//! The contents of a model, located without reading the whole model.
+//! The contents of a model, which are located without reading the whole model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use record_file::ReadAt;
 use crate::hashed::Canonical;
 use crate::proto::{AssetFileDef, SavedVariable, SignatureDef, VariableDef};
 
-/// A message in a model, which is read on demand: its location and its name.
+/// A message in a model, with its location and its name. It is read on demand.
 #[derive(Clone)]
 pub struct Lazy<M> {
     name: String,
@@ -35,7 +35,7 @@ impl<M: Message + Default> Lazy<M> {
     ///
     /// # Errors
     ///
-    /// If reading fails, or the message can't be decoded.
+    /// Fails if reading fails, or the message can't be decoded.
     pub fn read(&self) -> Result<M> {
         decode(&self.bytes()?).map_err(|error| error.context(&self.name))
     }
@@ -59,7 +59,7 @@ impl<M> Lazy<M> {
     ///
     /// # Errors
     ///
-    /// If reading fails, or the bytes don't fit in memory.
+    /// Fails if reading fails, or the bytes don't fit in memory.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         read(&*self.data, &self.pieces)
     }
@@ -82,7 +82,7 @@ pub struct MetaGraph {
 pub struct ModelVariable {
     /// Name of the variable.
     pub name: String,
-    /// Type of the elements; `None` in models of TensorFlow 1, which don't record it.
+    /// Type of the elements. Models of TensorFlow 1 don't record it, so it is `None` for these.
     pub dtype: Option<DataType>,
     /// Shape; `None` in models of TensorFlow 1.
     pub shape: Option<TensorShapeProto>,
@@ -141,17 +141,17 @@ pub(super) fn meta_graphs(
 }
 
 impl MetaGraph {
-    /// Returns the index among the model's meta graphs.
+    /// Returns the meta graph's index in the model.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Returns the tags, which identify the meta graph for loading.
+    /// Returns the tags, by which callers choose a meta graph to load.
     pub fn tags(&self) -> &[String] {
         &self.tags
     }
 
-    /// Returns whether the meta graph has exactly these tags, in any order.
+    /// Returns true if the meta graph has exactly these tags, in any order.
     pub fn has_tags<T: AsRef<str>>(&self, tags: &[T]) -> bool {
         let sorted = |tags: &mut dyn Iterator<Item = &str>| {
             let mut tags: Vec<String> = tags.map(str::to_owned).collect();
@@ -172,7 +172,7 @@ impl MetaGraph {
     ///
     /// # Errors
     ///
-    /// If reading fails or the model is malformed.
+    /// Fails if reading fails, or the model is malformed.
     pub fn signatures(&self) -> Result<BTreeMap<String, Lazy<SignatureDef>>> {
         let mut reader = self.reader();
         let found = reader.string_map(self.pieces(), SIGNATURE_DEF)?;
@@ -187,7 +187,7 @@ impl MetaGraph {
     ///
     /// # Errors
     ///
-    /// If reading fails or the model is malformed.
+    /// Fails if reading fails, or the model is malformed.
     pub fn functions(&self) -> Result<Vec<Lazy<FunctionDef>>> {
         let mut reader = self.reader();
         let functions = reader.path(self.pieces(), &[GRAPH_DEF, LIBRARY, FUNCTION])?;
@@ -202,12 +202,12 @@ impl MetaGraph {
         Ok(found)
     }
 
-    /// Returns the variables of the object graph, or in a model of TensorFlow 1 those in the
+    /// Returns the variables of the object graph or, in a model of TensorFlow 1, of the
     /// collections.
     ///
     /// # Errors
     ///
-    /// If reading fails or the model is malformed.
+    /// Fails if reading fails, or the model is malformed.
     pub fn variables(&self) -> Result<Vec<ModelVariable>> {
         let mut reader = self.reader();
         let range = self.pieces();
@@ -257,8 +257,8 @@ impl MetaGraph {
     ///
     /// # Errors
     ///
-    /// If reading fails or the model is malformed; [`ErrorKind::InvalidPath`] if the name of a file
-    /// leads out of the folder of assets.
+    /// Fails if reading fails, or the model is malformed; [`ErrorKind::InvalidPath`] if the name of
+    /// a file leads out of the folder of assets.
     pub fn assets(&self) -> Result<Vec<Asset>> {
         let mut found = Vec::new();
         for range in self.reader().pieces(self.pieces(), ASSET_FILE_DEF)? {
@@ -337,7 +337,7 @@ fn read(data: &dyn ReadAt, pieces: &[Range<u64>]) -> Result<Vec<u8>> {
     }
     for piece in pieces {
         let start = bytes.len();
-        // The size fits, since the whole fits.
+        // The size fits in `usize`, since the size of the whole buffer does.
         bytes.resize(
             start + usize::try_from(piece.end - piece.start).unwrap_or(0),
             0,

@@ -26,14 +26,14 @@ use crate::hashed::{Canonical, Plan};
 pub enum ModelForm {
     /// `saved_model.cpb`: in chunks.
     Chunked,
-    /// `saved_model.pb`: the message itself.
+    /// `saved_model.pb`: the serialized message.
     Plain,
     /// `saved_model.pbtxt`: the text format. It is only read, never written.
     Text,
 }
 
 impl ModelForm {
-    /// All forms; if there are several files, the first of these is used.
+    /// All forms. If a folder has several model files, the first of these forms is used.
     pub(super) const ALL: [ModelForm; 3] = [ModelForm::Chunked, ModelForm::Plain, ModelForm::Text];
 
     /// Returns the extension of the file's name.
@@ -125,8 +125,8 @@ impl Model {
         self.message.clone().into()
     }
 
-    /// Copies the file at `path` that the model was opened from to `target`, and the other files
-    /// with its chunks to the corresponding paths.
+    /// Copies the model's file from `path` to `target`, and copies the other files with its chunks
+    /// to the corresponding paths.
     pub(super) fn copy_files(&self, path: &Path, target: &Path, copying: &Copying) -> Result<()> {
         copy_file(path, target, copying)?;
         let Some(file) = self.message.chunked_file() else {
@@ -153,8 +153,8 @@ impl Model {
         reader.write(&plan, sink)
     }
 
-    /// Returns the message to be split. For a `.pb`, that is the file at `path`, so that changes to
-    /// it are detected.
+    /// Returns the message as a source to be split. For a `.pb`, the source is the file at `path`,
+    /// so that changes to the file are detected.
     pub(super) fn source(&self, path: &Path) -> Result<Source> {
         let descriptor = descriptor(SAVED_MODEL)?;
         match self.form {
@@ -172,7 +172,7 @@ impl Model {
     }
 }
 
-/// Largest nesting depth of messages in text: protobuf's own limit. Parsing is recursive.
+/// Maximum nesting depth of messages in text, as in protobuf itself. Parsing is recursive.
 const DEEPEST_TEXT: usize = 100;
 
 /// Fails if messages in text are nested more deeply than the limit.

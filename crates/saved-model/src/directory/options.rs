@@ -6,19 +6,19 @@ use std::sync::Arc;
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::split::SplitOptions;
 
-/// Largest `saved_model.pb` that TensorFlow reads: protobuf messages are limited to 2 GiB.
+/// Maximum size of a `saved_model.pb` that TensorFlow reads. Protobuf limits messages to 2 GiB.
 pub const MAX_PLAIN_SIZE: u64 = i32::MAX.unsigned_abs() as u64;
 
-/// The form to write a model in.
+/// The form in which to write a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TargetForm {
-    /// `saved_model.pb` if its size is at most [`MAX_PLAIN_SIZE`], else `saved_model.cpb`.
+    /// `saved_model.pb` if its size is at most [`MAX_PLAIN_SIZE`], otherwise `saved_model.cpb`.
     #[default]
     Auto,
     /// `saved_model.pb`.
     Plain,
-    /// `saved_model.cpb`. A model that doesn't have to be split is a single chunk in it.
+    /// `saved_model.cpb`. A model that needn't be split becomes a single chunk.
     Chunked,
 }
 
@@ -46,55 +46,56 @@ impl SaveOptions {
         }
     }
 
-    /// Sets the options for splitting the model, if it is split. Default: [`SplitOptions::new`].
+    /// Sets the options for splitting the model, if it has to be split. Default:
+    /// [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
         self
     }
 
-    /// Sets whether `fingerprint.pb` is left unchanged. TensorFlow would compute a different one
-    /// for another form of the model. Default: false.
+    /// Sets whether to leave `fingerprint.pb` unchanged, though TensorFlow would compute a
+    /// different one for another form of the model. Default: false.
     #[must_use]
     pub const fn keep_fingerprint(mut self, keep: bool) -> Self {
         self.keep_fingerprint = keep;
         self
     }
 
-    /// Sets whether an existing SavedModel is replaced. Default: false.
+    /// Sets whether to replace an existing SavedModel. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets the progress listener, which can also cancel a split, a merge or a copy. Cancelling
-    /// leaves no files. Default: none.
+    /// Sets the progress listener, which can also cancel a split, a merge or a copy. If the work is
+    /// cancelled, no files are left. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.copying.progress = progress;
         self
     }
 
-    /// Sets a callback for every file that is copied, with the number of bytes copied until
-    /// now and in total. Default: none.
+    /// Sets a callback that is called while a file is copied, with the number of bytes copied so
+    /// far and in total. Default: none.
     #[must_use]
     pub fn on_copy(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         self.copying.report = Some(Arc::new(report));
         self
     }
 
-    /// Returns the options for splitting the model, if it is split.
+    /// Returns the options for splitting the model, if it has to be split.
     pub const fn get_split(&self) -> &SplitOptions {
         &self.split
     }
 
-    /// Returns whether `fingerprint.pb` is left unchanged.
+    /// Returns whether to leave `fingerprint.pb` unchanged.
     pub const fn get_keep_fingerprint(&self) -> bool {
         self.keep_fingerprint
     }
 
-    /// Returns whether an existing SavedModel is replaced.
+    /// Returns whether to replace an existing SavedModel.
     pub const fn get_force(&self) -> bool {
         self.force
     }
@@ -107,7 +108,7 @@ impl SaveOptions {
 
 type Report = dyn Fn(&Path, u64, u64) + Send + Sync;
 
-/// The listeners to the copying of files.
+/// The listeners for the copying of files.
 #[derive(Clone, Default)]
 pub(super) struct Copying {
     report: Option<Arc<Report>>,

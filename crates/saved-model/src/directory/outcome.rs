@@ -19,12 +19,12 @@ pub enum FingerprintOutcome {
     Kept,
     /// The model had no fingerprint, and still has none.
     Absent,
-    /// The fingerprint is unchanged, since TensorFlow's code can't compute one for the model in its
-    /// new form, for this reason.
+    /// The fingerprint is unchanged. TensorFlow's code can't compute a fingerprint for the new form
+    /// of the model, for this reason.
     Refused(String),
 }
 
-/// Updates a folder's `fingerprint.pb` for its new model of this form.
+/// Updates a folder's `fingerprint.pb` after its model was written in this form.
 pub(super) fn update_fingerprint(
     folder: &Path,
     form: ModelForm,

@@ -31,20 +31,21 @@ pub struct Rebuilt<T> {
     pub fingerprint: FingerprintOutcome,
 }
 
-/// Creates the folder `to` with the content of the folder `from`, except for the model: `fill`
-/// writes the model to the prefix that is passed to it. The variables are compared with their
-/// checksums; other files have none.
+/// Creates the folder `to` with the content of the folder `from`, except for the model. `fill`
+/// writes the model; its argument is the path of the model file without an extension. The variables
+/// are compared with their checksums; other files have no checksums.
 ///
-/// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) calls this and writes the model in the
-/// requested form.
+/// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) calls this, and writes the model in
+/// the requested form.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`] if `to` exists and isn't empty, or appears meanwhile, unless force
-/// is set; [`ErrorKind::InvalidConfig`] if an existing `to` is not a SavedModel, if one folder is
-/// inside the other, or if a link leads from one into the other; [`ErrorKind::NoFolder`] if the
-/// parent folder of `to` doesn't exist; [`ErrorKind::ChecksumMismatch`] if a variable is damaged;
-/// [`ErrorKind::Io`]; and any error of `fill`.
+/// [`ErrorKind::AlreadyExists`] if `to` exists and isn't empty, or is created in the meantime,
+/// unless force is set; [`ErrorKind::InvalidConfig`] if an existing `to` is not a SavedModel, if
+/// one folder is inside the other, or if a link leads from one into the other;
+/// [`ErrorKind::NoFolder`] if the parent folder of `to` doesn't exist;
+/// [`ErrorKind::ChecksumMismatch`] if a variable is damaged; [`ErrorKind::Io`]; and any error of
+/// `fill`.
 pub fn rebuild<T, E: From<Error>>(
     from: &Path,
     to: &Path,
@@ -54,8 +55,8 @@ pub fn rebuild<T, E: From<Error>>(
     rebuild_except(from, to, &[], options, fill)
 }
 
-/// Creates the folder as [`rebuild`] does, without the files `except`, and without folders that
-/// have nothing else.
+/// Creates the folder as [`rebuild`] does. Leaves out the files in `except`, and folders that
+/// contain only such files.
 ///
 /// # Errors
 ///
@@ -69,10 +70,10 @@ pub fn rebuild_except<T, E: From<Error>>(
 ) -> Result<Rebuilt<T>, E> {
     let to = check_target(from, to, options.force)?;
     let temporary = TemporaryFolder::beside(&to, None)
-        // The path of the temporary folder is left out, since the caller doesn't know it.
+        // The error doesn't name the temporary folder, which the caller doesn't know.
         .map_err(|error| Error::from(io::Error::from(error.kind())).in_file(&to))?;
     let folder = temporary.path();
-    // Steps that may fail because of the data come first, since copying may take long.
+    // Steps that the data may cause to fail come first, since copying may take long.
     let filled = fill(&folder.join(MODEL_STEM))?;
     let finish = || -> Result<FingerprintOutcome> {
         let mut models = ModelForm::ALL.map(|form| model_path(from, form)).to_vec();
@@ -86,7 +87,7 @@ pub fn rebuild_except<T, E: From<Error>>(
             Some(form) => update_fingerprint(folder, *form, options)?,
             None => FingerprintOutcome::Kept,
         };
-        // The permissions are set last, since they may make the folder read-only.
+        // Sets the permissions last, since they may make the folder read-only.
         fs::set_permissions(folder, fs::metadata(from)?.permissions())?;
         Ok(fingerprint)
     };
@@ -112,8 +113,8 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the other files with chunks that the model of a folder refers to, which may have any
-/// names. Empty if the model can't be read, which other code reports.
+/// Returns the other files with chunks to which the model in a folder refers. They may have any
+/// names. Returns an empty list if the model can't be read, which other code reports.
 fn named_parts(folder: &Path) -> Vec<PathBuf> {
     let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
         return Vec::new();
@@ -122,7 +123,7 @@ fn named_parts(folder: &Path) -> Vec<PathBuf> {
     named.map(|file| folder.join(&file.path)).collect()
 }
 
-/// Returns the path of the result, after checking that writing there loses nothing.
+/// Returns the path of the result. Fails if writing there would lose other content.
 fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;
@@ -175,15 +176,15 @@ fn has_model(folder: &Path) -> bool {
     ModelForm::ALL.iter().any(is_file)
 }
 
-/// Moves a finished folder to its place, and removes the previous one.
+/// Moves a finished folder into place, and removes the previous one.
 ///
-/// Making the folder took long, and other content may have appeared at the target in the meantime,
-/// so the target is checked again.
+/// Checks the target again: writing the folder took long, and other content may have appeared there
+/// in the meantime.
 fn move_in(temporary: TempDir, to: &Path, force: bool) -> Result<()> {
     move_in_by(exchange, temporary, to, force)
 }
 
-/// Implements [`move_in`], with `exchange` to swap the folders of two names.
+/// Implements [`move_in`]. `exchange` swaps two folders.
 fn move_in_by(
     exchange: fn(&Path, &Path) -> io::Result<()>,
     temporary: TempDir,
@@ -193,7 +194,7 @@ fn move_in_by(
     let failed = |error: io::Error| Error::from(error).in_file(to);
     match take_place(temporary.path(), to) {
         Ok(()) => {
-            // The folder is no longer at the path from which it would be removed.
+            // Prevents the removal of the path, since the folder isn't there any more.
             let _ = temporary.keep();
             warn_unless_synced(to);
             return Ok(());
@@ -204,7 +205,7 @@ fn move_in_by(
     check_replaceable(to, to, force)?;
     match exchange(temporary.path(), to) {
         Ok(()) => {
-            // The replaced content may not be the content checked before.
+            // The replaced content may differ from the content that was checked before.
             if let Err(refused) = check_replaceable(temporary.path(), to, force) {
                 return match exchange(temporary.path(), to) {
                     Ok(()) => Err(refused),
@@ -219,8 +220,9 @@ fn move_in_by(
     }
 }
 
-/// Implements [`move_in`] where two names can't be exchanged: the previous folder is first moved
-/// aside. If this is interrupted in between, the next run moves it back, and readers report that.
+/// Implements [`move_in`] on systems that can't swap folders. The previous folder is first moved
+/// aside. If the process is interrupted before the new folder is in place, the next run moves it
+/// back; until then, readers report what happened.
 fn move_in_by_turns(temporary: TempDir, to: &Path) -> Result<()> {
     let failed = |error: io::Error| Error::from(error).in_file(to);
     let aside = aside(to);
@@ -241,7 +243,7 @@ fn stranded(error: &io::Error, kept: &Path) -> Error {
     Error::new(ErrorKind::Io, message)
 }
 
-/// Removes a folder that `to` has replaced.
+/// Removes a folder after `to` has replaced it.
 fn remove_replaced(old: &Path, to: &Path) {
     if warn_unless_synced(to)
         && let Err(error) = discard(old)
@@ -250,7 +252,7 @@ fn remove_replaced(old: &Path, to: &Path) {
     }
 }
 
-/// Swaps the folders of two names atomically.
+/// Swaps two folders atomically.
 fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
@@ -264,16 +266,15 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns whether the error means that the system or the file system doesn't support the
-/// operation.
+/// Returns true if the error means that the system or the file system doesn't support swapping.
 fn can_not(error: &io::Error) -> bool {
     // File systems without support report an invalid flag.
     let unknown = [io::ErrorKind::Unsupported, io::ErrorKind::InvalidInput];
     unknown.contains(&error.kind())
 }
 
-/// Completes an interrupted [`move_in`]: moves a previous folder that was put aside back or, if its
-/// replacement is in place, removes it, and removes folders that are complete but not in place.
+/// Completes an interrupted [`move_in`]. If a folder was moved aside, moves it back, or removes it
+/// if its replacement is in place. Also removes complete folders that were never moved into place.
 fn recover(to: &Path) -> Result<()> {
     let aside = aside(to);
     if !aside.is_dir() && !has_detached(to) {
@@ -292,16 +293,17 @@ fn recover(to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Renames a folder to a name that is unused or belongs to an empty folder. The system checks this;
-/// checking beforehand would leave time for content to appear.
+/// Renames a folder. The new name must be unused, or belong to an empty folder. The system checks
+/// this; if this function checked it first, content could appear between the check and the
+/// renaming.
 fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
-    // Not every system replaces an empty folder. A non-empty folder is not removed.
+    // Not every system replaces an empty folder. This doesn't remove a folder with content.
     #[cfg(not(unix))]
     let _ = fs::remove_dir(to);
     fs::rename(folder, to)
 }
 
-/// Returns whether the error means that a non-empty folder has the name.
+/// Returns true if the error means that the name belongs to a folder with content.
 fn is_taken(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -313,7 +315,8 @@ fn is_taken(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns a folder with a model and a folder to write to, which may be missing.
+    /// Returns a parent folder, the path of a model's folder in it, and the path of a target, which
+    /// doesn't exist.
     fn model_and_target() -> (TempDir, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
@@ -323,7 +326,7 @@ mod tests {
         (folder, from, to)
     }
 
-    /// Rebuilds, with concurrent changes.
+    /// Rebuilds a folder. `meanwhile` makes changes at the same time.
     fn rebuild_while(from: &Path, to: &Path, force: bool, meanwhile: impl FnOnce()) -> Result<()> {
         let options = SaveOptions::new().force(force).keep_fingerprint(true);
         let fill = |prefix: &Path| {
@@ -393,7 +396,8 @@ mod tests {
         assert_eq!(names(folder.path()), ["from", "to"], "nothing is left");
     }
 
-    /// Returns a finished folder, a model that it should replace, and the parent folder of both.
+    /// Returns a parent folder, a finished folder in it, and the path of a model's folder that the
+    /// finished one should replace.
     fn finished_and_replaced() -> (TempDir, TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("to");
@@ -454,7 +458,7 @@ mod tests {
 
     #[test]
     fn what_was_put_out_and_is_no_model_comes_back() {
-        /// Another folder appears at the place just before the exchange.
+        /// Exchanges two folders, after creating another folder at the target.
         fn late_exchange(one: &Path, other: &Path) -> io::Result<()> {
             let model = other.join("saved_model.pb");
             if model.is_file() && fs::read(&model)? == b"old" {
@@ -482,7 +486,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains(".protosplit-to.old"), "{error}");
-        // Without force nothing is lost; with force the old folder is replaced.
+        // Without force, nothing is lost. With force, the old folder is replaced.
         let error = rebuild_while(&from, &to, false, || {}).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(model(&to), b"old");

@@ -26,11 +26,11 @@ pub struct Saved {
     pub model_path: PathBuf,
     /// Form of the model's file.
     pub form: ModelForm,
-    /// Size of the model as a message, and so as a `saved_model.pb`, in bytes.
+    /// Size of the model as a message, in bytes. A `saved_model.pb` would have this size.
     pub message_size: u64,
     /// Outcome for `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
-    /// True if anything changed. It can only be false for a conversion in place.
+    /// True if anything changed. Only a conversion in place can leave everything unchanged.
     pub changed: bool,
 }
 
@@ -55,7 +55,7 @@ impl SavedModelDir {
 
     /// Writes the SavedModel to the folder `to`, with its model in this form.
     ///
-    /// Everything else in the folder is copied. The new folder is written atomically.
+    /// All other files in the folder are copied. The new folder is written atomically.
     ///
     /// # Errors
     ///
@@ -72,8 +72,8 @@ impl SavedModelDir {
         self.save_except(to, form, &[], options)
     }
 
-    /// Writes the SavedModel as [`save_as`](Self::save_as) does, without the files `except` of its
-    /// folder.
+    /// Writes the SavedModel as [`save_as`](Self::save_as) does, but leaves out the files in
+    /// `except`.
     ///
     /// # Errors
     ///
@@ -100,16 +100,17 @@ impl SavedModelDir {
         })
     }
 
-    /// Updates `fingerprint.pb` for the model, if there is one. Its uuid is kept.
+    /// Updates `fingerprint.pb` for the model, if the file exists. Keeps its uuid.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`], and any error in the model or in the stored fingerprint.
+    /// [`ErrorKind::Io`] if the file can't be written; any error in the model or in the stored
+    /// fingerprint.
     pub fn rewrite_fingerprint(&self) -> Result<FingerprintOutcome> {
         update_fingerprint(self.path(), self.form(), &SaveOptions::new())
     }
 
-    /// Returns the form to write.
+    /// Returns the form in which to write the model.
     pub(super) fn resolve(&self, form: TargetForm) -> Result<ModelForm> {
         let size = self.message_size();
         match form {
@@ -127,7 +128,7 @@ impl SavedModelDir {
         }
     }
 
-    /// Adds the largest parts of the model to an error that refuses its size.
+    /// Extends the error about a model that is too large with the model's largest parts.
     fn with_largest(&self, error: Error) -> Error {
         let options = ReadOptions::new().descriptor(descriptor(SAVED_MODEL).ok());
         let data = self.model.data();
@@ -137,7 +138,7 @@ impl SavedModelDir {
         }
     }
 
-    /// Writes the model's file of this form to a folder, atomically.
+    /// Writes the model file of this form to a folder, atomically.
     pub(super) fn write_model(
         &self,
         folder: &Path,

@@ -10,7 +10,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Returns the temporary name of a folder that is being replaced in two steps.
+/// Returns the temporary name of a folder while it is replaced in two steps.
 pub(super) fn aside(to: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".protosplit-");
     name.push(to.file_name().unwrap_or_default());
@@ -18,7 +18,8 @@ pub(super) fn aside(to: &Path) -> PathBuf {
     parent(to).join(name)
 }
 
-/// Returns the path of a missing folder that was moved aside by an interrupted replacement.
+/// If a folder is missing since an interrupted replacement moved it aside, returns its current
+/// path.
 pub(super) fn put_aside(folder: &Path) -> Option<PathBuf> {
     let aside = aside(folder);
     (fs::symlink_metadata(folder).is_err() && aside.is_dir()).then_some(aside)

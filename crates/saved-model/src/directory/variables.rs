@@ -6,8 +6,8 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{ErrorKind, Result};
 use proto_splitter_tensor_bundle::{Bundle, BundleOptions, index_path};
 
-/// Opens the checkpoint with a SavedModel's variables, `variables/variables` in its folder; `None`
-/// if there is none.
+/// Opens the checkpoint with a SavedModel's variables, which is `variables/variables` in its
+/// folder. Returns `None` if the model has no variables.
 ///
 /// # Errors
 ///
@@ -20,7 +20,8 @@ pub fn variables(folder: &Path) -> Result<Option<Bundle>> {
     Bundle::open(prefix).map(Some)
 }
 
-/// Compares the checksums of the variables of the SavedModel in a folder, of which a copy is made.
+/// Compares the checksums of the variables in the folder of a SavedModel, before the folder is
+/// copied.
 ///
 /// Missing files and checkpoints of a newer version don't make a copy fail.
 pub(super) fn check_variables(folder: &Path, progress: &Progress) -> Result<()> {

@@ -1,12 +1,14 @@
 //! The fingerprint of a `saved_model.cpb`, including its peculiarities.
 //!
 //! - Nothing is regularized.
-//! - `saved_model_checksum` covers the whole chunks at the root's fields, in the order of the list.
-//!   The base isn't covered.
-//! - The other hashes cover the result of merging a pruned file: the base, and those chunks whose
-//!   path leads to the graph, the signatures or the object graph, once for each of the three that
-//!   it leads to. After that, they cover the chunks below that place.
-//! - Paths in nested `ChunkedMessage`s are relative, but are compared as if they were absolute.
+//! - `saved_model_checksum` covers the whole chunks at the root's fields, in the order of the list
+//!   of fields. It doesn't cover the base.
+//! - The other hashes cover the result of merging a reduced file. It consists of the base, and of
+//!   the chunks whose path leads to the graph, the signatures or the object graph. A chunk that
+//!   leads to several of these counts once for each. Each hash also covers the chunks below its own
+//!   part.
+//! - Paths in nested `ChunkedMessage`s are relative, but they are compared as if they were
+//!   absolute.
 
 use std::io::Read;
 
@@ -49,7 +51,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     }
     let nothing = ChunkedMessage::default();
     let root = metadata.message.as_ref().unwrap_or(&nothing);
-    // The hash of the chunks is combined with that of the merged message, which is empty here.
+    // The hash of the chunks is combined with the hash of the merged message, which is empty here.
     let checksum = fields_hash(chunks, root, &[], MergedInto::Other)?;
     let saved_model_checksum = fingerprint_cat64(checksum, fingerprint64(b""));
 
@@ -92,7 +94,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     for (name, signature) in &signatures {
         let own = fingerprint_cat64(fingerprint64(text(name)), canonical.hash(signature)?);
         signature_def_hash = fingerprint_cat64(signature_def_hash, own);
-        // This is the same for every signature, so it is read once.
+        // This hash is the same for all signatures, so it is computed once.
         let of_chunks = match of_chunks {
             Some(hash) => hash,
             None => *of_chunks.insert(fields_hash(
@@ -119,20 +121,20 @@ fn target(field: u32) -> [FieldIndex; 3] {
         .map(|kind| FieldIndex { kind: Some(kind) })
 }
 
-/// Returns the number of equal tags from the first on.
+/// Returns the number of leading tags that are equal.
 fn matches(tags: &[FieldIndex], target: &[FieldIndex]) -> usize {
     tags.iter().zip(target).take_while(|(a, b)| a == b).count()
 }
 
-/// Returns a chunked message reduced to the parts that lead to the three places.
+/// Returns a chunked message that is reduced to the fields that lead to the three parts.
 fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     let targets = [GRAPH_DEF, SIGNATURE_DEF, OBJECT_GRAPH_DEF].map(target);
     let mut fields = Vec::new();
     for field in &message.chunked_fields {
         let mut below = field.message.as_ref().map(pruned).unwrap_or_default();
         if field.field_tag.is_empty() {
-            // TensorFlow's Merger doesn't look below a slice of the message itself, and uses chunk
-            // 0 if none is named.
+            // TensorFlow's Merger ignores the fields below a slice of the message itself. If no
+            // chunk is named, it uses chunk 0.
             below.chunk_index.get_or_insert(0);
             below.chunked_fields.clear();
         }
@@ -156,15 +158,16 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     }
 }
 
-/// The relevant types of the message into which TensorFlow merges a chunk above the target.
+/// The types of a message into which TensorFlow merges a chunk above the target, as far as they
+/// matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MergedInto {
     GraphDef,
     Other,
 }
 
-/// Implements TensorFlow's `HashFields`: covers the chunks at or below the target, in the order of
-/// the list.
+/// Implements TensorFlow's `HashFields`, which covers the chunks at or below the target in the
+/// order of the list.
 fn fields_hash<S: ReadAt>(
     chunks: &Chunks<'_, S>,
     message: &ChunkedMessage,
@@ -178,7 +181,7 @@ fn fields_hash<S: ReadAt>(
         let matches = matches(&field.field_tag, target);
         if matches == target.len() {
             let of_field = match below.chunk_index {
-                // The content below the chunk isn't covered.
+                // The hash doesn't cover content below the chunk.
                 Some(chunk) => chunk_hash(chunks, chunk)?,
                 None => fields_hash(chunks, below, target, into)?,
             };
@@ -198,12 +201,12 @@ fn fields_hash<S: ReadAt>(
     Ok(hash)
 }
 
-/// Follows the path to a chunk above the target, which TensorFlow starts at the target's own
-/// message instead of the root.
+/// Follows the path to a chunk above the target. Instead of the root, TensorFlow starts at the
+/// target's own message.
 fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
     match (tags.len(), into) {
         (0, _) => Ok(into),
-        // A graph has a message in field 2: its library.
+        // Field 2 of a graph is its library, which is a message.
         (1, MergedInto::GraphDef) => Ok(MergedInto::Other),
         _ => {
             let why = "a chunk lies above the graph, at meta_graphs[0] itself or beside it";

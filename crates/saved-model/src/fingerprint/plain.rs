@@ -62,8 +62,8 @@ pub(super) fn first_meta_graph(
         .ok_or_else(|| FingerprintError::refused("it has no meta graph"))
 }
 
-/// Computes the hash after TensorFlow's `SimpleDelete`: the library and the versions are emptied,
-/// so they are present even if they weren't before.
+/// Computes the hash after TensorFlow's `SimpleDelete`. This function empties the library and the
+/// versions, so that both are present even if they weren't before.
 fn program_hash(
     canonical: &mut Canonical<'_>,
     meta_graph: &[Range<u64>],
@@ -112,7 +112,7 @@ fn concrete_functions_hash(
             let why = format!("the concrete function `{name}` does not end in an integer");
             return Err(FingerprintError::Refused(why));
         };
-        // Of two functions with the same number, TensorFlow uses the one it visits first.
+        // If two functions have the same number, TensorFlow uses the one that it visits first.
         by_uid.entry(uid).or_insert((name, function));
     }
     let mut hash = 0;

@@ -1,4 +1,4 @@
-//! The parts of a graph that TensorFlow leaves out because they differ from one save to the next.
+//! The parts of a graph that TensorFlow leaves out, because they change each time a model is saved.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const MAX_ATTR_LEN: u64 = 64 << 20;
 /// The attributes of a node, and the ranges of their values.
 type Attrs = BTreeMap<Vec<u8>, Vec<Range<u64>>>;
 
-/// Returns the changes to a node at the top level of the graph.
+/// Returns the changes to a top-level node of the graph.
 pub(super) fn node_edits(
     canonical: &mut Canonical<'_>,
     node: Range<u64>,
@@ -69,7 +69,8 @@ pub(super) fn node_edits(
     Ok(is_string.then(|| Edits::none().value(NODE_ATTR, "value", Edits::content([]))))
 }
 
-/// Returns the name of the function that a node calls, without the number at its end, if any.
+/// Returns the name of the function that a node calls, if any, without the number at the name's
+/// end.
 fn function_name(canonical: &mut Canonical<'_>, attrs: &Attrs) -> Result<Option<Vec<u8>>> {
     let Some(attr_value::Value::Func(func)) = attr(canonical, attrs, "f")? else {
         return Ok(None);
@@ -102,7 +103,7 @@ fn attr(
     Ok(decoded.value)
 }
 
-/// Returns the number after the last underscore of a name, parsed as by `absl::SimpleAtoi`.
+/// Returns the number after the last underscore of a name. Parses it like `absl::SimpleAtoi`.
 pub(super) fn suffix_uid(name: &[u8]) -> Option<i64> {
     let last = name.rsplit(|&byte| byte == b'_').next()?;
     let text = std::str::from_utf8(last).ok()?;

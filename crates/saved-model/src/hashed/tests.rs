@@ -60,7 +60,7 @@ fn integer_keys_are_put_by_their_value() {
 fn an_entry_has_its_key_and_its_value_even_where_they_are_defaults() {
     check("NodeDef", b"\x2a\x00", b"\x2a\x04\x0a\x00\x12\x00");
     check("FunctionDef", b"\x42\x00", b"\x42\x04\x08\x00\x10\x00");
-    // Value first, then the key twice, and a field that entries don't have.
+    // The value comes first, followed by two keys and a field that entries don't have.
     check(
         "NodeDef",
         b"\x2a\x0a\x12\x00\x0a\x01x\x0a\x01y\x18\x05",
@@ -89,7 +89,7 @@ fn the_last_value_counts_and_defaults_are_left_out() {
 fn of_a_oneof_the_last_member_counts_default_or_not() {
     check("AttrValue", b"\x18\x05\x28\x00", b"\x28\x00");
     check("AttrValue", b"\x12\x01a\x12\x00", b"\x12\x00");
-    // A message that follows another member of its oneof is a new message.
+    // If a message follows another member of its oneof, it isn't merged with an earlier message.
     check(
         "AttrValue",
         b"\x3a\x02\x18\x01\x18\x01\x3a\x00",
@@ -115,7 +115,7 @@ fn pieces_of_a_message_are_merged() {
 fn lengths_and_numbers_take_no_more_bytes_than_they_need() {
     check("NodeDef", b"\x0a\x81\x80\x00a", b"\x0a\x01a");
     check("SavedModel", b"\x08\x85\x80\x00", b"\x08\x05");
-    // Overlong tags too.
+    // Tags may be overlong, too.
     check("SavedModel", b"\x88\x00\x05", b"\x08\x05");
     check(
         "SavedModel",
@@ -126,7 +126,7 @@ fn lengths_and_numbers_take_no_more_bytes_than_they_need() {
 
 #[test]
 fn numbers_are_cut_to_their_type() {
-    // int32 -1, as 32 bits and as 64.
+    // The int32 -1, with 32 bits and with 64 bits.
     let minus_one = b"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
     check("GraphDef", b"\x18\xff\xff\xff\xff\x0f", minus_one);
     check("GraphDef", minus_one, minus_one);
@@ -138,7 +138,7 @@ fn numbers_are_cut_to_their_type() {
 
 #[test]
 fn repeated_numbers_are_one_run_however_they_were_written() {
-    // TensorProto.int64_val, in two runs and alone; float_val in two runs.
+    // TensorProto.int64_val in two packed runs and as a single element; float_val in two runs.
     check(
         "TensorProto",
         b"\x52\x02\x01\x02\x50\x03\x52\x03\x84\x00\x05",
@@ -156,7 +156,7 @@ fn repeated_numbers_are_one_run_however_they_were_written() {
 
 #[test]
 fn what_the_type_does_not_know_goes_behind_in_its_order() {
-    // Field 900 as an overlong varint, field 3 (an int32) as bytes, a group.
+    // Field 900 as an overlong varint, field 3 (an int32) as bytes, and a group.
     check(
         "GraphDef",
         b"\xa0\x38\x85\x00\x1a\x01x\xa3\x38\x08\x81\x00\xa4\x38\x22\x00",
@@ -196,7 +196,7 @@ fn an_equal_message_comes_out() {
     ] {
         let path = format!("{models}/{model}/saved_model.pb");
         let Ok(bytes) = std::fs::read(&path) else {
-            // Not in the published package.
+            // The test data isn't in the published package.
             return;
         };
         let (written, _) = canonical("tensorflow.SavedModel", &bytes).unwrap();
@@ -204,7 +204,7 @@ fn an_equal_message_comes_out() {
             DynamicMessage::decode(descriptor("tensorflow.SavedModel").unwrap(), bytes).unwrap()
         };
         assert!(decode(&written) == decode(&bytes), "{model}");
-        // Another library's serialization, in its own order, has the same canonical form.
+        // Another library serializes fields in a different order, but with the same canonical form.
         let other = decode(&bytes).encode_to_vec();
         assert!(
             canonical("tensorflow.SavedModel", &other).unwrap().0 == written,
