@@ -1,8 +1,8 @@
-//! Files that an earlier run left in the folder of a model that was saved again afterwards.
+//! Files that an earlier run left in the folder of a model that has been saved again since.
 //!
 //! If TensorFlow loads and saves an externalized model, it puts captured constants back into the
-//! graph, and copies the bundle as two assets that nothing reads. Saving over the folder of an
-//! externalized model leaves that model's files there.
+//! graph, and copies the bundle as two assets that are never read. If another model is saved over
+//! the folder of an externalized model, the files of the old model remain there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,9 +23,9 @@ use crate::rewrite::{BUNDLE_NAME, CONSTANTS_OBJECT, INDEX_OBJECT, plain_object, 
 /// The remains of an earlier run in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
-    /// Files that the model doesn't read: they belong to the previous model.
+    /// Files of the previous model, which this model doesn't read.
     pub(crate) stale: Vec<PathBuf>,
-    /// Files of the bundle that the model lists among its assets, but doesn't read.
+    /// Files of the bundle that the model lists as assets, but doesn't read.
     pub(crate) unread: Vec<PathBuf>,
     /// The bundle, if functions of the model still read it.
     pub(crate) bundle: Option<Bundle>,
@@ -36,8 +36,8 @@ impl Earlier {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the model is externalized, and wasn't saved since; if a file
-    /// can't be read.
+    /// [`ErrorKind::InvalidConfig`] if the model is externalized and hasn't been saved again since;
+    /// any error if a file can't be read.
     pub(crate) fn find(folder: &Path, model: &SavedModel) -> Result<Earlier> {
         let is_named = model.meta_graphs.iter().any(names_bundle);
         let is_current = match Record::load(folder) {
@@ -46,7 +46,7 @@ impl Earlier {
                 record.is_of(folder)?
             }
             Ok(_) => false,
-            // A damaged file might be stale, unless the model refers to it.
+            // A damaged file may be stale, unless the model refers to it.
             Err(error) if is_named => return Err(error),
             Err(_) => false,
         };
@@ -101,7 +101,7 @@ fn nodes(meta_graph: &MetaGraphDef) -> impl Iterator<Item = &NodeDef> {
     })
 }
 
-/// Returns true if one of the model's assets is such a bundle.
+/// Returns true if the bundle of an earlier run is among the model's assets.
 fn names_bundle(meta_graph: &MetaGraphDef) -> bool {
     let mut assets = meta_graph.asset_file_def.iter();
     assets.any(|asset| is_of_bundle(&asset.filename))
@@ -112,13 +112,13 @@ fn is_of_bundle(file: &str) -> bool {
         .is_some_and(|suffix| suffix == ".index" || suffix == ".data-00000-of-00001")
 }
 
-/// Returns true if a model lists such a bundle among its assets, and nothing reads it.
+/// Returns true if the bundle of an earlier run is among a model's assets, but isn't read.
 pub(crate) fn has_unread_bundle(model: &SavedModel) -> bool {
     let named = model.meta_graphs.iter().any(names_bundle);
     named && !model.meta_graphs.iter().any(reads_bundle)
 }
 
-/// Returns true if a node reads the bundle, or a variable that is filled from it.
+/// Returns true if a node reads the bundle, or reads a variable with a value from it.
 fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
     let is_variable = |node: &NodeDef| {
         let name = node.attr.get("shared_name");
@@ -135,9 +135,9 @@ fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
         || bodies.any(|nodes| nodes.iter().any(is_prefix) && nodes.iter().any(restores))
 }
 
-/// Removes an unread bundle from the assets of a model, and the objects that pass on its path.
-/// Nodes of the main graph that pass the path on remain, with an invalid path, since they only
-/// reach a function that does nothing.
+/// Removes an unread bundle from the assets of a model, along with the objects that pass its path
+/// on. Nodes of the main graph that pass the path on remain, with an invalid path. They do no harm,
+/// since they only reach a function that does nothing.
 pub(crate) fn forget(model: &mut SavedModel) {
     for meta_graph in &mut model.meta_graphs {
         if !names_bundle(meta_graph) || reads_bundle(meta_graph) {
@@ -160,7 +160,7 @@ pub(crate) fn forget(model: &mut SavedModel) {
         }
         let graph = meta_graph.graph_def.iter_mut();
         for node in graph.flat_map(|graph| &mut graph.node) {
-            // Loaders feed it the path of the asset.
+            // Loaders feed the path of the asset to this node.
             if node.op == "Placeholder" && unfed.contains(&node.name) {
                 let device = std::mem::take(&mut node.device);
                 *node = NodeDef {
@@ -175,8 +175,8 @@ pub(crate) fn forget(model: &mut SavedModel) {
     }
 }
 
-/// Replaces the objects that pass on the bundle's path by plain ones, and renumbers the other
-/// assets.
+/// Replaces the objects that pass on the bundle's path by objects without a function, and renumbers
+/// the other assets.
 fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
     let mut gone: BTreeSet<usize> = BTreeSet::new();
     for (at, object) in objects.nodes.iter_mut().enumerate() {
@@ -193,8 +193,8 @@ fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
             }
         }
     }
-    // The resource and its functions. The functions that run take the path. The resource's name
-    // depends on the program that saved it.
+    // The resource and its functions. The functions that run get the path. The resource's name
+    // depends on the program that saved the model.
     let at = |id: i32| usize::try_from(id).unwrap_or(usize::MAX);
     let resources = objects.nodes.iter().enumerate().filter(|(_, object)| {
         let mut children = object.children.iter();

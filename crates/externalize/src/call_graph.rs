@@ -9,7 +9,7 @@ use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
 /// The functions of a graph, and the references between them.
 pub(crate) struct CallGraph<'a> {
     pub(crate) by_name: BTreeMap<&'a str, usize>,
-    /// Indices of the functions that the body of each refers to.
+    /// For each function, the indices of the functions to which its body refers.
     pub(crate) callees: Vec<BTreeSet<usize>>,
 }
 
@@ -42,8 +42,8 @@ pub(crate) fn named_functions(node: &NodeDef) -> impl Iterator<Item = &str> {
 impl<'a> CallGraph<'a> {
     /// # Errors
     ///
-    /// If two functions have the same name, one refers to a missing function, or calls form a
-    /// cycle.
+    /// Fails if two functions have the same name, if a function refers to a missing one, or if
+    /// calls form a cycle.
     pub(crate) fn new(graph: &'a GraphDef) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
         let functions = functions(graph);
@@ -72,7 +72,7 @@ impl<'a> CallGraph<'a> {
         Ok(call_graph)
     }
 
-    /// Returns the functions that nodes refer to.
+    /// Returns the functions to which nodes refer.
     pub(crate) fn referred_to(&self, nodes: &[NodeDef]) -> Result<BTreeSet<usize>> {
         let mut found = BTreeSet::new();
         for node in nodes {
@@ -91,7 +91,7 @@ impl<'a> CallGraph<'a> {
         Ok(found)
     }
 
-    /// Returns the given functions and all that they refer to, directly or indirectly.
+    /// Returns these functions, and all functions to which they refer, directly or indirectly.
     pub(crate) fn reachable(&self, from: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         let mut to_do: Vec<usize> = from.into_iter().collect();
@@ -103,7 +103,7 @@ impl<'a> CallGraph<'a> {
         found
     }
 
-    /// Returns the given functions and all that refer to them, directly or indirectly.
+    /// Returns these functions, and all functions that refer to them, directly or indirectly.
     pub(crate) fn reaching(&self, to: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut callers = vec![Vec::new(); self.callees.len()];
         for (at, callees) in self.callees.iter().enumerate() {
@@ -122,7 +122,8 @@ impl<'a> CallGraph<'a> {
     }
 
     /// Returns a function that calls itself, directly or indirectly. Repeatedly removes functions
-    /// without calls to remaining functions. Cycles and their callers remain.
+    /// that don't call any of the remaining functions, so that only cycles and their callers
+    /// remain.
     fn in_cycle(&self) -> Option<usize> {
         let mut open: Vec<usize> = self.callees.iter().map(BTreeSet::len).collect();
         let mut callers = vec![Vec::new(); self.callees.len()];

@@ -1,7 +1,8 @@
 //! The inputs that nodes pass to the functions they call.
 //!
-//! To get a value from outside, a function has an additional argument after its own. Every node
-//! that calls it then has an additional input, at an index that depends on the op.
+//! A function gets a value from outside through an additional argument, which follows its own
+//! arguments. Every node that calls the function then needs an additional input. The index of this
+//! input depends on the op.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
 
 use crate::call_graph::{CallGraph, functions, named_functions};
 
-/// The part of an op that calls functions with some of its inputs.
+/// An op's way of calling functions with some of its inputs.
 #[derive(Debug)]
 pub(crate) struct CallSite {
     op: &'static str,
@@ -18,9 +19,10 @@ pub(crate) struct CallSite {
     functions: &'static [&'static str],
     /// Attribute that lists the types of these inputs.
     pub(crate) types: &'static str,
-    /// Number of single inputs after these.
+    /// Number of single inputs after the inputs for these functions.
     after: usize,
-    /// Attributes that list the types of inputs for other functions, which come after these.
+    /// Attributes that list the types of inputs for other functions. These inputs come after the
+    /// ones for these functions.
     later: &'static [&'static str],
     /// Attribute that names the body of a loop, whose outputs are the arguments of the next
     /// iteration.
@@ -167,9 +169,9 @@ impl CallSite {
         }
     }
 
-    /// Returns the index at which the next of these inputs is inserted.
+    /// Returns the index at which to insert the next input for these functions.
     pub(crate) fn next_input(&self, node: &NodeDef) -> Option<usize> {
-        // Control inputs are the last.
+        // Control inputs come last.
         let is_data = |input: &&String| !input.starts_with('^');
         let inputs = node.input.iter().take_while(is_data).count();
         let later: usize = self
@@ -186,7 +188,7 @@ impl CallSite {
     }
 }
 
-/// Returns the call sites of a node, where it calls functions with its inputs.
+/// Returns the ways in which a node calls functions with its inputs.
 pub(crate) fn call_sites(node: &NodeDef) -> impl Iterator<Item = &'static CallSite> {
     CALL_SITES.iter().filter(|site| site.op == node.op)
 }
@@ -194,8 +196,8 @@ pub(crate) fn call_sites(node: &NodeDef) -> impl Iterator<Item = &'static CallSi
 /// The names of the functions in the object graph.
 pub(crate) type Entries<'a> = BTreeSet<&'a str>;
 
-/// Returns, for each function, whether arguments can be added to it: all of its calls can pass
-/// them, and nothing else depends on its number of arguments.
+/// Returns, for each function, true if it can get more arguments: all of its calls can pass them,
+/// and nothing else depends on the number of its arguments.
 pub(crate) fn extensible(
     graph: &GraphDef,
     calls: &CallGraph<'_>,
@@ -209,7 +211,7 @@ pub(crate) fn extensible(
             refused.insert(at);
         }
     }
-    // The functions of one call have the same arguments.
+    // All functions that a node calls in the same way get the same arguments.
     let mut groups = Vec::new();
     let (mut bodies, mut others) = (BTreeSet::new(), BTreeSet::new());
     let nodes = functions.iter().flat_map(|function| &function.node_def);
@@ -233,7 +235,7 @@ pub(crate) fn extensible(
             }
         }
     }
-    // A loop's body returns its arguments, which other callers don't expect.
+    // The body of a loop returns its arguments, which callers other than the loop don't expect.
     others.extend(entries);
     refused.extend(
         others
@@ -246,7 +248,7 @@ pub(crate) fn extensible(
             refused.extend(at(&gradient.function_name));
             refused.extend(at(&gradient.gradient_func));
         }
-        // Python's loader calls these functions with the captures listed in the object graph.
+        // Python's loader calls these functions with the captures in the object graph.
         let registered = library.registered_gradients.iter();
         let names = registered.map(|gradient| gradient.gradient_func.as_str());
         refused.extend(names.filter(|name| !entries.contains(name)).filter_map(at));
@@ -257,7 +259,7 @@ pub(crate) fn extensible(
         .collect()
 }
 
-/// Refuses all functions of a group if one of them is refused.
+/// Refuses all functions of a group if any of them is refused.
 fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, functions: usize) {
     let mut of = vec![Vec::new(); functions];
     for (group, members) in groups.iter().enumerate() {
@@ -274,14 +276,15 @@ fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, fun
     }
 }
 
-/// Returns true if nodes may be in the frame of a loop of TensorFlow 1. Arguments never are.
+/// Returns true if nodes may be in the frame of a loop of TensorFlow 1. Arguments are never in a
+/// frame.
 pub(crate) fn has_frames(nodes: &[NodeDef]) -> bool {
     nodes
         .iter()
         .any(|node| node.op == "Enter" || node.op == "RefEnter")
 }
 
-/// Returns true if the runtime may call another function instead, with the same arguments.
+/// Returns true if the runtime may call another function in its place, with the same arguments.
 fn has_twins(function: &FunctionDef) -> bool {
     function.attr.contains_key("api_implements")
 }

@@ -52,11 +52,11 @@ pub(crate) struct Varints {
 }
 
 impl Encoding {
-    /// Returns the encoding of such a tensor's value in the field `number` of a `TensorProto`, and
-    /// the size of the tensor in bytes. `len` is the length of the field. Returns `None` if the
-    /// field can't contain the value.
+    /// Returns the encoding of a tensor's value, and the size of the tensor in bytes. The value is
+    /// in the field `number` of a `TensorProto`, and takes `len` bytes. Returns `None` if the field
+    /// can't contain the value.
     ///
-    /// Fields and types are those of TensorFlow's `tensor.proto`.
+    /// The fields and types are those in TensorFlow's `tensor.proto`.
     pub(crate) fn of(
         number: FieldNumber,
         dtype: DataType,
@@ -99,7 +99,7 @@ impl Encoding {
 }
 
 impl Varints {
-    /// Returns the number that is encoded for an element.
+    /// Returns the number that encodes an element.
     pub(crate) fn number(self, element: &[u8]) -> u64 {
         let mut bytes = [0; 8];
         let len = element.len().min(8);
@@ -111,7 +111,7 @@ impl Varints {
     }
 }
 
-/// A range of a larger source.
+/// A reader of a range of a larger source.
 #[derive(Clone)]
 pub(crate) struct SpanReader {
     data: Arc<dyn ReadAt>,

@@ -1,4 +1,4 @@
-//! The contents of constants. They are named by hash, so that equal contents are stored once.
+//! The contents of constants. Their names are hashes, so that equal contents are stored once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,7 +15,7 @@ use record_file::ReadAt;
 
 use crate::constant::{Constant, Encoding, Place, SpanReader, Varints};
 
-/// A content, shared by any number of constants.
+/// The content of one or more constants.
 #[derive(Clone)]
 pub(crate) struct Content {
     /// Key in the bundle.
@@ -33,7 +33,7 @@ pub(crate) struct Contents {
     pub(crate) all: Vec<Content>,
     /// Index of each constant's content.
     pub(crate) of: BTreeMap<Place, usize>,
-    /// Constants whose numbers are encoded differently than by TensorFlow.
+    /// Constants whose numbers aren't encoded in TensorFlow's way.
     pub(crate) unusual: BTreeSet<Place>,
 }
 
@@ -94,8 +94,8 @@ impl Contents {
     }
 }
 
-/// Returns the name of a content: 128 bits of the BLAKE3 hash of its type, shape and bytes, so that
-/// equal names mean equal values, in all models.
+/// Returns the name of a content, which consists of 128 bits of the BLAKE3 hash of its type, shape
+/// and bytes. In all models, equal names mean equal values.
 fn key(
     constant: &Constant,
     reader: &SpanReader,
@@ -131,8 +131,8 @@ struct Spool {
 }
 
 impl Spool {
-    /// Converts a list of varints to the bytes of a tensor; `None` if encoding the bytes again
-    /// wouldn't restore the varints.
+    /// Converts a list of varints to the bytes of a tensor. Returns `None` if the varints couldn't
+    /// be restored from these bytes.
     fn convert(
         &mut self,
         span: &SpanReader,
@@ -174,7 +174,7 @@ impl Spool {
         Ok(Some(SpanReader::new(file, start..start + written)))
     }
 
-    /// Discards the data written last, so that later data overwrites it.
+    /// Discards the data written last, so that later data overwrites it. Returns `None`.
     fn give_up(&self, out: BufWriter<&File>) -> Result<Option<SpanReader>> {
         use std::io::Seek;
         let (mut file, _) = out.into_parts();

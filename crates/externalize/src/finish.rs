@@ -12,12 +12,12 @@ use crate::plan::Externalized;
 use crate::record::{Record, bundle_prefix};
 
 /// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
-/// `path`, so that a second run succeeds, no matter at which step the first one ended. Returns
-/// `None`, without changing anything, if the model isn't externalized yet, or its constants aren't
-/// mapped as the options require.
+/// `path`. A second run thus succeeds, no matter at which step the first one was interrupted. If
+/// the model isn't externalized yet, or its constants aren't mapped as the options require, changes
+/// nothing and returns `None`.
 ///
-/// Once the new `saved_model.pb` exists, the remaining steps are to remove the old model in chunks
-/// and to write `fingerprint.pb`. If they were already done, this changes nothing.
+/// Once the new `saved_model.pb` exists, two steps remain: removing the old model in chunks, and
+/// writing `fingerprint.pb`. If both were already done, changes nothing.
 ///
 /// # Errors
 ///

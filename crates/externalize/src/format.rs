@@ -20,11 +20,12 @@ use record_file::ReadAt;
 use crate::record::{RECORD_FILE, Record, bundle_prefix};
 
 /// The folder of an externalized SavedModel. It is read as the original model, with the constants
-/// from its checkpoint, so it compares equal to the original.
+/// from the model's checkpoint, so it compares equal to the original.
 ///
-/// A model that TensorFlow has saved again is an ordinary SavedModel, and isn't recognized. A model
-/// is recognized even if it, or the stored data of its original, is damaged; opening it then
-/// reports the damage. In a list of formats, this format must come before that of SavedModels.
+/// A model that TensorFlow has saved again is an ordinary SavedModel, and isn't recognized by this
+/// format. An externalized model is recognized even if its files are damaged; opening it then
+/// reports the damage. In a list of formats, this format must come before the format of
+/// SavedModels.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -98,7 +99,7 @@ impl Format for ExternalizedFormat {
         SavedModelFormat.variables(folder)
     }
 
-    /// The types of a SavedModel belong to that format.
+    /// The format of SavedModels has these message types.
     fn message_types(&self) -> &'static [&'static str] {
         &[SAVED_MODEL]
     }
@@ -112,7 +113,7 @@ impl Format for ExternalizedFormat {
     }
 }
 
-/// The data kept of an original, to be checked.
+/// The stored data of an original, to be checked.
 #[derive(Debug)]
 struct Kept {
     spans: Arc<Spans>,

@@ -30,17 +30,17 @@ pub struct Internalized {
     pub message_size: u64,
 }
 
-/// Returns the original of an externalized model, byte for byte. It is read on demand, and nothing
-/// is written.
+/// Returns the original of an externalized model, byte for byte. The original is read on demand,
+/// and nothing is written.
 ///
-/// `None` if the SavedModel in the folder `path` isn't externalized.
+/// Returns `None` if the SavedModel in the folder `path` isn't externalized.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] if the model was changed since, or the data kept of the original
-/// is damaged; [`ErrorKind::InvalidMessage`] if that data doesn't match the bundle;
-/// [`ErrorKind::Io`]. Reading all bytes of a constant whose checksum differs also fails with
-/// [`ErrorKind::ChecksumMismatch`].
+/// [`ErrorKind::ChecksumMismatch`] if the model was changed after it was externalized, or the
+/// stored data of the original is damaged; [`ErrorKind::InvalidMessage`] if this data doesn't match
+/// the bundle; [`ErrorKind::Io`]. If the checksum of a constant differs, reading all of its bytes
+/// also fails with [`ErrorKind::ChecksumMismatch`].
 pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
     let path = path.as_ref();
     match Record::read(path)? {
@@ -50,12 +50,12 @@ pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
 }
 
 /// Fails if the SavedModel in the folder `path` is externalized, and its `saved_model.pb` or the
-/// data kept of its original is damaged. This is for callers that read the `saved_model.pb`
+/// stored data of its original is damaged. Useful for callers that read the `saved_model.pb`
 /// directly.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] for such damage; [`ErrorKind::Io`].
+/// [`ErrorKind::ChecksumMismatch`] if there is damage; [`ErrorKind::Io`].
 pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     match Record::load(path)? {
@@ -68,13 +68,13 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 /// atomically.
 ///
 /// The checksums of the original's data are compared while it is read. Models that were
-/// externalized by versions without these checksums are accepted too; only the constants in their
+/// externalized by versions without these checksums are also accepted. Only the constants in their
 /// bundle are compared.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the model isn't externalized; one that TensorFlow has loaded and
-/// saved since already has its constants in the graph, and is copied. Otherwise the errors of
+/// [`ErrorKind::InvalidConfig`] if the model isn't externalized. A model that TensorFlow has loaded
+/// and saved again has its constants in the graph, so it is only copied. Otherwise, the errors of
 /// [`original`] and [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
 pub fn internalize(
     from: impl AsRef<Path>,
@@ -105,8 +105,8 @@ pub fn internalize(
     })
 }
 
-/// Copies a model whose constants are in the graph again, because TensorFlow loaded the
-/// externalized model and saved it.
+/// Copies a model that TensorFlow has loaded and saved again after it was externalized. Its
+/// constants are in the graph again.
 fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<Internalized> {
     let dir = SavedModelDir::open(from)?;
     let size = dir.message_size();
@@ -124,7 +124,7 @@ fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<I
     })
 }
 
-/// Returns the error of a model whose original is unknown.
+/// Returns the error for a model whose original is unknown.
 pub(crate) fn no_record(path: &Path) -> Error {
     let path = path.display();
     let message =

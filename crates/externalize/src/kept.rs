@@ -17,14 +17,14 @@ use record_file::ReadAt;
 use crate::constant::Varints;
 use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix};
 
-/// Name of the original in errors, which precedes the name of the file.
+/// Prefix of the file's name in errors about the original.
 const ORIGINAL: &str = "the original";
 
 impl Record {
     /// Returns the original of the model in this folder.
     ///
-    /// The checksums of its constants are compared as they are read. This function checks that the
-    /// checksums of all pieces combine to that of the original.
+    /// The checksum of a constant is compared while the constant is read. This function only checks
+    /// that the checksums of all pieces combine to the checksum of the original.
     pub(crate) fn original(&self, folder: &Path) -> Result<Spans> {
         let stored = Stored::open(folder, self.mapped)?;
         let mut spans = SpansBuilder::new();
@@ -96,7 +96,7 @@ fn differs(what: &str, found: u32, kept: u32) -> Error {
 }
 
 impl Piece {
-    /// Returns the encoding of the content, if it isn't stored as bytes.
+    /// Returns the encoding of the content as varints; `None` if it is stored as bytes.
     fn varints(&self) -> Result<Option<Varints>> {
         match usize::try_from(self.width) {
             Ok(0) => Ok(None),
@@ -165,14 +165,14 @@ impl Stored {
             Stored::Bundle(bundle) => Ok(tensor(bundle, &piece.content)?.0),
             Stored::Files(folder) => {
                 let path = content_path(folder, &piece.content)?;
-                // The checksum in the record is that of the varints.
+                // The record's checksum doesn't apply to the file, since it covers the varints.
                 Ok(Arc::new(MappedFile::new(path, None)?))
             }
         }
     }
 }
 
-/// Returns a tensor of a bundle, whose checksum is compared when it is read, and that checksum.
+/// Returns a tensor of a bundle, and its checksum, which is compared when the tensor is read.
 fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     let Some(tensor) = bundle.find(name) else {
@@ -186,7 +186,7 @@ fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
 
 /// Returns the path of a content's file in a folder.
 fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
-    // Reject names that lead elsewhere.
+    // Rejects names that lead out of the folder.
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         let message = format!("{name:?} can't be the name of a content");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
@@ -194,9 +194,9 @@ fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// A file that a constant is mapped from. Its checksum, if it has one, is compared once the whole
-/// file has been read. The file is opened for each read, since there may be more files than a
-/// process may have open.
+/// A file from which a constant is mapped. Its checksum, if it has one, is compared once the whole
+/// file has been read. The file is opened again for each read, since there may be more files than a
+/// process can have open.
 struct MappedFile {
     path: PathBuf,
     size: u64,
@@ -263,7 +263,7 @@ impl Spool {
         let size = tensor.size()?;
         let mut out = BufWriter::new(&*self.file);
         let mut bytes = Vec::new();
-        // Pieces are multiples of all element sizes.
+        // The size of a piece is a multiple of all element sizes.
         read_pieces(tensor, 0..size, &mut Vec::new(), |_, piece| {
             bytes.clear();
             for element in piece.chunks(varints.width) {

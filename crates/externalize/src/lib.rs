@@ -1,10 +1,10 @@
 //! Moving the large constants of a SavedModel into a tensor bundle, so that unmodified TensorFlow
 //! loads a model of any size.
 //!
-//! TensorFlow can't read a `saved_model.pb` over 2 GiB. To load a smaller one, it needs memory of
-//! six times its size, and to run it, twelve times. Models of this size consist mostly of
-//! constants. This crate moves them into a checkpoint under `assets/`, and the model's own
-//! initializer reads them into variables:
+//! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller one takes memory of six
+//! times its size, and running it twelve times. Models of this size consist mostly of constants.
+//! This crate moves the constants into a checkpoint under `assets/`. The model's own initializer
+//! reads them into variables:
 //!
 //! ```text
 //! saved_model.pb                                            KiB: constants are read from variables
@@ -13,9 +13,9 @@
 //! assets.extra/proto_splitter_original.pb                   the original, to restore it
 //! ```
 //!
-//! The results of the model are the same, bit for bit. It loads in `tf.saved_model.load`, in a
-//! session of TensorFlow 1, and in the C++ loader, in unmodified TensorFlow. The conversion itself
-//! doesn't need TensorFlow.
+//! The results of the model are the same, bit for bit. Unmodified TensorFlow loads the model with
+//! `tf.saved_model.load`, in a session of TensorFlow 1, and with the C++ loader. The conversion
+//! itself doesn't need TensorFlow.
 //!
 //! ```no_run
 //! use proto_splitter_externalize::{ExternalizeOptions, ExternalizePlan, internalize};
@@ -29,8 +29,8 @@
 //! # Ok::<(), proto_splitter_core::Error>(())
 //! ```
 //!
-//! This is a separate crate because it needs both the SavedModel crate and the checkpoint crate,
-//! which are independent of each other.
+//! This crate is separate, since it needs both the SavedModel crate and the checkpoint crate, which
+//! don't depend on each other.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -1,7 +1,7 @@
 //! Estimating the memory of a decoded message.
 //!
-//! Decoding can expand a message hundreds of times: an empty function has two bytes in a file, and
-//! hundreds in memory. So a message is measured before it is decoded.
+//! Decoding can make a message hundreds of times larger: an empty function has two bytes in a file,
+//! and hundreds in memory. Therefore, a message is measured before it is decoded.
 
 use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter_core::wire::{WireCursor, WireType};
@@ -10,15 +10,15 @@ use proto_splitter_graph_def::proto::{FunctionDef, NodeDef, OpDef, op_def};
 use proto_splitter_saved_model::proto::{MetaGraphDef, SavedObject, descriptor_pool};
 
 /// Maximum memory for a decoded model without its large constants, in addition to the model's
-/// bytes: 8 GiB. A model of four million nodes takes about half of that.
+/// bytes: 8 GiB. A model of four million nodes takes about half of this.
 pub const MAX_MEMORY: u64 = 8 << 30;
 
-/// Largest nesting depth of messages: the decoder's limit.
+/// Maximum nesting depth of messages, as in the decoder.
 const MAX_DEPTH: u32 = 100;
 
 /// Memory of a message of ordinary size, including its slot in a list or a map, in bytes.
 const MESSAGE: u64 = 64;
-/// Memory of a string in addition to its bytes.
+/// Memory of a string in addition to its bytes, in bytes.
 const STRING: u64 = 32;
 const NUMBER: u64 = 8;
 

@@ -7,8 +7,8 @@ use proto_splitter_core::progress::Progress;
 /// Default minimum size of constants to move: 1 MiB.
 pub const DEFAULT_MIN_SIZE: u64 = 1 << 20;
 
-/// Smallest allowed [`ExternalizeOptions::min_size`]. The replacement of a constant is not much
-/// smaller.
+/// Minimum value of [`ExternalizeOptions::min_size`]. A smaller constant would hardly be larger
+/// than its replacement.
 pub const LEAST_MIN_SIZE: u64 = 256;
 
 /// Options for externalizing a model.
@@ -54,23 +54,23 @@ impl ExternalizeOptions {
         self
     }
 
-    /// Sets the number of threads that read and write, each with a buffer of 1 MiB. Default: one
-    /// per core.
+    /// Sets the number of threads that read and write. Each thread has a buffer of 1 MiB. Default:
+    /// one per core.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Sets whether an existing SavedModel is replaced. Default: false.
+    /// Sets whether to replace an existing SavedModel. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets whether the constants are mapped from files at absolute paths. Loading then takes no
-    /// memory for constants, but the folder can't be moved, and functions that XLA compiles keep
+    /// Sets whether to map the constants from files at absolute paths. Loading then takes no memory
+    /// for constants. However, the folder can't be moved, and functions that XLA compiles keep
     /// their constants. Default: false.
     #[must_use]
     pub const fn mapped(mut self, mapped: bool) -> Self {
@@ -91,17 +91,17 @@ impl ExternalizeOptions {
         self.min_size
     }
 
-    /// Returns the number of threads that read and write, each with a buffer of 1 MiB.
+    /// Returns the number of threads that read and write.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
 
-    /// Returns whether an existing SavedModel is replaced.
+    /// Returns whether to replace an existing SavedModel.
     pub const fn get_force(&self) -> bool {
         self.force
     }
 
-    /// Returns whether the constants are mapped from files at absolute paths.
+    /// Returns whether to map the constants from files at absolute paths.
     pub const fn get_mapped(&self) -> bool {
         self.mapped
     }

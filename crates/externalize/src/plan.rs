@@ -59,9 +59,9 @@ pub struct Externalized {
     pub message_size: u64,
     /// Size of the new `saved_model.pb`, in bytes.
     pub model_size: u64,
-    /// Total size of the moved constants, in bytes, counting each content once.
+    /// Total size of the moved constants, in bytes. Equal constants count once.
     pub stored: u64,
-    /// Files of the folder that belong to an earlier externalized model, and were not reused.
+    /// Files in the folder that belong to an earlier externalized model, and were not reused.
     pub stale: Vec<PathBuf>,
 }
 
@@ -77,7 +77,7 @@ pub struct ExternalizePlan {
     left: Vec<(Constant, Reason)>,
     names: BTreeMap<(usize, usize), String>,
     rest: SavedModel,
-    /// Description of the largest part of the rest.
+    /// Description of the largest part of the model without the constants.
     largest: Option<String>,
     /// Remains of an earlier run in the folder.
     earlier: Earlier,
@@ -100,18 +100,20 @@ impl std::fmt::Debug for ExternalizePlan {
 }
 
 impl ExternalizePlan {
-    /// Finds the large constants of the SavedModel in the folder `path`, which may have any form
-    /// and size, and reads them once.
+    /// Finds the large constants of the SavedModel in the folder `path`, and reads them once. The
+    /// model may have any form and size.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if the rest has more than [`MAX_REST`](crate::MAX_REST) bytes,
-    /// in which case the error names its largest part, or [`MAX_NODES`](crate::MAX_NODES) nodes, or
-    /// would take more than [`MAX_MEMORY`](crate::MAX_MEMORY); [`ErrorKind::InvalidMessage`] if the
-    /// model is malformed, or its functions are: two with the same name, a missing one, one that
-    /// calls itself; [`ErrorKind::UnsupportedVersion`] if it has unknown fields;
-    /// [`ErrorKind::InvalidConfig`] if it is already externalized, and for a minimum size below
-    /// [`LEAST_MIN_SIZE`]; [`ErrorKind::Cancelled`]; and the errors of [`SavedModelDir::open`].
+    /// [`ErrorKind::LimitExceeded`] if the model without its constants has more than
+    /// [`MAX_REST`](crate::MAX_REST) bytes, in which case the error names its largest part; if it
+    /// has more than [`MAX_NODES`](crate::MAX_NODES) nodes; or if it would take more than
+    /// [`MAX_MEMORY`](crate::MAX_MEMORY). [`ErrorKind::InvalidMessage`] if the model is malformed,
+    /// or two functions have the same name, a function is missing, or a function calls itself;
+    /// [`ErrorKind::UnsupportedVersion`] if the model has unknown fields;
+    /// [`ErrorKind::InvalidConfig`] if the model is already externalized, or the minimum size is
+    /// below [`LEAST_MIN_SIZE`]; [`ErrorKind::Cancelled`]; and the errors of
+    /// [`SavedModelDir::open`].
     pub fn new(path: impl AsRef<Path>, options: &ExternalizeOptions) -> Result<Self> {
         if options.min_size < LEAST_MIN_SIZE {
             let message = format!(
@@ -151,7 +153,7 @@ impl ExternalizePlan {
         let all = if leave.is_empty() {
             None
         } else {
-            // In this pass, constants that can't be moved are part of the rest.
+            // In this pass, constants that can't be moved stay in the model.
             Some(scan(&data, size, options.min_size, &BTreeSet::new())?.constants)
         };
         if !leave.is_empty() {
@@ -193,7 +195,7 @@ impl ExternalizePlan {
             .map(|(constant, reason)| (self.info(constant), *reason))
     }
 
-    /// Returns the total size of the constants to move, in bytes, counting each content once.
+    /// Returns the total size of the constants to move, in bytes. Equal constants count once.
     pub fn stored(&self) -> u64 {
         self.contents.all.iter().map(|content| content.size).sum()
     }
@@ -219,13 +221,13 @@ impl ExternalizePlan {
         }
     }
 
-    /// Writes the externalized model to the folder `to`, atomically. Everything else in the model's
-    /// folder is copied.
+    /// Writes the externalized model to the folder `to`, atomically. Copies all other files in the
+    /// model's folder.
     ///
     /// # Errors
     ///
     /// The errors of [`SavedModelDir::save_as`]; [`ErrorKind::LimitExceeded`] if the model is still
-    /// too large for TensorFlow: the error names its largest part.
+    /// too large for TensorFlow, in which case the error names its largest part.
     pub fn write(&self, to: impl AsRef<Path>) -> Result<Externalized> {
         let to = to.as_ref();
         let save = SaveOptions::new().force(self.options.force);
@@ -235,7 +237,7 @@ impl ExternalizePlan {
             return Ok(self.externalized(to, saved.message_size));
         }
         let final_folder = absolute(to)?;
-        // The output replaces files of the same names.
+        // Files that the output replaces aren't copied.
         let except = [self.written_over(), self.stale()].concat();
         let rebuilt = rebuild_except(self.dir.path(), to, &except, &save, |prefix| {
             let folder = prefix.parent().unwrap_or(Path::new("."));
@@ -246,15 +248,15 @@ impl ExternalizePlan {
 
     /// Externalizes the model in place.
     ///
-    /// The bundle appears first and then, by renaming, the new `saved_model.pb`. If this is
-    /// interrupted, the folder has either the old model or the new one, and
-    /// [`finish_in_place`](crate::finish_in_place) completes the remaining steps for the new one.
+    /// The bundle appears first. Then the new `saved_model.pb` is renamed to its final name. If the
+    /// process is interrupted, the folder has either the old model or the new one.
+    /// [`finish_in_place`](crate::finish_in_place) completes the remaining steps for the new model.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is running;
-    /// [`ErrorKind::SourceChanged`] if the model was changed since it was read;
-    /// [`ErrorKind::LimitExceeded`], like [`write`](Self::write).
+    /// [`ErrorKind::SourceChanged`] if the model was changed after it was read;
+    /// [`ErrorKind::LimitExceeded`] if the model is still too large for TensorFlow.
     pub fn write_in_place(&self) -> Result<Externalized> {
         let folder = self.dir.path();
         if self.constants.is_empty() {
@@ -298,8 +300,8 @@ impl ExternalizePlan {
         stale
     }
 
-    /// Returns the files that are written, if there are constants to move: those of the constants,
-    /// and the record. An earlier run may have left files of the same names.
+    /// Returns the files that are written if there are constants to move: the files with the
+    /// constants, and the record. An earlier run may have left files with the same names.
     fn written_over(&self) -> Vec<PathBuf> {
         let folder = self.dir.path();
         let mut files = vec![folder.join(RECORD_FILE)];
@@ -314,8 +316,8 @@ impl ExternalizePlan {
         files
     }
 
-    /// Writes all new files to a folder, `saved_model.pb` last, and returns the size of
-    /// `saved_model.pb`. The folder will be moved to `final_folder`.
+    /// Writes all new files to a folder, which will be moved to `final_folder`. Writes
+    /// `saved_model.pb` last, and returns its size.
     fn fill(&self, folder: &Path, final_folder: &Path) -> Result<u64> {
         let mapped = final_folder.join(MAPPED_FOLDER);
         let destination = if self.options.mapped {
@@ -352,12 +354,13 @@ impl ExternalizePlan {
         Ok(bytes.len() as u64)
     }
 
-    /// Returns the files of the model, which may be replaced in its own folder.
+    /// Returns the files of the model. In the model's own folder, the output may replace them.
     fn made_from(&self) -> MadeFrom {
         MadeFrom::Edited(vec![self.dir.model_path()])
     }
 
-    /// Returns the tensors of the earlier bundle that the model still reads, except those to move.
+    /// Returns the tensors of the earlier bundle that the model still reads, except for those that
+    /// are moved.
     fn kept_readers(&self) -> Result<Vec<(&Tensor, BundleReader)>> {
         let Some(bundle) = &self.earlier.bundle else {
             return Ok(Vec::new());
@@ -392,7 +395,7 @@ impl ExternalizePlan {
             )
         });
         let tensors = tensors.chain(kept);
-        // The remains of an interrupted run may be replaced.
+        // Remains of an interrupted run may be overwritten.
         let mut options = BundleOptions::new()
             .made_from(self.made_from())
             .force(true)
@@ -455,16 +458,16 @@ fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place,
     Ok(reasons)
 }
 
-/// Removes files of an earlier model, and the folder of its mapped files.
+/// Removes files of an earlier model, and the folder for its mapped files.
 fn remove_stale(files: &[PathBuf]) -> Result<()> {
     for file in files {
         match fs::remove_file(file) {
-            // A temporary file of a killed process, which was removed meanwhile.
+            // The temporary file of a killed process was removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(|error| Error::from(error).in_file(file))?,
         }
         if let Some(folder) = file.parent() {
-            // The folder stays if it has other content.
+            // The folder stays if it has other files.
             let _ = fs::remove_dir(folder);
         }
     }

@@ -1,4 +1,5 @@
-//! The record of the original model, kept next to an externalized one to restore it.
+//! The record of the original model. It is next to the externalized model, and needed to restore
+//! the original.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -21,13 +22,14 @@ pub const RECORD_FILE: &str = "assets.extra/proto_splitter_original.pb";
 /// Folder of the mapped files in a model's folder.
 pub(crate) const MAPPED_FOLDER: &str = "assets.extra/proto_splitter_mapped";
 
-/// Largest record, in bytes: the rest of a model, and a name for each constant.
+/// Maximum size of a record, in bytes. A record has the model without its constants, and a name for
+/// each constant.
 const MAX_RECORD: u64 = crate::scan::MAX_REST * 2;
 
-/// The version of the record that is written.
+/// The record version that is written.
 const VERSION: u32 = 2;
 
-/// The version of records without checksums, which can also be read.
+/// The version of records without checksums, which are also accepted.
 const WITHOUT_CHECKSUMS: u32 = 1;
 
 /// Name of the externalized model's file.
@@ -36,13 +38,13 @@ const MODEL_FILE: &str = "saved_model.pb";
 /// Number of bytes that are read at once.
 const BUFFER_LEN: usize = 64 << 10;
 
-/// Tag of [`Record::check`].
+/// Tag of the field [`Record::check`].
 const CHECK_TAG: u8 = 15 << 3 | 5;
 
-/// Size of that field, which is the record's last, in bytes.
+/// Size of the field [`Record::check`], which is the record's last, in bytes.
 const CHECK_LEN: usize = 5;
 
-/// The record, as a protobuf message: the original `saved_model.pb` is the concatenation of its
+/// The record, as a protobuf message. The original `saved_model.pb` is the concatenation of its
 /// pieces.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Record {
@@ -51,7 +53,7 @@ pub(crate) struct Record {
     /// Size of the original, in bytes.
     #[prost(uint64, tag = "2")]
     pub(crate) size: u64,
-    /// BLAKE3 hash of the `saved_model.pb` that this belongs to.
+    /// BLAKE3 hash of the externalized `saved_model.pb` to which the record belongs.
     #[prost(bytes = "vec", tag = "3")]
     model: Vec<u8>,
     #[prost(message, repeated, tag = "4")]
@@ -62,13 +64,13 @@ pub(crate) struct Record {
     /// crc32c of the original. `None` in version 1.
     #[prost(fixed32, optional, tag = "6")]
     pub(crate) crc32c: Option<u32>,
-    /// True if the original reads the bundle too, because it was externalized and saved again.
+    /// True if the original reads the bundle, too, because it was externalized and saved again.
     #[prost(bool, tag = "7")]
     pub(crate) keeps_bundle: bool,
-    /// Size of the `saved_model.pb` that this belongs to, in bytes; 0 if it wasn't stored.
+    /// Size of the externalized `saved_model.pb`, in bytes; 0 if it wasn't stored.
     #[prost(uint64, tag = "8")]
     model_size: u64,
-    /// crc32c of all bytes before this field, which is the last. `None` in version 1.
+    /// crc32c of all bytes before this field, which comes last. `None` in version 1.
     #[prost(fixed32, optional, tag = "15")]
     check: Option<u32>,
 }
@@ -76,10 +78,10 @@ pub(crate) struct Record {
 /// A range of the original.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Piece {
-    /// Literal bytes, which precede the content.
+    /// Literal bytes, which come before the content.
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) literal: Vec<u8>,
-    /// Name of a tensor in the bundle; empty at the end.
+    /// Name of the content, which is a tensor in the bundle; empty in the last piece.
     #[prost(string, tag = "2")]
     pub(crate) content: String,
     /// Size of an element in bytes, if the content is a list of varints.
@@ -94,8 +96,7 @@ pub(crate) struct Piece {
 }
 
 impl Record {
-    /// Returns the record of a model of `size` bytes. `crcs` has the crc32c of each of the
-    /// contents.
+    /// Returns the record of a model of `size` bytes. `crcs` has the crc32c of each content.
     pub(crate) fn new(
         data: &dyn ReadAt,
         size: u64,
@@ -106,7 +107,7 @@ impl Record {
         let mut pieces = Vec::with_capacity(constants.len() + 1);
         let (mut position, mut whole) = (0, 0);
         let literal = |from: u64, to: u64, whole: &mut u32| -> Result<Vec<u8>> {
-            // The scan has checked that the rest is small.
+            // The scan has checked that the model without its constants is small.
             let len = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
             let mut bytes = vec![0; len];
             data.read_exact_at(from, &mut bytes)?;
@@ -161,7 +162,7 @@ impl Record {
         }
     }
 
-    /// Returns the files in a model's folder that belong only to the externalized model.
+    /// Returns the files in a model's folder that the original doesn't have.
     pub(crate) fn files(&self, folder: &Path) -> Vec<PathBuf> {
         let mut files = vec![folder.join(RECORD_FILE)];
         if self.mapped {
@@ -180,7 +181,8 @@ impl Record {
         names.map(|name| mapped.join(name)).collect()
     }
 
-    /// Writes the record to the folder of the model, whose `saved_model.pb` has these bytes.
+    /// Writes the record to the folder of the model. `model` has the bytes of the externalized
+    /// `saved_model.pb`.
     pub(crate) fn write(mut self, folder: &Path, model: &[u8], made_from: &MadeFrom) -> Result<()> {
         self.model = blake3::hash(model).as_bytes().to_vec();
         self.model_size = model.len() as u64;
@@ -201,8 +203,8 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// If the record can't be read, is damaged, or doesn't belong to the `saved_model.pb` in the
-    /// folder.
+    /// Fails if the record can't be read, is damaged, or doesn't belong to the `saved_model.pb` in
+    /// the folder.
     pub(crate) fn read(folder: &Path) -> Result<Option<Record>> {
         let Some(record) = Record::load(folder)? else {
             return Ok(None);
@@ -213,8 +215,8 @@ impl Record {
         Err(changed(folder))
     }
 
-    /// Fails if the model in this folder has changed since it was externalized, but has the same
-    /// size. A different size means that it was saved again.
+    /// Fails if the model in this folder has changed since it was externalized, but still has the
+    /// same size. If the size has changed, the model was saved again instead.
     pub(crate) fn check_undamaged(&self, folder: &Path) -> Result<()> {
         let size = fs::metadata(folder.join(MODEL_FILE)).map(|metadata| metadata.len());
         let is_as_large = size.is_ok_and(|size| size == self.model_size);
@@ -229,7 +231,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// If the record can't be read or is damaged.
+    /// Fails if the record can't be read or is damaged.
     pub(crate) fn load(folder: &Path) -> Result<Option<Record>> {
         let path = folder.join(RECORD_FILE);
         let at_path = |error: Error| error.in_file(&path);
@@ -276,8 +278,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Returns true if the record has checksums of the original and of itself, which older versions
-    /// don't have.
+    /// Returns true if the record has checksums of the original and of itself. Records of older
+    /// versions have none.
     pub(crate) fn has_checksums(&self) -> bool {
         self.version != WITHOUT_CHECKSUMS
     }
@@ -291,14 +293,14 @@ impl Record {
         Ok(hash.finalize().as_bytes().as_slice() == self.model)
     }
 
-    /// Returns the names of all contents, each once.
+    /// Returns the names of all contents, without duplicates.
     pub(crate) fn contents(&self) -> BTreeSet<&str> {
         let names = self.pieces.iter().map(|piece| piece.content.as_str());
         names.filter(|name| !name.is_empty()).collect()
     }
 }
 
-/// Returns the error of a model that doesn't match its record.
+/// Returns the error for a model that doesn't match its record.
 fn changed(folder: &Path) -> Error {
     let model = folder.join(MODEL_FILE);
     let message = format!(

@@ -1,7 +1,7 @@
 //! Rewriting a model so that it reads its large constants from a tensor bundle.
 //!
-//! Every moved constant `X` of the main graph becomes three nodes, without a change to the
-//! references to `X`:
+//! Every moved constant `X` of the main graph becomes three nodes. References to `X` stay
+//! unchanged:
 //!
 //! ```text
 //! X/proto_splitter_handle  VarHandleOp     the variable that holds the content; X's control inputs
@@ -9,14 +9,14 @@
 //! X                        Identity        with X's attributes that begin with "_"
 //! ```
 //!
-//! The model's own initializer reads the contents into the variables: [`init`] adds it to the main
-//! graph, for loaders of TensorFlow 1 and the C++ loader, and [`objects`] to the object graph, for
-//! `tf.saved_model.load`.
+//! The model's own initializer reads the contents into the variables. [`init`] adds it to the main
+//! graph, for loaders of TensorFlow 1 and the C++ loader. [`objects`] adds it to the object graph,
+//! for `tf.saved_model.load`.
 //!
-//! In a function, `X` becomes an argument instead (see [`arguments`]). All callers pass it, and the
-//! functions that `tf.saved_model.load` returns capture it. So functions keep their contents alive
-//! after the rest of the model is gone, and XLA compiles them. Functions read variables only if one
-//! of their calls can't pass more arguments.
+//! In a function, `X` becomes an argument instead (see [`arguments`]). All callers pass the
+//! argument, and the functions that `tf.saved_model.load` returns capture it. Thus, functions keep
+//! their contents alive after other parts of the model are dropped, and XLA compiles these
+//! functions. Functions read variables only if one of their calls can't pass more arguments.
 
 mod arguments;
 mod build;
@@ -53,11 +53,11 @@ fn shared_name(content: &Content) -> String {
 pub(crate) enum Destination<'a> {
     /// A bundle in the model's `assets` folder.
     Bundle,
-    /// Files in this folder, which must stay there, one per content.
+    /// One file for each content, in this folder, from which the files must not be moved.
     Local(&'a Path),
 }
 
-/// Rewrites one meta graph. `of` has the content of each constant.
+/// Rewrites one meta graph. `of` maps each constant to its content.
 pub(crate) fn rewrite(
     meta_graph: &mut MetaGraphDef,
     index: usize,
@@ -90,12 +90,12 @@ struct Rewriter<'a> {
     of: BTreeMap<(Option<usize>, usize), usize>,
     /// Names of nodes in the main graph.
     names: Names,
-    /// Number at the end of the next function's name.
+    /// Number to append to the name of the next function.
     next_function: u64,
     /// Contents of variables that functions read.
     in_functions: BTreeSet<usize>,
-    /// Nodes of the main graph with contents, by name: its constants, and those that read the
-    /// contents for functions.
+    /// Nodes of the main graph with contents, by name. These are its constants, and the nodes that
+    /// read contents for functions.
     in_main: BTreeMap<String, usize>,
     /// Functions with nodes that read variables.
     stateful: BTreeSet<usize>,
@@ -145,7 +145,7 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    /// Returns a name for an added function. It ends with a number, which fingerprints need.
+    /// Returns a name for an added function. The name ends with a number, as fingerprints require.
     fn function_name(&mut self, base: &str) -> String {
         let name = format!("__inference_proto_splitter_{base}_{}", self.next_function);
         self.next_function += 1;

@@ -1,7 +1,7 @@
-//! Finding the large constants of a model, and reading the small rest.
+//! Finding the large constants of a model, and reading the model without them.
 //!
-//! The walk goes from node to node, and reads only the headers of constants. Without the contents,
-//! the rest is also a SavedModel, and small enough to be decoded.
+//! The scan goes from node to node, and reads only the headers of constants. The model without the
+//! constants, called the rest, is small enough to be decoded, and also a SavedModel.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -31,7 +31,7 @@ use crate::select::Reason;
 /// `saved_model.pb`.
 pub const MAX_REST: u64 = MAX_PLAIN_SIZE;
 
-/// Largest number of nodes of a model.
+/// Maximum number of nodes of a model.
 pub const MAX_NODES: u64 = 4_000_000;
 
 /// Fields of a `FunctionDef` and of a `TensorProto`.
@@ -45,15 +45,15 @@ const VERSION: u32 = 3;
 pub(crate) struct Scan {
     /// Constants in the order of the model.
     pub(crate) constants: Vec<Constant>,
-    /// Large constants that can't be moved because of their encoding or type, with the reasons.
+    /// Large constants that can't be moved because of their encoding or type, each with the reason.
     pub(crate) stay: Vec<(Constant, Reason)>,
-    /// Model without the contents of the moved constants.
+    /// Model without the contents of moved constants.
     pub(crate) rest: SavedModel,
-    /// Description of the largest part of the rest, if it is as large as a constant to move.
+    /// Description of the largest part of the rest, if that is as large as a constant to move.
     pub(crate) largest: Option<String>,
 }
 
-/// Walks a model of `size` bytes. Constants at the places in `leave` are not moved out.
+/// Scans a model of `size` bytes. Constants at the places in `leave` stay in the model.
 pub(crate) fn scan(
     data: &Arc<dyn ReadAt>,
     size: u64,
@@ -92,7 +92,7 @@ pub(crate) fn scan(
         let view = MessageView::of_plain(&spans, options)?;
         return Err(with_largest(error, &view, &FieldPath::root()));
     }
-    // The model has this many bytes.
+    // The model has at least this many bytes.
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
     spans.read_exact_at(0, &mut bytes)?;
     let bytes = Bytes::from(bytes);
@@ -111,7 +111,7 @@ pub(crate) fn scan(
     })
 }
 
-/// Returns the error of a model that has `len` bytes even without its large constants.
+/// Returns the error for a model that has `len` bytes even without its large constants.
 pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
     let largest = match largest {
         Some(largest) => format!("; the largest thing in it is {largest}"),
@@ -123,7 +123,7 @@ pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
     Error::new(ErrorKind::LimitExceeded, message).refusing_size()
 }
 
-/// Fails if the model has fields that the generated types don't have, since these would be lost.
+/// Fails if the model has fields that the generated types lack, since these fields would be lost.
 fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     let encoded = rest.encode_to_vec();
     if encoded == **bytes {
@@ -144,7 +144,7 @@ fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     }
 }
 
-/// A message on the path to nodes.
+/// A message that may contain nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Model,
@@ -168,7 +168,7 @@ impl Level {
         }
     }
 
-    /// Returns the level of the message in the field of this number.
+    /// Returns the level of the message in the field with this number.
     fn child(self, number: u32) -> Option<Level> {
         Some(match (self, number) {
             (Level::Model, 2) => Level::MetaGraph,
@@ -183,14 +183,14 @@ impl Level {
 
 struct Scanner<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// The model without the contents that were moved out.
+    /// The model without the contents of moved constants.
     spans: SpansBuilder,
     file: SourceId,
     min_size: u64,
     leave: &'a BTreeSet<Place>,
     constants: Vec<Constant>,
     stay: Vec<(Constant, Reason)>,
-    /// The largest remaining part.
+    /// The largest part that stays in the model.
     largest: Largest,
     /// Range of the signature of the current function.
     signature: Option<Range<u64>>,
@@ -199,14 +199,14 @@ struct Scanner<'a> {
     nodes: u64,
 }
 
-/// The largest remaining part: its size, and its description.
+/// The largest part that stays in the model: its size and its description.
 #[derive(Clone, Debug, Default)]
 struct Largest {
     size: u64,
     what: Option<What>,
 }
 
-/// A remaining part.
+/// A part that stays in the model.
 #[derive(Clone, Debug)]
 enum What {
     /// A node, with the signature of the function whose body contains it.
@@ -218,7 +218,7 @@ enum What {
     Field { level: Level, number: u32 },
 }
 
-/// The value of a constant: the fields on the path to it, and its description.
+/// The value of a constant, with the fields on the path to it, and its description.
 struct Found {
     path: Vec<Field>,
     dtype: DataType,
@@ -287,7 +287,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Records a remaining part of `size` bytes, if it is the largest.
+    /// Records a part of `size` bytes that stays in the model, if it is the largest.
     fn stays(&mut self, size: u64, what: impl FnOnce() -> What) {
         if size >= self.min_size && size > self.largest.size {
             let what = Some(what());
@@ -295,7 +295,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Describes the largest remaining part.
+    /// Describes the largest part that stays in the model.
     fn largest(&mut self) -> Result<Option<String>> {
         let Largest { size, what } = std::mem::take(&mut self.largest);
         let name = match what {
@@ -315,7 +315,7 @@ impl Scanner<'_> {
         Ok(Some(format!("{name}, of {size} bytes")))
     }
 
-    /// Handles a node that is large enough to be a large constant.
+    /// Handles a node that is large enough to contain a large constant.
     fn node(&mut self, range: Range<u64>) -> Result<()> {
         let name = self.text(&range, 1)?;
         let value = self.value(&range)?;
@@ -353,7 +353,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Records a large constant whose tensor, at `range`, doesn't consist of numbers in
+    /// Records a large constant with a tensor at `range` that doesn't consist of numbers in
     /// TensorFlow's encoding.
     fn immovable(&mut self, name: &str, range: Range<u64>) -> Result<()> {
         let size = range.end - range.start;
@@ -385,7 +385,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Adds the message at `range` without the field that `path` leads to.
+    /// Adds the message at `range` without the field to which `path` leads.
     fn put_without(&mut self, range: Range<u64>, path: &[Field]) -> Result<()> {
         let Some((field, inner)) = path.split_first() else {
             return Ok(());
@@ -399,7 +399,7 @@ impl Scanner<'_> {
         self.spans.span(self.file, field.end..range.end)
     }
 
-    /// Returns all fields of this number in a message.
+    /// Returns all fields with this number in a message.
     fn fields(&mut self, range: &Range<u64>, number: u32) -> Result<Vec<Field>> {
         let mut found = Vec::new();
         self.cursor.set_range(range.clone());
@@ -411,7 +411,8 @@ impl Scanner<'_> {
         Ok(found)
     }
 
-    /// Returns the last string in this field; empty if there is none or it is longer than any name.
+    /// Returns the last string in the field with this number. Returns an empty string if there is
+    /// none, or it is longer than any name.
     fn text(&mut self, range: &Range<u64>, number: u32) -> Result<String> {
         const MAX_NAME: u64 = 64 << 10;
         let found = self.fields(range, number)?.pop();
@@ -427,7 +428,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// Returns the path to the tensor in the value of the node at `range`, if it is a constant.
+    /// Returns the path to the tensor in the value of the node at `range`; `None` if the node isn't
+    /// a constant.
     fn value(&mut self, range: &Range<u64>) -> Result<Option<Vec<Field>>> {
         const OP: u32 = 2;
         const ATTR: u32 = 5;
@@ -459,8 +461,8 @@ impl Scanner<'_> {
         Ok(Some(path))
     }
 
-    /// Returns the content of the tensor that `path` leads to, if it is large enough and has
-    /// numbers in TensorFlow's encoding.
+    /// Returns the content of the tensor to which `path` leads; `None` if it is too small, or
+    /// doesn't have numbers in TensorFlow's encoding.
     fn tensor(&mut self, mut path: Vec<Field>) -> Result<Option<Found>> {
         let Some(range) = path.last().map(|tensor| tensor.value.clone()) else {
             return Ok(None);
@@ -470,7 +472,7 @@ impl Scanner<'_> {
         let mut fields = Vec::new();
         while let Some(field) = self.cursor.next()? {
             fields.push(field);
-            // A list that isn't packed has one field per element.
+            // A list that isn't packed has one field for each element.
             if fields.len() > 16 {
                 return Ok(None);
             }
@@ -517,9 +519,9 @@ impl Scanner<'_> {
         Ok(number.and_then(|(n, _)| i32::try_from(n).ok()).unwrap_or(0))
     }
 
-    /// Returns the shape in a field. Its rank is unknown if the field is longer than any shape.
+    /// Returns the shape in a field. If the field is longer than any shape, the rank is unknown.
     fn shape(&mut self, field: &Field) -> Result<TensorShapeProto> {
-        /// Largest size of a shape in bytes: it has at most 254 dimensions.
+        /// Maximum size of a shape, in bytes. A shape has at most 254 dimensions.
         const MAX_SHAPE: u64 = 64 << 10;
         if field.wire_type != WireType::Len || field.value.end - field.value.start > MAX_SHAPE {
             return Ok(TensorShapeProto {
@@ -535,7 +537,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Returns the dimensions of a shape, if all are known.
+/// Returns the dimensions of a shape, if all of them are known.
 fn dims(shape: &TensorShapeProto) -> Option<Vec<u64>> {
     let dims = shape.dim.iter().map(|dim| u64::try_from(dim.size).ok());
     dims.collect::<Option<Vec<u64>>>()

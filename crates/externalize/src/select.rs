@@ -16,18 +16,19 @@ use crate::constant::{Constant, Place};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The constant is in a function that is called from inside a function that XLA compiles as a
-    /// whole, by a call that can't pass more arguments.
+    /// The constant is in a function that is called from a function that XLA compiles as a whole,
+    /// by a call that can't pass more arguments.
     InsideCompiled,
     /// The constant is in a function that XLA compiles as a whole, and that is called by a call
     /// that can't pass more arguments.
     CompiledWithoutCall,
-    /// The constant is in a function that XLA compiles as a whole, which can't map files.
+    /// The constant is in a function that XLA compiles as a whole. Compiled functions can't map
+    /// files.
     CompiledAndMapped,
-    /// The constant is in a function that initializes a resource, which could run before the
+    /// The constant is in a function that initializes a resource. The function could run before the
     /// constants are read.
     Initializer,
-    /// The constant's numbers are encoded differently than by TensorFlow.
+    /// The constant's numbers aren't encoded in TensorFlow's way.
     UnusualEncoding,
     /// The constant contains strings, which a variable can't hold.
     Strings,
@@ -48,7 +49,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Returns whether XLA compiles a function as a whole, so that it can't contain some ops.
+/// Returns true if XLA compiles a function as a whole, so that it can't contain some ops.
 pub(crate) fn is_compiled(function: &FunctionDef) -> bool {
     let attr = function.attr.get("_XlaMustCompile");
     matches!(

@@ -1,9 +1,9 @@
 //! Passing contents to functions as arguments.
 //!
-//! The caller of a function passes the contents that the function needs, and so needs them too. At
-//! the top, functions capture the contents through the object graph. Each holds its contents for as
-//! long as it lives, like variables. The main graph passes the values of its own variables, and so
-//! does a function that can't get more arguments.
+//! The caller of a function passes the contents that the function needs, so the caller needs them,
+//! too. The outermost functions capture the contents through the object graph. Each function holds
+//! its contents for as long as it exists, as it would hold variables. The main graph, and functions
+//! that can't get more arguments, pass the values of variables instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use crate::call_sites::{CallSite, call_sites, extensible, has_frames};
 use crate::content::Content;
 use crate::select::entries;
 
-/// Largest number of arguments that are added to all functions of a meta graph.
+/// Maximum number of arguments to add to all functions of a meta graph.
 const MAX_ARGUMENTS: usize = 1 << 20;
 
 /// The contents that each function gets, by the function's name.
@@ -50,8 +50,8 @@ impl Rewriter<'_> {
         self.hand_on(&passed)
     }
 
-    /// Returns the contents that each function needs and can get as arguments: those that it reads,
-    /// and those of the functions that it calls.
+    /// Returns the contents that each function needs, and can get as arguments. These are the
+    /// contents that the function itself reads, and the contents that the functions it calls need.
     fn needed(&self) -> Result<BTreeMap<usize, Vec<usize>>> {
         let Some(graph) = &self.meta_graph.graph_def else {
             return Ok(BTreeMap::new());
@@ -91,7 +91,7 @@ impl Rewriter<'_> {
             .collect())
     }
 
-    /// Makes all calls pass on the contents that the functions get.
+    /// Makes all calls pass on the contents that their functions get.
     fn hand_on(&mut self, passed: &Passed) -> Result<()> {
         let contents = self.contents;
         let mut bodies = BTreeSet::new();
@@ -138,7 +138,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns the functions that get the same contents as a function: its callers, and the other
+/// Returns, for each function, the functions that get the same contents: its callers, and the other
 /// functions that the same node calls.
 fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
     let functions = functions(graph);
@@ -166,7 +166,8 @@ fn argument_name(content: &Content) -> String {
     format!("proto_splitter_{}", content.key)
 }
 
-/// Adds contents to a function as arguments after its own, and makes its constants return them.
+/// Adds contents to a function as arguments, after its own arguments. Its constants then return the
+/// arguments.
 fn take_arguments(
     function: &mut FunctionDef,
     arguments: &[usize],
@@ -220,12 +221,12 @@ fn return_arguments(function: &mut FunctionDef, arguments: &[usize], contents: &
     }
 }
 
-/// The values that a caller passes on.
+/// The values that a caller passes to functions.
 #[derive(Clone, Copy)]
 enum Values {
     /// The caller's own arguments.
     Arguments,
-    /// Values of variables, which new nodes read here.
+    /// Values of variables, which new nodes in this scope read.
     Variables(Scope),
 }
 
@@ -235,7 +236,7 @@ struct Caller<'a> {
     contents: &'a [Content],
 }
 
-/// The additions that a caller needs outside of its nodes.
+/// The additions that a caller needs, other than nodes.
 #[derive(Default)]
 struct Added {
     nodes: Vec<NodeDef>,
@@ -244,8 +245,8 @@ struct Added {
 }
 
 impl Caller<'_> {
-    /// Adds inputs to all calls among nodes. Returns the additions that these need, and adds the
-    /// bodies of loops to `bodies`.
+    /// Adds inputs to all calls among nodes. Returns the additions that these inputs need, and adds
+    /// the bodies of loops to `bodies`.
     fn hand_on(&self, nodes: &mut [NodeDef], bodies: &mut BTreeSet<String>) -> Result<Added> {
         let mut added = Added::default();
         let has_frames = has_frames(nodes);
@@ -273,7 +274,8 @@ impl Caller<'_> {
         Ok(added)
     }
 
-    /// Adds the nodes that read a content for a call, and returns the output to use as an input.
+    /// Adds the nodes that read a content for a call. Returns the output that becomes an input of
+    /// the call.
     fn read(
         &self,
         call: &NodeDef,
@@ -286,7 +288,7 @@ impl Caller<'_> {
         let base = format!("{}/proto_splitter_{}", call.name, of.key);
         let (handle_name, read_name) = (format!("{base}_handle"), format!("{base}_read"));
         if !added.read.contains_key(&read_name) {
-            // Inputs that are read in a loop of TensorFlow 1 are in its frame.
+            // In a loop of TensorFlow 1, inputs must be read in the loop's frame.
             let frame = call.input.first().filter(|_| has_frames);
             let nodes = [
                 handle(&handle_name, of)
@@ -304,7 +306,8 @@ impl Caller<'_> {
     }
 }
 
-/// Returns the control input on the node of an input, unless that is an argument.
+/// Returns the control input that waits for the node of an input; `None` if the input is an
+/// argument.
 fn after(input: &str, scope: Scope) -> Option<String> {
     match (input.strip_prefix('^'), input.split_once(':')) {
         (Some(_), _) => Some(input.to_owned()),
@@ -313,7 +316,7 @@ fn after(input: &str, scope: Scope) -> Option<String> {
     }
 }
 
-/// Adds inputs for more arguments to a call.
+/// Adds inputs to a call, for more arguments.
 fn add_inputs<'c>(
     node: &mut NodeDef,
     site: &CallSite,
@@ -353,7 +356,7 @@ fn add_inputs<'c>(
     Ok(())
 }
 
-/// Returns true if a list has no shapes, and so doesn't describe any output.
+/// Returns true if a list has no shapes, so that it doesn't describe any output.
 fn is_empty(value: &Value) -> bool {
     matches!(value, Value::List(list) if list.shape.is_empty())
 }

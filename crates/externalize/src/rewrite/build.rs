@@ -16,12 +16,12 @@ use crate::content::Content;
 pub(super) enum Scope {
     /// In the main graph: the first output of `x` is `x`.
     Main,
-    /// The body of a function: an output of `x` is `x:its name:0`.
+    /// In the body of a function: an output of `x` is `x:OUTPUT:0`, with the name of the output.
     Function,
 }
 
 impl Scope {
-    /// Returns an output of a node, as an input of other nodes.
+    /// Returns an output of a node, in the form in which other nodes refer to it.
     pub(super) fn output(self, node: &str, output: &str) -> String {
         match self {
             Scope::Main => node.to_owned(),
@@ -97,7 +97,7 @@ pub(super) fn boxed(value: Value) -> Box<AttrValue> {
 
 pub(super) fn shape_proto(shape: &[u64]) -> TensorShapeProto {
     let dims = shape.iter().map(|dim| Dim {
-        // It was a signed number in the model.
+        // Fits, since the model had a signed number.
         size: i64::try_from(*dim).unwrap_or(i64::MAX),
         ..Dim::default()
     });
@@ -107,7 +107,7 @@ pub(super) fn shape_proto(shape: &[u64]) -> TensorShapeProto {
     }
 }
 
-/// Returns a constant of strings; a scalar if the shape is empty.
+/// Returns a constant of strings. It is a scalar if the shape is empty.
 pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtString.into(),
@@ -124,7 +124,7 @@ pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
         .build()
 }
 
-/// Returns a scalar 1 of type `int32`, available after the node `after`.
+/// Returns a scalar 1 of type `int32`, which is available after the node `after`.
 pub(super) fn one(name: &str, after: Option<&str>) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtInt32.into(),
@@ -155,8 +155,8 @@ pub(super) fn read(name: &str, handle: String, content: &Content) -> Node {
         .dtype("dtype", content.dtype)
 }
 
-/// Returns the three nodes that read a content from the bundle whose prefix is in `prefix`. The
-/// last one has the value.
+/// Returns the three nodes that read a content from a bundle. `prefix` is the node with the
+/// bundle's prefix. The last node returns the content.
 pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content) -> Vec<NodeDef> {
     let (names, slices) = (format!("{base}_name"), format!("{base}_slice"));
     let restore = Node::new(base, "RestoreV2")
@@ -172,7 +172,8 @@ pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content)
     ]
 }
 
-/// Returns the node that computes the prefix of the bundle from the path of its index, in `index`.
+/// Returns the node that computes the bundle's prefix from the path of its index, which the node
+/// `index` returns.
 pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
     Node::new(name, "StaticRegexReplace")
         .input(index)

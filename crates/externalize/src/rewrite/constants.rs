@@ -38,7 +38,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Marks every function that reads variables, or calls one that does, as stateful.
+    /// Marks a function as stateful if it reads variables, or calls a stateful function.
     pub(super) fn mark_stateful(&mut self) -> Result<()> {
         let stateful = std::mem::take(&mut self.stateful);
         let graph = self.meta_graph.graph_def.get_or_insert_default();
@@ -77,7 +77,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// The nodes in which constants were replaced, and the contents of those constants, by name.
+/// The nodes in which constants were replaced, and the content of each replaced constant, by name.
 type Replaced = (Vec<NodeDef>, Vec<(String, usize)>);
 
 fn replace(
@@ -105,8 +105,8 @@ fn replace(
 
 /// Returns the three nodes that replace a constant.
 ///
-/// Its control inputs go to the first, so that all three are in the same frame of a loop of
-/// TensorFlow 1.
+/// The constant's control inputs move to the first node, so that all three nodes are in the same
+/// frame of a loop of TensorFlow 1.
 fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeDef; 3]> {
     if constant.input.iter().any(|input| !input.starts_with('^')) {
         return Err(invalid(format!(
@@ -129,8 +129,8 @@ fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeD
     Ok([handle, read, identity])
 }
 
-/// Replaces a constant by an op that only returns its input, so that references to it stay valid,
-/// and returns the op.
+/// Returns an op that returns its input, and has the name of the constant that it replaces, so that
+/// references to the constant stay valid.
 pub(super) fn replacement(
     op: &str,
     constant: NodeDef,

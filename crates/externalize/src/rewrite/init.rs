@@ -13,27 +13,27 @@ use super::{BUNDLE_NAME, Rewriter, invalid, shared_name};
 use crate::call_graph::named_functions;
 use crate::content::Content;
 
-/// Nodes with the paths of the bundle's two files, which loaders set.
+/// Nodes for the paths of the bundle's two files, which loaders set.
 const INDEX_PATH: &str = "proto_splitter_index_path";
 const DATA_PATH: &str = "proto_splitter_data_path";
 
-/// Names of functions' arguments for those paths.
+/// Names of the arguments with these paths in functions.
 const ARGUMENTS: [&str; 2] = ["index_path", "data_path"];
 
-/// Node that calls the function that reads the contents for functions.
+/// Node that calls the function which reads contents for other functions.
 const INITIALIZE: &str = "proto_splitter_initialize";
 
 /// Node with the bundle's prefix.
 const PREFIX: &str = "proto_splitter_prefix";
 
-/// Signature in which loaders look for the operation that initializes a graph.
+/// Signature in which loaders look up the operation that initializes a graph.
 const INIT_SIGNATURE: &str = "__saved_model_init_op";
 const INIT_COLLECTIONS: [&str; 2] = ["saved_model_main_op", "legacy_init_op"];
 
 /// The additions to a graph.
 #[derive(Debug)]
 pub(super) struct Added {
-    /// Index of the first of the two files among the meta graph's assets.
+    /// Index of the first of the bundle's two files among the meta graph's assets.
     pub(super) first_asset: usize,
     /// Names of the functions that create, fill and remove the variables.
     pub(super) create: String,
@@ -97,7 +97,7 @@ impl Rewriter<'_> {
             ),
             build::call(INITIALIZE, initialize, [INDEX_PATH, DATA_PATH]),
         ];
-        // Importers based on MLIR look a variable up by a node with the same name.
+        // Importers based on MLIR expect a node with the same name as the variable.
         for content in self.in_functions.union(&in_main) {
             let content = &contents[*content];
             nodes.push(handle(&shared_name(content), content).build());
@@ -157,7 +157,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Returns the node that initializes the graph, if it has one.
+    /// Returns the node that initializes the original graph, if there is one.
     fn init_node(&self) -> Option<String> {
         let signature = self.meta_graph.signature_def.get(INIT_SIGNATURE);
         let output = signature.and_then(|signature| signature.outputs.get(INIT_SIGNATURE));
@@ -194,8 +194,8 @@ impl Rewriter<'_> {
         }));
     }
 
-    /// Rewires nodes that run before `init` and would read variables that aren't filled yet: they
-    /// read the contents directly, or wait. Returns those contents, by the constants' names.
+    /// Rewires nodes that run before `init`, and would read variables without values. They read the
+    /// contents directly, or wait. Returns these contents, by the names of the constants.
     fn read_by_ancestors(&mut self, init: &str) -> Result<BTreeMap<String, usize>> {
         let moved = &self.in_main;
         let contents = self.contents;
@@ -248,12 +248,12 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns the name of the node of the main graph that reads a content from the bundle.
+/// Returns the name of the main graph's node that reads a content from the bundle.
 fn restore_name(content: &Content) -> String {
     format!("proto_splitter_restore_{}", content.key)
 }
 
-/// Returns the name of the node that an input refers to or waits for.
+/// Returns the name of the node to which an input refers, or for which it waits.
 fn node_of(input: &str) -> &str {
     let input = input.strip_prefix('^').unwrap_or(input);
     input.split_once(':').map_or(input, |(node, _)| node)
@@ -268,7 +268,7 @@ fn assign(name: &str, handle: String, value: String, content: &Content) -> NodeD
         .build()
 }
 
-/// Returns a function that does nothing, since the variables are created when they are filled.
+/// Returns a function that does nothing. The variables are only created when they get their values.
 fn create_function(name: &str) -> FunctionDef {
     let mut function = build::function(name, &[], false);
     function.node_def.push(build::one("one", None));
@@ -323,7 +323,7 @@ fn destroy_function(name: &str, contents: &[&Content]) -> FunctionDef {
     function
 }
 
-/// Ends a function that returns after these nodes have run.
+/// Makes a function return after these nodes have run.
 fn finish(function: &mut FunctionDef, output: &str, after: Vec<String>) {
     function
         .node_def

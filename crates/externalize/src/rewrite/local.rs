@@ -1,6 +1,6 @@
 //! Mapping constants from files on this machine.
 //!
-//! `ImmutableConst` maps a file: bytes are read only when they are used, and several processes
+//! `ImmutableConst` maps a file. Its bytes are read only when they are used, and several processes
 //! share the memory. The path is an attribute of the node, so the files must not be moved.
 
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) fn content_path(folder: &Path, content: &Content) -> std::path::PathB
     folder.join(&content.key)
 }
 
-/// Formats a path for the attribute.
+/// Formats a path for the node's attribute.
 fn region(folder: &Path, content: &Content) -> Result<String> {
     let path = content_path(folder, content);
     match path.to_str() {
@@ -53,7 +53,7 @@ impl Rewriter<'_> {
             let region = region(folder, content)?;
             if let Some(node) = nodes.get_mut(node) {
                 let added = map_constant(node, scope, &region, content);
-                // The node is added after all others, so that their indices don't change.
+                // The node comes after all others, so that their indices don't change.
                 nodes.push(added);
             }
         }
@@ -71,7 +71,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Makes a constant return the output of a new mapping node, which is returned.
+/// Makes a constant return the output of a new node, which maps a file. Returns the new node.
 fn map_constant(constant: &mut NodeDef, scope: Scope, region: &str, content: &Content) -> NodeDef {
     let name = format!("{}/proto_splitter_mapped", constant.name);
     let old = std::mem::take(constant);

@@ -7,7 +7,7 @@ use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 
 use crate::call_graph::{function_name, functions};
 
-/// Part of every name that this crate adds.
+/// Part of all names that this crate adds.
 const OURS: &str = "proto_splitter";
 
 /// The names in a graph that could conflict with added ones.
@@ -24,7 +24,7 @@ impl Names {
         }
     }
 
-    /// Fails if one of these nodes has the name of another.
+    /// Adds the names of these nodes. Fails if a name is already in use.
     pub(super) fn take<'n>(&mut self, nodes: impl IntoIterator<Item = &'n NodeDef>) -> Result<()> {
         for node in nodes {
             if node.name.contains(OURS) && !self.taken.insert(node.name.clone()) {
@@ -39,13 +39,13 @@ impl Names {
     }
 }
 
-/// Returns a number above those at the ends of functions' names.
+/// Returns a number that is larger than the numbers at the ends of functions' names.
 pub(super) fn next_function(graph: &GraphDef) -> Result<u64> {
     let number = |name: &str| name.rsplit_once('_')?.1.parse::<u64>().ok();
     let numbers = functions(graph)
         .iter()
         .filter_map(|function| number(function_name(function)));
-    // Leaves enough numbers for as many functions as a model may have nodes.
+    // Leaves enough numbers for the largest possible number of new functions.
     let last = numbers.max().unwrap_or(0);
     if last < u64::MAX >> 2 {
         Ok(last + 1)

@@ -1,7 +1,7 @@
 //! The object graph, from which `tf.saved_model.load` builds a model.
 //!
-//! The loader calls `_create_resource` of every resource, then `_initialize` after creating all
-//! objects, and `_destroy_resource` when the model is dropped.
+//! The loader calls `_create_resource` of every resource. After creating all objects, it calls
+//! `_initialize`. It calls `_destroy_resource` when the model is dropped.
 
 use std::collections::BTreeMap;
 
@@ -24,17 +24,17 @@ use crate::content::Content;
 /// Child of the root that fills the variables.
 pub(crate) const CONSTANTS_OBJECT: &str = "_proto_splitter_constants";
 
-/// Child of that object for the index of the bundle.
+/// Child of the constants' object for the index of the bundle.
 pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
 
-/// A constant that functions capture: the indices of its object and of its content.
+/// A constant that functions capture, as the index of its object and the index of its content.
 pub(super) type Captured = (usize, usize);
 
-/// Makes a function of this name that returns a content.
+/// A callback that makes a function with this name, which returns a content.
 pub(super) type Body<'b> = &'b dyn Fn(&str, &Content) -> Result<FunctionDef>;
 
 impl Rewriter<'_> {
-    /// Returns the objects of constants that are moved.
+    /// Returns the objects of the constants that are moved.
     pub(super) fn captured_constants(&mut self) -> Vec<Captured> {
         let graph = self.meta_graph.graph_def.get_or_insert_default();
         let by_name: BTreeMap<&str, usize> = graph
@@ -99,7 +99,8 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Makes functions capture the contents appended to their arguments: one object per content.
+    /// Makes functions capture the contents that were appended to their arguments. Adds one object
+    /// for each content.
     fn bind_arguments(&mut self, objects: &mut SavedObjectGraph) -> Vec<Captured> {
         let arguments = self.arguments.clone();
         let mut made: BTreeMap<usize, i32> = BTreeMap::new();
@@ -123,8 +124,8 @@ impl Rewriter<'_> {
         captured
     }
 
-    /// Replaces captured constants by resources, one for each distinct content. The function that
-    /// `body` makes becomes the resource's `_create_resource`, and returns the content. Other
+    /// Replaces captured constants by resources, one for each distinct content. `body` makes the
+    /// function that becomes the resource's `_create_resource` and returns the content. Further
     /// constants with the same content are removed.
     pub(super) fn capture_from(
         &mut self,
@@ -173,8 +174,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns the number of an object. There are fewer than 2^31, since decoding the model would have
-/// failed otherwise.
+/// Returns the id of an object. There are fewer than 2^31 objects, since decoding the model would
+/// have failed otherwise.
 fn node_id(at: usize) -> i32 {
     i32::try_from(at).unwrap_or(i32::MAX)
 }
@@ -227,7 +228,7 @@ pub(crate) fn plain_object() -> SavedObject {
     }
 }
 
-/// Describes the captures and results of a function without its own arguments.
+/// Describes the captures and results of a function that has no arguments of its own.
 fn concrete(
     objects: &mut SavedObjectGraph,
     name: &str,

@@ -1,4 +1,4 @@
-//! Definitions of the added ops, for models that list the ops they use.
+//! Definitions of the added ops, for models that list all ops they use.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use crate::call_graph::functions;
 /// The type of an input or an output.
 #[derive(Clone, Copy)]
 enum Arg {
-    /// This type.
+    /// The type itself.
     Is(DataType),
-    /// The type in this attribute.
+    /// The name of an attribute that has the type.
     Of(&'static str),
-    /// A list with the types in this attribute.
+    /// A list. The name of an attribute that has the types of its elements.
     List(&'static str),
 }
 
@@ -203,7 +203,7 @@ const OPS: [Op; 15] = [
     },
 ];
 
-/// Adds the newly used ops to a model's list of ops, if it has one.
+/// Adds the definitions of new ops to a model's list of ops, if there is one.
 pub(super) fn list_added(meta_graph: &mut MetaGraphDef) {
     let info = meta_graph.meta_info_def.as_mut();
     let Some(list) = info.and_then(|info| info.stripped_op_list.as_mut()) else {
