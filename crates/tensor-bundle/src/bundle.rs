@@ -21,8 +21,8 @@ const MAX_OPEN_FILES: usize = 64;
 
 /// A checkpoint of TensorFlow, format V2: tensors by name.
 ///
-/// Opening it reads the index, whose entries stay in memory and take about 200 bytes each. A data
-/// file is opened when one of its tensors is read.
+/// Opening it reads the index, whose entries stay in memory and take about 200 bytes each. Data
+/// files are opened on demand, when their tensors are read.
 #[derive(Debug)]
 pub struct Bundle {
     prefix: PathBuf,
@@ -78,7 +78,7 @@ impl Bundle {
         &self.tensors
     }
 
-    /// Returns the tensor of this name.
+    /// Returns the tensor with this name.
     pub fn find(&self, name: &str) -> Option<&Tensor> {
         let found = self
             .tensors
@@ -89,13 +89,14 @@ impl Bundle {
     /// Returns a reader of a tensor's bytes by position. Once all bytes have been read, their
     /// checksum is compared: see [`BundleReader`].
     ///
-    /// Elements are little-endian, in C order: the last dimension varies fastest.
-    /// [`read_strings`](Self::read_strings) describes the stored form of strings and variants.
+    /// Elements are little-endian and in C order, which means that the last dimension varies
+    /// fastest. [`read_strings`](Self::read_strings) describes the stored form of strings and
+    /// variants.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if a data file can't be opened; [`ErrorKind::InvalidMessage`] if it ends
-    /// before the tensor does, or a sliced tensor has elements without a fixed size.
+    /// [`ErrorKind::Io`] if a data file can't be opened; [`ErrorKind::InvalidMessage`] if a data
+    /// file ends before the tensor, or a sliced tensor has elements without a fixed size.
     pub fn reader(&self, tensor: &Tensor) -> Result<BundleReader> {
         let width = element_size(tensor.dtype());
         let open = |span: &Span| -> Result<CheckedSpan> {
@@ -136,12 +137,12 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// The errors of [`reader`](Self::reader); [`ErrorKind::ChecksumMismatch`] if they are damaged;
-    /// [`ErrorKind::LimitExceeded`] if they don't fit in memory.
+    /// The errors of [`reader`](Self::reader); [`ErrorKind::ChecksumMismatch`] if the bytes are
+    /// damaged; [`ErrorKind::LimitExceeded`] if they don't fit in memory.
     pub fn read(&self, tensor: &Tensor) -> Result<Vec<u8>> {
         let reader = self.reader(tensor)?;
         let mut bytes = Vec::new();
-        // The data files have this many bytes.
+        // The data files have at least this many bytes.
         let len = usize::try_from(reader.len()).ok();
         if len.is_none_or(|len| bytes.try_reserve_exact(len).is_err()) {
             let message = format!("{} bytes don't fit in memory", reader.len());
@@ -160,7 +161,7 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read); [`ErrorKind::InvalidConfig`] if the tensor isn't of
+    /// The errors of [`read`](Self::read); [`ErrorKind::InvalidConfig`] if the elements aren't
     /// strings.
     pub fn read_strings(&self, tensor: &Tensor) -> Result<Vec<Vec<u8>>> {
         let (DataType::DtString, Some(count)) = (tensor.dtype(), elements(tensor.shape())) else {
@@ -177,7 +178,7 @@ impl Bundle {
         data_path(&self.prefix, shard, self.num_shards)
     }
 
-    /// Returns the file of a span, after checking that it contains the whole span.
+    /// Returns the file that contains a span. Fails if the file ends before the span.
     pub(crate) fn checked(&self, span: &Span) -> Result<Arc<File>> {
         let path = self.data_path(span.shard);
         let at_file = |error: Error| error.in_file(&path);
@@ -186,7 +187,7 @@ impl Bundle {
             .metadata()
             .map_err(|error| at_file(error.into()))?
             .len();
-        // Both are below 2^63.
+        // Can't overflow, since both numbers are below 2^63.
         if span.offset + span.size > len {
             let message = format!("{} bytes at {} of a file of {len}", span.size, span.offset);
             return Err(at_file(Error::new(ErrorKind::InvalidMessage, message)));

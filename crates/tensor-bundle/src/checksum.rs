@@ -3,9 +3,10 @@
 /// Constant added to a rotated checksum.
 const DELTA: u32 = 0xa282_ead8;
 
-/// Masks a crc32c as a bundle stores it: rotated by 15 bits, plus a constant.
+/// Masks a crc32c for storage in a bundle: rotates it by 15 bits, and adds a constant.
 ///
-/// A checksum of bytes that contain their own checksums would be weak, unless these are masked.
+/// Masked checksums are stored since a checksum of data that contains its own checksums would be
+/// weak.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::{mask_crc, unmask_crc};
@@ -18,7 +19,7 @@ pub const fn mask_crc(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(DELTA)
 }
 
-/// Returns the crc32c of a masked one.
+/// Returns the crc32c that was masked.
 #[must_use]
 pub const fn unmask_crc(masked: u32) -> u32 {
     masked.wrapping_sub(DELTA).rotate_left(15)

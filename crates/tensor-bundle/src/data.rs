@@ -1,4 +1,4 @@
-//! The bytes of a tensor, in one place or in slices.
+//! The bytes of a tensor, which are contiguous or in slices.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +12,12 @@ use record_file::ReadAt;
 use crate::index::{Slice, Span};
 use crate::strings::ElementsCrc;
 
-/// Location of the slice's bytes.
+/// A reader of a tensor's bytes by position, in the order of the tensor's elements.
 ///
-/// The checksum is computed as the bytes are read: if it differs, @tensor-bundle/src/index.rs:61
-/// [`ErrorKind::ChecksumMismatch`]. The bytes may be read in any pieces and on any number of
-/// threads, except that strings and variants must be read from first to last. Nothing is compared
-/// before all bytes are read.
+/// The checksum is computed as the bytes are read. If it differs, the read of the last missing
+/// bytes fails with [`ErrorKind::ChecksumMismatch`]. Before all bytes are read, nothing is
+/// compared. The bytes may be read in pieces of any size and on any number of threads, except that
+/// strings and variants must be read from first to last.
 #[derive(Clone, Debug)]
 pub struct BundleReader {
     size: u64,
@@ -66,7 +66,7 @@ impl BundleReader {
         self.size
     }
 
-    /// Returns whether the tensor has no bytes.
+    /// Returns true if the tensor has no bytes.
     pub fn is_empty(&self) -> bool {
         self.size == 0
     }
@@ -109,14 +109,14 @@ pub(crate) struct CheckedSpan {
     seen: Seen,
 }
 
-/// The bytes of a span that were read so far.
+/// The bytes of a span that have been read.
 #[derive(Debug)]
 pub(crate) enum Seen {
     Numbers(CrcOfPieces),
     Elements(Mutex<InOrder>),
 }
 
-/// Strings or variants, read in order.
+/// Strings or variants, which must be read in order.
 #[derive(Debug)]
 pub(crate) struct InOrder {
     first: ElementsCrc,
@@ -125,12 +125,12 @@ pub(crate) struct InOrder {
 }
 
 impl Seen {
-    /// Starts with elements of fixed size.
+    /// Starts with a span of elements of fixed size.
     pub(crate) fn numbers(span: &Span) -> Seen {
         Seen::Numbers(CrcOfPieces::new(span.size))
     }
 
-    /// Starts with this many strings, or variants.
+    /// Starts with a span of this number of strings or variants.
     pub(crate) fn elements(span: &Span, is_strings: bool, count: u64) -> Seen {
         let first = ElementsCrc::new(is_strings, count, span.offset, span.size);
         let now = first.clone();
@@ -207,8 +207,8 @@ impl CheckedSpan {
 }
 
 impl InOrder {
-    /// Adds the bytes that continue the previous ones. Returns the checksum if these are the last
-    /// of `size`.
+    /// Adds the bytes that continue the previous ones. If the span of `size` bytes is complete,
+    /// returns its checksum.
     fn add(&mut self, at: u64, bytes: &[u8], size: u64) -> Result<Option<u32>> {
         if at == 0 {
             (self.now, self.read) = (self.first.clone(), 0);
@@ -226,7 +226,7 @@ impl InOrder {
     }
 }
 
-/// Fails unless a span has this checksum.
+/// Fails if the computed checksum of a span differs from the stored one.
 pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
     if computed == span.crc32c {
         return Ok(());
@@ -239,8 +239,9 @@ pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
 }
 
 impl Sliced {
-    /// Returns the slice that contains byte `at` of the tensor, the offset of that byte in the
-    /// slice, and the number of bytes from there on that are contiguous in both.
+    /// Finds the byte at the offset `at` of a tensor. Returns the index of its slice, its offset in
+    /// the slice, and the number of bytes that follow it contiguously in both the tensor and the
+    /// slice, including itself.
     fn locate(&self, at: u64) -> Option<(usize, u64, u64)> {
         let (element, within) = (at / self.width, at % self.width);
         let mut index = vec![0; self.shape.len()];
@@ -259,8 +260,8 @@ impl Sliced {
         for ((&start, &len), &at) in slice.start.iter().zip(&slice.shape).zip(&index) {
             in_slice = in_slice * len + (at - start);
         }
-        // The run extends to the end of the last dimension that is cut, and includes all dimensions
-        // after it.
+        // A contiguous run extends to the end of the last dimension that is cut, and includes all
+        // later dimensions.
         let mut run = 1;
         let mut done = 0;
         for (dim, &all) in self.shape.iter().enumerate().rev() {

@@ -5,7 +5,7 @@ use proto_splitter_graph_def::proto::DataType;
 /// Returns the size of an element of this type in a bundle, in bytes; `None` for elements without a
 /// fixed size, and for references.
 ///
-/// TensorFlow stores each element of 2 or 4 bits in a byte.
+/// Elements of 2 or 4 bits take a whole byte each, as in TensorFlow.
 ///
 /// ```
 /// use proto_splitter_graph_def::proto::DataType;
@@ -27,7 +27,7 @@ pub fn element_size(dtype: DataType) -> Option<u64> {
     })
 }
 
-/// Returns the name of a type, as in TensorFlow's `DT_FLOAT`, in lower case and without the prefix.
+/// Returns the name of a type in lower case, without the prefix of TensorFlow's `DT_FLOAT`.
 ///
 /// ```
 /// use proto_splitter_graph_def::proto::DataType;
@@ -43,7 +43,7 @@ pub fn dtype_name(dtype: DataType) -> String {
 
 /// Returns the number of elements of a shape; `None` if it overflows 64 bits.
 pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
-    // If one dimension is 0, there are no elements.
+    // If one dimension is 0, the others may be of any size.
     if shape.contains(&0) {
         return Some(0);
     }
@@ -52,8 +52,8 @@ pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
         .try_fold(1u64, |all, dim| all.checked_mul(*dim))
 }
 
-/// Returns the size in bytes of a tensor with this type and shape; `None` if its elements have no
-/// fixed size, or if it overflows 64 bits.
+/// Returns the size of a tensor with this type and shape, in bytes; `None` if its elements have no
+/// fixed size, or the size overflows 64 bits.
 pub(crate) fn tensor_size(dtype: DataType, shape: &[u64]) -> Option<u64> {
     elements(shape)?.checked_mul(element_size(dtype)?)
 }

@@ -28,8 +28,8 @@ pub fn data_path(prefix: &Path, shard: u32, num_shards: u32) -> PathBuf {
     with_suffix(prefix, &format!(".data-{shard:05}-of-{num_shards:05}"))
 }
 
-/// Returns the prefix of the bundle that a file belongs to, from its name; `None` if bundles don't
-/// use the name.
+/// Returns the prefix of the bundle to which a file belongs, according to the file's name; `None`
+/// if bundles have no files with this name.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::prefix_of;

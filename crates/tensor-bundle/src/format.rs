@@ -120,7 +120,7 @@ fn info(bundle: &Bundle, tensor: &Tensor) -> TensorInfo {
         .located(place)
 }
 
-/// Converts TensorFlow's data type to a [`DType`]. Graphs have the same types.
+/// Converts TensorFlow's data type to a [`DType`]. Graphs use the same types.
 fn dtype(of: DataType) -> DType {
     let number = i32::from(of);
     let known = TENSOR

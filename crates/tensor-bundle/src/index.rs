@@ -16,7 +16,7 @@ use crate::proto::{BundleEntryProto, BundleHeaderProto};
 use crate::slice::{self, slice_key};
 use crate::table::TableReader;
 
-/// The version of the format that is written, and the newest version that is read.
+/// The version of the format that is written. Newer versions aren't accepted.
 pub(crate) const VERSION: i32 = 1;
 
 /// A tensor of a bundle.
@@ -32,9 +32,9 @@ pub struct Tensor {
 /// The location of a tensor's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TensorLocation {
-    /// One range.
+    /// A single range.
     Whole(Span),
-    /// Several ranges: each slice of the tensor is stored separately.
+    /// Several ranges, one for each slice of the tensor.
     Slices(Vec<Slice>),
 }
 
@@ -47,7 +47,7 @@ pub struct Span {
     pub offset: u64,
     /// Size, in bytes.
     pub size: u64,
-    /// Unmasked crc32c of the bytes. For strings it is computed differently.
+    /// Unmasked crc32c of the bytes. For strings, it is computed differently.
     pub crc32c: u32,
 }
 
@@ -58,7 +58,7 @@ pub struct Slice {
     pub start: Vec<u64>,
     /// Size of each dimension.
     pub shape: Vec<u64>,
-    /// Location of its bytes.
+    /// Location of the slice's bytes.
     pub span: Span,
 }
 
@@ -88,7 +88,7 @@ impl Tensor {
         &self.location
     }
 
-    /// Returns all ranges with bytes of the tensor.
+    /// Returns all ranges that contain bytes of the tensor.
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
         let (whole, slices) = match &self.location {
             TensorLocation::Whole(span) => (Some(span), &[][..]),
@@ -151,7 +151,7 @@ impl Index {
     }
 }
 
-/// Returns the number of shards in the header.
+/// Returns the number of data files in the header.
 fn header(value: &[u8]) -> Result<u32> {
     let header = BundleHeaderProto::decode(value)
         .map_err(|error| invalid(format!("the header of the index: {error}")))?;
@@ -180,7 +180,7 @@ fn header(value: &[u8]) -> Result<u32> {
     }
 }
 
-/// A validated entry.
+/// An entry that was checked.
 struct Entry {
     dtype: DataType,
     shape: Vec<u64>,
@@ -292,7 +292,7 @@ impl Entry {
 }
 
 fn shape(shape: &TensorShapeProto) -> Result<Vec<u64>> {
-    /// Largest number of dimensions in TensorFlow.
+    /// Maximum number of dimensions in TensorFlow.
     const MAX_RANK: usize = 254;
     if shape.unknown_rank || shape.dim.len() > MAX_RANK {
         return Err(invalid(format!(

@@ -1,7 +1,7 @@
 //! Reading and writing TensorFlow's checkpoints, format V2: tensors of any size, by name.
 //!
-//! A checkpoint consists of a tensor bundle: a few files that share a prefix, for example
-//! `variables/variables`:
+//! A checkpoint is stored as a tensor bundle, which is a set of files with a common prefix, for
+//! example `variables/variables`:
 //!
 //! ```text
 //! PREFIX.index                  a sorted table: name -> type, shape, shard, offset, size, checksum
@@ -9,8 +9,8 @@
 //! PREFIX.data-00001-of-00002
 //! ```
 //!
-//! [`Bundle`] opens a bundle and reads tensors on demand; [`BundlePlan`] plans and writes one.
-//! Tensors are streamed: neither holds more than a few MiB of them.
+//! [`Bundle`] opens a bundle and reads tensors on demand. [`BundlePlan`] plans and writes a bundle.
+//! Both stream tensors, so that only a few MiB are in memory.
 //!
 //! ```
 //! use proto_splitter_graph_def::proto::DataType;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::progress::Progress;
 
-/// Largest number of data files of a bundle. TensorFlow has room for five digits in their names.
+/// Maximum number of data files of a bundle. TensorFlow has room for five digits in their names.
 pub const MAX_SHARDS: u32 = 99_999;
 
 /// Options for writing or checking a bundle.
@@ -36,23 +36,23 @@ impl BundleOptions {
         }
     }
 
-    /// Sets the number of threads that read and write, each with a buffer of 1 MiB. Default: one
-    /// per core.
+    /// Sets the number of threads that read and write. Each thread has a buffer of 1 MiB. Default:
+    /// one per core.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Sets the files that the tensors come from. The permissions of new files allow no more than
-    /// theirs. Default: none.
+    /// Sets the files from which the tensors come. New files don't get wider permissions than these
+    /// files have. Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;
         self
     }
 
-    /// Sets whether existing files are replaced. Default: false.
+    /// Sets whether to replace existing files. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -66,17 +66,17 @@ impl BundleOptions {
         self
     }
 
-    /// Returns the number of threads that read and write, each with a buffer of 1 MiB.
+    /// Returns the number of threads that read and write.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
 
-    /// Returns whether existing files are replaced.
+    /// Returns whether to replace existing files.
     pub const fn get_force(&self) -> bool {
         self.force
     }
 
-    /// Returns the files that the tensors come from.
+    /// Returns the files from which the tensors come.
     pub const fn get_made_from(&self) -> &MadeFrom {
         &self.made_from
     }

@@ -1,4 +1,4 @@
-//! Writing a bundle: first a layout, then the bytes.
+//! Planning the layout of a bundle, and writing it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub struct NewTensor<'a> {
 }
 
 impl<'a> NewTensor<'a> {
-    /// Creates a tensor of numbers: `data` has its elements, little-endian, in C order.
+    /// Creates a tensor of numbers. `data` has its elements, little-endian and in C order.
     pub fn new(
         name: impl Into<String>,
         dtype: DataType,
@@ -57,10 +57,10 @@ impl std::fmt::Debug for NewTensor<'_> {
     }
 }
 
-/// The locations of the tensors of a bundle.
+/// A planned bundle, with the locations of its tensors.
 ///
 /// The tensors are in ascending order of their names, without gaps. If there are several data
-/// files, they have about the same size.
+/// files, they are of about the same size.
 #[derive(Debug)]
 pub struct BundlePlan<'a> {
     tensors: Vec<Placed<'a>>,
@@ -89,13 +89,13 @@ pub struct WrittenBundle {
 }
 
 impl<'a> BundlePlan<'a> {
-    /// Plans tensors over this many data files.
+    /// Plans to write tensors to `num_shards` data files.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if two tensors have the same name, a name is empty or begins
-    /// with a zero byte, a tensor isn't of numbers, the size of its data doesn't match its type and
-    /// shape, or `num_shards` is 0 or more than [`MAX_SHARDS`].
+    /// with a zero byte, the elements of a tensor aren't numbers, the size of its data doesn't
+    /// match its type and shape, or `num_shards` is 0 or more than [`MAX_SHARDS`].
     pub fn new(tensors: Vec<NewTensor<'a>>, num_shards: u32) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidConfig, message);
         if !(1..=MAX_SHARDS).contains(&num_shards) {
@@ -139,7 +139,8 @@ impl<'a> BundlePlan<'a> {
                 size,
             });
         }
-        // A tensor goes to the file that would contain its first byte if all files had equal sizes.
+        // Assigns the tensor to the file that would contain its first byte if all files had the
+        // same size.
         let share = total.div_ceil(u64::from(num_shards)).max(1);
         let mut shards = vec![0; num_shards as usize];
         let mut before = 0;
@@ -162,9 +163,9 @@ impl<'a> BundlePlan<'a> {
         self.shards.iter().sum()
     }
 
-    /// Writes the bundle with this prefix.
+    /// Writes the bundle to files with this prefix.
     ///
-    /// Each file is written atomically, the index last.
+    /// Each file is written atomically. The index is written last.
     ///
     /// # Errors
     ///
@@ -255,7 +256,7 @@ impl<'a> BundlePlan<'a> {
 
 impl Placed<'_> {
     fn entry(&self, crc: u32) -> BundleEntryProto {
-        // All are below 2^63, which the plan has checked.
+        // Fits, since the plan has checked that all numbers are below 2^63.
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let dims = self.tensor.shape.iter().map(|dim| Dim {
             size: number(*dim),
@@ -322,7 +323,7 @@ fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()
     Ok(())
 }
 
-// WebAssembly, where std opens no file.
+// On WebAssembly, the standard library can't open files.
 #[cfg(not(any(unix, windows)))]
 fn write_all_at(_file: &File, _bytes: &[u8], _offset: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

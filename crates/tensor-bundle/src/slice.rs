@@ -1,15 +1,16 @@
 //! Slices of tensors, and their keys in the index.
 //!
-//! A slice has a separate entry, whose key is in TensorFlow's ordered code: a zero, the name with
-//! `00` as `00 ff` and `ff` as `ff 00`, `00 01`, the number of dimensions, and for each its first
-//! index and its length, -1 for the whole dimension.
+//! Each slice has its own entry, whose key is in TensorFlow's ordered code. The key consists of a
+//! zero; the name, with `00` encoded as `00 ff` and `ff` as `ff 00`; the bytes `00 01`; the number
+//! of dimensions; and, for each dimension, the first index and the length. The length is -1 for a
+//! whole dimension.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::proto::TensorSliceProto;
 use crate::proto::tensor_slice_proto::extent::HasLength;
 
-/// First byte of the keys of slices, and of no others.
+/// First byte of the keys of slices. No other keys begin with it.
 pub(crate) const FIRST_BYTE: u8 = 0;
 
 /// Length of a dimension that is not cut.
@@ -34,8 +35,7 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
         }
     }
     key.extend_from_slice(&[0, 1]);
-    // There are few dimensions: one byte is for the length of the number, and one byte for the
-    // number.
+    // Since there are few dimensions, their number takes two bytes: its length and its value.
     match u8::try_from(slice.extent.len()) {
         Ok(0) => key.push(0),
         Ok(rank) => key.extend_from_slice(&[1, rank]),
@@ -53,8 +53,9 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
     Ok(key)
 }
 
-/// Encodes a signed number so that the bytes sort like the numbers: as many leading ones as there
-/// are bytes, then the number in two's complement. For a negative number, all bits are inverted.
+/// Encodes a signed number so that the order of the encoded bytes is the order of the numbers. The
+/// encoding begins with as many one bits as there are bytes, followed by the number in two's
+/// complement. If the number is negative, all bits are inverted.
 fn put_signed(out: &mut Vec<u8>, value: i64) {
     let magnitude = if value < 0 { !value } else { value };
     let bits = (i64::BITS - magnitude.leading_zeros()) as usize;
@@ -73,7 +74,7 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(number);
 }
 
-/// Returns the start of a slice in a tensor of this shape, and its own shape.
+/// Returns the start and the shape of a slice in a tensor of this shape.
 pub(crate) fn bounds(slice: &TensorSliceProto, shape: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     if slice.extent.len() != shape.len() {

@@ -5,14 +5,14 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::checksum::unmask_crc;
 
-/// Largest size of a varint, in bytes.
+/// Maximum size of a varint, in bytes.
 const MOST_VARINT: u32 = 10;
 
-/// The checksum of a tensor of strings or variants, computed as its bytes arrive in order.
+/// The checksum of a tensor of strings or variants, which is computed as the bytes arrive in order.
 ///
-/// Strings are stored as all lengths, a checksum of the lengths, and all bytes; a variant as its
-/// length, its bytes, and a checksum of everything so far. The checksum of the whole tensor covers
-/// the same data, but with each length as a number of 4 or 8 bytes.
+/// A tensor of strings is stored as all lengths, a checksum of the lengths, and all bytes. A
+/// variant is stored as its length, its bytes, and a checksum of everything so far. The checksum of
+/// the whole tensor covers the same data, except that each length is a number of 4 or 8 bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementsCrc {
     is_strings: bool,
@@ -26,10 +26,10 @@ pub(crate) struct ElementsCrc {
     position: u64,
 }
 
-/// The part of a tensor that the next byte belongs to.
+/// The part of a tensor to which the next byte belongs.
 #[derive(Clone, Debug)]
 enum Part {
-    /// A length, of which these bytes have arrived.
+    /// A length, with the bytes of it that have arrived.
     Length {
         value: u64,
         bytes: u32,
@@ -39,7 +39,7 @@ enum Part {
         bytes: [u8; 4],
         have: usize,
     },
-    /// Bytes of elements, this many.
+    /// Bytes of elements, with their number.
     Content(u64),
     End,
 }
@@ -54,8 +54,8 @@ impl Part {
 }
 
 impl ElementsCrc {
-    /// Begins with the first of `size` bytes, which are at `position` of a file and have `count`
-    /// elements: strings or variants.
+    /// Starts at the first of `size` bytes, which are at `position` in the file. The bytes consist
+    /// of `count` elements, which are strings or variants.
     pub(crate) fn new(is_strings: bool, count: u64, position: u64, size: u64) -> Self {
         let next = match count {
             0 if size == 0 || !is_strings => Part::End,
@@ -76,7 +76,7 @@ impl ElementsCrc {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if they are invalid in such a tensor;
+    /// [`ErrorKind::InvalidMessage`] if the bytes are invalid in a tensor of strings or variants;
     /// [`ErrorKind::ChecksumMismatch`] if a checksum among them is wrong.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) -> Result<()> {
         while let Some(&byte) = bytes.first() {
@@ -121,7 +121,7 @@ impl ElementsCrc {
         Ok(())
     }
 
-    /// Returns the checksum, once all bytes have been added.
+    /// Returns the checksum. Call it once all bytes have been added.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl ElementsCrc {
     }
 }
 
-/// Returns the strings of a tensor whose checksum was compared.
+/// Returns the strings of a tensor. The checksum must have been compared before.
 ///
 /// # Errors
 ///
@@ -199,7 +199,7 @@ pub(crate) fn strings(bytes: &[u8], count: u64) -> Result<Vec<Vec<u8>>> {
         lengths.push(usize::try_from(length).map_err(|_| bad())?);
         rest = rest.get(taken..).ok_or_else(bad)?;
     }
-    // The checksum of the lengths is between them and the strings.
+    // The checksum of the lengths is between the lengths and the strings.
     let mut rest = rest.get(4..).unwrap_or_default();
     let mut strings = Vec::with_capacity(lengths.len());
     for length in lengths {

@@ -1,4 +1,4 @@
-//! The sorted table of a bundle's index: leveldb's format, without filters.
+//! The sorted table of a bundle's index, in leveldb's format, without filters.
 //!
 //! ```text
 //! data block | ... | data block | metaindex block | index block | footer (48 bytes)
@@ -9,10 +9,10 @@
 //! a handle:   varint offset | varint size, without the five bytes after the block
 //! ```
 //!
-//! All numbers are little-endian. A key shares its first bytes with the key before it, except at a
-//! restart, where it is complete. The index block has an entry for each data block: a key that is
-//! not less than its last one, and its handle. leveldb's `doc/table_format.md` describes the
-//! format.
+//! All numbers are little-endian. A key is stored without the bytes that it shares with the
+//! previous key, except at a restart, where the key is complete. The index block has an entry for
+//! each data block, which consists of a handle and a key that isn't less than the block's last key.
+//! leveldb's `doc/table_format.md` describes the format.
 
 mod block;
 mod key;
@@ -32,8 +32,8 @@ const FOOTER_LEN: usize = 48;
 /// Size of a block's trailer, in bytes: its compression, and its checksum.
 const TRAILER_LEN: usize = 5;
 
-/// The block is uncompressed.
+/// Compression number of uncompressed blocks.
 const UNCOMPRESSED: u8 = 0;
 
-/// The block is compressed with snappy.
+/// Compression number of blocks compressed with snappy.
 const SNAPPY: u8 = 1;

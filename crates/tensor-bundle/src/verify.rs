@@ -12,7 +12,7 @@ use crate::index::{Tensor, TensorLocation};
 use crate::options::BundleOptions;
 use crate::work;
 
-/// The verified content.
+/// The result of checking a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifiedBundle {
@@ -25,7 +25,7 @@ pub struct VerifiedBundle {
 /// A range of bytes to be checked separately.
 struct Job<'a> {
     tensor: &'a Tensor,
-    /// For a tensor of numbers, the index of its span, and the range in it.
+    /// For a tensor of numbers, the index of its span, and a range in the span.
     piece: Option<(usize, u64, u64)>,
 }
 
@@ -34,9 +34,9 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// The first error, with the tensor's name: [`ErrorKind::ChecksumMismatch`] if bytes are
-    /// damaged, [`ErrorKind::InvalidMessage`] if a data file is too short or strings aren't stored
-    /// correctly, [`ErrorKind::Io`] if a data file can't be read.
+    /// The first error, with the tensor's name. [`ErrorKind::ChecksumMismatch`] if bytes are
+    /// damaged; [`ErrorKind::InvalidMessage`] if a data file is too short, or strings aren't stored
+    /// correctly; [`ErrorKind::Io`] if a data file can't be read.
     pub fn verify(&self, options: &BundleOptions) -> Result<VerifiedBundle> {
         let bytes = self.tensors().iter().map(Tensor::size).sum();
         let meter = options.progress.meter(bytes);
@@ -50,7 +50,7 @@ impl Bundle {
                     let file = self.checked(span)?;
                     crc_of(&*file, span.offset + start, len, buffer, &meter).map(Some)
                 }
-                // Its reader compares the checksum.
+                // The reader of strings compares the checksum.
                 None => {
                     let reader = self.reader(job.tensor)?;
                     crc_of(&reader, 0, reader.len(), buffer, &meter).map(|_| None)
@@ -62,7 +62,7 @@ impl Bundle {
         let mut sums = summed.filter_map(|(job, crc)| Some((job, crc?))).peekable();
         while let Some((job, mut crc)) = sums.next() {
             let span = job.piece.map_or(0, |(span, ..)| span);
-            // The pieces of one span follow each other.
+            // The pieces of a span are consecutive.
             while let Some((next, more)) = sums.next_if(|(next, _)| {
                 std::ptr::eq(next.tensor, job.tensor)
                     && next.piece.is_some_and(|(of, ..)| of == span)
@@ -97,7 +97,7 @@ fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
         }];
     }
     let pieces = tensor.spans().enumerate().flat_map(|(at, span)| {
-        // An empty span has a checksum too.
+        // An empty span also has a checksum.
         let none = (span.size == 0).then_some((0, 0));
         work::pieces(span.size)
             .chain(none)
@@ -110,7 +110,7 @@ fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
     pieces.map(job).collect()
 }
 
-/// Returns the crc32c of `len` bytes from `start` on.
+/// Returns the crc32c of `len` bytes, starting at `start`.
 pub(crate) fn crc_of(
     reader: &dyn ReadAt,
     start: u64,

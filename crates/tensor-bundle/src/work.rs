@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use proto_splitter_core::{Result, threads};
 
-/// Returns the results of `each` for every number below `count`, in order. Each thread has a buffer
-/// of [`BUFFER_LEN`] bytes. After an error no more work is begun.
+/// Calls `each` for every number below `count` on several threads, and returns the results in
+/// order. Each thread has a buffer of [`BUFFER_LEN`] bytes. After an error, no more calls are made.
 ///
 /// # Errors
 ///
@@ -22,11 +22,11 @@ pub fn map<T: Send>(
 /// Size of a thread's buffer, in bytes.
 pub const BUFFER_LEN: usize = 1 << 20;
 
-/// Maximum number of bytes of a tensor that a thread processes at once, so that all threads have
-/// work until the end.
+/// Maximum number of bytes of a tensor that a thread processes at once. A large tensor is divided,
+/// so that all threads have work until the end.
 pub(crate) const PIECE_LEN: u64 = 32 << 20;
 
-/// Returns the offset and length of the pieces of `size` bytes.
+/// Divides `size` bytes into pieces, and returns the offset and length of each piece.
 pub(crate) fn pieces(size: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..size.div_ceil(PIECE_LEN)).map(move |piece| {
         let start = piece * PIECE_LEN;

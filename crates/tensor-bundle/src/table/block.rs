@@ -3,10 +3,10 @@
 use proto_splitter_core::wire::{decode_varint, put_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A builder of a block. Keys must be added in order.
+/// A builder of a block. Keys must be added in ascending order.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
-    /// Number of entries from one complete key to the next.
+    /// Number of entries between complete keys.
     interval: usize,
     bytes: Vec<u8>,
     restarts: Vec<u32>,
@@ -78,7 +78,7 @@ impl BlockBuilder {
 /// An iterator over the entries of a block.
 #[derive(Debug)]
 pub(super) struct BlockEntries<'a> {
-    /// Bytes of the entries, without the restarts.
+    /// Bytes of the entries, without the offsets of restarts.
     entries: &'a [u8],
     position: usize,
     key: Vec<u8>,

@@ -10,10 +10,10 @@ use super::block::BlockEntries;
 use super::{FOOTER_LEN, MAGIC, SNAPPY, TRAILER_LEN, UNCOMPRESSED};
 use crate::checksum::unmask_crc;
 
-/// Largest block of an index, in bytes. TensorFlow ends a block at 256 KiB.
+/// Maximum size of a block of an index, in bytes. TensorFlow ends a block at 256 KiB.
 pub const MAX_BLOCK_SIZE: u64 = 64 << 20;
 
-/// An open table. It holds only its index block.
+/// An open table. Only its index block is in memory.
 #[derive(Debug)]
 pub(crate) struct TableReader<R> {
     source: R,
@@ -29,7 +29,7 @@ struct Handle {
 }
 
 impl Handle {
-    /// Parses the handle at the beginning of `bytes`, and returns it with the remaining bytes.
+    /// Parses the handle at the beginning of `bytes`. Returns the handle, and the remaining bytes.
     fn read(bytes: &[u8]) -> Option<(Handle, &[u8])> {
         let (offset, len) = decode_varint(bytes)?;
         let bytes = bytes.get(len..)?;
@@ -69,12 +69,12 @@ impl<R: ReadAt> TableReader<R> {
             index_offset: index.offset,
         };
         table.index = table.block(index, start)?;
-        // This block isn't used, but if it is damaged, so is the file.
+        // The block isn't used, but damage in it means that the file is damaged.
         table.block(metaindex, start)?;
         Ok(table)
     }
 
-    /// Reads the block of a handle. The handle itself is at `said_at`.
+    /// Reads the block to which a handle leads. The handle itself is at `said_at`.
     fn block(&self, handle: Handle, said_at: u64) -> Result<Vec<u8>> {
         let Handle { offset, size } = handle;
         let end = size
@@ -113,7 +113,8 @@ impl<R: ReadAt> TableReader<R> {
         }
     }
 
-    /// Passes every entry to `each`, in ascending order of the keys, until it returns false.
+    /// Passes every entry to `each`, in ascending order of the keys. Ends early if `each` returns
+    /// false.
     pub(crate) fn for_each(
         &self,
         mut each: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
@@ -128,7 +129,7 @@ impl<R: ReadAt> TableReader<R> {
                     self.index_offset,
                 ));
             };
-            // Otherwise a small file could cause the same block to be read forever.
+            // Without this check, a small file could make the loop read the same block forever.
             if handle.offset < read_to {
                 let message = format!(
                     "a block at {} that overlaps the one before it",

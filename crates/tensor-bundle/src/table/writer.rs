@@ -10,10 +10,10 @@ use super::key::{separator, successor};
 use super::{FOOTER_LEN, MAGIC, UNCOMPRESSED};
 use crate::checksum::mask_crc;
 
-/// Size at which a data block ends, in bytes, as in TensorFlow.
+/// Size at which a data block ends, in bytes. TensorFlow uses the same size.
 const BLOCK_SIZE: usize = 256 << 10;
 
-/// Number of keys of a data block from one complete key to the next.
+/// Number of keys between complete keys in a data block.
 const RESTART_INTERVAL: usize = 16;
 
 /// The location of a block.
@@ -37,8 +37,8 @@ pub(crate) struct TableWriter<W> {
     written: u64,
     block: BlockBuilder,
     index: BlockBuilder,
-    /// Last key of the previous block, and the block's location: they are added to the index once
-    /// the next key is known.
+    /// Last key and location of the previous block. They are added to the index once the next key
+    /// is known.
     ended: Option<(Vec<u8>, Handle)>,
     is_empty: bool,
 }
@@ -107,7 +107,7 @@ impl<W: Write> TableWriter<W> {
         Ok(handle)
     }
 
-    /// Writes the rest, and returns the sink.
+    /// Writes the remaining blocks, and returns the sink.
     pub(crate) fn finish(mut self) -> Result<W> {
         if !self.block.is_empty() {
             self.end_block()?;
