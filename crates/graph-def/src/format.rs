@@ -10,10 +10,10 @@ use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule};
 use crate::proto::descriptor_pool;
 use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};
 
-/// A `tensorflow.GraphDef`: a graph of TensorFlow, often called frozen.
+/// A `tensorflow.GraphDef`, which is a graph of TensorFlow, often called frozen.
 ///
-/// Its files have no signature and arbitrary names, so they are not recognized. The caller gives
-/// the type, or a file in chunks records it.
+/// The files have no signature and arbitrary names, so they can't be recognized. Either the caller
+/// specifies the type, or a file in chunks records it.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -73,10 +73,11 @@ impl Format for GraphDefFormat {
     }
 }
 
-/// The storage of a tensor in `tensorflow.TensorProto`: `tensor.proto` and `types.proto`.
+/// The storage of a tensor in `tensorflow.TensorProto`, as defined by `tensor.proto` and
+/// `types.proto`.
 ///
-/// `tensor_content` stores the elements as in memory, in which an element of less than 8 bits takes
-/// a byte. The `*_val` fields may end early, and then the last element is repeated.
+/// `tensor_content` stores the elements as in memory, where an element of less than 8 bits takes a
+/// byte. The `*_val` fields may have fewer elements than the tensor; then the last one is repeated.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[
         ("tensorflow.FunctionDef", &[1, 1]),
@@ -179,7 +180,8 @@ mod tests {
         }
     }
 
-    /// Returns a graph with three constants, two of one name, and one in a function.
+    /// Returns a graph with three constants. Two of them have the same name, and one is in a
+    /// function.
     fn graph() -> GraphDef {
         let content = |byte| TensorProto {
             tensor_content: vec![byte; 400].into(),
@@ -268,7 +270,7 @@ mod tests {
             let Location::Message { text, .. } = &info.location else {
                 panic!("{:?}", info.location);
             };
-            // The path leads to the same tensor.
+            // The path leads to the same tensor as the name.
             let by_path = opened.tensor_at(text).unwrap().to_vec().unwrap();
             assert_eq!(by_path, read, "{text}");
             (text.clone(), read[0])
@@ -298,7 +300,7 @@ mod tests {
             let len = u8::try_from(content.len()).unwrap();
             [&[number << 3 | 2, len], content].concat()
         };
-        // One byte each, of type uint8.
+        // A tensor of type uint8 with one byte.
         let tensor = |byte| field(8, &[&[8, 4][..], &field(4, &[byte])].concat());
         let text = field(2, b"s");
         let entry = |value: &[u8]| field(5, &[field(1, b"value"), field(2, value)].concat());
@@ -365,7 +367,7 @@ mod tests {
         for (at, (profile, compression, chunk)) in [
             (Profile::TensorFlow, "none", 300),
             (Profile::TensorFlow, "zstd", 300),
-            // Tensors in several chunks, all in one, and some in one.
+            // Profiles that put all, none, or some of the tensors in separate chunks.
             (Profile::Extended, "none", 100),
             (Profile::Extended, "none", 1 << 20),
             (Profile::Extended, "zstd", 1 << 20),
@@ -385,7 +387,7 @@ mod tests {
             forms.push(written.unwrap().path);
         }
         for path in forms {
-            // Without listing, the tensors are found by following their paths.
+            // Unless the tensors were listed, they are found by following their paths.
             let (listed, fresh) = (opened(&path), opened(&path));
             let tensors = listed.tensors().unwrap();
             let expected: Vec<Vec<u8>> = tensors
@@ -395,7 +397,7 @@ mod tests {
             let by_one = tensors.iter().map(|info| listed.read_tensor(info));
             let by_one: Vec<_> = by_one.map(|read| read.unwrap().to_vec().unwrap()).collect();
             assert_eq!(by_one, expected, "{path:?}");
-            // All of them, and only the last.
+            // With all tensors, and with only the last one.
             for from in [0, tensors.len() - 1] {
                 let mut buffers: Vec<Vec<u8>> =
                     expected.iter().map(|bytes| vec![9; bytes.len()]).collect();
@@ -406,7 +408,7 @@ mod tests {
                     .unwrap();
                 assert_eq!(buffers[from..], expected[from..], "{path:?}");
             }
-            // Only tensors stored unchanged in the file can be found there.
+            // Only a tensor that is stored unchanged has a location in the file.
             let found = listed.tensor_in_file(&tensors[0]);
             assert_eq!(found.is_some(), path == plain);
             if let Some((file, range)) = found {

@@ -1,7 +1,7 @@
-//! Splitting `tensorflow.GraphDef` messages of any size, and their type.
+//! Splitting `tensorflow.GraphDef` messages of any size, and their generated types.
 //!
-//! [`GraphDefSplitter`] is used through
-//! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter);
+//! [`GraphDefSplitter`] implements
+//! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter).
 //! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked graph like any other message.
 //! [`proto`] has the typed messages and their descriptors.
 #![forbid(unsafe_code)]

@@ -6,11 +6,11 @@ use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
 
 use crate::proto::{DataType, TensorShapeProto};
 
-/// Largest shape that is shown, in bytes.
+/// Maximum size of a shape to show, in bytes.
 const MAX_SHAPE: usize = 1024;
 
-/// Names of the parts of a graph in a tree of sizes: for a node its name, its op and its tensor, if
-/// any; for a function the name in its signature; for a tensor its type and shape.
+/// Names of the parts of a graph in a tree of sizes. A node has its name, its op and its tensor, if
+/// any; a function has the name in its signature; and a tensor has its type and shape.
 ///
 /// ```
 /// use proto_splitter_core::view::MessageView;
@@ -74,11 +74,11 @@ fn attribute(value: &mut MemberFields<'_>) -> Result<MemberName> {
     }
 }
 
-/// Formats a type and shape, such as `float[2, ?]`, from a message that has them in these fields.
+/// Formats the type and shape in the given fields of a message, such as `float[2, ?]`.
 ///
 /// # Errors
 ///
-/// If reading fails.
+/// Fails if reading fails.
 pub fn type_and_shape(
     fields: &mut MemberFields<'_>,
     dtype: u32,

@@ -13,7 +13,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 /// form, and debug info.
 ///
 /// The largest parts are cut first: a constant's `tensor_content` as a BYTES chunk, its `*_val`
-/// list in slices, a whole function, a run of nodes. The bytes of the parts are unchanged.
+/// list in slices, whole functions, and runs of nodes. The bytes of the parts are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, Source, SplitOptions};
@@ -32,7 +32,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 pub struct GraphDefSplitter;
 
 impl GraphDefSplitter {
-    /// Returns the rules that forbid cuts. For a graph there are none.
+    /// Returns the rules that forbid cuts. A graph has no such rules.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

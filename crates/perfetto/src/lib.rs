@@ -31,11 +31,12 @@ static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 /// ```
 pub fn descriptor_pool() -> &'static DescriptorPool {
     static POOL: OnceLock<DescriptorPool> = OnceLock::new();
-    // A test decodes it; if decoding fails, no types are known.
+    // A test makes sure that the schema can be decoded. If decoding failed, no types would be
+    // known.
     POOL.get_or_init(|| DescriptorPool::decode(SCHEMA).unwrap_or_default())
 }
 
-/// Traces of Perfetto: one `perfetto.protos.Trace` with millions of packets.
+/// Perfetto's traces. A trace is one `perfetto.protos.Trace` with millions of packets.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

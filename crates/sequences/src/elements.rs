@@ -11,10 +11,10 @@ use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor, Wir
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::{PositionReader, ReadAt, RecordWriter, RecordsMetadata, WriterOptions};
 
-/// Maximum size of elements that are copied through the buffer in which they are found, in bytes.
+/// Maximum size of an element that is copied through the search buffer, in bytes.
 const SMALL: u64 = 64 << 10;
 
-/// Minimum size of records that are streamed, in bytes. Such a record has a separate chunk.
+/// Minimum size of records that are streamed, in bytes. Each of these records has a separate chunk.
 const STREAM_FROM: u64 = 8 << 20;
 
 /// The elements of a repeated field of a message, to be written as a sequence.
@@ -58,8 +58,8 @@ impl Elements {
         }
     }
 
-    /// Sets whether the other fields of the message, which a sequence can't contain, are left out.
-    /// Default: false, so writing fails if there are any.
+    /// Sets whether to leave out the message's other fields, which a sequence can't contain.
+    /// Default: false, so writing fails if there are other fields.
     #[must_use]
     pub fn drop_others(mut self, drops: bool) -> Self {
         self.drops_others = drops;
@@ -71,10 +71,10 @@ impl Elements {
     /// # Errors
     ///
     /// [`ErrorKind::Uncuttable`] if the message has another field; [`ErrorKind::InvalidMessage`] if
-    /// it breaks the wire format; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    /// the message breaks the wire format; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
     pub fn write_delimited(&self, sink: &mut impl Write, progress: &Progress) -> Result<u64> {
         self.each(progress, |cursor, element| {
-            // The length is copied unchanged.
+            // The element's length is copied along with it.
             let range = element.tag_end..element.end;
             if range.end - range.start <= SMALL {
                 return Ok(sink.write_all(cursor.bytes(range)?)?);
@@ -83,8 +83,8 @@ impl Elements {
         })
     }
 
-    /// Writes each element as a record, and returns the number of elements. If their type is given,
-    /// the file records it with its schema.
+    /// Writes each element as a record, and returns the number of elements. If the type of the
+    /// elements is given, the file records the type and its schema.
     ///
     /// # Errors
     ///
@@ -155,7 +155,8 @@ impl Elements {
     }
 }
 
-/// Returns the files of a type's schema, serialized, each after those that it imports.
+/// Returns the serialized files of a type's schema. Each file comes after the files that it
+/// imports.
 fn schema_of(descriptor: &MessageDescriptor) -> Vec<Vec<u8>> {
     fn add(file: &FileDescriptor, names: &mut Vec<String>, files: &mut Vec<Vec<u8>>) {
         if names.iter().any(|name| name == file.name()) {

@@ -18,12 +18,13 @@ use crate::elements::Elements;
 use crate::root::{Root, SETTING, repeated_field};
 use crate::sequence::Sequence;
 
-/// Sequences of messages: delimited files, and Riegeli files whose records are messages.
+/// Sequences of messages. A sequence is a delimited file, or a Riegeli file whose records are
+/// messages.
 ///
 /// A file of records is recognized if its metadata contains the type of the records and the schema.
 /// To open any other file as a sequence, call
 /// [`open_as`](proto_splitter_core::formats::Registry::open_as) with the type of a [`Root`] in the
-/// options. Messages of any format can be written as a sequence.
+/// options. Messages of any format can be written as sequences.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -69,7 +70,7 @@ const TARGETS: &[ConvertTarget] = &[
     ANY[1],
 ];
 
-/// Name of the setting for the fields that aren't part of a sequence.
+/// Name of the setting for fields that aren't part of the sequence.
 const OTHERS: &str = "others";
 
 /// Name of the setting for Riegeli's options.
@@ -168,7 +169,7 @@ impl Format for SequenceFormat {
         };
         let threads = u32::try_from(threads::count(options.get_threads()).get()).unwrap_or(1);
         let writing = match setting(WRITING) {
-            // The text may set them.
+            // The text may set the number of threads.
             Some(text) if text.contains("parallelism") => text.parse()?,
             Some(text) => text.parse::<WriterOptions>()?.threads(threads),
             None => WriterOptions::new()
@@ -197,14 +198,14 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     let mut element = None;
     if input.is_chunked()? {
         if ChunkedFile::from_source(Arc::clone(&source), options.get_limits()).is_ok() {
-            // A split sequence contains its type.
+            // The file of a split sequence contains the sequence's type.
             return Opened::of_input(input, None, options);
         }
         element = type_of_records(Arc::clone(&source));
     }
     let field = options.get_settings().get(SETTING).map(String::as_str);
     let root = match (options.get_descriptor(), element) {
-        // The type of the records may be requested by its name.
+        // Callers may request the type of the records by its name.
         (Some(asked), Some(element)) if asked.full_name() == element.full_name() => {
             Root::of_elements(asked)?
         }
@@ -215,7 +216,7 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     let sequence = Arc::new(Sequence::open(source, &root, options.get_progress())?);
     let path = input.is_local().then_some(input.path());
     let is_checked = sequence.is_checked();
-    // The requested type may be that of the elements.
+    // Callers may request the type of the elements instead of the root's.
     let options = options.clone().descriptor(root.descriptor().cloned());
     let opened = Opened::of_reader(Arc::clone(&sequence) as _, None, &options)?;
     let opened = opened.reading(path).with_file_offsets(sequence);
@@ -246,7 +247,7 @@ fn field_of(
     Ok((FieldNumber(field.number()), element))
 }
 
-/// Returns the type of the records, if the file's metadata contains it with the schema.
+/// Returns the type of the records, if the file's metadata contains the type's name and schema.
 fn type_of_records(source: Arc<dyn ReadAt>) -> Option<MessageDescriptor> {
     let file = RecordFile::open(source, ReaderOptions::new()).ok()?;
     let metadata = RecordsMetadata::parse(&file.metadata().ok()??).ok()?;

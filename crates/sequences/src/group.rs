@@ -1,4 +1,4 @@
-//! Runs of elements of a sequence, each in one place of the source.
+//! Groups of consecutive elements of a sequence, each of which is contiguous in the source.
 
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::wire::{Input, MAX_VARINT_LEN, SourceInput, decode_varint, varint_len};
@@ -7,22 +7,22 @@ use record_file::ReadAt;
 
 use crate::records::Records;
 
-/// Maximum size of a group of small elements, in bytes. The index of a file takes 24 bytes for each
-/// group.
+/// Maximum size of a group of small elements, in bytes. Each group takes 24 bytes in the index of a
+/// file.
 const GROUP_LEN: u64 = 256 << 10;
 
-/// Consecutive elements, up to the next group.
+/// Consecutive elements. The group ends where the next group starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     /// Offset in the message.
     pub(crate) start: u64,
-    /// Offset in the source: of the length of the first element, or of the first record.
+    /// Offset in the source: of the first element's length, or of the first record.
     pub(crate) at: u64,
     /// Number of the first element.
     pub(crate) first: u64,
 }
 
-/// All groups of a source, with the end of the last one.
+/// All groups of a source. `end` is an empty group after the last one.
 #[derive(Debug)]
 pub(crate) struct Groups {
     groups: Vec<Group>,
@@ -30,7 +30,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Finds the elements of a delimited file. Reads their lengths.
+    /// Finds the elements of a delimited file by reading their lengths.
     pub(crate) fn of_delimited(
         source: &dyn ReadAt,
         tag_len: u64,
@@ -74,8 +74,8 @@ impl Groups {
                 group = next;
             }
             next = Group {
-                // This can't overflow for the size of a file: a tag adds at most five bytes to each
-                // length.
+                // Can't overflow for the size of a file, since a tag adds at most five bytes to
+                // each element.
                 start: next
                     .start
                     .checked_add(tag_len + stored)
@@ -96,8 +96,8 @@ impl Groups {
         Ok(Groups { groups, end: next })
     }
 
-    /// Finds the elements of a file of records. Decodes the chunks of several records, since the
-    /// lengths of those aren't in the headers.
+    /// Finds the elements of a file of records. Decodes a chunk if it has several records, since
+    /// its header doesn't contain their lengths.
     pub(crate) fn of_records(
         records: &Records,
         tag_len: u64,
@@ -135,8 +135,8 @@ impl Groups {
         Ok(Groups { groups, end: next })
     }
 
-    /// Returns the index of the group at an offset in the message, with the group and the next one;
-    /// `None` past the end.
+    /// Returns the group that contains an offset in the message: its index, the group itself, and
+    /// the next one. Returns `None` at or past the end.
     pub(crate) fn find(&self, offset: u64) -> Option<(usize, Group, Group)> {
         if offset >= self.end.start {
             return None;

@@ -1,14 +1,15 @@
-//! Reading files of many protobuf messages as one message of any size, and writing them.
+//! Reading files that contain many protobuf messages as a single message of any size, and writing
+//! them.
 //!
-//! A log or a trace is often not one message but a *sequence* of messages: each preceded by its
-//! length, as written by `writeDelimitedTo` of protobuf's libraries, or each in a record of a
-//! Riegeli file. A [`Sequence`] reads such a file as the message that has the sequence as a
-//! repeated field, so that everything that works on a message works on it. [`Elements`] does the
-//! reverse: it writes the elements of a repeated field as a sequence. [`SequenceFormat`] does both
-//! for a registry of formats.
+//! A log or a trace is often a *sequence* of messages rather than a single one. Each message is
+//! preceded by its length, as written by `writeDelimitedTo` of protobuf's libraries, or is a record
+//! of a Riegeli file. A [`Sequence`] reads a file like these as a message that has the sequence in
+//! a repeated field, so that all functions for messages support it. [`Elements`] does the reverse,
+//! and writes the elements of a repeated field as a sequence. [`SequenceFormat`] supports both in a
+//! registry of formats.
 //!
-//! Nothing is copied, and no message object is built: every element stays in the file, and the tag
-//! of the repeated field is inserted before it while reading.
+//! Reading copies nothing and builds no message object. Every element stays in the file. Its tag,
+//! with the number of the repeated field, is inserted while reading.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -1,24 +1,24 @@
-//! A cache of recently used parts of a source.
+//! A cache for recently used parts of a source.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proto_splitter_core::Result;
 
-/// A part that may take memory.
+/// A trait for parts, which may take memory.
 pub(crate) trait Costly {
     /// Returns true if the part takes memory in proportion to its size.
     fn is_costly(&self) -> bool;
 }
 
-/// A part, if it has been made. The thread that makes it holds the lock.
+/// A part, once it has been made. The thread that makes the part holds the lock.
 type Slot<T> = Arc<Mutex<Option<Arc<T>>>>;
 
-/// The recently used parts, by their index.
+/// Recently used parts, by their index.
 #[derive(Debug)]
 pub(crate) struct Recent<T> {
     most: u64,
-    /// Most recently used last.
+    /// Parts in the order of their last use, the most recent one last.
     recent: Mutex<VecDeque<(usize, u64, Slot<T>)>>,
     /// Parts that take almost no memory.
     settled: Mutex<BTreeMap<usize, Arc<T>>>,
@@ -34,9 +34,9 @@ impl<T: Costly> Recent<T> {
         }
     }
 
-    /// Returns the part with this index and size in bytes, and makes it with `make` unless it is
-    /// cached. Other threads that need it wait; those that need other parts can make them at the same
-    /// time.
+    /// Returns the part with this index, whose size is `size` bytes. Calls `make` unless the part
+    /// is cached. Other threads that need the same part wait, while threads that need other parts
+    /// can make them at the same time.
     pub(crate) fn get_or_make(
         &self,
         index: usize,
@@ -60,7 +60,7 @@ impl<T: Costly> Recent<T> {
         Ok(part)
     }
 
-    /// Returns true if a part was made and is kept without memory.
+    /// Returns true if a part was made, and takes almost no memory.
     pub(crate) fn is_settled(&self, index: usize) -> bool {
         lock(&self.settled).contains_key(&index)
     }
@@ -86,7 +86,7 @@ impl<T: Costly> Recent<T> {
     }
 }
 
-/// Locks a mutex, whose content stays valid if a thread panicked.
+/// Locks a mutex. Its content stays valid even if a thread panicked.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! The records of a file as one sequence of bytes, read by position: record after record, decoded
-//! when they are read.
+//! The records of a file as one sequence of bytes, which is read by position. The records follow
+//! each other, and are decoded when they are read.
 
 mod decoded;
 
@@ -17,16 +17,16 @@ use record_file::{
 use crate::recent::Recent;
 use decoded::{Decoded, SpilledFile};
 
-/// Maximum size of a decoded chunk that is held in memory, in bytes. Larger ones go to a temporary
+/// Maximum size of a decoded chunk to hold in memory, in bytes. Larger chunks go to a temporary
 /// file, or are read in place.
 const MAX_IN_MEMORY: u64 = 16 << 20;
 
-/// Largest total size of decoded chunks with many records that are held, in bytes.
+/// Maximum total size of cached chunks with many records, in bytes.
 const MAX_KEPT: u64 = 32 << 20;
 
-/// The records of a Riegeli file as one run of bytes, one after another.
+/// The records of a Riegeli file as a single run of bytes.
 ///
-/// Chunks are decoded on demand, and verified by their hash.
+/// Chunks are decoded on demand. Their hashes are compared.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +49,7 @@ const MAX_KEPT: u64 = 32 << 20;
 pub struct Records {
     file: RecordFile<Arc<dyn ReadAt>>,
     chunks: Vec<Placed>,
-    /// Numbers of records that don't have to be messages.
+    /// Numbers of records that needn't be messages.
     opaque: Vec<Range<u64>>,
     size: u64,
     kept: Recent<Decoded>,
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Records {
     }
 }
 
-/// A chunk of records, and its range among the bytes of all chunks.
+/// A chunk of records, with its range in the concatenation of all chunks.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     chunk: Chunk,
@@ -84,21 +84,22 @@ impl Placed {
     }
 }
 
-/// The records that were found in a file.
+/// The records found so far in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Number of records, up to the end of a chunk.
+    /// Number of records in all chunks found so far.
     pub records: u64,
-    /// End of the records' last chunk, as an offset in the file.
+    /// End of the last chunk found so far, as an offset in the file.
     pub end: u64,
 }
 
 impl Records {
-    /// Opens a file of records. Doesn't find any records yet: call [`find`](Self::find) for that.
+    /// Opens a file of records. Finds no records yet; call [`find`](Self::find) for that.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Record`] if it isn't a file of records; [`ErrorKind::Io`] if it can't be read.
+    /// [`ErrorKind::Record`] if it isn't a file of records; [`ErrorKind::Io`] if the source can't
+    /// be read.
     pub fn new(source: Arc<dyn ReadAt>) -> Result<Records> {
         Ok(Records {
             file: RecordFile::open(source, ReaderOptions::new())?,
@@ -115,12 +116,13 @@ impl Records {
         &self.file
     }
 
-    /// Returns the first record if it has at most this many bytes; `None` if it is larger, or there
-    /// are no records.
+    /// Returns the first record, if its size is at most `most` bytes. Returns `None` if the record
+    /// is larger, or there are no records.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Record`] if the first chunk is damaged; [`ErrorKind::Io`] if it can't be read.
+    /// [`ErrorKind::Record`] if the first chunk is damaged; [`ErrorKind::Io`] if the file can't be
+    /// read.
     pub fn first(&mut self, most: u64) -> Result<Option<Bytes>> {
         self.find(1)?;
         let Some(placed) = self.chunks.first().copied() else {
@@ -135,13 +137,13 @@ impl Records {
         Ok((record.len() as u64 <= most).then_some(record))
     }
 
-    /// Finds records from the beginning, until this many are found or the file ends. Reads only
-    /// headers.
+    /// Finds records from the beginning, until `wanted` records are found or the file ends. Reads
+    /// only headers.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Record`] with the number of the record if a header is damaged;
-    /// [`ErrorKind::Io`] if it can't be read.
+    /// [`ErrorKind::Io`] if the file can't be read.
     pub fn find(&mut self, wanted: u64) -> Result<Found> {
         let mut found = self.found();
         if found.records < wanted {
@@ -185,18 +187,20 @@ impl Records {
             })
     }
 
-    /// Sets the records that aren't messages, as sorted ranges of their numbers. Default: all records
-    /// are messages, and reading one that isn't fails.
+    /// Sets the records that aren't messages, as sorted ranges of their numbers. By default, all
+    /// records must be messages, and reading any other record fails.
     pub fn set_opaque(&mut self, numbers: Vec<Range<u64>>) {
         self.opaque = numbers;
     }
 
-    /// Returns the range of the given records, which must have been found, in the bytes of all
-    /// records. Decodes the chunks in which the range begins or ends in the middle.
+    /// Returns the range of these records in the concatenation of all records. The records must
+    /// already have been found. If the range begins or ends in the middle of a chunk, the chunk is
+    /// decoded.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Record`] if such a chunk is damaged; [`ErrorKind::Io`] if it can't be read.
+    /// [`ErrorKind::Record`] if a decoded chunk is damaged; [`ErrorKind::Io`] if the file can't be
+    /// read.
     pub fn range(&self, records: Range<u64>) -> Result<Range<u64>> {
         if records.is_empty() {
             return Ok(0..0);
@@ -205,7 +209,8 @@ impl Records {
         Ok(start..self.start_of(records.end)?)
     }
 
-    /// Returns the chunks of records, as the ranges of their bytes and of the numbers of their records.
+    /// Returns the chunks of records. Each has the range of its bytes, and the range of its
+    /// records' numbers.
     pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = (Range<u64>, Range<u64>)> + '_ {
         self.chunks.iter().map(|placed| {
             let (start, first) = (placed.start, placed.first);
@@ -213,7 +218,8 @@ impl Records {
         })
     }
 
-    /// Passes each record of a chunk to `take`. Chunks of one record may be too large for this.
+    /// Passes each record of a chunk to `take`. Don't use this for chunks of one record, which may
+    /// be too large.
     pub(crate) fn records_in(
         &self,
         chunk: usize,
@@ -254,9 +260,10 @@ impl Records {
             })
     }
 
-    /// Returns the chunk with the byte at `offset`, and its index; `None` at or after the end.
+    /// Returns the chunk that contains the byte at `offset`, and the chunk's index; `None` at or
+    /// after the end.
     fn placed(&self, offset: u64) -> Option<(usize, &Placed)> {
-        // Chunks of empty records have no bytes.
+        // Skips chunks of empty records, which have no bytes.
         let behind = self.chunks.partition_point(|placed| placed.start <= offset);
         let index = behind.checked_sub(1).filter(|_| offset < self.size)?;
         Some((index, self.chunks.get(index)?))
@@ -292,7 +299,8 @@ impl Records {
             if !decoded.as_ref().is_err_and(reaches_far) {
                 return decoded;
             }
-            // Some snappy streams decompress only as a whole, but no known writer makes them.
+            // Some snappy streams can only be decompressed as a whole, but no known writer creates
+            // them.
         }
         let decoded = Decoded::memory(&self.file.read_known_chunk(&placed.chunk)?);
         self.checked(placed, decoded)
@@ -310,11 +318,11 @@ impl Records {
             } else {
                 let mut cursor = WireCursor::new(StreamInput::new(stream, placed.size()));
                 let hopped = hop(&mut cursor, placed.first);
-                // Damage takes precedence over its consequences.
+                // If the chunk is damaged, reports the damage instead of its consequences.
                 cursor.into_input().finish()?;
                 hopped?;
             }
-            // The record's bytes are the last of its chunk's data.
+            // The data of the chunk ends with the record.
             let front = chunk.header.data_size.checked_sub(placed.size());
             let front = front.ok_or_else(too_large)?;
             return Ok(Decoded::Stored(*chunk, front));
@@ -327,8 +335,8 @@ impl Records {
         self.checked(placed, Decoded::Spilled(at, len))
     }
 
-    /// Reads a whole chunk directly to `buf`, if it is worthwhile: the chunk has one large record,
-    /// which isn't cached. Returns false, without reading, for any other chunk.
+    /// Reads a whole chunk directly to `buf`, if the chunk has one large record, which isn't
+    /// cached. For any other chunk, returns false without reading.
     fn read_whole(&self, index: usize, placed: &Placed, buf: &mut [u8]) -> Result<bool> {
         let is_one = placed.chunk.header.kind == ChunkType::Simple && placed.count() == 1;
         if !is_one || placed.size() <= MAX_IN_MEMORY || self.kept.is_settled(index) {
@@ -352,7 +360,7 @@ impl Records {
         Ok(true)
     }
 
-    /// Returns the chunk, if those of its records that must be messages are valid.
+    /// Returns the chunk. Fails if a record in it isn't a message, though it must be one.
     fn checked(&self, placed: &Placed, decoded: Decoded) -> Result<Decoded> {
         match &decoded {
             Decoded::Memory { data, ends } => {
@@ -458,7 +466,7 @@ impl ReadAt for SpilledRecord<'_> {
     }
 }
 
-/// Walks the fields of a record, which must be a message.
+/// Skips over the fields of a record, which must be a message.
 fn hop<I: Input>(cursor: &mut WireCursor<I>, number: u64) -> Result<()> {
     loop {
         match cursor.next() {

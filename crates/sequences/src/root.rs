@@ -7,19 +7,22 @@ use proto_splitter_core::formats::OpenOptions;
 use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Full name of the type of a sequence, unless another type contains its elements.
+/// Full name of the type of a sequence, unless the caller gives another type that contains the
+/// elements.
 pub const SEQUENCE: &str = "proto_splitter.Sequence";
 
-/// Name of its only field.
+/// Name of the only field of a [`SEQUENCE`].
 const FIELD: &str = "message";
 
-/// Name of the setting, of opening and of converting, for the repeated field with the elements.
+/// Name of the setting, of opening and of converting, for the repeated field that contains the
+/// elements.
 pub(crate) const SETTING: &str = "field";
 
-/// Number of its only field.
+/// Number of the only field of a [`SEQUENCE`].
 const NUMBER: FieldNumber = FieldNumber(1);
 
-/// Returns the type of a sequence of these elements: [`SEQUENCE`], with the repeated field `message`.
+/// Returns the type of a sequence of these elements, which is [`SEQUENCE`] with the repeated field
+/// `message`.
 ///
 /// ```
 /// use proto_splitter_sequences::sequence_of;
@@ -33,7 +36,8 @@ const NUMBER: FieldNumber = FieldNumber(1);
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the schema of the elements has another type of this name.
+/// [`ErrorKind::InvalidConfig`] if the schema of the elements already has another type with the
+/// name [`SEQUENCE`].
 pub fn sequence_of(element: &MessageDescriptor) -> Result<MessageDescriptor> {
     let mut pool = element.parent_pool().clone();
     let field = FieldDescriptorProto {
@@ -67,7 +71,8 @@ pub fn sequence_of(element: &MessageDescriptor) -> Result<MessageDescriptor> {
         .ok_or_else(|| failed("its schema is incomplete".to_owned()))
 }
 
-/// The type of the message that represents a sequence, and the repeated field with its elements.
+/// The type of the message that represents a sequence, along with the repeated field that contains
+/// the elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     descriptor: Option<MessageDescriptor>,
@@ -75,7 +80,8 @@ pub struct Root {
 }
 
 impl Root {
-    /// Returns the root of a sequence whose elements are of an unknown type: a message with field 1.
+    /// Returns the root of a sequence with elements of unknown type. The root is a message that
+    /// contains them in field 1.
     pub fn untyped() -> Root {
         Root {
             descriptor: None,
@@ -83,9 +89,9 @@ impl Root {
         }
     }
 
-    /// Finds a root by name: for the name of a type, the root is a [sequence](sequence_of) of that
-    /// type; for the name of a repeated field, such as `perfetto.protos.Trace.packet`, it is the
-    /// type that contains the field.
+    /// Finds a root by name. The name of a type means a [sequence](sequence_of) of this type. The
+    /// name of a repeated field, such as `perfetto.protos.Trace.packet`, means the type that
+    /// contains the field.
     ///
     /// ```
     /// use proto_splitter_sequences::Root;
@@ -101,13 +107,14 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the schema has neither, or the field isn't a repeated message.
+    /// [`ErrorKind::InvalidConfig`] if the schema has no type or field with this name, or the field
+    /// isn't a repeated message.
     pub fn named(pool: &DescriptorPool, name: &str) -> Result<Root> {
         Root::find(name, |name| pool.get_message_by_name(name))
     }
 
-    /// Finds a root by name, as [`named`](Self::named) does, among the types that `known` returns by
-    /// their full names.
+    /// Finds a root by name like [`named`](Self::named). `known` looks up types by their full
+    /// names.
     ///
     /// # Errors
     ///
@@ -144,12 +151,12 @@ impl Root {
         Root::of_field(&sequence_of(element)?, Some(FIELD))
     }
 
-    /// Returns the root for a type whose field with this name contains the elements, or else its
-    /// only repeated message field.
+    /// Returns the root for a type that contains the elements in the field with this name or,
+    /// without a name, in its only repeated message field.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if there is no such field, or several.
+    /// [`ErrorKind::InvalidConfig`] if there is no such field, or there are several.
     pub fn of_field(descriptor: &MessageDescriptor, field: Option<&str>) -> Result<Root> {
         let field = repeated_field(descriptor, field)?;
         Ok(Root {
@@ -181,7 +188,7 @@ impl Root {
     }
 }
 
-/// Returns the field of a type with this name, or else its only repeated message field.
+/// Returns the field with this name or, without a name, the only repeated message field of a type.
 pub(crate) fn repeated_field(
     descriptor: &MessageDescriptor,
     name: Option<&str>,

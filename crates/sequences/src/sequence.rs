@@ -1,4 +1,4 @@
-//! A sequence of messages, read by position as one message.
+//! A sequence of messages, which is read by position as one message.
 
 use std::io;
 use std::sync::Arc;
@@ -15,26 +15,28 @@ use crate::recent::{Costly, Recent};
 use crate::records::Records;
 use crate::root::Root;
 
-/// Maximum total size of the cached groups of small elements, in bytes.
+/// Maximum total size of cached groups of small elements, in bytes.
 const MAX_KEPT: u64 = 8 << 20;
 
-/// A sequence of messages, as a message that contains them in a repeated field.
+/// A sequence of messages, presented as one message that contains them in a repeated field.
 ///
-/// A delimited file contains, for each message,
+/// A delimited file contains, for each message:
 ///
 /// ```text
 /// | length (varint) | message |
 /// ```
 ///
-/// as [protobuf's libraries write it](https://protobuf.dev/programming-guides/techniques/#streaming);
-/// a file of records has each message in a record, as `record-file` describes. The message is read as
+/// This is what [protobuf's libraries
+/// write](https://protobuf.dev/programming-guides/techniques/#streaming). In a file of records,
+/// each message is a record, as `record-file` describes. The message that contains the sequence
+/// consists of, for each message:
 ///
 /// ```text
 /// | tag (varint) | length (varint) | message |
 /// ```
 ///
-/// with the length encoded as in the file. The sequence is walked once, when it is opened; its
-/// index takes 24 bytes for each 256 KiB.
+/// The length is encoded as in the file. When the sequence is opened, all lengths are read once.
+/// The index takes 24 bytes for each 256 KiB.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -60,9 +62,9 @@ pub struct Sequence {
     recent: Recent<Small>,
 }
 
-/// The file that has the elements.
+/// The file that contains the elements.
 enum Source {
-    /// Each element follows its length.
+    /// Each element is preceded by its length.
     Delimited(Arc<dyn ReadAt>),
     /// Each element is a record.
     Records(Box<Records>),
@@ -88,7 +90,7 @@ impl Costly for Small {
 }
 
 impl Sequence {
-    /// Opens a file of records, or else a delimited file.
+    /// Opens a file of records or, if it isn't one, a delimited file.
     ///
     /// # Errors
     ///
@@ -120,7 +122,7 @@ impl Sequence {
         self.groups.count()
     }
 
-    /// Returns true if there is no message.
+    /// Returns true if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -130,8 +132,8 @@ impl Sequence {
         matches!(self.source, Source::Records(_))
     }
 
-    /// Returns the bytes that precede the only element of a group in the message, but not in the
-    /// source.
+    /// Returns the bytes before the only element of a group that are part of the message, but not
+    /// of the source.
     fn front(&self, group: Group, next: Group) -> Vec<u8> {
         let mut front = self.tag.clone();
         if self.is_checked() {
@@ -147,7 +149,7 @@ impl Sequence {
         }
     }
 
-    /// Returns a group of several elements with the bytes that it has in the message.
+    /// Returns the bytes that a group of several elements has in the message.
     fn small(&self, index: usize, group: Group, next: Group) -> Result<Small> {
         let size = usize::try_from(next.start - group.start).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
@@ -188,7 +190,7 @@ impl Sequence {
 impl FileOffsets for Sequence {
     fn file_offset(&self, offset: u64) -> Option<u64> {
         let Source::Delimited(source) = &self.source else {
-            // A record may be compressed.
+            // The record may be compressed.
             return None;
         };
         let size = source.size().ok()?;

@@ -16,7 +16,7 @@ use crate::statement::{Resource, to_hex};
 
 /// Files and folders of Git, which aren't part of a model.
 const GIT: [&str; 4] = [".git", ".gitattributes", ".github", ".gitignore"];
-/// The largest depth of folders within a model.
+/// Maximum depth of folders within a model.
 const MAX_DEPTH: usize = 64;
 const BUFFER: usize = 1 << 20;
 
@@ -34,7 +34,7 @@ struct ModelFile {
 }
 
 impl ModelFiles {
-    /// Finds the files at `root`, apart from those at or below the paths in `ignored`.
+    /// Finds the files at `root`, except for files at or below the paths in `ignored`.
     pub(crate) fn find(root: &Path, ignored: &[PathBuf]) -> Result<Self> {
         let absolute =
             |path: &Path| std::path::absolute(path).map_err(|error| at(path, error.into()));
@@ -48,7 +48,8 @@ impl ModelFiles {
         Self::find_without(&root, inside)
     }
 
-    /// Finds the files at `root`, apart from those at or below paths within the model.
+    /// Finds the files at `root`, except for files at or below the paths in `ignored`, which are
+    /// relative to the model.
     pub(crate) fn find_without(root: &Path, ignored: Vec<String>) -> Result<Self> {
         let mut found = ModelFiles {
             name: root
@@ -59,7 +60,7 @@ impl ModelFiles {
             ignored,
             files: Vec::new(),
         };
-        // A link to the model itself is followed, since the caller named it.
+        // Follows a link to the model itself, since the caller named it.
         let metadata = fs::metadata(root).map_err(|error| at(root, error.into()))?;
         if metadata.is_file() {
             found.files.push(ModelFile {
@@ -69,7 +70,7 @@ impl ModelFiles {
             });
         } else if metadata.is_dir() {
             found.add_folder(root, Path::new(""), 0)?;
-            // Paths are ordered by their components, as by signers in other languages.
+            // Signers in other languages also order paths by their components.
             found
                 .files
                 .sort_by(|a, b| a.name.split('/').cmp(b.name.split('/')));
@@ -126,7 +127,7 @@ impl ModelFiles {
         self.files.iter().map(|file| &*file.name)
     }
 
-    /// Hashes all files, several at once. Each file is hashed by one thread.
+    /// Hashes all files on several threads. Each file is hashed by one thread.
     pub(crate) fn hash(
         &self,
         progress: &Progress,
@@ -192,7 +193,7 @@ fn hash_file(path: &Path, meter: &Meter) -> Result<String> {
     }
 }
 
-/// Returns a path within a model as a signature writes it, with slashes.
+/// Returns a path within a model in the form that signatures use, with slashes.
 fn name_of(within: &Path) -> Result<String> {
     let mut name = String::new();
     for component in within.components() {

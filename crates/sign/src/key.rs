@@ -1,4 +1,4 @@
-//! Keys of the elliptic curves that signatures are made with.
+//! Keys of elliptic curves, for making and checking signatures.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::statement::sha256_hex;
 
 /// A private key of P-256 or P-384, for signing.
 ///
-/// `openssl ecparam -name prime256v1 -genkey -noout -out key.pem` makes one, and
-/// `openssl ec -in key.pem -pubout -out key.pub` the [`VerifyingKey`] that belongs to it.
+/// To create a key, run `openssl ecparam -name prime256v1 -genkey -noout -out key.pem`. To extract
+/// the corresponding [`VerifyingKey`], run `openssl ec -in key.pem -pubout -out key.pub`.
 pub struct SigningKey(Private);
 
 enum Private {
@@ -20,11 +20,12 @@ enum Private {
 }
 
 impl SigningKey {
-    /// Parses a key in PEM: PKCS #8 (`PRIVATE KEY`) or SEC 1 (`EC PRIVATE KEY`).
+    /// Parses a key in PEM, in the form of PKCS #8 (`PRIVATE KEY`) or SEC 1 (`EC PRIVATE KEY`).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if it isn't one, is encrypted, or is of another curve.
+    /// [`ErrorKind::InvalidConfig`] if the text isn't a private key, or the key is encrypted or of
+    /// another curve.
     pub fn from_pem(pem: &str) -> Result<Self> {
         // Older versions of openssl write the parameters of the curve before the key.
         let start = pem.find("-----BEGIN EC PRIVATE KEY").unwrap_or(0);
@@ -47,7 +48,7 @@ impl SigningKey {
         Err(invalid("not a private key of P-256 or P-384 in PEM"))
     }
 
-    /// Returns the public key that belongs to it.
+    /// Returns the corresponding public key.
     pub fn verifying_key(&self) -> VerifyingKey {
         VerifyingKey(match &self.0 {
             Private::P256(key) => Public::P256(*key.verifying_key()),
@@ -55,7 +56,8 @@ impl SigningKey {
         })
     }
 
-    /// Signs `message`, hashed with the hash of the curve, and returns the signature in DER.
+    /// Signs the hash of `message`, using the curve's hash function, and returns the signature in
+    /// DER.
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let failed = |_| invalid("a key that can't sign");
         Ok(match &self.0 {
@@ -96,7 +98,7 @@ impl VerifyingKey {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if it isn't one, or is of another curve.
+    /// [`ErrorKind::InvalidConfig`] if the text isn't a public key, or the key is of another curve.
     pub fn from_pem(pem: &str) -> Result<Self> {
         let pem = pem.trim_start();
         if let Ok(key) = p256::ecdsa::VerifyingKey::from_public_key_pem(pem) {
@@ -108,7 +110,7 @@ impl VerifyingKey {
         Err(invalid("not a public key of P-256 or P-384 in PEM"))
     }
 
-    /// Returns the SHA-256 of the key in PEM, which identifies the key in signatures.
+    /// Returns the SHA-256 of the key in PEM. Signatures contain it to identify the key.
     pub(crate) fn hint(&self) -> Result<String> {
         let pem = match &self.0 {
             Public::P256(key) => key.to_public_key_pem(LineEnding::LF),

@@ -1,12 +1,13 @@
 //! Signatures of models of any size, in the format of [OpenSSF Model Signing].
 //!
 //! A [`Signature`] names every file of a model with its SHA-256 hash, and is signed with a key of
-//! the elliptic curve P-256 or P-384. It is a file of a few hundred bytes beside the model. PyPI's
-//! `model-signing` accepts it offline, and this crate accepts files that `model-signing` writes
-//! with a key.
+//! the elliptic curve P-256 or P-384. It is a separate file of a few hundred bytes. PyPI's
+//! `model-signing` accepts the file offline, and this crate accepts files that `model-signing`
+//! writes with a key.
 //!
-//! The checksums in a `.cpb` detect accidents, but an attacker who changes the file can change them
-//! too. A signature detects forgeries, provided that the public key comes from someone you trust.
+//! The checksums in a `.cpb` detect accidents, but an attacker who changes the file can change its
+//! checksums, too. A signature detects forgeries, provided that the public key comes from someone
+//! you trust.
 //!
 //! ```
 //! use proto_splitter_sign::{SignOptions, SigningKey, VerifyOptions, VerifyingKey, sign, verify};
@@ -42,7 +43,7 @@
 //! | `predicate.serialization` | the method (`files`), the hash, and the paths that are left out |
 //! | `predicate.resources` | for each file its path within the model, `.` for a model of one file, and its hash |
 //!
-//! The bytes that are signed are those of the statement after the line that DSSE puts before them.
+//! The signature covers the statement, preceded by a line that DSSE adds.
 //!
 //! [OpenSSF Model Signing]: https://github.com/sigstore/model-transparency
 #![forbid(unsafe_code)]
@@ -69,13 +70,13 @@ use crate::statement::Statement;
 
 /// Signs the model at `path`, a file or a folder.
 ///
-/// Every file of the folder is signed, apart from those that the options leave out. The files are
-/// hashed on as many threads as the options allow, with one thread for each file.
+/// Signs every file of the folder, except for those that the options leave out. Hashes the files on
+/// several threads, up to the number in the options. Each file is hashed by one thread.
 ///
 /// # Errors
 ///
-/// If a file can't be read, or is neither a file nor a folder; if the folder has a symbolic link, a
-/// name that is not UTF-8 or no files; if the work was cancelled.
+/// Fails if a file can't be read, or is neither a regular file nor a folder; if the folder has a
+/// symbolic link, a name that isn't UTF-8, or no files; if the work was cancelled.
 pub fn sign(path: impl AsRef<Path>, key: &SigningKey, options: &SignOptions) -> Result<Signature> {
     let files = ModelFiles::find(path.as_ref(), &options.ignored_paths())?;
     let resources = files.hash(&options.progress, options.threads)?;

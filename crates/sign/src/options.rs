@@ -14,14 +14,14 @@ pub struct SignOptions {
 }
 
 impl SignOptions {
-    /// Returns the defaults: all files except those of Git, and one thread for each processor.
+    /// Returns the defaults: all files except for Git's own, and one thread for each processor.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves out a file or folder, given as a path of the file system, such as the signature's own
-    /// file if it is inside the model.
+    /// Leaves out a file or folder, such as the signature's own file if it is inside the model.
+    /// `path` is a path in the file system, and isn't relative to the model.
     ///
     /// Git's own files (`.git`, `.gitattributes`, `.github`, `.gitignore`) are always left out.
     #[must_use]
@@ -73,15 +73,16 @@ pub struct VerifyOptions {
 }
 
 impl VerifyOptions {
-    /// Returns the defaults: every file has to be signed, except those that the signature leaves
+    /// Returns the defaults: every file must be signed, except for those that the signature leaves
     /// out.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves out a file or folder that isn't signed, given as a path of the file system, such as
-    /// the signature's own file if it is inside the model. A signed file is always checked.
+    /// Leaves out an unsigned file or folder, such as the signature's own file if it is inside the
+    /// model. `path` is a path in the file system, and isn't relative to the model. Signed files
+    /// are always checked.
     #[must_use]
     pub fn ignore(mut self, path: impl Into<PathBuf>) -> Self {
         self.ignored.push(path.into());
@@ -102,7 +103,7 @@ impl VerifyOptions {
         self
     }
 
-    /// Returns the paths that the signature leaves out.
+    /// Returns the paths to leave out.
     pub fn get_ignored(&self) -> &[PathBuf] {
         &self.ignored
     }

@@ -13,8 +13,8 @@ const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 
 /// A signature of a model: a statement about its files, and the signer's key.
 ///
-/// Made by [`sign`](crate::sign), or parsed from a file. Only [`verify`](crate::verify) compares
-/// the key.
+/// Create it with [`sign`](crate::sign), or parse it from a file. Only [`verify`](crate::verify)
+/// checks that it was made with a certain key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature(Bundle);
 
@@ -85,8 +85,9 @@ impl Signature {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if it isn't a Sigstore bundle of version 0.3 that was signed with a
-    /// key; [`ErrorKind::LimitExceeded`] if it is over [`Signature::MAX_SIZE`].
+    /// [`ErrorKind::InvalidMessage`] if the file isn't a Sigstore bundle of version 0.3 that was
+    /// signed with a key; [`ErrorKind::LimitExceeded`] if the file is larger than
+    /// [`Signature::MAX_SIZE`].
     pub fn from_json(json: &[u8]) -> Result<Self> {
         if json.len() as u64 > Self::MAX_SIZE {
             return Err(Error::new(
@@ -114,7 +115,7 @@ impl Signature {
     ///
     /// # Errors
     ///
-    /// None that is known: a signature is made of strings alone.
+    /// Doesn't fail in practice, since a signature consists of strings alone.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         serde_json::to_vec(&self.0).map_err(|error| invalid(error.to_string()))
     }
@@ -144,7 +145,7 @@ impl Signature {
     }
 }
 
-/// Returns the bytes that DSSE signs instead of the payload: its type and length, followed by the
+/// Returns the bytes that DSSE signs: the type and the length of the payload, followed by the
 /// payload.
 fn signed_bytes(payload: &[u8]) -> Vec<u8> {
     let mut bytes = format!(

@@ -1,4 +1,4 @@
-//! The statement that is signed.
+//! The signed statement.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ struct SubjectDigest {
     sha256: String,
 }
 
-/// The statement's predicate. Other fields are for later versions and are ignored, as version 1.0
-/// requires.
+/// The statement's predicate. Unknown fields are reserved for later versions, and version 1.0
+/// requires readers to ignore them.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Predicate {
     serialization: Serialization,
@@ -74,7 +74,7 @@ impl Resource {
 }
 
 impl Statement {
-    /// Makes the statement about a model of these files, in their order.
+    /// Creates the statement about a model that consists of these files, in the given order.
     pub(crate) fn of(name: &str, resources: Vec<Resource>, ignored: &[String]) -> Self {
         Statement {
             kind: TYPE.to_owned(),
@@ -97,7 +97,7 @@ impl Statement {
         }
     }
 
-    /// Parses a statement, and checks that this crate can compare a model with it.
+    /// Parses a statement. Fails if this crate can't compare a model with the statement.
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         let statement: Statement = serde_json::from_slice(json).map_err(|error| {
             invalid(format!(
@@ -197,7 +197,7 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
         return None;
     }
     for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        // Only lower case is accepted, so that a hash has one form.
+        // Only lower case is accepted, so that each hash has only one form.
         let [high, low] = [digits[0], digits[1]].map(|digit| match digit {
             b'0'..=b'9' => Some(digit - b'0'),
             b'a'..=b'f' => Some(digit - b'a' + 10),

@@ -37,10 +37,10 @@ impl SignatureReport {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`](proto_splitter_core::ErrorKind::ChecksumMismatch) if the signature
-/// isn't valid or was made by another key. If the statement that was signed can't be understood, a file
-/// can't be read, or the work was cancelled. That files differ is not an error: see
-/// [`SignatureReport::is_good`].
+/// [`ErrorKind::ChecksumMismatch`](proto_splitter_core::ErrorKind::ChecksumMismatch) if the
+/// signature isn't valid or was made by another key. Also fails if the signed statement can't be
+/// interpreted, a file can't be read, or the work was cancelled. A file that differs isn't an
+/// error: see [`SignatureReport::is_good`].
 pub fn verify(
     path: impl AsRef<Path>,
     signature: &Signature,
@@ -49,8 +49,8 @@ pub fn verify(
 ) -> Result<SignatureReport> {
     let statement = signature.statement(key)?;
     let root = path.as_ref();
-    // The signer's ignored paths are relative to the model; the caller's are paths of the file
-    // system.
+    // In the signature, ignored paths are relative to the model. The caller's paths are paths in
+    // the file system.
     let signed = statement.ignored().iter().map(|path| root.join(path));
     let ignored: Vec<PathBuf> = signed.chain(options.ignored.iter().cloned()).collect();
     let files = ModelFiles::find(root, &ignored)?;

@@ -15,15 +15,15 @@ use crate::recent::{Costly, lock};
 pub(super) enum Decoded {
     /// The records, one after another, and the end of each.
     Memory { data: Bytes, ends: Vec<usize> },
-    /// A single record in the temporary file: its offset and its length.
+    /// A single record in the temporary file, with its offset and its length.
     Spilled(u64, u64),
-    /// A single record that is read from the chunk when needed: the chunk, and the number of bytes
-    /// before the record in its data.
+    /// A single record that is read from its chunk on demand: the chunk, and the number of bytes
+    /// before the record in the chunk's data.
     Stored(Chunk, u64),
 }
 
 impl Decoded {
-    /// Returns a chunk in memory.
+    /// Holds the records of a decoded chunk in memory.
     pub(super) fn memory(chunk: &DecodedChunk) -> Decoded {
         let mut total = 0;
         let ends: Vec<usize> = chunk
@@ -37,7 +37,7 @@ impl Decoded {
         Decoded::Memory { data, ends }
     }
 
-    /// Returns the end of a record among the bytes of the chunk.
+    /// Returns the end of a record, as an offset in the bytes of the chunk.
     pub(super) fn end_of(&self, record: usize) -> Option<u64> {
         match self {
             Decoded::Memory { ends, .. } => ends.get(record).map(|end| *end as u64),
@@ -61,7 +61,7 @@ pub(super) struct SpilledFile {
 }
 
 impl SpilledFile {
-    /// Adds a record; returns its offset and its length.
+    /// Adds a record, and returns its offset and its length.
     pub(super) fn add(&self, mut record: impl Read) -> Result<(u64, u64)> {
         let mut end = lock(&self.len);
         let mut file = match self.file.get() {
