@@ -1,4 +1,4 @@
-//! `protosplit append`: tensors of Paddle's sized layout.
+//! `protosplit append`: appends tensors to Paddle's parameters in the sized layout.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -73,7 +73,7 @@ fn open(tensor: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-/// Parses numbers between commas.
+/// Parses numbers separated by commas.
 fn numbers(option: &str, text: &str) -> Result<Vec<u64>, Failure> {
     let parse = |number: &str| {
         let parsed = number.trim().parse();

@@ -70,7 +70,8 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// Opens the input unless it is the folder of a SavedModel or of no format, for which [`saved_model`] reports the error.
+/// Opens the input. Returns `None` for a SavedModel's folder, and for a folder of no known format,
+/// about which [`saved_model`] reports the error.
 pub(crate) fn open(
     name: &Path,
     schema: &SchemaArgs,
@@ -106,7 +107,8 @@ pub(crate) fn to_form(
     ops::convert(input, target, options).map_err(|error| failure(input, target, &error))
 }
 
-/// Returns the error of a conversion, which may concern a folder that leads to the output.
+/// Returns the failure for an error of a conversion. The error may concern a parent folder of the
+/// output.
 fn failure(opened: &Opened, target: &Path, error: &Error) -> Failure {
     let about = error.file().filter(|_| error.kind() == ErrorKind::Io);
     let folder = about.filter(|about| target.ancestors().skip(1).any(|folder| folder == *about));

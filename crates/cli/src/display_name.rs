@@ -4,23 +4,25 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Path prefix for opening standard input and copies of pipes, followed by a file descriptor. Users don't write such a path by hand.
+/// Path prefix for opening standard input and copies of pipes, followed by a file descriptor. It is
+/// unlikely that a user writes a path in this form.
 pub(crate) const OPENED_BY: &str = "/dev/./fd/";
 
-/// Names given for inputs that are opened by descriptor. Errors of the library contain only the path, so this map is global.
+/// Names that the user gave for inputs opened by descriptor. Errors of the library contain only the
+/// path, so this map is global.
 static GIVEN: LazyLock<Mutex<HashMap<i32, String>>> = LazyLock::new(Mutex::default);
 
-/// Records the name given for an input that is opened by descriptor.
+/// Records the name that the user gave for an input opened by descriptor.
 pub(crate) fn name_copy(number: i32, name: &str) {
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     given.insert(number, name.to_owned());
 }
 
-/// Other paths that are shown under another name: temporary folders under that of the object they replace, and URLs without their
-/// secrets.
+/// Other paths that are shown with another name: temporary folders with the name of the object that
+/// they replace, and URLs without their secrets.
 static RENAMED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
 
-/// Records the name under which a path is shown.
+/// Records the name with which a path is shown.
 #[cfg(feature = "remote")]
 pub(crate) fn rename(named: &str, shown: &str) {
     let mut renamed = RENAMED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,7 +34,8 @@ pub(crate) fn shown(file: &Path) -> String {
     by_given_names(&file.display().to_string())
 }
 
-/// Replaces the paths of inputs opened by descriptor, and other renamed paths, by the names to show.
+/// Replaces paths in a message by the names to show: paths of inputs opened by descriptor, and
+/// other renamed paths.
 pub(crate) fn by_given_names(message: &str) -> String {
     let mut pieces = message.split(OPENED_BY);
     let mut shown = pieces.next().unwrap_or_default().to_owned();

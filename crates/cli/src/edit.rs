@@ -45,7 +45,7 @@ pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<E
 }
 
 pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    // Files that are only needed for stripped values may be missing.
+    // Files may be missing if only the values to strip refer to them.
     let job = Job::open(&args.file, &args.editing, true, output)?;
     let strip = Strip::new()
         .values_over(args.what.over)
@@ -86,7 +86,7 @@ pub(crate) fn run_edit(args: &EditArgs, output: &mut Output<'_>) -> Result<Exit,
     job.run(changes, output)
 }
 
-/// A message to change, and how to write it.
+/// A message to change, with the options for writing it.
 struct Job<'a> {
     input: Input,
     args: &'a EditingArgs,

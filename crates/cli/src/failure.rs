@@ -34,7 +34,7 @@ pub struct Cause {
     pub offset: Option<u64>,
     /// The system's error number, if it was a system error.
     pub errno: Option<i32>,
-    /// The file that could not be read or written, or that was being read.
+    /// The file that could not be read or written, or whose contents caused the error.
     pub file: Option<PathBuf>,
 }
 
@@ -86,7 +86,7 @@ impl From<Failure> for Failed {
     }
 }
 
-/// For errors that name the file themselves.
+/// Converts errors that already name their file.
 impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         Failure::from(error).into()
@@ -112,7 +112,7 @@ impl Failure {
         }
     }
 
-    /// Turns the error into one about usage, which the user can correct on the command line.
+    /// Makes this an error about usage, which the user can correct on the command line.
     pub(crate) fn into_usage(self) -> Self {
         Failure {
             exit: Exit::Usage,
@@ -120,7 +120,7 @@ impl Failure {
         }
     }
 
-    /// Creates an error from an error of the library about one of two files.
+    /// Converts an error of the library about one of two files.
     pub(crate) fn of_either(files: [&Path; 2], error: &Error) -> Self {
         let message = by_given_names(&error.to_string());
         let is_named = |file: &&Path| names(&message, &shown(file));
@@ -136,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// Creates the failure of an error that names its file.
+    /// Converts an error that already names its file.
     pub(crate) fn from_error(error: &Error) -> Self {
         Failure::of(error.file().unwrap_or(Path::new("")), error)
     }
@@ -160,7 +160,7 @@ impl Failure {
         }
     }
 
-    /// Creates an error from an error of the library about this file.
+    /// Converts an error of the library about this file.
     pub(crate) fn of(path: &Path, error: &Error) -> Self {
         let exit = match error.kind() {
             ErrorKind::Io
@@ -184,7 +184,7 @@ impl Failure {
             }
             ErrorKind::InvalidMessage | ErrorKind::NotChunked => {
                 let what = what_else(path);
-                // An error of opening the input already has the name.
+                // An error of opening the input already contains the name.
                 let what = what.filter(|what| !error.to_string().contains(what));
                 what.map_or(String::new(), |what| format!("; {what}"))
             }
@@ -219,20 +219,20 @@ impl Failure {
     }
 }
 
-/// For errors that name the file themselves.
+/// Converts errors that already name their file.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::from_error(&error)
     }
 }
 
-/// Returns true if the message contains this path at the start of a word.
+/// Returns true if the message contains this path, at the start of a word.
 fn names(message: &str, path: &str) -> bool {
     let mut found = message.match_indices(path).map(|(at, _)| at);
     found.any(|at| at == 0 || message[..at].ends_with(' '))
 }
 
-/// Returns true if the file contains records. Ignores its name.
+/// Returns true if the contents of a file are records, whatever its name.
 pub(crate) fn is_records(file: &Path) -> bool {
     std::fs::File::open(file)
         .is_ok_and(|file| proto_splitter::record_file::is_record_file(&file).unwrap_or(false))

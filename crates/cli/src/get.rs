@@ -29,13 +29,13 @@ use crate::types::SCHEMA_NEEDED;
 use elements::write_all;
 
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    // A whole message, output unchanged, needs all its files.
+    // To output a whole message unchanged, all of its files are needed.
     let is_whole = args
         .path
         .as_deref()
         .is_none_or(|path| matches!(path, "" | "."));
     let is_looked_at = args.tensor.is_some() || !is_whole || args.format() != GetFormat::Binary;
-    // This is opened before anything is written. Until then a signal ends the wait for input.
+    // Opens the input before anything is written. Until then, a signal ends the wait for input.
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .looked_at(is_looked_at)
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     }
     let text = args.path.as_deref().unwrap_or_default();
     if input.is_archive() {
-        // Without a message the path is the name of a tensor.
+        // Without a message, the path is the name of a tensor.
         return get_tensor(&input, text, args, output);
     }
     let failed = |error: &Error| failure(&input, text, error);
@@ -114,7 +114,7 @@ fn some_rows<'a>(reader: TensorReader<'a>, rows: Option<Rows>) -> Result<TensorR
     reader.rows(start..end.unwrap_or(start))
 }
 
-/// Writes the tensor of this name.
+/// Writes the tensor with this name.
 fn get_tensor(
     input: &Input,
     name: &str,
@@ -165,10 +165,10 @@ pub(crate) fn find_one(view: &MessageView<'_>, query: &PathQuery) -> Result<Fiel
     found.map_err(|error| with_meant(view, query, error))
 }
 
-/// Largest number of names to compare with a name that wasn't found.
+/// Maximum number of names to compare with a name that wasn't found.
 const MOST_NAMES: usize = 100_000;
 
-/// Adds the probable name to an error about a name that wasn't found.
+/// Adds the name that was probably meant to an error about a name that wasn't found.
 fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error {
     if error.kind() != ErrorKind::InvalidPath {
         return error;
@@ -195,7 +195,7 @@ fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error 
     )
 }
 
-/// Does the same as [`with_meant`] for a path in an open message.
+/// Adds the probable name to an error about a path in an open input, as [`with_meant`] does.
 pub(crate) fn with_meant_in(input: &Input, path: &str, error: Error) -> Error {
     match (PathQuery::parse(path, input.descriptor()), input.view()) {
         (Ok(query), Ok(view)) => with_meant(&view, &query, error),
@@ -216,7 +216,8 @@ pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
     }
 }
 
-/// Returns the error for a path in a file of unknown type, with a hint about how to name the type.
+/// Returns the error for a path in a file of unknown type, with a hint about options that name the
+/// type.
 pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
     let message = failure.message();
     Failure::bad(match input.said_type() {
@@ -231,8 +232,8 @@ fn target(args: &GetArgs) -> Option<&Path> {
     named.filter(|target| *target != Path::new(STANDARD))
 }
 
-/// Writes to the named file, which appears complete or not at all, or to standard output. A new file has permissions no wider than the
-/// files in `read`.
+/// Writes to the named file, which appears complete or not at all, or to standard output. A new
+/// file doesn't get wider permissions than the files in `read` have.
 fn to_target(
     args: &GetArgs,
     output: &mut Output<'_>,
@@ -259,7 +260,7 @@ fn write(
     if query.is_plural() || format == GetFormat::Jsonl || (is_shown && query.picks_several()) {
         let count = write_all(view, query, args, false, sink)?;
         if count == 0 && !query.is_plural() {
-            // The error describes the value found instead.
+            // The error describes the value that the query found instead.
             view.get(&find_one(view, query)?)?;
         }
         return Ok(());
@@ -303,7 +304,7 @@ fn write_json(json: &Value, format: GetFormat, sink: &mut dyn Write) -> Result<(
     Ok(sink.write_all(b"\n")?)
 }
 
-/// Returns the size up to which strings and bytes are shown.
+/// Returns the size up to which strings and bytes are shown completely.
 fn shown_up_to(args: &GetArgs) -> usize {
     let most = args.max_value.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX)
@@ -328,7 +329,7 @@ fn tensor<'a>(view: &MessageView<'a>, path: &FieldPath) -> Result<TensorReader<'
     tensor_at(view.clone(), path, text, rule)
 }
 
-/// Returns a tensor by name; its strings are padded to the longest.
+/// Returns the tensor with this name. Its strings are padded to the longest one.
 fn array<'a>(opened: &'a Opened, name: &str) -> Result<TensorReader<'a>, Error> {
     let path = match opened.archive() {
         Some(_) => None,

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// Returns a table of the files that contain chunks, or an empty text if there is only one.
+/// Returns a table of the files that contain chunks. It is empty if there is only one file.
 pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>) -> String {
     if others.is_empty() {
         return String::new();
@@ -47,7 +47,7 @@ pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>)
     format!("\n{}", table.render_within(width))
 }
 
-/// Returns a line for each chunk. It has the ratio only with `detail`.
+/// Returns a table with a line for each chunk. It includes the ratio only with `detail`.
 pub(crate) fn chunks_table<'a>(
     chunks: impl Iterator<Item = (&'a ChunkInfo, String)>,
     in_one_file: bool,
@@ -94,10 +94,10 @@ pub(crate) fn chunks_table<'a>(
     table.render_within(width)
 }
 
-/// Returns the size in the file, or the chunk that shares the record.
+/// Returns the stored size of a chunk, or the chunk that shares its record.
 fn stored(chunk: &ChunkInfo) -> String {
     match (chunk.stored_size, chunk.shared_with.as_slice()) {
-        // The same record, stored once.
+        // Both chunks are the same record, which is stored once.
         (Some(_), [first, ..]) if *first < chunk.index => format!("as {first}"),
         (Some(bytes), _) => size::show(bytes),
         (None, []) if chunk.compression.is_none() => "-".into(),
@@ -198,13 +198,13 @@ fn format_text(info: &FormatInfo) -> String {
     facts(&lines)
 }
 
-/// Returns the metadata of a message in lines of this width.
+/// Returns the metadata of a message, in lines that fit `width`.
 fn said(
     properties: &[(String, String)],
     width: Option<usize>,
 ) -> impl Iterator<Item = (&str, String)> {
     let names = properties.iter().map(|(name, _)| name.len());
-    // Other names are shorter; two spaces follow each.
+    // All other names are shorter. Two spaces follow each name.
     let column = names.max().unwrap_or(0).max("version".len()) + 2;
     let most = width.map_or(usize::MAX, |width| width.saturating_sub(column));
     let said = properties.iter();

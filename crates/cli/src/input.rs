@@ -1,5 +1,5 @@
-//! Resolving an argument that names an input: a file, a prefix, a folder of a known format, an object in a store, or standard input. Inputs
-//! are opened here, once, and nowhere else.
+//! Resolving an argument that names an input: a file, a prefix, a folder of a known format, an
+//! object in a store, or standard input. Only this module opens inputs, and opens each only once.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -39,16 +39,17 @@ pub(crate) const STANDARD: &str = "-";
 pub(crate) enum Form {
     /// In chunks.
     Chunked,
-    /// In one piece: it is within the maximum chunk size, or was never split.
+    /// In one piece, since it is within the maximum chunk size or was never split.
     Plain,
 }
 
 /// The location of an input.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The file that contains the message; or the argument, if the message is assembled from several files.
+    /// The file that contains the message. If the message is assembled from several files, this is
+    /// the argument.
     pub(crate) file: PathBuf,
-    /// The folder, if the argument is a folder and one of its files is the message.
+    /// The folder, if the argument is a folder, and one of its files is the message.
     pub(crate) folder: Option<PathBuf>,
     /// An unnamed copy of standard input or of a pipe.
     copy: Option<Arc<File>>,
@@ -63,12 +64,12 @@ impl Place {
         }
     }
 
-    /// Returns the argument, or else the file that holds the input.
+    /// Returns the folder if the argument is one, and otherwise the file that contains the input.
     pub(crate) fn path(&self) -> &Path {
         self.folder.as_deref().unwrap_or(&self.file)
     }
 
-    /// Returns the input as a candidate for formats to examine and open.
+    /// Returns the input as a candidate, which formats examine and open.
     pub(crate) fn candidate(&self, objects: &OpenObjects) -> Result<Candidate<'_>, Failure> {
         let failed = |error: Error| Failure::of(&self.file, &error);
         if remote::is_url(&self.file) {
@@ -94,7 +95,7 @@ pub(crate) struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    /// Sets the type of the message, and the limits.
+    /// Creates options with the type of the message and the limits.
     pub(crate) fn new(
         schema: &'a SchemaArgs,
         limits: Limits,
@@ -107,7 +108,7 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Sets the type of the message, and where its chunks may be.
+    /// Creates options with the type of the message, and the places where its chunks may be.
     pub(crate) fn of_shards(
         schema: &'a SchemaArgs,
         shards: ShardArgs,
@@ -116,14 +117,14 @@ impl<'a> Opening<'a> {
         Opening::new(schema, shards.limits(), objects)
     }
 
-    /// Sets all options for reading.
+    /// Creates options with everything that the arguments for reading set.
     pub(crate) fn of(reading: &'a ReadingArgs, objects: &OpenObjects) -> Opening<'a> {
         let mut opening = Opening::new(&reading.schema, reading.limits(), objects);
         opening.options = opening.options.assume_plain(reading.assume_plain);
         opening
     }
 
-    /// Returns the open objects of the command.
+    /// Returns the objects that the command has opened.
     pub(crate) fn objects(&self) -> &OpenObjects {
         &self.objects
     }
@@ -138,7 +139,7 @@ impl<'a> Opening<'a> {
         self
     }
 
-    /// Sets whether the message is only inspected: then missing external files are not an error.
+    /// Sets whether the message is only inspected. Then, missing external files are not an error.
     pub(crate) fn looked_at(mut self, is_looked_at: bool) -> Self {
         self.options = self.options.allow_missing_files(is_looked_at);
         self
@@ -187,7 +188,7 @@ impl<'a> Opening<'a> {
         }
         let candidate = place.candidate(&objects)?;
         let failed = |error: Error| Failure::of(place.path(), &error);
-        // Files of records may belong to another format.
+        // A file of records may belong to another format.
         let is_another = |format: &dyn Format| {
             let known = ALL.recognize(&candidate);
             known.is_none_or(|known| known.name() != format.name())
@@ -230,7 +231,7 @@ impl<'a> Opening<'a> {
         Ok(input)
     }
 
-    /// Ignores the companion options, which belong to the other input.
+    /// Removes the companion options, which apply to the other input.
     pub(crate) fn alone(mut self) -> Self {
         self.schema.to_mut().companion = CompanionArgs::default();
         self
@@ -249,7 +250,7 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Opens the bytes at a location as a message of any type, whatever the format.
+/// Opens the bytes at a location as a message of any type, without detecting the format.
 pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, Failure> {
     let source = place.candidate(objects)?.source();
     let opened = source.and_then(|bytes| Opened::of_reader(bytes, None, &OpenOptions::new()));
@@ -258,9 +259,9 @@ pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, F
     Ok(Input { place, opened })
 }
 
-/// Returns true if the first fields of a message are those of a type.
+/// Returns true if the first fields of a message match a type.
 fn looks_like(opened: &Opened, root: &MessageDescriptor) -> bool {
-    /// Number of fields to look at.
+    /// Number of fields to compare.
     const FIELDS: usize = 64;
     let typed = opened.reading_options().descriptor(root.clone());
     let Ok(view) = opened.view_with(typed) else {
@@ -303,17 +304,18 @@ impl Input {
         Ok(Input { opened, ..self })
     }
 
-    /// Returns the file that contains the message; or the argument, if the message is assembled from several files.
+    /// Returns the file that contains the message. If the message is assembled from several files,
+    /// returns the argument.
     pub(crate) fn file(&self) -> &Path {
         &self.place.file
     }
 
-    /// Returns the folder, if the argument is a folder and one of its files is the message.
+    /// Returns the folder, if the argument is a folder, and one of its files is the message.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.place.folder.as_deref()
     }
 
-    /// Returns the argument, or else the file that holds the input.
+    /// Returns the folder if the argument is one, and otherwise the file that contains the input.
     pub(crate) fn path(&self) -> &Path {
         self.place.path()
     }
@@ -330,17 +332,19 @@ impl Input {
         !self.opened.has_message()
     }
 
-    /// Returns true if the input is more than a message in one file: an archive, or a message assembled from several files.
+    /// Returns true if the input isn't just a message in one file, but an archive, or a message
+    /// assembled from several files.
     pub(crate) fn is_special(&self) -> bool {
         !self.opened.is_single()
     }
 
-    /// Returns true if the format can describe more than a plain message, and the caller doesn't name a type.
+    /// Returns true if the input's format can describe more than a plain message, and the caller
+    /// names no type.
     pub(crate) fn is_told(&self) -> bool {
         self.opened.is_described_by_format()
     }
 
-    /// Returns the type recorded in a chunked file, whether or not it is known.
+    /// Returns the type recorded in a chunked file, even if it is unknown.
     pub(crate) fn said_type(&self) -> Option<&str> {
         said_type(&self.opened)
     }
@@ -351,12 +355,13 @@ impl Input {
         format.map_or("archive", |format| format.title())
     }
 
-    /// Returns a view of the message. Fails if it is evidently not of the requested type.
+    /// Returns a view of the message. Fails if the message evidently isn't of the requested type.
     pub(crate) fn typed_view(&self) -> Result<MessageView<'_>, Error> {
         self.typed_view_with(self.opened.reading_options())
     }
 
-    /// Returns the same as [`typed_view`](Self::typed_view), with other options for reading.
+    /// Returns a view of the message like [`typed_view`](Self::typed_view), with other options for
+    /// reading.
     pub(crate) fn typed_view_with(&self, options: ReadOptions) -> Result<MessageView<'_>, Error> {
         if self.is_archive() {
             let message = format!("{}: tensors, and no message", self.title());
@@ -378,13 +383,14 @@ impl Input {
         )))
     }
 
-    /// Fails if the target is one of the files read, including that of the new `value`.
+    /// Fails if the target is one of the files that are read, including the file of the new
+    /// `value`.
     pub(crate) fn check_apart(&self, target: &Path, value: Option<&Path>) -> Result<(), Failure> {
         let read = self.opened.files().iter().map(PathBuf::as_path);
         check_apart(read.chain(value), target)
     }
 
-    /// Fails if a chunked file records a type other than the requested one.
+    /// Fails if a chunked file records a type that differs from the requested one.
     fn check_asked(&self, types: &Types) -> Result<(), Failure> {
         match (types.asked(), self.said_type()) {
             (Some(asked), Some(said)) if asked.full_name() != said => {
@@ -396,7 +402,7 @@ impl Input {
     }
 }
 
-/// Fails if the target is one of the files read.
+/// Fails if the target is one of the files that are read.
 pub(crate) fn check_apart<P: AsRef<Path>>(
     read: impl IntoIterator<Item = P>,
     target: &Path,
@@ -405,7 +411,7 @@ pub(crate) fn check_apart<P: AsRef<Path>>(
     apart.map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Replaces the path of a folder by that of its main file.
+/// Replaces the path of a folder by the path of its main file.
 pub(crate) fn name_file(named: &mut PathBuf) {
     if named.is_dir()
         && let Some(file) = recognize(named, None).and_then(|format| format.file_in(named))
@@ -419,7 +425,7 @@ fn recognize(path: &Path, companion: Option<&Path>) -> Option<&'static dyn Forma
     ALL.recognize_with(&Candidate::new(path).ok()?, companion)
 }
 
-/// Fails if standard input is named twice, as it can only be read once.
+/// Fails if standard input is named twice, since it can only be read once.
 pub(crate) fn check_single_standard<const N: usize>(named: [&Path; N]) -> Result<(), Failure> {
     let standard = named.iter().filter(|named| is_standard(named));
     if standard.count() > 1 {
@@ -451,19 +457,19 @@ fn is_pipe(_: &fs::Metadata) -> bool {
     false
 }
 
-/// Returns the format named for an input.
+/// Returns the format that the arguments name for an input.
 fn named_format(args: &CompanionArgs) -> Option<&'static dyn Format> {
     ALL.named(args.input_format.as_deref()?)
 }
 
-/// Finds an input; a .cpb is preferred to a .pb of the same prefix. Companion options can imply the format. Opens no file except a pipe,
-/// which is copied.
+/// Finds an input. For a prefix, a .cpb file is preferred to a .pb file. Companion options can
+/// imply the format. Doesn't open any file except for a pipe, which is copied.
 pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failure> {
     if is_standard(named) {
         return standard_input();
     }
     if remote::is_url(named) {
-        // Other objects were copied before.
+        // All other objects were copied before.
         return Ok(Place::new(named.to_owned(), None));
     }
     let metadata = match fs::metadata(named) {
@@ -510,7 +516,7 @@ pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failur
 /// Name of standard input in messages.
 const STANDARD_INPUT: &str = "standard input";
 
-/// Returns standard input, directly if it is a file.
+/// Returns standard input. If it is a file, it isn't copied.
 #[cfg(unix)]
 fn standard_input() -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;
@@ -525,7 +531,8 @@ fn standard_input() -> Result<Place, Failure> {
     Ok(Place::new(path, None))
 }
 
-/// Copies a stream to a temporary file, as messages need random access. The file is unnamed, so it never remains.
+/// Copies a stream to a temporary file, since messages need random access. The file has no name, so
+/// it never remains.
 #[cfg(unix)]
 fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;
@@ -578,7 +585,7 @@ pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Fa
     }))
 }
 
-/// Fails if the output is standard output but must be a file.
+/// Fails if the output is standard output, where a file is required.
 pub(crate) fn check_named(output: &Path) -> Result<(), Failure> {
     if output == Path::new(STANDARD) {
         return Err(Failure::usage(

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proto_splitter::progress::CancelToken;
 
-/// A handle that stops a run of the command cleanly, so that no incomplete files remain. Clones stop the same run.
+/// A handle that stops a run of the command cleanly, without leaving incomplete files. Clones stop
+/// the same run.
 ///
 /// ```
 /// use protosplit_cli::{Exit, Interrupt, Terminal, run_on};
@@ -24,12 +25,13 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Creates a handle that hasn't interrupted anything yet.
+    /// Creates a handle for a run that isn't interrupted.
     pub fn new() -> Self {
         Interrupt::default()
     }
 
-    /// Stops the run. Returns false if it has nothing to clean up, or was interrupted before, so that the process can end at once.
+    /// Stops the run. Returns false if the run has nothing to clean up or was interrupted before,
+    /// so that the process can end at once.
     #[must_use]
     pub fn raise(&self) -> bool {
         let first = !self.token.is_cancelled();

@@ -1,7 +1,8 @@
 //! The `protosplit` command: split, merge, verify, describe and fingerprint protobuf messages of
 //! any size.
 //!
-//! [`run`] is the whole command as a function of its arguments and writers; the binary only calls it.
+//! [`run`] is the whole command, as a function of its arguments and writers. The binary only calls
+//! this function.
 //!
 //! ```
 //! let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -10,8 +11,8 @@
 //! assert!(err.starts_with(b"protosplit: no such file.pb: "));
 //! ```
 //!
-//! Each subcommand is in the module of its name. It creates a report and then prints it, as text or as JSON, so both have the same
-//! contents.
+//! The module of each subcommand has the subcommand's name. It first creates a report, and then
+//! prints the report as text or as JSON, so both have the same contents.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -130,8 +131,8 @@ impl From<Exit> for ExitCode {
 
 /// Runs the command. The first argument is the command's own name, as in `std::env::args_os`.
 ///
-/// Results go to `stdout`. Errors, warnings and notes go to `stderr`, one line each, beginning with `protosplit: `. A closed pipe on
-/// `stdout` is not an error.
+/// Results go to `stdout`. Errors, warnings and notes go to `stderr`, one per line, each beginning
+/// with `protosplit: `. If the reader of `stdout` closes the pipe, this isn't an error.
 pub fn run<I, T>(args: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Exit
 where
     I: IntoIterator<Item = T>,
@@ -140,7 +141,8 @@ where
     run_on(args, stdout, stderr, Terminal::none(), &Interrupt::new())
 }
 
-/// Runs the command like [`run`], with results for this terminal: tables fit its width. An interrupt stops work that writes files.
+/// Runs the command like [`run`], and fits tables to the width of this terminal. An interrupt stops
+/// work that writes files.
 pub fn run_on<I, T>(
     args: I,
     stdout: &mut dyn Write,

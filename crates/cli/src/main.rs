@@ -1,4 +1,4 @@
-//! `protosplit`: see the library of this package.
+//! `protosplit`: a thin wrapper of this package's library.
 #![forbid(unsafe_code)]
 
 mod signals;
@@ -31,7 +31,8 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// Standard output that was closed when the process started. The runtime replaces it by `/dev/null`, where results would be lost silently.
+/// A replacement for standard output that was closed when the process started. The runtime would
+/// replace it by `/dev/null`, and results would be lost silently.
 struct Closed;
 
 impl Write for Closed {

@@ -23,7 +23,7 @@ use crate::parts;
 use crate::remote;
 use crate::size;
 
-/// Largest message that protobuf reads, in bytes.
+/// Maximum size of a message that protobuf reads, in bytes.
 const LARGEST_FOR_OTHERS: u64 = i32::MAX.unsigned_abs() as u64;
 
 /// The report of a merge.
@@ -33,7 +33,7 @@ struct Report {
     input: String,
     /// Full name of the message's type, if known.
     message: Option<String>,
-    /// True if the merged bytes are the original bytes; `None` if the file doesn't record it.
+    /// True if the merged bytes are the original bytes; `None` if the file doesn't record this.
     byte_exact: Option<bool>,
     output_bytes: u64,
     crc32c: String,
@@ -46,14 +46,14 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(ended) = parts::run(parts, "merge", threads, limits, args.json, output) {
         return ended;
     }
-    // This is opened before anything is written. Until then a signal ends the wait for input.
+    // Opens the input before anything is written. Until then, a signal ends the wait for input.
     let place = input::locate(args.input(), &args.reading.schema.companion)?;
     let streams = args.output() == Path::new(STANDARD);
     if streams && args.json {
         let message = "--json: standard output is where the message goes";
         return Err(Failure::usage(message));
     }
-    // A write to a pipe has nothing to clean up, and may block forever.
+    // Writing to a pipe leaves nothing to clean up, and may block forever.
     let progress = if streams {
         output.reading("merging")
     } else {
@@ -153,7 +153,8 @@ fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<
 /// Warns if the result is too large for other programs.
 fn warn(target: &Path, bytes: u64, input: &Input, output: &mut Output<'_>) {
     if bytes > LARGEST_FOR_OTHERS {
-        // The merge is complete, so it doesn't fail if the warning can't name parts.
+        // The merge is complete, so it doesn't fail if the largest parts can't be named in the
+        // warning.
         let view = input.typed_view_with(input.reading_options());
         let parts = view.and_then(|view| largest(&view, &FieldPath::root()));
         output.note(warning(target, bytes, &parts.unwrap_or_default()));

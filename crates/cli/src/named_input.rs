@@ -42,8 +42,8 @@ impl NameOptions {
         NameOptions::default()
     }
 
-    /// Sets the full name of the message's type. Default: the type that the input, its format or
-    /// the schema beside it declares.
+    /// Sets the full name of the message's type. Default: the type according to the input, its
+    /// format, or the schema next to it.
     #[must_use]
     pub fn message(mut self, name: Option<String>) -> Self {
         self.message = name;
@@ -57,7 +57,7 @@ impl NameOptions {
         self
     }
 
-    /// Sets whether files that the input refers to may be missing. Default: no.
+    /// Sets whether files to which the input refers may be missing. Default: false.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;
@@ -95,7 +95,7 @@ impl NameOptions {
         self.descriptor_set.as_deref()
     }
 
-    /// Returns whether files that the input refers to may be missing.
+    /// Returns whether files to which the input refers may be missing.
     pub const fn get_allow_missing_files(&self) -> bool {
         self.allow_missing_files
     }
@@ -111,13 +111,13 @@ impl NameOptions {
 pub struct NamedInput(Input);
 
 impl NamedInput {
-    /// Returns the file that contains the message, or the name if several files make up the
-    /// message.
+    /// Returns the file that contains the message. If the message consists of several files,
+    /// returns the name of the input.
     pub fn file(&self) -> &Path {
         self.0.file()
     }
 
-    /// Returns the folder that was named, or else the file.
+    /// Returns the folder that was named or, if none was, the file.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -131,8 +131,9 @@ impl Deref for NamedInput {
     }
 }
 
-/// Opens the input that a name refers to, as the command does: a file, a prefix, or a folder of a
-/// known format. Uses the schema beside it if the type of its message is otherwise unknown.
+/// Opens the input to which a name refers: a file, a prefix, or a folder of a known format. If the
+/// type of its message is otherwise unknown, uses the schema next to it. The command opens its
+/// inputs in the same way.
 ///
 /// ```
 /// use protosplit_cli::{NameOptions, open_named};
@@ -155,13 +156,14 @@ pub fn open_named(name: &Path, options: &NameOptions) -> Result<NamedInput, Fail
     Ok(NamedInput(opening.open(&file_of(name))?))
 }
 
-/// Verifies the input that a name refers to, as [`ops::verify`](proto_splitter::ops::verify) does
-/// with these options, and compares it with an `original` in one piece.
+/// Verifies the input to which a name refers, as [`ops::verify`](proto_splitter::ops::verify) does
+/// with these options. Also compares it with an `original` in one piece.
 ///
 /// # Errors
 ///
-/// The errors of [`open_named`], except that a damaged file in chunks that can't be opened has a
-/// report; and the failure that the command would have if the message can't be parsed or compared.
+/// The errors of [`open_named`], except that a damaged file in chunks that can't be opened results
+/// in a report; also the failure that the command would have if the message can't be parsed or
+/// compared.
 pub fn verify_named(
     name: &Path,
     options: &NameOptions,
@@ -200,10 +202,10 @@ pub enum ConvertedNamed {
     SavedModel(ConvertSavedModelReport),
 }
 
-/// Writes the input that a name refers to in another form, as
+/// Writes the input to which a name refers in another form, as
 /// [`ops::convert`](proto_splitter::ops::convert) and
-/// [`ops::convert_saved_model`](proto_splitter::ops::convert_saved_model) do. `saving` says what
-/// becomes of the fingerprint of a SavedModel.
+/// [`ops::convert_saved_model`](proto_splitter::ops::convert_saved_model) do. `saving` determines
+/// whether the fingerprint of a SavedModel is updated.
 ///
 /// ```
 /// use proto_splitter::SaveOptions;
@@ -222,8 +224,8 @@ pub enum ConvertedNamed {
 ///
 /// # Errors
 ///
-/// The failure that the command would have, if the input doesn't exist, is damaged, or can't have
-/// the form, or if something can't be written.
+/// The failure that the command would have, if the input doesn't exist, is damaged, or can't be
+/// written in the form, or if something can't be written.
 pub fn convert_named(
     name: &Path,
     output: &Path,
@@ -246,7 +248,7 @@ pub fn convert_named(
     Ok(ConvertedNamed::SavedModel(report))
 }
 
-/// Returns the main file of a folder of a known format, and any other name unchanged.
+/// Returns the main file of a folder of a known format. Returns any other name unchanged.
 pub(crate) fn file_of(name: &Path) -> PathBuf {
     let mut name = name.to_owned();
     name_file(&mut name);
@@ -258,7 +260,7 @@ pub fn failed(file: &Path, error: &Error) -> Failed {
     Failure::of(file, error).into()
 }
 
-/// Limits on the tree of a message. Defaults: those of `protosplit tree`.
+/// Limits on the tree of a message. The defaults are the same as in `protosplit tree`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamedTreeOptions {
     depth: Option<usize>,
@@ -285,15 +287,15 @@ impl NamedTreeOptions {
     }
 
     /// Sets the maximum number of members to list for each field, and of fields for each message.
-    /// Default: 10; 5,000 on a page.
+    /// Default: 10, or 5,000 on a page.
     #[must_use]
     pub const fn top(mut self, count: Option<usize>) -> Self {
         self.top = count;
         self
     }
 
-    /// Sets the minimum size of a part to list, in bytes. Default: 1% of the whole; no minimum on a
-    /// page.
+    /// Sets the minimum size of a part to list, in bytes. Default: 1% of the whole, or no minimum
+    /// on a page.
     #[must_use]
     pub const fn min_size(mut self, bytes: Option<u64>) -> Self {
         self.min_size = bytes;
@@ -331,7 +333,7 @@ impl NamedInput {
     ///
     /// # Errors
     ///
-    /// If the input is damaged, or can't be read.
+    /// Fails if the input is damaged, or can't be read.
     pub fn tree(&self, options: &NamedTreeOptions) -> Result<TreeReport, Failed> {
         let limits = options.asked().of_table();
         let mut report = self
@@ -343,12 +345,12 @@ impl NamedInput {
         Ok(report)
     }
 
-    /// Measures the message or archive, and returns the tree as the page that
-    /// `protosplit tree --html` writes, with as much as fits.
+    /// Measures the message or archive, and returns the tree as the page that `protosplit tree
+    /// --html` writes. The page shows as many parts as fit.
     ///
     /// # Errors
     ///
-    /// If the input is damaged, or can't be read.
+    /// Fails if the input is damaged, or can't be read.
     pub fn tree_page(&self, options: &NamedTreeOptions) -> Result<String, Failed> {
         let limits = options.asked().of_page();
         let enters = options.depth.is_none();

@@ -1,4 +1,4 @@
-//! Plans of work in parts for inputs by name, for programs that call the library's operations
+//! Plans for work in parts on inputs given by name, for programs that call the library's operations
 //! themselves.
 
 use std::ffi::OsString;
@@ -18,20 +18,22 @@ use crate::remote;
 use crate::split;
 
 /// Returns the stores of all objects that this build can reach, for
-/// [`PartOptions`](proto_splitter::parts::PartOptions::objects); `None` if it can reach none.
+/// [`PartOptions`](proto_splitter::parts::PartOptions::objects). Returns `None` if it can reach
+/// none.
 pub fn object_stores() -> Option<Arc<dyn Objects>> {
     remote::stores()
 }
 
-/// Hides the passwords and tokens of these names, if they are URLs, in all later errors.
+/// Hides the passwords and tokens in these names, if they are URLs, in all later errors.
 pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
     let names: Vec<OsString> = names.into_iter().map(|name| name.into()).collect();
     remote::hide_secrets(&names);
 }
 
-/// Plans to split the file or object that a name refers to into `PREFIX.cpb` and a file for each
-/// part, as [`Planner::split`](proto_splitter::parts::Planner::split) does. By default there are at
-/// most 16 parts, or as many as the largest file size of the options needs.
+/// Plans to split the file or object to which a name refers into `PREFIX.cpb` and one file for each
+/// part, as [`Planner::split`](proto_splitter::parts::Planner::split) does. The default number of
+/// parts is 16 at most. If the options limit the size of files, it is the number of files that this
+/// limit needs.
 ///
 /// ```
 /// use proto_splitter::parts::{PartOptions, PlanFile};
@@ -78,8 +80,8 @@ pub fn plan_split_named(
     )?)
 }
 
-/// Plans to merge the chunked file or object that a name refers to, as
-/// [`Planner::merge`](proto_splitter::parts::Planner::merge) does. By default there are at most 16
+/// Plans to merge the chunked file or object to which a name refers, as
+/// [`Planner::merge`](proto_splitter::parts::Planner::merge) does. By default, there are at most 16
 /// parts.
 ///
 /// # Errors
@@ -104,14 +106,14 @@ pub fn plan_merge_named(
     Ok(parts::plan_merge(&input, target, force, parts)?)
 }
 
-/// Plans to verify the chunked file or object that a name refers to, as
-/// [`Planner::verify`](proto_splitter::parts::Planner::verify) does. By default there are at most
+/// Plans to verify the chunked file or object to which a name refers, as
+/// [`Planner::verify`](proto_splitter::parts::Planner::verify) does. By default, there are at most
 /// 16 parts.
 ///
 /// # Errors
 ///
-/// The failure that the command would have, if the input doesn't exist, isn't in chunks, or is
-/// damaged so that it can't be opened.
+/// The failure that the command would have, if the input doesn't exist, isn't in chunks, or is so
+/// damaged that it can't be opened.
 pub fn plan_verify_named(
     name: &Path,
     names: &NameOptions,

@@ -1,4 +1,4 @@
-//! New values, from the command line or a file.
+//! New values, given on the command line or in a file.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,7 +13,8 @@ use proto_splitter::{Error, ErrorKind, prost};
 use crate::failure::Failure;
 use crate::input;
 
-/// Encodes a text for the field that a query selects: a number or text as given, a message from JSON or protobuf's text format.
+/// Encodes a text for the field that a query selects. A number or a text is taken literally, and a
+/// message is parsed as JSON or protobuf's text format.
 pub(crate) fn encode(
     text: &str,
     query: &PathQuery,
@@ -64,7 +65,7 @@ fn name(kind: &TargetKind) -> String {
     }
 }
 
-/// Opens the new value: a file, or all of standard input.
+/// Opens the new value, which is a file, or all of standard input.
 pub(crate) fn read(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     let failed = |error| Failure::io(with, &error);
     if input::is_stream(with) {

@@ -11,7 +11,8 @@ use proto_splitter_object_store::{ObjectLocation, ObjectReadOptions, ObjectReade
 
 use crate::failure::Failure;
 
-/// The open objects of a command, by URL. Opening takes a request, so each is opened once.
+/// The objects that a command has opened, by URL. Each object is opened only once, since opening
+/// takes a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenObjects(Arc<HashMap<PathBuf, Arc<ObjectReader>>>);
 
@@ -21,7 +22,7 @@ impl OpenObjects {
         OpenObjects(Arc::new(open))
     }
 
-    /// Returns an object as a candidate for formats to examine and open.
+    /// Returns an object as a candidate, which formats examine and open.
     pub(crate) fn candidate<'a>(&self, named: &'a Path) -> Result<Candidate<'a>, Failure> {
         let reader = match self.0.get(named) {
             Some(reader) => Arc::clone(reader),

@@ -14,7 +14,7 @@ use crate::progress::ProgressLine;
 use crate::sanitize::{self, one_line};
 use crate::terminal::Terminal;
 
-/// Size of the pieces in which a long result is printed.
+/// Size of the pieces in which a long result is printed, in bytes.
 const PIECE: usize = 64 << 10;
 
 /// The destination of results and notes.
@@ -23,13 +23,13 @@ pub(crate) struct Output<'a> {
     stderr: &'a mut dyn Write,
     /// True once the reader of the results has closed the pipe.
     closed: bool,
-    /// True if that ended a result early.
+    /// True if the closed pipe ended a result early.
     abandoned: bool,
-    /// Other failure that ended a result early.
+    /// Any other failure that ended a result early.
     failed: Option<Failure>,
     terminal: Terminal,
     interrupt: Interrupt,
-    /// Output held back until all results are in place.
+    /// Output that is held back until all results are in place.
     held: Option<Vec<u8>>,
     /// True to print only errors and results.
     quiet: bool,
@@ -87,7 +87,7 @@ impl<'a> Output<'a> {
         self.abandoned
     }
 
-    /// Takes the failure that ended a result early, if any.
+    /// Takes the failure that ended a result early, if there is one.
     pub(crate) fn failure(&mut self) -> Option<Failure> {
         self.failed.take()
     }
@@ -95,7 +95,7 @@ impl<'a> Output<'a> {
     /// Applies the options for verbosity and progress.
     pub(crate) fn be_as(&mut self, cli: &Cli) {
         self.quiet = cli.quiet;
-        // -v prints its own lines.
+        // With -v, the stages are printed instead.
         let shown = match cli.progress {
             _ if cli.quiet => ProgressMode::Never,
             ProgressMode::Auto if cli.verbose > 0 => ProgressMode::Never,
@@ -104,17 +104,18 @@ impl<'a> Output<'a> {
         self.line = ProgressLine::new(shown);
     }
 
-    /// Returns progress for work that only reads, and so may be stopped at any moment.
+    /// Returns progress for work that only reads, and can therefore be stopped at any moment.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing)
     }
 
-    /// Returns progress for work that writes files, and so stops cleanly when interrupted.
+    /// Returns progress for work that writes files, and therefore stops cleanly when it is
+    /// interrupted.
     pub(crate) fn writing(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing).cancelled_by(self.interrupt.heed())
     }
 
-    /// Returns progress that shows nothing, but stops the work cleanly when interrupted.
+    /// Returns progress that shows nothing, but stops the work cleanly when it is interrupted.
     pub(crate) fn interruptible(&self) -> Progress {
         Progress::none().cancelled_by(self.interrupt.heed())
     }
@@ -151,7 +152,7 @@ impl<'a> Output<'a> {
         self.held.get_or_insert_default();
     }
 
-    /// Prints the results held back.
+    /// Prints the results that were held back.
     #[cfg(feature = "remote")]
     pub(crate) fn release(&mut self) -> Result<(), Failure> {
         match self.held.take() {
@@ -165,7 +166,8 @@ impl<'a> Output<'a> {
         self.write_out(|stdout| stdout.write_all(text.as_bytes()))
     }
 
-    /// Prints a report: one line of JSON if requested, else a text with lines of at most this many columns.
+    /// Prints a report: as one line of JSON if requested, otherwise as text. `text` gets the
+    /// maximum number of columns.
     pub(crate) fn report<R: Serialize>(
         &mut self,
         json: bool,
@@ -207,8 +209,8 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Prints a result as one line of JSON with a list too long to hold in memory: the fields of `report`, followed by the list `name` of
-    /// the values that `each` yields.
+    /// Prints a result as one line of JSON. Its last field is the list `name`, which may be too
+    /// long to hold in memory. `each` yields the values of the list; `report` has the other fields.
     pub(crate) fn json_with_list<R: Serialize, V: Serialize>(
         &mut self,
         report: &R,
@@ -241,7 +243,7 @@ impl<'a> Output<'a> {
     /// Prints an error on one line.
     pub(crate) fn error(&mut self, message: impl std::fmt::Display) {
         self.line.clear();
-        // If this fails, there is nowhere left to report to.
+        // If this fails, there is no other place to report the error.
         let _ = writeln!(
             self.stderr,
             "protosplit: {}",
@@ -300,12 +302,12 @@ impl Write for Output<'_> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // Flushed when the command ends.
+        // The output is flushed when the command ends.
         Ok(())
     }
 }
 
-/// Returns the JSON of a value, without characters that affect a terminal.
+/// Returns the JSON of a value, with characters escaped that affect a terminal.
 fn to_json(value: &impl Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string(value).map_err(|error| refused(&error.into()))?;
     Ok(sanitize::json(&by_given_names(&json)).into_owned())
@@ -315,7 +317,7 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("standard output: {error}"))
 }
 
-/// Removes the numbers of system errors, which follow their descriptions.
+/// Removes the numbers of system errors, since a description precedes each number.
 fn without_numbers(text: &str) -> String {
     let mut pieces = text.split(" (os error ");
     let mut said = pieces.next().unwrap_or_default().to_owned();
@@ -331,7 +333,7 @@ pub(crate) fn hex(crc32c: u32) -> String {
     format!("{crc32c:08x}")
 }
 
-/// Returns a path for a column, where the root needs a visible name.
+/// Returns a path to show in a column. The root gets a visible name.
 pub(crate) fn shown_path(path: &str) -> String {
     if path.is_empty() {
         ".".to_owned()

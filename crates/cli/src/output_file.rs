@@ -12,7 +12,8 @@ use crate::failure::Failure;
 use crate::input::{self, CHUNKED, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
 
-/// Runs a command that prints. With `-o FILE` the output goes to the file, which appears once it is complete.
+/// Runs a command that prints. With `-o FILE`, the output goes to the file, which appears once it
+/// is complete.
 pub(crate) fn run(
     command: &Command,
     output: &mut Output<'_>,
@@ -36,7 +37,8 @@ pub(crate) fn run(
     Ok(exit)
 }
 
-/// Returns the file given by `-o` for a command that prints, whether to overwrite it, and the files that the command reads.
+/// Returns, for a command that prints, the file given by `-o`, whether to overwrite it, and the
+/// files that the command reads.
 fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let (printed, read): (&OutputFileArgs, Vec<&PathBuf>) = match command {
         Command::Verify(args) => (&args.output_file, args.file.iter().collect()),
@@ -61,7 +63,8 @@ fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     Some((target, printed.force, read))
 }
 
-/// Returns the files that arguments can refer to: themselves, those of a prefix, and the model of a folder.
+/// Returns the files to which arguments may refer: the arguments themselves, the files of a prefix,
+/// and the model of a folder.
 pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFrom {
     let meant = read.into_iter().flat_map(|path| {
         let model = path.join(MODEL_STEM);
@@ -73,7 +76,7 @@ pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFro
     MadeFrom::files(meant.filter(|path| path.is_file()))
 }
 
-/// Fails if the target is an input, or a file in an input folder.
+/// Fails if the target is an input, or a file in a folder that is an input.
 fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
     if read == Path::new(STANDARD) {
         return Ok(());

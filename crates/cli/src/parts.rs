@@ -19,7 +19,7 @@ use crate::sanitize::one_line;
 use crate::size;
 use crate::types::Splitter;
 
-/// Number of parts, if the caller doesn't say.
+/// Number of parts, if the caller sets none.
 const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// Creates the error for inputs and outputs of more than one file, which can't be planned.
@@ -39,7 +39,7 @@ pub(crate) fn plan_split(
     options: &SplitOptions,
     parts: Option<NonZeroUsize>,
 ) -> Result<PartsPlan, Failure> {
-    // As many parts as files, if the size of files is limited.
+    // If the size of files is limited, there are as many parts as files.
     let one = options.get_max_file_size().map(|_| NonZeroUsize::MIN);
     let planner = planner(parts.or(one));
     let splitter = Splitter::of(source.descriptor());
@@ -100,7 +100,7 @@ pub(crate) fn write_plan(
     Ok(Exit::Done)
 }
 
-/// Executes a part of the given plan or commits it. Returns `None` if there is no plan.
+/// Executes a part of the given plan, or commits the plan. Returns `None` if there is no plan.
 pub(crate) fn run(
     args: &PartsArgs,
     verb: &'static str,

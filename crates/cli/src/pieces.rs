@@ -16,7 +16,7 @@ use crate::size;
 
 pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_named(&args.output)?;
-    // This is opened before anything is written. Until then a signal ends the wait for input.
+    // Opens the input before anything is written. Until then, a signal ends the wait for input.
     let place = input::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .progress(output.writing("writing"))

@@ -23,7 +23,7 @@ use crate::types::SCHEMA_NEEDED;
 struct Report {
     /// Full name of the message's type.
     message: String,
-    /// The files; each follows those it imports.
+    /// The files. Each file comes after the files that it imports.
     files: Vec<ProtoFile>,
 }
 
@@ -65,10 +65,11 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Returns a file and all its imports, each after those it imports. Not recursive, as chains of imports can be long.
+/// Returns a file and all its imports. Each file comes after the files that it imports. Not
+/// recursive, since chains of imports can be long.
 fn gathered(file: FileDescriptor) -> Vec<FileDescriptor> {
     let (mut files, mut seen) = (Vec::new(), HashSet::new());
-    // Each file has a flag that is true once its imports come before it.
+    // A file has a flag, which is true once its imports precede it.
     let mut open = vec![(file, false)];
     while let Some((file, is_ready)) = open.pop() {
         if is_ready {
@@ -100,7 +101,7 @@ impl Report {
         }
         check_folder(folder)?;
         let failed = |error: io::Error| Failure::io(folder, &error);
-        // Written beside the target and renamed once complete.
+        // Writes the files next to the target, in a folder that is renamed once it is complete.
         let temporary = new_folder_beside(folder).map_err(|error| failed(error.kind().into()))?;
         for file in &self.files {
             let path = temporary.path().join(relative(&file.name)?);
@@ -113,7 +114,7 @@ impl Report {
     }
 }
 
-/// Creates a folder beside `target`, with the usual mode.
+/// Creates a folder next to `target`, with the usual permissions.
 fn new_folder_beside(target: &Path) -> io::Result<TemporaryFolder> {
     #[cfg(unix)]
     let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
@@ -122,7 +123,7 @@ fn new_folder_beside(target: &Path) -> io::Result<TemporaryFolder> {
     TemporaryFolder::beside(target, mode)
 }
 
-/// Returns the name of an untrusted file as a path that stays inside the folder.
+/// Returns the name of an untrusted file as a path. Fails if the path leads out of the folder.
 fn relative(name: &str) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(name);
     let stays = path

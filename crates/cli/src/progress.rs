@@ -12,19 +12,19 @@ use proto_splitter::progress::Progress;
 use crate::args::ProgressMode;
 use crate::size;
 
-/// Time before the line appears, except with `always`.
+/// Time before the line appears, unless it is always shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Largest number of updates per second.
+/// Maximum number of updates per second.
 const PACE: u8 = 10;
 
-/// Width assumed for a terminal that doesn't report it.
+/// Assumed width of a terminal that doesn't report its width.
 const COLUMNS: u16 = 80;
 
 /// Text of the line, followed by a bar.
 const TEMPLATE: &str = "{msg}: {percent}% of {all}, {rate}/s, {eta} left  {wide_bar}";
 
-/// The line, shared by consecutive pieces of work.
+/// The line, which consecutive pieces of work share.
 #[derive(Clone, Default)]
 pub(crate) struct ProgressLine(Option<Arc<Shared>>);
 
@@ -38,11 +38,11 @@ struct Shared {
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// True once the line is no longer shown.
+    /// True once the line will not be shown any more.
     over: bool,
 }
 
-/// A piece of work and its progress.
+/// A piece of work, with its progress.
 struct Work {
     doing: String,
     of: u64,
@@ -52,7 +52,7 @@ struct Work {
 }
 
 impl ProgressLine {
-    /// Creates the line on standard error, if that is wanted and a terminal.
+    /// Creates the line on standard error, if the user wants it and standard error is a terminal.
     pub(crate) fn new(shown: ProgressMode) -> ProgressLine {
         let patience = match shown {
             ProgressMode::Auto if io::stderr().is_terminal() => PATIENCE,
@@ -71,7 +71,7 @@ impl ProgressLine {
         })))
     }
 
-    /// Returns the progress of a new piece of work, shown on the line.
+    /// Returns the progress of a new piece of work, which the line shows.
     pub(crate) fn bytes(&self, doing: &'static str) -> Progress {
         match &self.0 {
             None => Progress::default(),
@@ -89,7 +89,7 @@ impl ProgressLine {
         }
     }
 
-    /// Clears the line and shows nothing from now on.
+    /// Clears the line, and stops showing it.
     pub(crate) fn end(&self) {
         if let Some(mut state) = self.0.as_ref().and_then(|shared| shared.state.lock().ok()) {
             state.clear();
@@ -131,7 +131,7 @@ impl Shared {
             let target = ProgressDrawTarget::term_like_with_hz((self.terminal)(), PACE);
             work.bar.set_draw_target(target);
         }
-        // Threads report in any order.
+        // Threads may report out of order.
         if done > work.bar.position() {
             work.bar.set_position(done);
         }
@@ -139,7 +139,7 @@ impl Shared {
 }
 
 impl Work {
-    /// Creates work that isn't shown yet. Its rate counts from now on.
+    /// Creates work that isn't shown yet. Its rate is measured from now on.
     fn new(doing: &str, of: u64) -> Work {
         let bar = ProgressBar::with_draw_target(Some(of), ProgressDrawTarget::hidden());
         bar.set_style(style().unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -164,7 +164,7 @@ impl State {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Later output begins on an empty line, even if the work did not finish.
+        // Later output should begin on an empty line, even if the work did not finish.
         if let Ok(state) = self.state.get_mut() {
             state.clear();
         }
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// Output for terminals of 60 columns.
+    /// The output for a terminal of 60 columns.
     static WRITTEN: Mutex<String> = Mutex::new(String::new());
 
     #[derive(Debug)]

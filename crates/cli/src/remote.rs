@@ -1,8 +1,9 @@
 //! Inputs and outputs in object stores, by their URLs.
 //!
-//! These are read directly from the store: a `.cpb` file that is only read, a message to split, and one from which a value or tensor is
-//! read. A split or merge writes its file directly to the store. Work in parts only reads and writes objects. All other URLs are copied:
-//! inputs to a temporary folder before the command runs, outputs from there afterwards.
+//! Some inputs are read directly from the store: a `.cpb` file that is only read, a message to
+//! split, and a message from which a value or tensor is read. A split or a merge writes its file
+//! directly to the store. Work in parts only reads and writes objects. All other URLs are copied:
+//! inputs to a temporary folder before the command runs, and outputs to the store afterwards.
 
 mod arguments;
 
@@ -53,7 +54,7 @@ pub(crate) fn hide_secrets(args: &[OsString]) {
         if let Cow::Owned(shown) = redact(arg) {
             rename(arg, &shown);
         }
-        // Objects of the same host have the same password, which logs show without the scheme.
+        // Objects on the same host have the same password. Logs may show it without the scheme.
         if let Some(at) = arg[..host].rfind('@')
             && let Cow::Owned(shown) = redact(&arg[..=at])
         {
@@ -67,7 +68,7 @@ pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     redact(text)
 }
 
-/// Returns the scheme of a URL for which there is no store, unless a file has this name.
+/// Returns the scheme of a URL if no store supports it, unless a file has this name.
 fn unknown_scheme(named: &Path) -> Option<&str> {
     let (scheme, _) = named.to_str()?.split_once("://")?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -77,7 +78,7 @@ fn unknown_scheme(named: &Path) -> Option<&str> {
     (is_scheme && !is_url(named) && !named.exists()).then_some(scheme)
 }
 
-/// Fails if an argument is a URL for which there is no store.
+/// Fails if an argument is a URL with a scheme that no store supports.
 pub(crate) fn check_scheme(named: &Path) -> Result<(), Failure> {
     let Some(scheme) = unknown_scheme(named) else {
         return Ok(());
@@ -92,7 +93,8 @@ fn location(named: &Path) -> Result<ObjectLocation, Failure> {
     ObjectLocation::parse(text).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Returns true if the format of an unchunked object reads it directly. Errors in the object are reported when it is opened.
+/// Returns true if the format of an unchunked object can read it directly. Errors in the object are
+/// reported when it is opened.
 fn is_opened_there(named: &Path, reader: &Arc<ObjectReader>) -> bool {
     let reader = Arc::clone(reader) as Arc<dyn ReadAt>;
     let opened = Candidate::of_source(named, reader)
@@ -105,15 +107,15 @@ pub(crate) fn stores() -> Option<Arc<dyn Objects>> {
     Some(Arc::new(ObjectParts::new()))
 }
 
-/// Returns the names to try for an input: as given, or as the prefix of a message.
+/// Returns the names to try for an input: the given name, and the names of files with this prefix.
 fn names(named: &Path) -> [PathBuf; 3] {
     let [chunked, plain] =
         [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(named, extension));
     [named.to_owned(), chunked, plain]
 }
 
-/// Opens the object that a URL names, by itself or as a prefix, for work in parts, which reads it
-/// where it is. Returns any other name unchanged.
+/// Opens the object to which a URL refers, as its name or its prefix, for work in parts, which
+/// reads the object directly. Returns any other name unchanged.
 pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     check_scheme(named)?;
     if !is_url(named) {
@@ -133,14 +135,14 @@ pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     Err(Failure::usage(format!("{location}: no such object")))
 }
 
-/// An object written sequentially.
+/// An object that is written sequentially.
 #[derive(Debug)]
 pub(crate) struct Target {
     writer: ObjectWriter,
 }
 
 impl Target {
-    /// Begins to write an object of about this size.
+    /// Starts writing an object of about this size.
     pub(crate) fn create(named: &Path, force: bool, expected: u64) -> Result<Target, Failure> {
         let options = ObjectWriteOptions::new()
             .force(force)
@@ -174,7 +176,7 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("{error}{hint}"))
 }
 
-/// The copies that were made before a command, and those to make after it.
+/// The copies made before a command, and the copies to make after it.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     open: HashMap<PathBuf, Arc<ObjectReader>>,
@@ -185,7 +187,7 @@ pub(crate) struct Staged {
 
 #[derive(Debug)]
 struct StagedOutput {
-    /// Temporary folder of the output.
+    /// Temporary folder for the output.
     folder: PathBuf,
     /// The path that the command writes.
     path: PathBuf,
@@ -210,7 +212,7 @@ fn is_read_there(
     })
 }
 
-/// Copies the other objects that contain chunks of an object copied to a file.
+/// Copies the other objects with chunks of an object that was copied to a file.
 fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Failure> {
     let main = location(named)?;
     let file = File::open(copy).map_err(|error| Failure::io(copy, &error))?;
@@ -228,7 +230,7 @@ fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Fail
         }
         Ok(File::open(path)?)
     });
-    // The reader of the copy reports any error.
+    // If the copy is unreadable, its reader reports the error.
     drop(copied);
     failed.map_or(Ok(()), Err)
 }
@@ -247,7 +249,7 @@ fn is_planned(command: &Command) -> bool {
 /// Copies the inputs that a command can't read directly, and redirects the outputs that it can't write directly to a temporary folder.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
     let mut staged = Staged::default();
-    // Other hosts don't have the copy.
+    // Other hosts couldn't read a copy.
     let may_copy = !is_planned(command);
     let Arguments {
         inputs, in_place, ..
@@ -259,13 +261,13 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
         }
     }
     output.read_there(OpenObjects::new(std::mem::take(&mut staged.open)));
-    // Outputs that a command writes directly aren't in this list.
+    // The list lacks outputs that a command writes directly.
     match command {
         Command::Merge(args) => check_scheme(args.output())?,
         Command::Split(args) => args.output.as_deref().map_or(Ok(()), check_scheme)?,
         _ => {}
     }
-    // The inputs decide which outputs are written directly.
+    // Which outputs are written directly depends on the inputs.
     let Arguments { outputs, force, .. } = arguments(command);
     staged.force = force;
     for named in outputs {
@@ -277,7 +279,7 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
 }
 
 impl Staged {
-    /// Returns the URL of an object that is read directly, or else the path of a copy.
+    /// Returns the URL of an object that is read directly, or the path of a copy.
     fn input(
         &mut self,
         named: &Path,
@@ -297,7 +299,7 @@ impl Staged {
                     return Ok(named.clone());
                 }
                 Ok(_) => {}
-                // The server doesn't support ranges.
+                // The server doesn't support ranges, so the object is copied.
                 Err(error) if may_copy && error.kind() == io::ErrorKind::Unsupported => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(error)),
@@ -340,7 +342,7 @@ impl Staged {
         Ok(path)
     }
 
-    /// Creates a temporary folder, shown as the URL of its object.
+    /// Creates a temporary folder, which errors call by the URL of its object.
     fn folder(&mut self, called: &str) -> Result<PathBuf, Failure> {
         let folder = tempfile::tempdir();
         let folder = folder.map_err(|error| Failure::io(&std::env::temp_dir(), &error))?;
@@ -350,12 +352,13 @@ impl Staged {
         Ok(path)
     }
 
-    /// Copies the outputs of a command to the store, and then prints its report.
+    /// Copies the outputs of a command to the store, and prints the command's report.
     pub(crate) fn finish(self, output: &mut Output<'_>) -> Result<(), Failure> {
         let options = ObjectWriteOptions::new().force(self.force);
         for staged in &self.outputs {
             let progress = output.writing("copying");
-            // The object with this name is written last, so that readers of it find all others.
+            // The object with this name is written last, so that its readers find all other
+            // objects.
             let is_last = |name: &str| {
                 Path::new(name).file_stem() == staged.path.file_stem()
                     || name.ends_with("saved_model.pb")

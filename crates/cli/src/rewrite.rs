@@ -94,7 +94,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     write(&input, &args.output, &args.out, extension, make, output)
 }
 
-/// Fails if several files are requested for an output that can only be one file.
+/// Fails if several files are requested, but the output can only be a single file.
 pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Result<(), Failure> {
     let why = match (args.max_file_size, input.folder()) {
         (None, _) => return Ok(()),
@@ -108,7 +108,7 @@ pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Re
     Err(Failure::usage(format!("--max-file-size: {name}: {why}")))
 }
 
-/// Writes the changed file, either alone or in a copy of its folder, and prints a report.
+/// Writes the changed file, either alone or in a copy of its folder. Prints a report.
 fn write(
     input: &Input,
     target: &Path,
@@ -129,7 +129,7 @@ fn write(
     Ok(Exit::Done)
 }
 
-/// Writes a file, alone or in a copy of its folder. Returns its path there.
+/// Writes a file, alone or in a copy of its folder. Returns the path of the written file.
 pub(crate) fn place<T>(
     input: &Input,
     target: &Path,

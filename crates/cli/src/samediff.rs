@@ -42,7 +42,7 @@ fn failed(path: &Path) -> impl Fn(Error) -> Failure + '_ {
 #[derive(Debug, Serialize)]
 struct Tags {
     file: String,
-    /// Oldest first; the last is the default.
+    /// Tags, the oldest first. The last one is the default.
     tags: Vec<TagReport>,
 }
 
@@ -54,7 +54,7 @@ struct TagReport {
     updater_states: usize,
     /// Size of the arrays that the tag uses, in bytes.
     bytes: u64,
-    /// Size of the arrays that another tag stores, in bytes.
+    /// Size of the arrays that are stored in another tag's folder, in bytes.
     shared_bytes: u64,
 }
 
@@ -229,7 +229,7 @@ fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
 
 fn rename(args: &RenameArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let mut draft = open(&args.file)?;
-    // Tag names have no slash; variable names may.
+    // Names of tags have no slash, but names of variables may have one.
     let renamed = match args.old.split_once('/') {
         Some((tag, variable)) => draft.rename_variable(tag, variable, &args.new),
         None => draft.rename_tag(&args.old, parse_tag(&args.new)?),
@@ -260,7 +260,7 @@ fn open(path: &Path) -> Result<Draft, Failure> {
         .map_err(failed(path))
 }
 
-/// Returns the options for a file derived from these inputs, one of which it may replace.
+/// Returns the options for a file made from these inputs. It may replace one of them.
 fn options(args: &WritingArgs, read: &[&Path], output: &Output<'_>) -> SameDiffWriteOptions {
     let read = read.iter().map(|file| file.to_path_buf()).collect();
     SameDiffWriteOptions::new()
@@ -275,7 +275,7 @@ fn write(
     read: &[&Path],
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    // An error about several models can't be attributed to one.
+    // If there are several models, the error can't be attributed to one.
     let named = match read {
         [one] => one,
         _ => args.output.as_path(),

@@ -1,14 +1,14 @@
-//! Making names and values safe to print: they can contain anything, and a terminal interprets some characters or reverses the text around
-//! them.
+//! Making names and values safe to print. They can contain any characters, including ones that a
+//! terminal interprets or that reverse the text around them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Longest message on one line, in characters. A name in it may have many thousands.
+/// Maximum length of a message on one line, in characters. A name in a message may be much longer.
 const LONGEST_MESSAGE: usize = 2000;
 
-/// Returns true if a character changes the direction of the text around it.
+/// Returns true if a character changes the direction of the surrounding text.
 fn turns_text(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -18,7 +18,7 @@ fn harms(c: char) -> bool {
     c.is_control() || turns_text(c)
 }
 
-/// Returns true for characters that [harm](harms) but are not escaped by JSON and protobuf's text format.
+/// Returns true for [harmful](harms) characters that JSON and protobuf's text format don't escape.
 pub(crate) fn harms_quoted(c: char) -> bool {
     harms(c) && !c.is_ascii() || c == '\u{7f}'
 }
@@ -53,13 +53,14 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns a message on one line. Very long messages are shortened in the middle, since the start has the place and the problem, and the
-/// end has the remedy.
+/// Returns a message on one line. Very long messages are shortened in the middle, since the place
+/// and the problem are at the start, and the remedy is at the end.
 pub(crate) fn message(text: &str) -> String {
     shorten(&one_line(text), LONGEST_MESSAGE)
 }
 
-/// Shortens a text to this many characters by omitting its middle, since the ends of a path or message are more important.
+/// Shortens a text to `most` characters. Omits its middle, since the ends of a path or message are
+/// more important.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -73,8 +74,8 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     short
 }
 
-/// A writer that escapes harmful characters in JSON; JSON itself only escapes ASCII control characters. Each string must be written in one
-/// piece, as `serde_json` does.
+/// A writer of JSON that escapes harmful characters. JSON itself only escapes ASCII control
+/// characters. Each string must be written in one piece, as `serde_json` does.
 pub(crate) struct JsonWriter<W>(pub(crate) W);
 
 impl<W: Write> Write for JsonWriter<W> {
@@ -92,7 +93,8 @@ impl<W: Write> Write for JsonWriter<W> {
     }
 }
 
-/// Returns JSON with the characters escaped that [`JsonWriter`] escapes, which only occur in strings.
+/// Returns JSON in which the same characters are escaped as by [`JsonWriter`]. They only occur in
+/// strings.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let is_plain = text.bytes().all(|byte| byte < 0x7f);
     if is_plain || !text.contains(harms_quoted) {
@@ -101,7 +103,7 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if harms_quoted(c) {
-            // All of them are in the basic plane, so one escape suffices.
+            // All of these characters are in the basic plane, so one escape suffices.
             let _ = write!(shown, "\\u{:04x}", u32::from(c));
         } else {
             shown.push(c);

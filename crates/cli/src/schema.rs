@@ -52,10 +52,11 @@ fn add(pool: &mut DescriptorPool, path: &Path, set: &[u8]) -> Result<(), Failure
 /// Returns the descriptor set of the .proto files and all their imports.
 fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
     let folders = if args.proto_path.is_empty() {
-        // A missing file may be built into the compiler, such as `google/protobuf/descriptor.proto`.
+        // A missing file may be built into the compiler, for example
+        // `google/protobuf/descriptor.proto`.
         let there = args.proto.iter().filter(|file| file.exists());
         let beside = there.map(|file| folder_of(file));
-        // The current folder too, as in protoc.
+        // As in protoc, files are also looked up in the current folder.
         beside.chain([PathBuf::from(".")]).collect()
     } else {
         args.proto_path.clone()
@@ -94,13 +95,13 @@ fn failure(file: &Path, error: &protox::Error) -> Failure {
     Failure::usage(said + hint)
 }
 
-/// Returns the messages of a pool that `--message` can name.
+/// Returns the messages in a pool that the user can select with `--message`.
 pub(crate) fn messages(pool: &DescriptorPool) -> impl Iterator<Item = MessageDescriptor> + '_ {
     pool.all_messages()
         .filter(|message| !message.is_map_entry())
 }
 
-/// Returns the names of messages that are not part of another.
+/// Returns the names of messages that aren't part of another message.
 pub(crate) fn roots(pool: &DescriptorPool) -> impl Iterator<Item = String> {
     let mut held = BTreeSet::new();
     for message in pool.all_messages() {

@@ -54,12 +54,12 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
     check_whole(&args.model)?;
     let key = read_text(&args.key).and_then(|pem| SigningKey::from_pem(&pem));
     let key = key.map_err(|error| Failure::of(&args.key, &error))?;
-    // A signature may be as public as the model, but not more.
+    // A signature may be as public as the model, but not more public.
     let create = || {
         AtomicFile::create(&target, &made_from([&*args.model]), args.force)
             .map_err(|error| Failure::of(&target, &error))
     };
-    // This fails before everything is hashed, and leaves no file in the model in the meantime.
+    // Fails before everything is hashed. In the meantime, there is no file in the model.
     drop(create()?);
     let options = SignOptions::new()
         .ignore(&target)
@@ -87,14 +87,14 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
     Ok(Exit::Done)
 }
 
-/// Returns the model's name followed by `.sig`, also for a folder that is named with a slash.
+/// Returns the model's name followed by `.sig`, even for a folder whose name ends in a slash.
 fn default_target(model: &Path) -> PathBuf {
     let mut name = model.components().as_path().as_os_str().to_owned();
     name.push(".sig");
     PathBuf::from(name)
 }
 
-/// Fails if the model has chunks in other files, which a signature of this one would not cover.
+/// Fails if the model has chunks in other files, which a signature of this file wouldn't cover.
 fn check_whole(model: &Path) -> std::result::Result<(), Failure> {
     if !model.is_file() || !is_chunked_at(model) {
         return Ok(());
@@ -104,7 +104,7 @@ fn check_whole(model: &Path) -> std::result::Result<(), Failure> {
         .is_some_and(|extension| extension == CHUNKED);
     let files = match ChunkedFile::open(model) {
         Ok(files) => files,
-        // Records of another kind are in one file.
+        // Other kinds of records are in a single file.
         Err(error) if error.kind() == ErrorKind::NotChunked && !is_named_so => return Ok(()),
         Err(error) => return Err(Failure::of(model, &error)),
     };

@@ -1,6 +1,7 @@
 //! Signals that stop the process.
 //!
-//! A process stopped by a signal cleans up and then ends by the same signal rather than with a status: shells check for it to stop a loop.
+//! If a signal stops the process, it cleans up and then ends by the same signal, instead of
+//! returning a status. Shells check for this in order to stop a loop.
 
 pub(crate) use system::watch;
 
@@ -15,27 +16,29 @@ mod system {
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::emulate_default_handler;
 
-    /// Signal for a file that exceeds the process's size limit.
+    /// The signal for a file that exceeds the process's size limit.
     const SIGXFSZ: i32 = 25;
 
     /// The last signal received.
     pub(crate) struct Watched(Arc<AtomicI32>);
 
-    /// Interrupts the run on a signal. A run with nothing to clean up, or a second signal, ends at once.
+    /// Interrupts the run when a signal arrives. If the run has nothing to clean up, or another
+    /// signal arrives, ends the process at once.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let last = Arc::new(AtomicI32::new(0));
-        // A write beyond the limit on file sizes then fails like one on a full disk. The signal would end the process and leave a partial
-        // file.
+        // With this handler, a write beyond the limit on file sizes fails like a write to a full
+        // disk. By default, the signal would end the process, and leave a partial file.
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-        // The signal isn't handled if `nohup` ignores it, or if that is unknown.
+        // The signal isn't handled if `nohup` ignores it, or if it is unknown whether it is
+        // ignored.
         let hangup = is_ignored(SIGHUP) == Some(false);
         let wanted = [SIGINT, SIGTERM]
             .into_iter()
             .chain(hangup.then_some(SIGHUP));
-        // Without a handler a signal simply ends the process.
+        // Without a handler, a signal simply ends the process.
         if let Ok(mut signals) = Signals::new(wanted) {
             let (last, interrupt) = (Arc::clone(&last), interrupt.clone());
-            // If no thread can start, the signal has its default effect.
+            // If no thread can be started, the signal keeps its default effect.
             let heed = move || {
                 for signal in signals.forever() {
                     last.store(signal, Ordering::Relaxed);
@@ -50,7 +53,7 @@ mod system {
     }
 
     impl Watched {
-        /// Ends the process by the signal that stopped it, if any.
+        /// If a signal stopped the process, ends the process by the same signal.
         pub(crate) fn end(&self) {
             let signal = self.0.load(Ordering::Relaxed);
             if signal != 0 {
@@ -59,7 +62,7 @@ mod system {
         }
     }
 
-    /// Returns true if the parent process wants the signal ignored.
+    /// Returns true if the parent process made this process ignore the signal.
     fn is_ignored(signal: i32) -> Option<bool> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let mask = status
@@ -76,10 +79,11 @@ mod system {
 
     pub(crate) struct Watched;
 
-    /// Interrupts the run on Ctrl-C. A run with nothing to clean up, or a second Ctrl-C, ends at once.
+    /// Interrupts the run on Ctrl-C. If the run has nothing to clean up, or on another Ctrl-C, ends
+    /// the process at once.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let interrupt = interrupt.clone();
-        // Without a handler Ctrl-C simply ends the process.
+        // Without a handler, Ctrl-C simply ends the process.
         let _ = ctrlc::set_handler(move || {
             if !interrupt.raise() {
                 std::process::exit(Exit::Interrupted.code().into());

@@ -95,7 +95,7 @@ pub(crate) fn open_unsplit(opening: Opening<'_>, named: &Path) -> Result<Input, 
     Ok(input)
 }
 
-/// Returns the prefix of the result for a file.
+/// Returns the prefix of the output for a file.
 pub(crate) fn prefix_for_file(input: &Path, output: &Path) -> Result<PathBuf, Failure> {
     if !output.is_dir() {
         return Ok(prefix_of(output));
@@ -141,13 +141,13 @@ struct StoreReport {
     merkle_root: Option<String>,
 }
 
-/// A message to split, and its destination.
+/// A message to split, with its destination.
 struct Job {
     input: Input,
     source: Source,
     splitter: Splitter,
     options: SplitOptions,
-    /// `None` for standard output, or for a dry run without an output.
+    /// Prefix of the output; `None` for standard output, or for a dry run without an output.
     prefix: Option<PathBuf>,
     is_folder: bool,
 }
@@ -189,7 +189,7 @@ impl Job {
         match (chunked.is_file(), plain.is_file()) {
             (false, true) => {}
             (false, false) => {
-                // A folder of a known format.
+                // The input may be a folder of a known format.
                 if let Ok(place) = input::locate(args.input(), &args.schema.companion) {
                     return Job::of_model(args, opening(args, output).open_at(place)?, output);
                 }
@@ -254,7 +254,7 @@ impl Job {
         }
         let named = |output: &Path| output.extension().is_some_and(|it| it == CHUNKED);
         let options = SplitOptions::new()
-            // A .cpb named explicitly is written for any size.
+            // If the user names a .cpb file, it is written even for a small message.
             .always_chunked(!is_folder && args.output.as_deref().is_some_and(named))
             .max_chunk_size(args.max_chunk_size)
             .max_slice_size(args.max_slice_size)
@@ -354,7 +354,7 @@ impl Job {
         Ok(Exit::Done)
     }
 
-    /// Writes the file to standard output, and nothing else.
+    /// Writes the file to standard output, and prints nothing else.
     fn stream(&self, args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
         let written = self
             .splitter
@@ -425,7 +425,7 @@ fn open(args: &SplitArgs, named: &Path, output: &Output<'_>) -> Result<Input, Fa
     opening(args, output).open(named)
 }
 
-/// Returns the message to split: the file, or the message that its format assembles.
+/// Returns the message to split, which is the file, or the message that its format assembles.
 pub(crate) fn source(schema: &SchemaArgs, input: &Input) -> Result<Source, Failure> {
     if input.descriptor().is_none() && !input.is_archive() {
         let (file, example) = (shown(input.file()), Types::load(schema)?.example());

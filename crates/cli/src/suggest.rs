@@ -6,17 +6,18 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use proto_splitter::path::PathQuery;
 use proto_splitter::size_tree::TreePlace;
 
-/// Greatest depth at which to look for a field named without its path.
+/// Maximum depth at which to search for a field that was named without its path.
 const DEEPEST: usize = 4;
 
 /// Maximum number of messages to search for the field.
 const MOST_VISITED: usize = 2000;
 
-/// Longest name for which to look for a similar one, in bytes: comparing takes time by the product of two lengths.
+/// Maximum length of a name for which to suggest a similar one, in bytes. The time for a comparison
+/// is proportional to the product of two lengths.
 const LONGEST: usize = 1000;
 
-/// Returns the candidate that is nearest to a mistyped name, if one is similar, ignoring case and packages. For a name over 1,000 bytes,
-/// returns `None`.
+/// Returns the candidate that is most similar to a mistyped name, if any is similar. Ignores case
+/// and packages. Returns `None` for a name of more than 1,000 bytes.
 pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -31,7 +32,7 @@ pub(crate) fn nearest<'a>(
         let short = full.rsplit('.').next().unwrap_or(&full);
         [full.as_str(), short]
             .into_iter()
-            // Two names are at least as far apart as their lengths.
+            // The distance between two names is at least the difference of their lengths.
             .filter(|other| {
                 let lengths = [wanted.as_str(), *other].map(|name| name.chars().count());
                 lengths[0].abs_diff(lengths[1]) <= farthest
@@ -47,8 +48,9 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Suggests a valid path instead of one that doesn't exist in the type: with corrected names, missing indices, or the full path of a
-/// field whose name was given alone. Returns `None` if the path exists in the type, even if the message lacks the value.
+/// Suggests a valid path instead of one that the type lacks. The suggestion has corrected names,
+/// missing indices, or the full path of a field that was named without its path. Returns `None` if
+/// the type has the path, even if the message lacks the value.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     let is_sound = |path: &str| PathQuery::parse(path, Some(root)).is_ok();
     if is_sound(typed) {
@@ -71,7 +73,8 @@ fn mended(typed: &str, root: &MessageDescriptor) -> Option<String> {
     (mended != typed).then_some(mended)
 }
 
-/// Splits a path into steps as typed: a name, and the text in brackets after it.
+/// Splits a path into steps as the user typed them. Each step is a name, and the text in brackets
+/// after it.
 fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
     let (mut steps, mut rest) = (Vec::new(), typed);
     while !rest.is_empty() {
@@ -97,7 +100,8 @@ fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
     (!steps.is_empty()).then_some(steps)
 }
 
-/// Returns the position of the bracket that closes an index, a range or conditions; quoted keys are handled elsewhere.
+/// Returns the position of the bracket that closes an index, a range or conditions. Quoted keys are
+/// handled elsewhere.
 fn value_end(inner: &str) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -121,7 +125,8 @@ fn closing_quote(key: &str, quote: char) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// Returns the steps from `message` on, each replaced by the nearest valid one; `None` if a step has no near match.
+/// Replaces each step, starting in `message`, by the nearest valid one. Returns `None` if a step
+/// has no near match.
 fn mend(
     steps: &[(&str, Option<&str>)],
     message: &MessageDescriptor,
@@ -157,7 +162,7 @@ fn mend(
                     path.push_str(&format!("[{select}]"));
                 }
             }
-            // An index on a singular field is dropped.
+            // An index on a singular field is removed.
             Some(_) => {}
             None if field.is_list() && !is_last => path.push_str("[0]"),
             None if field.is_map() && !is_last => return None,
@@ -168,7 +173,7 @@ fn mend(
     Some(path)
 }
 
-/// Corrects the path in a bracketed comparison of a path and a value.
+/// Corrects the path in brackets that compare a path with a value.
 fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, str>> {
     let operator = select.find(['=', '!', '<', '>', '~']);
     let parts = operator.map(|at| select.split_at(at));
@@ -183,7 +188,7 @@ fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, s
     }
 }
 
-/// Returns true if a map's key is a string and was typed without quotes.
+/// Returns true if a map has strings as keys, and the user typed the key without quotes.
 fn needs_quotes(kind: &Kind, select: &str) -> bool {
     match kind {
         Kind::Message(entry) if entry.is_map_entry() => {
@@ -206,8 +211,8 @@ fn below(kind: &Kind, is_map: bool) -> Option<MessageDescriptor> {
     }
 }
 
-/// Returns the shortest path from `root` to a message with a field of this name, and that message. Maps are skipped, as their keys are
-/// unknown.
+/// Returns the shortest path from `root` to a message that has a field with this name, and the type
+/// of this message. Skips maps, since their keys are unknown.
 fn way_to(name: &str, root: &MessageDescriptor) -> Option<(String, MessageDescriptor)> {
     let mut level = vec![(String::new(), root.clone())];
     let mut visited = 0;
@@ -291,12 +296,12 @@ mod tests {
         for typed in ["", "xyzzy", "meta_graphs[0", "a[\"b]"] {
             assert_eq!(path(typed, &root), None, "{typed}");
         }
-        // Valid paths, in other spellings than a hint would use.
+        // Valid paths in a form that a suggestion wouldn't have.
         for typed in ["2[0].2.1[3]", "metaGraphs[0]", "2[0].collection_def['a']"] {
             assert_eq!(path(typed, &root), None, "{typed}");
         }
         assert_eq!(nearest("onnx.ModelProto", ["tensorflow.GraphDef"]), None);
-        // Comparing these would take minutes.
+        // Without a limit, comparing these names would take minutes.
         let long = "n".repeat(200_000);
         assert_eq!(nearest(&long, [&long[1..]]), None);
         assert_eq!(nearest("n", [&long[..]]), None);

@@ -1,4 +1,4 @@
-//! Text tables whose columns fit their contents.
+//! Text tables with columns that fit their contents.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Layout};
@@ -15,13 +15,13 @@ pub(crate) enum Align {
 /// Number of spaces between two columns.
 const GAP: u16 = 2;
 
-/// Largest number of characters in a cell.
+/// Maximum number of characters in a cell.
 const WIDEST: usize = 1000;
 
-/// Number of rows to lay out at a time, since each takes kilobytes in the library.
+/// Number of rows to lay out at a time, since the library needs kilobytes of memory for each row.
 pub(crate) const BLOCK: usize = 1000;
 
-/// Rows under a header, to be printed.
+/// Rows to be printed under a header.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
     columns: Columns<N>,
@@ -36,7 +36,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Hides the column of this name.
+    /// Hides the column with this name.
     pub(crate) fn hide(&mut self, column: &str) {
         let heads = self.columns.head.iter();
         for (hidden, name) in self.columns.hidden.iter_mut().zip(heads) {
@@ -44,13 +44,15 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Adds a row. Each cell is put on one line, and shortened in the middle if very long.
+    /// Adds a row. The text of each cell is put on one line, and shortened in the middle if it is
+    /// very long.
     pub(crate) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells.map(cell));
     }
 
-    /// Returns the table. Cells of the last column are shortened in the middle to fit lines into `width`: the library would cut their ends,
-    /// but the ends of a path matter more than its middle.
+    /// Returns the table. If `width` is given, shortens the cells of the last column in the middle
+    /// until lines fit. The library would cut the ends of cells instead, although the ends of a
+    /// path are more important than its middle.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
         for rows in self.rows.chunks(BLOCK) {
             self.columns.widen(rows);
@@ -67,7 +69,8 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// The columns of a table whose rows are visited twice, a block at a time: first to measure, then to print.
+/// The columns of a table whose rows are passed twice, in blocks: first to measure them, then to
+/// print them.
 #[derive(Debug)]
 pub(crate) struct Columns<const N: usize> {
     head: [String; N],
@@ -97,7 +100,7 @@ impl<const N: usize> Columns<N> {
         }
     }
 
-    /// Fits lines into `width` after all rows were measured, and returns the header line.
+    /// Makes lines fit into `width`. Call it after all rows were measured. Returns the header line.
     pub(crate) fn fit(&mut self, width: Option<usize>) -> String {
         let mut head = [self.head.clone()];
         self.widen(&head);
@@ -124,7 +127,7 @@ impl<const N: usize> Columns<N> {
                 row[last] = shorten(&row[last], self.last);
             }
         }
-        // A row of the widest cells gives all blocks the same widths.
+        // Adds a row with the widest cells, so that all blocks have the same column widths.
         let widest = self.widths.map(|width| "x".repeat(usize::from(width)));
         let block = self
             .layout(std::iter::once(&widest).chain(&*rows))
@@ -158,15 +161,15 @@ impl<const N: usize> Columns<N> {
     }
 }
 
-/// Returns the text of a cell: on one line, shortened in the middle if very long.
+/// Returns the text of a cell on one line, shortened in the middle if it is very long.
 pub(crate) fn cell(text: impl AsRef<str>) -> String {
     shorten(&one_line(text.as_ref()), WIDEST)
 }
 
-/// Smallest width of the last column on a narrow terminal.
+/// Minimum width of the last column on a narrow terminal.
 const LEAST_LAST: usize = 16;
 
-/// Returns lines of names and values.
+/// Formats names and values, one pair per line.
 pub(crate) fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     facts

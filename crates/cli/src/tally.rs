@@ -68,7 +68,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// Returns a single figure, or a table.
+/// Formats the result: as a single number, or as a table.
 fn text(report: &Tally, args: &TallyArgs, width: Option<usize>) -> String {
     let joined = |sums: &[Total]| {
         let sums: Vec<String> = sums.iter().map(Total::to_string).collect();

@@ -8,7 +8,7 @@ use proto_splitter::ops;
 use crate::failure::Failure;
 use crate::input::{CHUNKED, Input};
 
-/// Returns the form that `--to` names, if it is given.
+/// Returns the form named by `--to`, if this option is given.
 pub(crate) fn requested(
     to: Option<&str>,
     input: &Input,

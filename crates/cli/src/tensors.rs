@@ -19,10 +19,10 @@ const COLUMNS: [(&str, Align); 5] = [
     ("where", Align::Left),
 ];
 
-/// Number of offsets to show of one level of LoD: `--json` has all.
+/// Number of offsets to show for a level of LoD; `--json` includes all of them.
 const SHOWN_OFFSETS: usize = 6;
 
-/// Returns a level of LoD as text, without the offsets in the middle of a long one.
+/// Returns a level of LoD as text. Leaves out the offsets in the middle if there are many.
 fn level(offsets: &[u64]) -> String {
     let mut shown: Vec<String> = offsets.iter().map(u64::to_string).collect();
     if shown.len() > SHOWN_OFFSETS {
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// An error that ended a list.
+/// An error that ended the list early.
 enum Ended {
     Reading(Error),
     Printing(Failure),

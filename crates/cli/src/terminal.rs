@@ -11,7 +11,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Returns no terminal: lines have any length.
+    /// Returns a value that means that there is no terminal, so lines may have any length.
     #[must_use]
     pub fn none() -> Self {
         Terminal::default()
@@ -48,7 +48,7 @@ impl Terminal {
         self.is_there
     }
 
-    /// Returns true if the terminal supports colors and the user wants them.
+    /// Returns true if the terminal supports colors, and the user wants them.
     pub(crate) fn is_colored(self) -> bool {
         self.is_colored
     }
@@ -60,14 +60,15 @@ impl Terminal {
     }
 }
 
-/// Returns true unless `NO_COLOR` is set or the terminal doesn't support colors.
+/// Returns true unless `NO_COLOR` is set, or the terminal doesn't support colors.
 fn is_colored(variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_unwanted = variable("NO_COLOR").is_some_and(|no| !no.is_empty());
     let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
     !is_unwanted && !is_dumb
 }
 
-/// Returns the width given by `COLUMNS`, or else by the terminal, ignoring the width of 0 that some pseudo-terminals report.
+/// Returns the width in `COLUMNS` or, if it isn't set, the terminal's width. Ignores a width of 0,
+/// which some pseudo-terminals report.
 fn width(columns: Option<&str>, size: Option<usize>) -> Option<usize> {
     let asked = columns.and_then(|columns| columns.trim().parse().ok());
     asked

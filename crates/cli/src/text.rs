@@ -1,4 +1,5 @@
-//! Messages in protobuf's text format, in a fixed order: fields by number, map entries by key.
+//! Messages in protobuf's text format, in a fixed order: fields are sorted by number, and map
+//! entries by key.
 
 use std::io::{self, Write};
 
@@ -8,8 +9,8 @@ use crate::sanitize::harms_quoted;
 
 pub(crate) mod untyped;
 
-/// Writes a message with one line for each value, like `protoc --decode`. Unknown fields are in comments, and a value longer than `most`
-/// bytes is cut with a comment that gives its length.
+/// Writes a message with one line for each value, like `protoc --decode`. Unknown fields become
+/// comments. A value longer than `most` bytes is cut, followed by a comment with its length.
 pub(crate) fn message(
     message: &DynamicMessage,
     most: usize,
@@ -62,8 +63,8 @@ fn fields(message: &DynamicMessage, depth: usize, most: usize, line: Line<'_>) -
     Ok(())
 }
 
-/// Returns true if a field is named after its group, as in proto2. In editions any field may be delimited like a group, and has its own
-/// name.
+/// Returns true if a field has the name of its group, as in proto2. In editions, any field can be
+/// delimited like a group, and has a name of its own.
 fn is_group_by_name(field: &FieldDescriptor, group: &MessageDescriptor) -> bool {
     field.is_group()
         && field.name() == group.name().to_lowercase()
@@ -129,18 +130,19 @@ fn is_empty(message: &DynamicMessage) -> bool {
         && message.unknown_fields().next().is_none()
 }
 
-/// Formats a value that is not a message.
+/// Formats a value that isn't a message.
 pub(crate) fn scalar(value: &Value, kind: &Kind) -> String {
     shortened(value, kind, usize::MAX)
 }
 
-/// Returns the first bytes up to a limit, and a comment with the number of remaining bytes. Doesn't split a character of text.
+/// Returns up to `most` bytes, and a comment with the number of remaining bytes. Never splits a
+/// character of a text.
 fn cut(bytes: &[u8], most: usize, is_text: bool) -> (&[u8], String) {
     if bytes.len() <= most {
         return (bytes, String::new());
     }
     let mut end = most;
-    // Continuation bytes of a character.
+    // Moves back over the continuation bytes of a character.
     while is_text && end > 0 && bytes[end] & 0xc0 == 0x80 {
         end -= 1;
     }
@@ -183,7 +185,8 @@ fn float(text: &str) -> String {
     }
 }
 
-/// Returns bytes in quotes, with everything escaped except printable ASCII and, in text, letters of any language.
+/// Returns bytes in quotes. Escapes all bytes except for printable ASCII and, in a text, letters of
+/// any language.
 fn quoted(bytes: &[u8], is_text: bool) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');

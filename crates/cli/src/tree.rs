@@ -29,7 +29,8 @@ use crate::size;
 use crate::suggest;
 use text::Look;
 
-/// Default number of members and fields, and smallest size to show, in a table, a picture and a page (as far as there is space).
+/// Default number of members and fields, and default minimum size, for a table, a picture and a
+/// page. A page shows as many of them as fit.
 const TEXT: (usize, LeastSize) = (10, LeastSize::Millionths(10_000));
 const PICTURE: (usize, LeastSize) = (200, LeastSize::Bytes(0));
 const PAGE: (usize, LeastSize) = (5_000, LeastSize::Bytes(0));
@@ -105,7 +106,8 @@ fn run_diff(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Returns the error about a message over a limit, which ends with its largest parts.
+/// Returns the error about a message that exceeds a limit. The error ends with the message's
+/// largest parts.
 fn over(tree: &MeasuredTree, limit: u64) -> String {
     let size = tree.size();
     let (shown, limit, more) = (size::show(size), size::show(limit), size - limit);
@@ -143,7 +145,7 @@ fn show(
     Ok(Exit::Done)
 }
 
-/// The requested limits.
+/// The limits that the user requested.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AskedLimits {
     pub(crate) depth: Option<usize>,
@@ -153,18 +155,18 @@ pub(crate) struct AskedLimits {
 }
 
 impl AskedLimits {
-    /// Returns these limits, with the defaults of a table for the others.
+    /// Returns these limits, completed by the defaults for a table.
     pub(crate) fn of_table(self) -> TreeLimits {
         self.or(TEXT)
     }
 
-    /// Returns these limits, with the defaults of a page for the others.
+    /// Returns these limits, completed by the defaults for a page.
     pub(crate) fn of_page(self) -> TreeLimits {
         self.or(PAGE)
     }
 
-    /// Returns these limits, with defaults for the others. A requested number or order includes
-    /// nodes of any size.
+    /// Returns these limits, completed by defaults. If a number or an order is requested, there is
+    /// no minimum size by default.
     fn or(self, (top, least): (usize, LeastSize)) -> TreeLimits {
         let is_asked_for = self.top.is_some() || self.order != TreeOrder::Size;
         let least = if is_asked_for {
@@ -180,7 +182,7 @@ impl AskedLimits {
     }
 }
 
-/// Returns the requested limits, or these defaults of a format.
+/// Returns the requested limits, completed by the defaults for a format.
 fn limits(args: &TreeArgs, defaults: (usize, LeastSize)) -> TreeLimits {
     let asked = AskedLimits {
         depth: args.depth,
@@ -196,12 +198,12 @@ pub(crate) fn plain_text(report: &TreeReport) -> String {
     text::text(report, Look::default())
 }
 
-/// Returns a tree as a page, with as much as fits within the limits.
+/// Returns a tree as a page that shows as many parts as fit, within the limits.
 pub(crate) fn page(tree: &MeasuredTree, limits: TreeLimits) -> Result<String, Failure> {
     page::page(limits, |limits| tree.report(limits))
 }
 
-/// Returns the widest limits of the requested formats.
+/// Returns the widest default limits of the requested formats.
 fn largest(args: &TreeArgs) -> (usize, LeastSize) {
     match (&args.html, &args.svg) {
         (Some(_), _) => PAGE,
@@ -227,7 +229,7 @@ fn write(
     written.map_err(failed)
 }
 
-/// Checks that the path can be parsed, that the input has a message, and that no output is the input.
+/// Fails if the path can't be parsed, the input has no message, or an output is the input.
 fn check(input: &Input, root: Option<&MessageDescriptor>, args: &TreeArgs) -> Result<(), Failure> {
     if query(path(args), root).is_none() {
         TreePlace::parse(path(args), root)
@@ -240,7 +242,7 @@ fn check(input: &Input, root: Option<&MessageDescriptor>, args: &TreeArgs) -> Re
     Ok(())
 }
 
-/// Returns the path as a query, if its target depends on the message's contents.
+/// Returns the path as a query, if the values at the path depend on the contents of the message.
 fn query(path: &str, root: Option<&MessageDescriptor>) -> Option<PathQuery> {
     let query = PathQuery::parse(path, root).ok();
     query.filter(|query| query.singular().0.as_path().is_none())

@@ -17,7 +17,7 @@ use crate::suggest;
 /// Hint for a file whose type is unknown.
 pub(crate) const SCHEMA_NEEDED: &str = "--proto or --descriptor-set gives its schema";
 
-/// The type of a compiled schema, which is itself a message.
+/// The type of compiled schemas, which are messages themselves.
 const DESCRIPTOR_SET: &str = "google.protobuf.FileDescriptorSet";
 
 /// Returns the built-in type with this full name.
@@ -25,17 +25,18 @@ pub(crate) fn built_in(name: &str) -> Option<MessageDescriptor> {
     ALL.message(name)
 }
 
-/// The types that a command knows by name: those of the given schemas, then the built-in ones.
+/// The types that a command knows by name. Types of the given schemas take precedence over built-in
+/// ones.
 pub(crate) struct Types {
     given: DescriptorPool,
-    /// Type named by `--message`, or the root of a sequence.
+    /// The type named by `--message`, or the root of a sequence.
     asked: Option<MessageDescriptor>,
-    /// The sequence that `--delimited` requests.
+    /// The sequence requested by `--delimited`.
     sequence: Option<Root>,
 }
 
 impl Types {
-    /// Loads the given schemas and finds the requested type.
+    /// Loads the given schemas, and finds the requested type.
     pub(crate) fn load(args: &SchemaArgs) -> Result<Types, Failure> {
         Types::of_pool(schema::load(args)?, args)
     }
@@ -58,20 +59,20 @@ impl Types {
         Ok(types)
     }
 
-    /// Returns the root of a sequence, given the name of its messages' type, or of the field that
+    /// Returns the root of a sequence. `name` is the type of its messages, or the field that
     /// contains them.
     fn sequence_named(&self, name: &str) -> Result<Root, Failure> {
         let parent = || self.get(name.rsplit_once('.')?.0);
         if self.get(name).or_else(parent).is_none() {
-            // The error names what was probably meant.
+            // If the name is unknown, this error has a suggestion.
             self.named(name)?;
         }
         Root::find(name, |name| self.get(name))
             .map_err(|error| Failure::usage(format!("--delimited: {error}")))
     }
 
-    /// Loads the given schemas and finds the requested type. If no schema is given and the type is
-    /// not built in, uses the one beside the input that has it.
+    /// Loads the given schemas, and finds the requested type. If no schema is given and the type
+    /// isn't built in, uses the schema next to the input that has the type.
     pub(crate) fn load_for(args: &SchemaArgs, input: &Path) -> Result<Types, Failure> {
         let name = args.message.as_deref().or(args.delimited.as_deref());
         let unknown = name.filter(|name| has_no_schema(args) && built_in(name).is_none());
@@ -88,10 +89,9 @@ impl Types {
         }
     }
 
-    /// Returns the types of the schema beside an input that fits it, if exactly one does and none was
-    /// given. A schema fits if it has the type that the input names. If the input names none, the
-    /// schema fits if it has a single type that no other type contains, and the input `is_of` that
-    /// type.
+    /// Returns the types of the schema next to an input, if no schema was given and exactly one
+    /// fits. If the input names a type, a schema that has this type fits. Otherwise, a schema fits
+    /// if exactly one of its types isn't contained in another, and the input `is_of` this type.
     pub(crate) fn beside(
         args: &SchemaArgs,
         input: &Path,
@@ -132,8 +132,9 @@ impl Types {
         &self.given
     }
 
-    /// Returns the type for an input that doesn't name one, if none was requested: the only type of
-    /// the given schemas that no other type contains. Without schemas there is none.
+    /// Returns the type for an input that doesn't name one, if the user requested none. This is the
+    /// only type of the given schemas that isn't contained in another. Returns `None` without
+    /// schemas.
     pub(crate) fn only_root(&self, input: &Path) -> Result<Option<MessageDescriptor>, Failure> {
         if self.asked.is_some() {
             return Ok(None);
@@ -150,7 +151,7 @@ impl Types {
         }
     }
 
-    /// Returns an example for `--message`: a type that isn't part of another.
+    /// Returns an example for `--message`, which is a type that isn't part of another.
     pub(crate) fn example(&self) -> String {
         let mut roots = schema::roots(&self.given);
         let built_in = || {
@@ -179,7 +180,7 @@ impl Types {
             let pools = with_types().filter_map(|format| format.descriptor_pool());
             let built_in: Vec<String> = pools.flat_map(names).collect();
             let own = [DESCRIPTOR_SET.to_owned()];
-            // The first of equally near names is the most likely one.
+            // If several names are equally near, the first one is most likely.
             let known = given
                 .iter()
                 .chain(&own)
@@ -199,7 +200,7 @@ impl Types {
     }
 }
 
-// Implemented by hand: the derived `Debug` of a recursive descriptor doesn't end.
+// Not derived, since the derived `Debug` of a recursive descriptor wouldn't end.
 impl std::fmt::Debug for Types {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let asked = self.asked.as_ref().map(MessageDescriptor::full_name);
@@ -209,12 +210,12 @@ impl std::fmt::Debug for Types {
     }
 }
 
-/// Returns true if the arguments name no schema.
+/// Returns true if the arguments specify no schema.
 fn has_no_schema(args: &SchemaArgs) -> bool {
     args.given.is_none() && args.descriptor_set.is_empty() && args.proto.is_empty()
 }
 
-/// Returns the type of a pool that no other type contains, if there is exactly one.
+/// Returns the type in a pool that isn't contained in another, if there is exactly one.
 fn only_root_of(pool: &DescriptorPool) -> Option<MessageDescriptor> {
     let mut roots = schema::roots(pool);
     let root = roots.next()?;
@@ -224,7 +225,7 @@ fn only_root_of(pool: &DescriptorPool) -> Option<MessageDescriptor> {
         .then(|| pool.get_message_by_name(&root))?
 }
 
-/// Returns the first few names.
+/// Returns the first few names, for errors.
 fn some_of(names: &[String]) -> String {
     const MOST: usize = 5;
     let shown = names[..names.len().min(MOST)].join(", ");
@@ -234,7 +235,7 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-/// The splitter of a type: that of its format, or the generic one.
+/// The splitter of a type, which comes from the type's format, or is generic.
 #[derive(Clone, Copy)]
 pub(crate) struct Splitter(&'static (dyn ComposableSplitter + Sync));
 

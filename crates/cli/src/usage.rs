@@ -1,4 +1,4 @@
-//! Clap's messages in our form.
+//! Clap's messages in the form of this command's messages.
 
 use std::ffi::OsString;
 
@@ -9,8 +9,8 @@ use crate::Exit;
 use crate::args::Cli;
 use crate::output::Output;
 
-/// Prints clap's message: help and version as results, everything else as an error about usage, on one line. Prints the help if no
-/// arguments were given.
+/// Prints clap's message. Help and version are printed as results, and any other message as a
+/// one-line error about usage. If there are no arguments, prints the help.
 pub(crate) fn report(error: &clap::Error, args: &[OsString], output: &mut Output<'_>) -> Exit {
     if args.len() < 2 {
         let help = Cli::command().render_help().to_string();
@@ -40,7 +40,8 @@ pub(crate) fn report(error: &clap::Error, args: &[OsString], output: &mut Output
     Exit::Usage
 }
 
-/// Returns the error on one line, including the lines that clap lists below the first and its suggestions.
+/// Returns the error on one line. Includes the lines that clap lists below the first one, and its
+/// suggestions.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let mut lines = text.lines().map(str::trim);
@@ -57,7 +58,7 @@ fn first_paragraph(text: &str) -> String {
     said
 }
 
-/// Returns the command whose help explains more.
+/// Returns the command to name for further help.
 fn asked(args: &[OsString]) -> String {
     let command = Cli::command();
     let named = args.get(1).and_then(|arg| arg.to_str());

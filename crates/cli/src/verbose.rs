@@ -1,4 +1,4 @@
-//! Logging of the libraries to standard error: warnings, and with `-v` the stages of the work.
+//! Logging of the libraries to standard error: warnings and, with `-v`, the stages of the work.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -18,8 +18,8 @@ use crate::remote::redacted;
 use crate::sanitize::one_line;
 use crate::size;
 
-/// Starts logging stages and their times, or only warnings at verbosity 0. Only the first call in a process has an
-/// effect.
+/// Starts logging stages and their durations, or only warnings if the verbosity is 0. Only the
+/// first call in a process has an effect.
 pub(crate) fn show(verbosity: u8) {
     let level = match verbosity {
         0 => LevelFilter::WARN,
@@ -31,10 +31,10 @@ pub(crate) fn show(verbosity: u8) {
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// A logger of stages, as sentences.
+/// A logger that prints stages as sentences.
 #[derive(Default)]
 struct StageLogger {
-    /// Last warning, since an input opened twice repeats it.
+    /// The last warning, which is printed only once even if an input is opened twice.
     warned: Mutex<String>,
 }
 
@@ -103,9 +103,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for StageLogger {
     }
 }
 
-/// Prints one line, in the form of errors.
+/// Prints one line, in the same form as errors.
 fn tell(line: &str) {
-    // If this fails, there is nowhere left to report to.
+    // If this fails, there is no other place to report the error.
     let _ = writeln!(
         io::stderr().lock(),
         "protosplit: {}",
@@ -114,7 +114,7 @@ fn tell(line: &str) {
 }
 
 impl Step {
-    /// Formats a stage, as in `wrote 3 chunks, 146.7 KiB (150241 bytes), in 21.1 ms`.
+    /// Formats a stage, for example as `wrote 3 chunks, 146.7 KiB (150241 bytes), in 21.1 ms`.
     fn said(&self, name: &str) -> String {
         let mut said = vec![verb(name).to_owned()];
         if let Some(chunk) = self.chunk {

@@ -60,15 +60,15 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     told(report, &input, args, output)
 }
 
-/// Returns the report of a chunked file that can't be opened: it has still been checked, with this
-/// result.
+/// Returns the report of a chunked file that can't be opened. The file was checked nevertheless,
+/// and this is the result.
 pub(crate) fn unreadable(file: &Path, failure: &Failure) -> Option<VerifyReport> {
     let is_damaged = failure.exit() == Exit::Bad && input::is_chunked_at(file);
     let problem = || Error::new(ErrorKind::Record, failure.message());
     is_damaged.then(|| VerifyReport::of_unreadable(file, problem()))
 }
 
-/// Returns the file that a report on an input is about.
+/// Returns the file to which a report on an input refers.
 pub(crate) fn file_of<'a>(report: &VerifyReport, input: &'a Input) -> &'a Path {
     match report.checked {
         Checked::Format { .. } => input.path(),
@@ -76,7 +76,7 @@ pub(crate) fn file_of<'a>(report: &VerifyReport, input: &'a Input) -> &'a Path {
     }
 }
 
-/// Fails if the options require a message or a known type and there is none.
+/// Fails if the options require a message or a known type, and the input has none.
 fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
     let name = input::shown(input.path());
     if (args.deep || args.against.is_some()) && !input.has_message() {
@@ -118,7 +118,7 @@ pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input,
     let input = match opening.alone().open_at(place.clone()) {
         Ok(input) => input,
         Err(_) if path.is_file() && input::is_chunked_at(&path) => return Err(in_chunks()),
-        // A file that doesn't match its name is read as a plain message.
+        // If a file's contents don't match its name, it is read as a plain message.
         Err(_) if path.is_file() => input::open_bytes(place, &objects)?,
         Err(failure) => return Err(failure),
     };
@@ -146,7 +146,7 @@ fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
     parts::plan_verify(input, args.parts.parts)
 }
 
-/// Prints the findings and returns the exit status.
+/// Prints the findings, and returns the exit status.
 fn told(
     mut report: VerifyReport,
     input: &Input,
@@ -168,7 +168,7 @@ fn told(
     for failure in &failures {
         output.error(failure.message());
     }
-    // An unreadable file outweighs a damaged one.
+    // An unreadable file takes precedence over a damaged one.
     let worst = failures.iter().map(Failure::exit);
     let worst = worst.max_by_key(|exit| exit.code());
     Ok(worst.unwrap_or(Exit::Done))

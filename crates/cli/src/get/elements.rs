@@ -1,5 +1,4 @@
-//! Printing all values that a query selects, in order. Several threads decode them, each one batch at
-//! a time.
+//! Printing all values that a query selects, in order. Several threads decode them in batches.
 
 use std::io::Write;
 
@@ -14,17 +13,17 @@ use super::value::{self, Shape};
 use crate::args::{GetArgs, GetFormat};
 use crate::text;
 
-/// Total size of values that completes a batch, in bytes.
+/// Total size of values after which a batch is complete, in bytes.
 const BATCH_BYTES: u64 = 256 << 10;
 
-/// Number of values that completes a batch.
+/// Number of values after which a batch is complete.
 const BATCH_COUNT: usize = 4096;
 
 /// Maximum total size of the values that are decoded at once, in bytes.
 const MOST_AHEAD: u64 = 32 << 20;
 
-/// Writes all values that a query selects, one after another, and returns their number. `is_list` is
-/// true if they are all elements of a field, which is a list in JSON.
+/// Writes all values that a query selects, one after another, and returns their number. `is_list`
+/// is true if the values are all elements of a field, which is a list in JSON.
 pub(super) fn write_all(
     view: &MessageView<'_>,
     query: &PathQuery,
@@ -74,7 +73,7 @@ pub(super) fn write_all(
         most,
     };
     let count = printing.print(selected, sink, |number, error| {
-        // The place of the value is only needed now, so it is found again.
+        // Only errors need the place of the value, so the query is run again to find it.
         let mut again = view.select(query, &member_names())?;
         for _ in 0..=number {
             again.next().transpose()?;
@@ -95,8 +94,8 @@ struct Printing {
 }
 
 impl Printing {
-    /// Prints the value that was selected last and all others, and returns their number. `placed`
-    /// adds the path and the offset of a value, by its number, to an error about it.
+    /// Prints the value that was selected last, and all later ones. Returns their number. `placed`
+    /// adds the path and the offset of a value to an error about it, given the value's number.
     fn print(
         &self,
         selected: Selected<'_>,
@@ -124,7 +123,7 @@ impl Printing {
             ahead,
             |batch, _| Ok(self.printed(batch?)),
             |printed: Printed| {
-                // The values before an error are printed, as if each were printed individually.
+                // As when printing values individually, the values before an error are printed.
                 sink.write_all(&printed.text)?;
                 count += printed.count;
                 match printed.failed {
@@ -176,7 +175,7 @@ impl Printing {
     }
 }
 
-/// A batch of values between the message and the output.
+/// A batch of values that were read, but not decoded.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -192,24 +191,26 @@ struct Printed {
     text: Vec<u8>,
     /// Number of values in the text.
     count: u64,
-    /// The error of the value after them.
+    /// The error of the value after the printed ones, if any.
     failed: Option<Error>,
 }
 
-/// Iterates over batches of the values that a query selects, from the one selected last.
+/// An iterator over batches of the values that a query selects. It starts with the value that was
+/// selected last.
 struct Batches<'a> {
     selected: Selected<'a>,
     /// Number of values in earlier batches.
     count: u64,
-    /// The end of the values, or the error that ended them.
+    /// The end of the values, or an error that ended the iteration.
     ended: Option<Result<(), Error>>,
 }
 
 impl Batches<'_> {
-    /// Adds the value selected last and those after it, until the batch is complete.
+    /// Adds the value selected last, and later ones, until the batch is complete.
     fn fill(&mut self, batch: &mut Batch) -> Result<(), Error> {
         loop {
-            // The first value may be too large for memory, which is checked before reading it.
+            // The first value may be too large for memory, so its size is checked before it is
+            // read.
             if batch.ends.is_empty() {
                 batch.bytes = self.selected.value()?.into();
             } else {

@@ -1,4 +1,4 @@
-//! Writing JSON with sorted keys in every object, without a tree of values.
+//! Writing JSON with sorted keys in every object, without building a tree of values.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use serde_json::Error;
 
 use crate::sanitize;
 
-/// Writes a value as JSON on one line. Keys are sorted, as map entries are unordered; strings longer
-/// than `most` bytes are cut; characters that a terminal interprets are escaped.
+/// Writes a value as JSON on one line. Sorts keys, since map entries are unordered. Cuts strings
+/// longer than `most` bytes, and escapes characters that a terminal interprets.
 pub(super) fn write(value: &impl Serialize, most: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     value.serialize(Sorted { out, most })
 }
@@ -96,7 +96,7 @@ impl SerializeSeq for List<'_> {
     }
 }
 
-/// The entries of an object, which are appended one after another, and sorted at its end.
+/// The entries of an object. They are appended as they arrive, and sorted at the end of the object.
 struct Object<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
@@ -104,7 +104,7 @@ struct Object<'a> {
     entries: Vec<Entry>,
 }
 
-/// Ranges in the buffer of an entry and of its key, including the opening quote.
+/// The ranges of an entry and of its key in the buffer. The key includes the opening quote.
 struct Entry {
     key: Range<usize>,
     end: usize,
@@ -118,7 +118,7 @@ impl Object<'_> {
             out: self.out,
             most: usize::MAX,
         })?;
-        // Excludes the closing quote, which would sort after a space.
+        // The closing quote is excluded, since it would sort after a space.
         let key = start..self.out.len().saturating_sub(1);
         self.out.push(b':');
         self.entries.push(Entry { key, end: 0 });
@@ -139,7 +139,7 @@ impl Object<'_> {
     fn finish(mut self) {
         let bytes = self.out.split_off(self.start);
         let part = |range: Range<usize>| &bytes[range.start - self.start..range.end - self.start];
-        // Compares bytes, as strings do.
+        // Sorts by bytes, which is also the order of strings.
         self.entries
             .sort_by(|a, b| part(a.key.clone()).cmp(part(b.key.clone())));
         self.out.push(b'{');
@@ -173,7 +173,8 @@ impl SerializeMap for Object<'_> {
 
 type No = Impossible<(), Error>;
 
-/// Messages are maps and lists; they have no structs, tuples or variants.
+/// Returns the error for a kind of value that messages don't have. Messages consist of maps and
+/// lists, without structs, tuples or variants.
 #[cold]
 fn no_such_value<T>() -> Result<T, Error> {
     Err(Error::custom("no such value has a form in protobuf's JSON"))
@@ -243,7 +244,7 @@ impl<'a> Serializer for Sorted<'a> {
     }
 
     fn serialize_bytes(self, _: &[u8]) -> Result<(), Error> {
-        // Bytes are base64 text at this point.
+        // Messages don't have bytes here, since protobuf's JSON encodes them as base64 text.
         no_such_value()
     }
 

@@ -18,7 +18,8 @@ use super::sorted_json;
 use crate::sanitize;
 use crate::text;
 
-/// Largest memory for decoding a message to show, in bytes. Larger messages need `--format binary` or a longer path.
+/// Maximum memory for decoding a message to show, in bytes. A larger message needs `--format
+/// binary` or a longer path.
 const MAX_SHOWN_MEMORY: u64 = 512 << 20;
 
 /// Returns the value at a path in protobuf's JSON mapping.
@@ -28,8 +29,9 @@ pub(super) fn json(view: &MessageView<'_>, path: &FieldPath, most: usize) -> Res
     json.map_err(|error| error.at_path(path.display(Some(root))))
 }
 
-/// Writes the value at a path: a message in text format; a string unchanged, except for characters that harm a terminal; any other value
-/// as in JSON, but without quotes. Without a type the result is a guess.
+/// Writes the value at a path. A message is written in text format. A string is unchanged, except
+/// for characters that harm a terminal. Any other value is written as in JSON, but without quotes.
+/// Without a type, the value is guessed.
 pub(super) fn text(
     view: &MessageView<'_>,
     path: &FieldPath,
@@ -51,7 +53,7 @@ fn untyped(
 ) -> Result<(), Error> {
     let mut selected = view.select(&PathQuery::from(path), &[])?;
     let Some(size) = selected.next().transpose()? else {
-        // The error names the actual contents.
+        // This error names the actual contents.
         return view.get(path).map(drop);
     };
     if size > MAX_SHOWN_MEMORY {
@@ -83,7 +85,7 @@ fn shorten(value: &mut Value, most: usize) {
     }
 }
 
-/// Returns the type of the whole message, without which a value is only bytes.
+/// Returns the type of the whole message. Without it, a value is only bytes.
 pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
@@ -92,7 +94,7 @@ pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescript
     })
 }
 
-/// The type of a value, shared by all paths that differ only in indices and keys.
+/// The type of a value. All paths that differ only in indices and keys share it.
 pub(super) enum Shape {
     Message(MessageShape),
     Scalar(Kind, Holder),
@@ -101,13 +103,14 @@ pub(super) enum Shape {
 /// The type of a message to show.
 pub(super) struct MessageShape {
     descriptor: MessageDescriptor,
-    /// Size in bytes up to which a message is decoded without checking the memory that it takes.
+    /// Size up to which a message is decoded without checking how much memory it takes, in bytes.
     unchecked: usize,
 }
 
 impl MessageShape {
     fn new(descriptor: MessageDescriptor) -> MessageShape {
-        /// A byte takes at most 130 bytes in memory, unless an `Any` is decoded.
+        /// Size for messages without an `Any`, in bytes. Each byte takes at most 130 bytes of
+        /// memory.
         const SMALL: usize = 1 << 20;
         let mut seen = HashSet::new();
         let unchecked = if reaches_any(&descriptor, &mut seen) {
@@ -158,7 +161,7 @@ impl Shape {
         }
     }
 
-    /// Returns the value that these bytes encode in protobuf's JSON mapping.
+    /// Decodes bytes, and returns their value in protobuf's JSON mapping.
     pub(super) fn json(&self, bytes: Bytes, most: usize) -> Result<Value, Error> {
         let mut json = match self {
             Shape::Message(message) => to_json(&message.decode(bytes)?, &SerializeOptions::new()),
@@ -168,7 +171,7 @@ impl Shape {
         Ok(json)
     }
 
-    /// Appends the value that these bytes encode in protobuf's JSON mapping, on one line.
+    /// Decodes bytes, and appends their value in protobuf's JSON mapping, on one line.
     pub(super) fn json_line(
         &self,
         bytes: Bytes,
@@ -194,7 +197,7 @@ impl Shape {
         written.map_err(undecodable)
     }
 
-    /// Writes the value that these bytes encode.
+    /// Decodes bytes, and writes their value.
     pub(super) fn text(
         &self,
         bytes: Bytes,
@@ -228,17 +231,18 @@ enum Simple {
     Bool(bool),
 }
 
-/// Returns the scalar if these bytes encode a valid one of such a kind.
+/// Decodes bytes as a scalar. Returns `None` if the kind isn't listed in [`Simple`], or the bytes
+/// are invalid.
 fn simple(kind: &Kind, bytes: &Bytes) -> Option<Simple> {
     match kind {
-        // The forms of these kinds have exceptions.
+        // The JSON forms of these kinds have special cases.
         Kind::Enum(_) | Kind::Float | Kind::Double | Kind::Bytes | Kind::Message(_) => return None,
         _ => {}
     }
     Some(match ScalarValue::decode(kind, bytes.clone())? {
         ScalarValue::String(text) => Simple::Text(text),
         ScalarValue::Bool(value) => Simple::Bool(value),
-        // 64-bit numbers are strings, as many readers of JSON parse numbers as doubles.
+        // In JSON, 64-bit numbers are strings, since many readers parse numbers as doubles.
         ScalarValue::Signed(value) => match kind {
             Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Simple::Text(value.to_string()),
             _ => Simple::Number(value),
@@ -255,7 +259,7 @@ fn undecodable(why: impl ToString) -> Error {
     Error::new(ErrorKind::InvalidMessage, why.to_string())
 }
 
-/// Decodes a value that is not a message, as the only field of a message.
+/// Decodes a value that isn't a message, as the only field of a message.
 fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     let wire = wire_type(kind, false);
     let mut bytes = Vec::with_capacity(value.len() + 16);
@@ -275,7 +279,7 @@ fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// A message type with a value as its field.
+/// A message type that has the value as a field.
 pub(super) struct Holder {
     message: MessageDescriptor,
     number: FieldNumber,
@@ -283,7 +287,7 @@ pub(super) struct Holder {
     is_list: bool,
 }
 
-/// Returns the message type whose field is at the path; for a map, its entry.
+/// Returns the message type that has the path's last field; for a map, the type of its entries.
 fn holder(path: &FieldPath, root: &MessageDescriptor) -> Option<Holder> {
     let mut above = path.clone();
     let step = above.pop()?;

@@ -1,4 +1,4 @@
-//! Merging the readable part of a damaged file.
+//! Merging the readable parts of a damaged file.
 
 use std::path::Path;
 

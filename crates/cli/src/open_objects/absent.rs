@@ -6,7 +6,7 @@ use proto_splitter::formats::Candidate;
 
 use crate::failure::Failure;
 
-/// An empty map.
+/// A map that is always empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenObjects;
 

@@ -139,7 +139,7 @@ impl Printer {
                 self.message(&child, nested);
             }
         }
-        // A oneof is printed at its first field.
+        // A oneof is printed in place of its first field.
         for (at, field) in proto.field.iter().enumerate() {
             let Some(oneof) = real_oneof(field) else {
                 self.field(field, proto, message, "");
@@ -227,7 +227,7 @@ impl Printer {
     fn label(&self, field: &FieldDescriptorProto) -> &'static str {
         match (field.label(), self.language) {
             (Label::Repeated, _) => "repeated ",
-            // An option says it.
+            // A feature expresses the label instead.
             (_, Language::Edition) => "",
             (Label::Required, _) => "required ",
             (Label::Optional, Language::Proto3) if !field.proto3_optional() => "",
@@ -235,7 +235,7 @@ impl Printer {
         }
     }
 
-    /// Writes extensions, grouped by the message they extend.
+    /// Writes extensions, grouped by the messages that they extend.
     fn extensions<'a>(
         &mut self,
         extensions: impl Iterator<Item = (&'a FieldDescriptorProto, DynamicMessage)>,
@@ -283,7 +283,7 @@ impl Printer {
             options.push(("features.enum_type".to_owned(), "CLOSED".to_owned()));
         }
         self.statements(options);
-        // The values are in declaration order, since the first is the default.
+        // Keeps the order of declaration, since the first value is the default.
         for proto in &proto.value {
             let known = values.values().find(|value| value.name() == proto.name());
             let options = known.map_or(Vec::new(), |value| self.options(&value.options()));
@@ -353,7 +353,7 @@ impl Printer {
         if let Some(default) = &field.default_value {
             let default = match field.r#type() {
                 Type::String => text::scalar(&Value::String(default.clone()), &Kind::String),
-                // In a descriptor they are escaped already.
+                // A descriptor already has these escaped.
                 Type::Bytes => format!("\"{default}\""),
                 _ => default.clone(),
             };
@@ -379,7 +379,7 @@ impl Printer {
         fields.sort_by_key(|(field, _)| field.number());
         let known = fields
             .into_iter()
-            // Reading the schema has translated features to proto2.
+            // Features are skipped, since reading the schema has translated them to proto2.
             .filter(|(field, _)| !matches!(field.name(), "uninterpreted_option" | "features"))
             .map(|(field, value)| (field.name().to_owned(), field.kind(), value));
         let mut extensions: Vec<_> = options.extensions().collect();
@@ -409,7 +409,7 @@ impl Printer {
         field.r#type() == Type::Group && self.language != Language::Edition
     }
 
-    /// Returns true if a type is the body of a group that is one of these fields.
+    /// Returns true if a type is the body of a group among these fields.
     fn is_group_of(
         &self,
         fields: &[FieldDescriptorProto],
@@ -468,7 +468,8 @@ impl Printer {
         format!(".{full_name}")
     }
 
-    /// Returns true if a name resolves to this type: the innermost scope that contains its first part decides.
+    /// Returns true if a name resolves to this type. The innermost scope that contains the first
+    /// part of the name decides.
     fn means(&self, name: &str, scope: &str, full_name: &str) -> bool {
         let first = name.split('.').next().unwrap_or(name);
         let mut around = Some(scope);
@@ -488,7 +489,8 @@ impl Printer {
         }
     }
 
-    /// Returns true if a name belongs to a type, a package or a field, any of which would hide another one.
+    /// Returns true if a name belongs to a type, a package or a field. Each of these would hide
+    /// another one.
     fn has(&self, name: &str) -> bool {
         let is_package = |package: &str| {
             package
@@ -522,7 +524,8 @@ fn bracketed(options: &[(String, String)]) -> String {
     format!(" [{}]", options.join(", "))
 }
 
-/// Returns the oneof in which a field was declared; that of an `optional` field is synthetic.
+/// Returns the oneof in which a field was declared. For an `optional` field, whose oneof is
+/// synthetic, returns `None`.
 fn real_oneof(field: &FieldDescriptorProto) -> Option<i32> {
     field.oneof_index.filter(|_| !field.proto3_optional())
 }

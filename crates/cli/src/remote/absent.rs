@@ -24,7 +24,7 @@ pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
     arguments(command).inputs
 }
 
-/// Nothing to copy to a store.
+/// A type without contents, since nothing is copied to a store.
 #[derive(Debug)]
 pub(crate) struct Staged;
 
@@ -38,7 +38,7 @@ pub(crate) fn stage(_: &mut Command, _: &mut Output<'_>) -> Result<Staged, Failu
     Ok(Staged)
 }
 
-/// Does nothing: arguments are paths, which contain no secrets.
+/// Does nothing, since all arguments are paths, which contain no secrets.
 pub(crate) fn hide_secrets(_: &[OsString]) {}
 
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
@@ -49,7 +49,7 @@ pub(crate) fn is_url(_: &Path) -> bool {
     false
 }
 
-/// Returns `None`: without stores there are no schemes.
+/// Returns `None`, since there are no schemes without stores.
 fn unknown_scheme(_: &Path) -> Option<&str> {
     None
 }
@@ -66,7 +66,7 @@ pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     Ok((named.to_owned(), OpenObjects))
 }
 
-/// An uninhabited type.
+/// A type without values.
 #[derive(Debug)]
 pub(crate) struct Target;
 

@@ -10,23 +10,23 @@ use crate::args::{Command, SameDiffCommand, SchemaArgs};
 
 /// The arguments of a command that can be URLs.
 pub(super) struct Arguments<'a> {
-    /// Inputs.
+    /// Arguments that name inputs.
     pub(super) inputs: Vec<&'a mut PathBuf>,
-    /// Outputs, except those written directly to a store.
+    /// Arguments that name outputs, except for outputs that are written directly to a store.
     pub(super) outputs: Vec<&'a mut PathBuf>,
-    /// The inputs read directly.
+    /// The inputs that are read directly.
     pub(super) in_place: InPlace,
     /// True if existing outputs are overwritten.
     pub(super) force: bool,
 }
 
-/// The inputs that a command reads directly rather than from a copy.
+/// The inputs that a command reads directly, rather than from a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InPlace {
     Nothing,
     /// Files in chunks.
     Chunked,
-    /// Chunked files, and files whose format reads them from any source.
+    /// Chunked files, and files whose format supports any source.
     Opened,
     /// Chunked files, and any other file as a plain message.
     Message,
@@ -71,7 +71,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         Command::Merge(args) => {
             replaces = args.force;
             in_place = InPlace::Chunked;
-            // Only then: examining a pipe would empty it.
+            // Checked only in this case, since examining a pipe would empty it.
             let goes_there = is_url(args.output()) && !is_url(args.input());
             if goes_there && !is_chunked(args.input()).unwrap_or(false) {
                 outputs.extend(&mut args.output);
@@ -80,7 +80,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         }
         Command::Split(args) => {
             replaces = args.force;
-            // The arguments determine the type, and no other files belong to the input.
+            // The arguments determine the type, and the input has no other files.
             let schema = &args.schema;
             let is_typed = schema.message.is_some() || schema.delimited.is_some();
             if is_typed || is_model(args.input()) {
@@ -206,8 +206,9 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     }
 }
 
-/// Returns the inputs that a command for all formats reads directly. The companion of a file is found beside its copy, and an unknown
-/// format is opened as a file.
+/// Returns the inputs that a command for all formats reads directly. If a companion or an unknown
+/// format is given, the input is copied instead: companions are looked up next to the copy, and
+/// unknown formats are opened as files.
 fn opened(schema: &SchemaArgs) -> InPlace {
     let companion = &schema.companion;
     match (&companion.program, &companion.input_format) {
@@ -216,7 +217,7 @@ fn opened(schema: &SchemaArgs) -> InPlace {
     }
 }
 
-/// Returns true if a file is a SavedModel's message, by its name.
+/// Returns true if a file's name is that of a SavedModel's message.
 fn is_model(file: &Path) -> bool {
     file.file_stem().is_some_and(|stem| stem == MODEL_STEM)
 }

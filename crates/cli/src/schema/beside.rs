@@ -1,4 +1,4 @@
-//! A compiled schema in the folder of an input.
+//! A compiled schema in the same folder as an input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,17 @@ use super::read;
 /// Extensions of compiled schemas.
 const EXTENSIONS: [&str; 2] = ["desc", "binpb"];
 
-/// Largest schema to read, in bytes: 16 MiB. Files with other messages may be called `.binpb` too.
+/// Maximum size of a schema to read, in bytes: 16 MiB. Files with other messages may also be called
+/// `.binpb`.
 const LARGEST: u64 = 16 << 20;
 
-/// Maximum number of files of a folder to inspect, and of schemas among them to read.
+/// Maximum number of files in a folder to inspect, and maximum number of schemas among them to
+/// read.
 const MOST_FILES: usize = 10_000;
 const MOST_SCHEMAS: usize = 32;
 
-/// Returns the compiled schema beside a file that fits the file, and its name, if there is only
-/// one.
+/// Returns the compiled schema that is next to a file and fits it, and the schema's name. Returns
+/// `None` unless there is exactly one.
 pub(crate) fn find(
     input: &Path,
     fits: impl Fn(&DescriptorPool) -> bool,

@@ -4,15 +4,16 @@ use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage};
 use serde_json::Value;
 
-/// Editions whose names are known. Others are read as binary, where they are numbers.
+/// Editions whose names are known. Other editions must be given in binary form, in which they are
+/// numbers.
 const EDITIONS: [&str; 1] = ["EDITION_2023"];
 
-/// Returns true if a schema is JSON. A binary descriptor set begins with a tag.
+/// Returns true if a schema is JSON. A binary descriptor set begins with a tag instead.
 pub(super) fn is_json(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{")
 }
 
-/// Returns a descriptor set in JSON as a serialized one, without Buf's additions to it.
+/// Converts a descriptor set in JSON to a serialized one. Leaves out what Buf added to it.
 pub(super) fn from_json(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let no_image = |error: serde_json::Error| format!("no descriptor set as JSON: {error}");
     let image: Value = serde_json::from_slice(bytes).map_err(no_image)?;
@@ -34,7 +35,8 @@ pub(super) fn from_json(bytes: &[u8]) -> Result<Vec<u8>, String> {
     }
     let set = DescriptorPool::global().get_message_by_name("google.protobuf.FileDescriptorSet");
     let set = set.ok_or("descriptors are not described")?;
-    // Buf marks the files that are imports, and options may be custom ones.
+    // Unknown fields are accepted, since Buf marks the files that are imports, and options may be
+    // custom.
     let options = DeserializeOptions::new().deny_unknown_fields(false);
     let set = DynamicMessage::deserialize_with_options(set, image, &options).map_err(no_image)?;
     Ok(set.encode_to_vec())

@@ -27,7 +27,7 @@ pub(super) struct Report {
     dry_run: bool,
     /// False if the output is the input itself.
     written: bool,
-    /// An existing file of the same prefix that was removed.
+    /// An existing file with the same prefix, which was removed.
     pub(super) removed: Option<String>,
     /// Files of an earlier split that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -40,7 +40,7 @@ pub(super) struct Report {
     merkle_root: Option<String>,
 }
 
-/// A file with chunks beside the main one.
+/// A file with chunks, other than the main one.
 #[derive(Debug, Serialize)]
 struct OtherFile {
     file: String,
@@ -73,7 +73,8 @@ struct Chunk {
 }
 
 impl Report {
-    /// Returns the report of a plan for this output, which will be `written` or already exists.
+    /// Returns the report of a plan for this output. `written` is false if the output already
+    /// exists.
     pub(super) fn of_plan(
         plan: &SplitPlan,
         source: &Source,
@@ -111,7 +112,8 @@ impl Report {
         }
     }
 
-    /// Returns the report of a split. Not `changed` if the existing output was already up to date.
+    /// Returns the report of a split. `changed` is false if the existing output was already up to
+    /// date.
     pub(super) fn of_written(written: &Written, source: &Source, changed: bool) -> Self {
         let chunks = written.chunks.iter().map(|chunk| Chunk {
             index: chunk.index.get(),

@@ -1,4 +1,4 @@
-//! Messages of unknown type as text, as guessed by `protoc --decode_raw`.
+//! Messages of unknown type as text, guessed in the same way as by `protoc --decode_raw`.
 
 use std::io::Write;
 
@@ -8,15 +8,17 @@ use proto_splitter::wire::{WireCursor, WireType, decode_varint};
 
 use super::{cut, quoted};
 
-/// Greatest nesting to decode; deeper messages are shown as bytes.
+/// Maximum nesting depth to decode. Deeper messages are shown as bytes.
 const MAX_DEPTH: usize = 100;
 
-/// Writes a value by its wire type, `None` for a whole message: fields in their order, by number, with up to `most` bytes of each string or
-/// bytes value, and numbers as encoded. A length-delimited value that looks like a message is shown as one.
+/// Writes a value according to its wire type, or a whole message if the wire type is `None`. Fields
+/// keep their order, and are called by their numbers. Strings and bytes are cut to `most` bytes,
+/// and numbers are shown as they are encoded. A length-delimited value is shown as a message if it
+/// looks like one.
 ///
 /// # Errors
 ///
-/// If the bytes are not fields, or writing fails.
+/// Fails if the bytes don't consist of fields, or writing fails.
 pub(crate) fn value(
     bytes: &[u8],
     wire: Option<WireType>,
@@ -83,7 +85,7 @@ mod tests {
 
     #[test]
     fn fields_are_guessed_as_protoc_guesses_them() {
-        // A varint, a message with a string, a group, words of 4 and 8 bytes, and bytes.
+        // A varint, a message with a string, a group, fixed numbers of 4 and 8 bytes, and bytes.
         let bytes = b"\x08\x96\x01\x12\x09\x0a\x07testing\x1b\x08\x05\x1c\x25\x01\x00\x00\x00\x29\x02\x00\x00\x00\x00\x00\x00\x00\x32\x02\xff\x00\x3a\x00";
         let mut out = Vec::new();
         value(bytes, None, 4, &mut out).unwrap();

@@ -89,7 +89,7 @@ fn line(depth: usize, row: &SizeChange, largest: u64) -> String {
     )
 }
 
-/// Returns a bar that starts in the middle and extends to the right for growth.
+/// Returns a bar that starts in the middle, and extends to the right if the size grew.
 fn bar(change: i64, largest: u64) -> String {
     let permille = u128::from(change.unsigned_abs()) * 500 / u128::from(largest);
     let (class, start) = match change {

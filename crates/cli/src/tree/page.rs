@@ -13,10 +13,11 @@ const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/page.css");
 const SCRIPT: &str = include_str!("assets/page.js");
 
-/// Largest data of a page, in bytes. The smallest nodes are summed up until it fits.
+/// Maximum size of a page's data, in bytes. If the data is larger, the smallest nodes are summed up
+/// until it fits.
 const MOST_DATA: usize = 4 << 20;
 
-/// Largest number of characters in a name or selector.
+/// Maximum number of characters in a name or selector.
 const MOST_TEXT: usize = 200;
 
 #[derive(Serialize)]
@@ -25,17 +26,18 @@ struct Data<'a> {
     message: Option<&'a str>,
     chunked: bool,
     tree: Item,
-    /// The trees to zoom into, by the member's path.
+    /// The trees to zoom into, by the paths of their members.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     inside: BTreeMap<String, Item>,
 }
 
-/// A field. Names have one letter, as there may be many thousands of fields.
+/// A field. The names of its JSON keys have one letter, since there may be many thousands of
+/// fields.
 #[derive(Serialize)]
 struct Item {
-    /// Step in a path; for the root, the path.
+    /// Last step of the path; for the root, the whole path.
     n: String,
-    /// Type, or a guess at it.
+    /// Type, which may be a guess.
     #[serde(skip_serializing_if = "Option::is_none")]
     t: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,20 +50,20 @@ struct Item {
     /// Members.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     m: Vec<Row>,
-    /// Other members: number and size.
+    /// Members that aren't listed: their number and size.
     #[serde(skip_serializing_if = "Option::is_none")]
     r: Option<(u64, u64)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     f: Vec<Item>,
-    /// Other fields: number and size.
+    /// Fields that aren't listed: their number and size.
     #[serde(skip_serializing_if = "Option::is_none")]
     x: Option<(u64, u64)>,
 }
 
-/// A member: selector, name, detail, size, chunk, path.
+/// A member: its selector, name, detail, size, chunk and path.
 type Row = (String, Option<String>, Option<String>, u64, String, String);
 
-/// Returns the page for the largest report that fits; `report` makes one within limits.
+/// Returns the page for the largest report that fits. `report` makes a report within given limits.
 pub(super) fn page(
     limits: TreeLimits,
     report: impl Fn(&TreeLimits) -> TreeReport,
@@ -77,7 +79,7 @@ pub(super) fn page(
         let whole = report.tree.size;
         let least = limits.get_min_size().of(whole);
         let least = least.max(whole >> 20).saturating_mul(4);
-        // Showing all members of a field is more useful than showing small members of every field.
+        // It is better to show all members of one field than to show small members of every field.
         if least >= whole >> 12 {
             top = (top / 2).max(1);
         }
@@ -95,7 +97,8 @@ fn title(report: &TreeReport) -> String {
     format!("{}: sizes by field", shown(&report.file))
 }
 
-/// Returns the data for the script. Only `<` could end a script element, and JSON can escape it.
+/// Returns the data for the script. Only a `<` could end the script element, and JSON can escape
+/// this character.
 fn data(report: &TreeReport) -> Result<String, Failure> {
     let data = Data {
         file: &shown(&report.file),
@@ -108,13 +111,14 @@ fn data(report: &TreeReport) -> Result<String, Failure> {
     Ok(json.replace('<', "\\u003c"))
 }
 
-/// Returns a member to zoom into, unless its path is too long for the page.
+/// Returns the tree of a member to zoom into. Returns `None` if its path is too long for the page.
 fn inside(field: &TreeField) -> Option<(String, Item)> {
     let is_whole = field.path.chars().count() <= MOST_TEXT;
     is_whole.then(|| (field.path.clone(), Item::of(field)))
 }
 
-/// Fills in the template, with untrusted text last, so that placeholders in the text are not replaced.
+/// Fills in the template. Untrusted text comes last, so that placeholders in the text aren't
+/// replaced.
 fn fill(title: &str, data: &str) -> String {
     let page = PAGE
         .replace("{{style}}", STYLE)
@@ -124,7 +128,8 @@ fn fill(title: &str, data: &str) -> String {
     [front, &escape(title), middle, data, end].concat()
 }
 
-/// Escapes text for elements and quoted attributes of XML and HTML. Drops characters that XML doesn't allow.
+/// Escapes text for elements and quoted attributes of XML and HTML. Drops characters that XML
+/// doesn't permit.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

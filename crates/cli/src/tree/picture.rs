@@ -13,23 +13,23 @@ use crate::size;
 const WIDTH: f64 = 1280.0;
 const HEIGHT: f64 = 860.0;
 const MARGIN: f64 = 24.0;
-/// Space above the treemap for its title, and below for its legend.
+/// Space above the treemap for its title, and below it for its legend.
 const HEAD: f64 = 78.0;
 const FOOT: f64 = 52.0;
-/// Height of a field's label above its parts.
+/// Height of a field's label, which is above its parts.
 const LABEL: f64 = 18.0;
 const PADDING: f64 = 2.0;
-/// Shortest side that is drawn or divided further.
+/// Minimum length of the sides of a rectangle that is drawn or divided further.
 const LEAST_SIDE: f64 = 2.5;
 const LEAST_FRAME: (f64, f64) = (28.0, 18.0);
-/// Smallest area of a member that is drawn.
+/// Minimum area of a member that is drawn.
 const LEAST_MEMBER: f64 = 700.0;
 /// Approximate width of a character.
 const CHARACTER: f64 = 7.0;
 
 const STYLE: &str = include_str!("assets/picture.css");
 
-/// A part of a field: a field, or a large member if members are more informative.
+/// A part of a field: another field, or a large member if members are more informative.
 enum Part<'a> {
     Field(&'a TreeField),
     Member(&'a TreeMember),
@@ -126,8 +126,8 @@ fn parts(field: &TreeField) -> Vec<Part<'_>> {
     parts
 }
 
-/// Returns true if members are more informative than fields: they have names, and the fields below have none or only a few of the
-/// bytes.
+/// Returns true if members are more informative than fields. This is the case if members have
+/// names, and the nested fields have few of the bytes, or none.
 fn by_member(field: &TreeField) -> bool {
     field.members.len() > 1
         && (field.fields.is_empty() || (is_named(field) && !has_named(field, field.size / 2)))
@@ -218,7 +218,7 @@ fn draw(out: &mut String, part: &Part<'_>, rect: Rect, depth: usize, whole: u64)
     }
 }
 
-/// Returns true if all parts of a field are members too small for their names.
+/// Returns true if all parts of a field are members that are too small for their names.
 fn is_dust(field: &TreeField, within: &Rect) -> bool {
     let largest = field.members.first().map_or(0, |member| member.size);
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
@@ -226,7 +226,8 @@ fn is_dust(field: &TreeField, within: &Rect) -> bool {
     by_member(field) && area < LEAST_MEMBER
 }
 
-/// Writes the name and, if it fits, the size: on the same line if parts follow below, else on the next.
+/// Writes the name and, if there is enough space, the size. The size is on the same line if there
+/// are parts below, and otherwise on the next line.
 fn label(out: &mut String, part: &Part<'_>, rect: Rect, is_frame: bool) {
     if rect.height < LABEL - 3.0 || rect.width < 5.0 * CHARACTER {
         return;
@@ -286,7 +287,7 @@ fn legend(out: &mut String) {
     out.push('\n');
 }
 
-/// Cuts a text at its end to this many characters.
+/// Cuts the end of a text that has more than `most` characters.
 fn fit(text: &str, most: usize) -> String {
     let mut shown: String = text.chars().take(most).collect();
     if text.chars().nth(most).is_some() {

@@ -26,8 +26,9 @@ impl Rect {
     }
 }
 
-/// Returns a rectangle for each size, in proportion. The sizes must be in descending order. The algorithm is that of Bruls, Huizing and
-/// van Wijk: parts are added to a row along the shorter side as long as they become squarer.
+/// Returns a rectangle for each size, in proportion to it. The sizes must be in descending order.
+/// Uses the algorithm of Bruls, Huizing and van Wijk: parts are added to a row along the shorter
+/// side as long as this makes them squarer.
 pub(super) fn squarify(sizes: &[u64], within: Rect) -> Vec<Rect> {
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
     let sizes: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
@@ -89,7 +90,7 @@ pub(super) fn squarify(sizes: &[u64], within: Rect) -> Vec<Rect> {
         left -= sum;
         rest = behind;
     }
-    // For parts too small to leave any rectangle.
+    // The rectangle of parts that are too small to be drawn.
     let none = Rect {
         width: 0.0,
         height: 0.0,

@@ -9,7 +9,7 @@ use crate::table::{Align, Table};
 /// A line: the contents of its columns, and its depth.
 struct Line {
     cells: [String; 5],
-    /// Share of the whole; `None` for sums.
+    /// Share of the whole; `None` for a sum.
     share: Option<f64>,
     label: String,
 }
@@ -19,17 +19,17 @@ struct Line {
 pub(super) struct Look {
     /// Available width in columns.
     pub(super) width: Option<usize>,
-    /// True to show whole paths, however long, instead of drawing a tree.
+    /// True to show whole paths of any length, instead of drawing a tree.
     pub(super) full_paths: bool,
-    /// True for bars beside the shares, on a terminal.
+    /// True to show bars next to the shares, on a terminal.
     pub(super) bars: bool,
     pub(super) color: bool,
 }
 
-/// Number of characters of a full bar.
+/// Length of a full bar, in characters.
 const BAR: usize = 10;
 
-/// Last character of a bar, by eighths.
+/// The last character of a bar, by the number of filled eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// Returns the tree as a table.
@@ -125,7 +125,8 @@ fn cells(field: &TreeField) -> [String; 5] {
     ]
 }
 
-/// Formats a set of chunks as `3`, `0, 3` or `0..7`; long sets as their number.
+/// Formats a set of chunks, such as `3`, `0, 3` or `0..7`. For a long set, returns the number of
+/// chunks.
 pub(super) fn chunks(listed: &[u64], more: bool) -> String {
     match (listed, more) {
         (_, true) => format!("{}+ chunks", listed.len()),
@@ -141,8 +142,9 @@ pub(super) fn chunks(listed: &[u64], more: bool) -> String {
     }
 }
 
-/// Appends the lines below a field: its members, then its fields. The members add up to the field, and so do the fields with its own
-/// bytes. Therefore members have lines of another style.
+/// Appends the lines below a field: first its members, then its fields. The sizes of the members
+/// add up to the field's size, and so do the sizes of its fields together with its own bytes.
+/// Therefore, the lines of members have a different style.
 fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Vec<Line>) {
     let members: &[TreeMember] = if only_member(field).is_some() {
         &[]
@@ -208,7 +210,7 @@ fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Ve
     }
 }
 
-/// Returns the member of a field that has only one, which gets no separate line.
+/// Returns the member of a field that has only one member, which gets no separate line.
 fn only_member(field: &TreeField) -> Option<&TreeMember> {
     match field.members.as_slice() {
         [only] if field.count == 1 => Some(only),
@@ -253,7 +255,7 @@ fn rest_line(rest: TreeRest, tip: &str, what: &str) -> Line {
     }
 }
 
-/// Returns a member's name and detail, to be printed after its selector.
+/// Returns a member's name and detail, which are printed after its selector.
 pub(super) fn called(name: Option<&str>, detail: Option<&str>) -> String {
     let mut text = String::new();
     if let Some(name) = name {

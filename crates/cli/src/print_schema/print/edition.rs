@@ -1,12 +1,13 @@
-//! Files of editions: features that proto2 lacks or expresses differently.
+//! Files of editions, with features that proto2 lacks or expresses differently.
 
 use std::collections::HashSet;
 
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{FieldDescriptorProto, FileDescriptorProto};
 
-/// Returns true if a file has a group that proto2 can't express: in proto2 a group's type is declared once, together with its field, and
-/// gives the field its name. In editions any message field can be delimited.
+/// Returns true if a file has a group that proto2 can't express. In proto2, a group's type is
+/// declared together with its field, only once, and the field is named after the type. In editions,
+/// any message field can be delimited like a group.
 pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
     let mut scopes = vec![(file.package().to_owned(), &file.message_type)];
     let mut fields = vec![(0, &file.extension)];
