@@ -1,11 +1,13 @@
-"""Tensors to NumPy, and a Python message to chunks, against what else does that. Prints one table of each.
+"""Compares reading tensors to NumPy, and splitting a Python message, with other programs. Prints a
+table for each.
 
     python3 tensors.py [--size MIB] [--runs N] [--site FOLDER]
 
-Uses the environments that the scripts under tests/interop have made in `.interop`, and the wheel that is installed in FOLDER
-(`pip install --no-deps --target FOLDER WHEEL`), a release build. Each reader has a process of its own and N runs, of which the
-fastest counts; files are in the page cache. Every reader has to find the same values. The second figure is with a look at every
-page of every array, which a reader that maps a file leaves to whoever uses them.
+Uses the environments that the scripts under tests/interop have made in `.interop`, and the wheel
+that is installed in FOLDER (`pip install --no-deps --target FOLDER WHEEL`), a release build. Each
+reader runs N times in a separate process, and the fastest run counts. Files are in the page cache.
+All readers must return the same values. The second figure includes reading every page of every
+array, since a reader that maps a file defers this work.
 """
 
 import argparse
@@ -35,7 +37,7 @@ def make_graph(folder, mib):
 
     with open(f"{folder}/graph.pb", "wb") as file:
         file.write(graph.SerializeToString())
-    # So that there are chunks at any size: each tensor is one.
+    # Makes each tensor a chunk, so that there are chunks at any size.
     ps.split(graph, f"{folder}/chunks", compression="none", max_chunk_size=f"{int(mib) / 2}MiB")
     whole = {"always_chunked": True, "profile": "extended", "value_chunk_size": 2_000_000_000, "max_chunk_size": 2_000_000_000}
     ps.split(graph, f"{folder}/one", compression="none", **whole)
@@ -105,7 +107,7 @@ def by_tensorflow(path):
     return {node.name: tf.make_ndarray(node.attr["value"].tensor) for node in graph.node}
 
 
-#: What reads, in which environment, and from which file.
+#: The readers, each with its environment and its file.
 READERS = {
     "proto_splitter, .pb": ("venv", lambda folder: ours(f"{folder}/graph.pb", "tensorflow.GraphDef")),
     "proto_splitter, .pb, all copied": ("venv", lambda folder: ours(f"{folder}/graph.pb", "tensorflow.GraphDef", True)),
@@ -144,10 +146,10 @@ def peak():
 
 
 def memory(folder, mib, how):
-    """The most memory that splitting or serializing a message takes, the message included, by its size."""
+    """Peak memory of splitting or serializing a message, including the message, by its size."""
     import proto_splitter as ps
 
-    # What is imported, and what it needs by itself, isn't counted.
+    # Memory in use before the work, such as for imports, isn't counted.
     ps.split(graph_of(1), f"{folder}/small", compression="none", max_chunk_size="0.5MiB", force=True)
     before = peak()
     graph = graph_of(mib)
@@ -163,7 +165,7 @@ def memory(folder, mib, how):
 
 
 def write(folder, mib, runs):
-    """Seconds that a message takes to be split, and to be serialized and written."""
+    """Seconds for splitting a message, and for serializing and writing it."""
     import proto_splitter as ps
 
     graph = graph_of(mib)

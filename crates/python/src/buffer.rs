@@ -1,4 +1,4 @@
-//! Byte buffers that Python reads without a copy.
+//! Buffers of bytes that Python reads without a copy.
 
 use std::ffi::c_int;
 
@@ -27,7 +27,7 @@ impl Buffer {
         self.bytes.len()
     }
 
-    /// Returns one byte as a number, or a slice, which shares the memory unless it has a step.
+    /// Returns one byte as a number, or a slice. A slice shares the memory, unless it has a step.
     fn __getitem__<'py>(
         &self,
         py: Python<'py>,
@@ -87,7 +87,7 @@ impl Buffer {
 
     /// # Safety
     ///
-    /// Called by the interpreter with a view to fill, or null.
+    /// Called by the interpreter. `view` is the view to fill, or null.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -102,8 +102,8 @@ impl Buffer {
                 "the buffer is too large to be viewed",
             ));
         };
-        // SAFETY: The bytes belong to `slf`, to which the view holds a reference, and never change
-        // or move: the class is frozen. They are given as read-only.
+        // SAFETY: The bytes belong to `slf`, to which the view holds a reference. They never change
+        // or move, since the class is frozen. The view is read-only.
         let filled = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,

@@ -1,5 +1,5 @@
-//! Errors as Python exceptions: errors of the system as `OSError`, others with their path, chunk
-//! and offset.
+//! Errors as Python exceptions. Errors of the system become `OSError`, and others have their path,
+//! chunk and offset.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 
-// Error numbers that are equal on all Unix systems.
+// Error numbers that are the same on all Unix systems.
 /// "No such file or directory".
 const ENOENT: i32 = 2;
 /// "File exists".
@@ -60,8 +60,8 @@ fn of_system(error: &Error) -> Option<&io::Error> {
 
 /// Converts an error of the library to a Python exception.
 ///
-/// A system error becomes the `OSError` subclass for its number, with `errno` and `filename`; an existing file is a `FileExistsError`, a
-/// missing folder a `FileNotFoundError`.
+/// A system error becomes the `OSError` subclass for its number, with `errno` and `filename`. An
+/// existing file becomes a `FileExistsError`, and a missing folder a `FileNotFoundError`.
 pub(crate) fn raise(py: Python<'_>, error: &Error, file: Option<&str>) -> PyErr {
     let message = error.to_string();
     let cause = of_system(error);
@@ -101,14 +101,15 @@ fn ours(py: Python<'_>, kind: ErrorKind, message: &str, at: At<'_>) -> PyResult<
     Ok(PyErr::from_value(value))
 }
 
-/// The location of an error, as far as known.
+/// The location of an error, as far as it is known.
 struct At<'a> {
     path: Option<&'a str>,
     chunk: Option<u64>,
     offset: Option<u64>,
 }
 
-/// Converts the failure of a command as [`raise`] does for the library.
+/// Converts the failure of a command to an exception, as [`raise`] does for an error of the
+/// library.
 pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
     let Some(cause) = &failed.cause else {
         return match failed.exit {
@@ -141,7 +142,7 @@ pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
     }
 }
 
-/// Creates an `OSError(errno, text, filename)`, which picks its own subclass.
+/// Creates an `OSError(errno, text, filename)`. Python chooses the subclass.
 fn of_io(py: Python<'_>, message: &str, cause: Option<&io::Error>, file: Option<&str>) -> PyErr {
     let of_path = || {
         let path = Path::new(file?);
@@ -169,7 +170,8 @@ fn of_number(py: Python<'_>, number: i32, file: Option<&str>) -> PyErr {
     }
 }
 
-/// Returns the exception, with a system error number and file name if one of `outputs` exists already, or its folder doesn't exist.
+/// Returns the exception. If one of `outputs` already exists, or its folder is missing, the
+/// exception has the corresponding error number and file name.
 pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> PyErr {
     let number = raised.value(py).getattr("errno");
     let known: Option<i32> = number
@@ -179,7 +181,7 @@ pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> P
     if let (Some(number @ (EFBIG | ENOSPC | EROFS | EDQUOT)), Some(output)) =
         (known, outputs.first())
     {
-        // It can't be an input.
+        // An output whose folder is missing can't be an input.
         return of_number(py, number, Some(&output.display().to_string()));
     }
     if !number.is_ok_and(|number| number.is_none()) {

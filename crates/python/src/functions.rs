@@ -40,12 +40,12 @@ type Added<B> = (B, String, bool, Option<usize>);
 /// The fields of a `VersionDef`, in order.
 type Version = (i32, i32, Vec<i32>);
 
-/// The splitter of a type, or chunks made in Python.
+/// The splitter of a type, or chunks that were made in Python.
 struct SplitterOf<'a> {
     descriptor: &'a MessageDescriptor,
     added: Option<Vec<Added<Bytes>>>,
     has_base: bool,
-    /// The versions of a splitter in Python.
+    /// The versions in a splitter that was written in Python.
     version: Option<Version>,
 }
 
@@ -114,13 +114,14 @@ pub(crate) struct SplitArguments {
     has_base: bool,
     #[pyo3(item)]
     version: Option<Version>,
-    /// An option string of Riegeli, or a compression.
+    /// A string of Riegeli options, or a compression.
     #[pyo3(item)]
     records: Option<String>,
 }
 
 impl SplitArguments {
-    /// Returns the splitter of a type, with the chunks made in Python; their bytes aren't copied.
+    /// Returns the splitter of a type, with the chunks that were made in Python. Their bytes aren't
+    /// copied.
     fn take_splitter<'a>(
         &mut self,
     ) -> impl FnOnce(&'a MessageDescriptor) -> SplitterOf<'a> + use<'a> {
@@ -182,7 +183,7 @@ impl SplitArguments {
     }
 }
 
-/// Splits a serialized message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if it needs no splitting.
+/// Splits a serialized message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if it needn't be split.
 #[pyfunction]
 pub(crate) fn split<'py>(
     py: Python<'py>,
@@ -220,7 +221,8 @@ pub(crate) fn split<'py>(
     Ok(result)
 }
 
-/// Splits a serialized message to an object with `write`, or writes it unchanged if it needs no splitting.
+/// Splits a serialized message to an object with `write`, or writes it unchanged if it needn't be
+/// split.
 #[pyfunction]
 pub(crate) fn split_to<'py>(
     py: Python<'py>,
@@ -253,7 +255,7 @@ pub(crate) fn split_to<'py>(
     Ok(result)
 }
 
-/// Splits a message in memory: returns its chunks and the serialized `ChunkedMessage`.
+/// Splits a message in memory, and returns its chunks and the serialized `ChunkedMessage`.
 #[pyfunction]
 pub(crate) fn split_in_memory(
     py: Python<'_>,
@@ -277,7 +279,7 @@ pub(crate) fn split_in_memory(
     Ok((chunks, split.message().encode_to_vec()))
 }
 
-/// Returns the two files, one of which a split writes.
+/// Returns the two possible outputs of a split.
 fn outputs(prefix: &Path) -> [PathBuf; 2] {
     ["cpb", "pb"].map(|extension| {
         let mut name = prefix.as_os_str().to_owned();
@@ -297,7 +299,7 @@ pub(crate) fn opened(input: Input, descriptor: &MessageDescriptor) -> Result<Sou
     }
 }
 
-/// Returns the written chunks as rows.
+/// Returns the written chunks as tuples.
 fn chunk_rows<'py>(
     py: Python<'py>,
     written: &[WrittenChunk],
@@ -350,7 +352,7 @@ pub(crate) fn opening(reading: &ReadOptions) -> OpenOptions {
         .threads(reading.get_threads())
 }
 
-/// Merges a file to another.
+/// Merges a file to another file.
 #[pyfunction]
 pub(crate) fn merge<'py>(
     py: Python<'py>,
@@ -405,7 +407,7 @@ pub(crate) fn merge_to<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// Adds the actual kind of file, if known, to an error about a file that is not a message.
+/// If a file isn't a message, extends the error with the kind of file that it is, if that is known.
 fn by_what_it_is(error: Error, path: &Path) -> Error {
     let what = match error.kind() {
         ErrorKind::InvalidMessage | ErrorKind::NotChunked => what_else(path),
@@ -471,7 +473,7 @@ fn merge_reader(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<bytes:
     Ok(bytes.into())
 }
 
-/// Runs the command; the first argument is its name. Returns the exit code.
+/// Runs the command, and returns its exit code. The first argument is the name of the command.
 #[pyfunction]
 pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
     let interrupt = Interrupt::new();
@@ -489,7 +491,7 @@ pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> 
     };
     interruptible(py, run, move || {
         if !stop.raise() {
-            // There is nothing to clean up.
+            // Ends at once, since there is nothing to clean up.
             std::process::exit(Exit::Interrupted.code().into());
         }
     })

@@ -25,7 +25,7 @@ use crate::table::{Table, unit};
 use crate::target::Target;
 use crate::work::{detached, threads};
 
-/// Fails if the type of an input is unknown, so that its tensors can't be found.
+/// Fails if the type of an input is unknown, since its tensors can't be found.
 fn check_typed(opened: &Opened) -> Result<()> {
     if opened.archive().is_some() || opened.descriptor().is_some() {
         return Ok(());
@@ -72,7 +72,7 @@ impl Handle {
             .transpose()?;
         let n_threads = threads(n_threads)?;
         let name = input.name();
-        // Parts of a message can be read without its external files.
+        // Even without its external files, parts of a message can be read.
         let options = OpenOptions::new()
             .descriptor(descriptor)
             .threads(n_threads)
@@ -95,7 +95,7 @@ impl Handle {
         })
     }
 
-    /// Closes the files, once no reader uses them.
+    /// Closes the files. Files that are being read are closed afterwards.
     fn close(&self) {
         let mut open = self
             .open
@@ -111,7 +111,7 @@ impl Handle {
         Ok(open.format().map(|format| format.name()))
     }
 
-    /// Returns the input's files: the main one, and those that it names.
+    /// Returns the input's files: the main one, and the files that it names.
     #[getter]
     fn files(&self) -> PyResult<Vec<PathBuf>> {
         let open = self.open()?;
@@ -125,7 +125,7 @@ impl Handle {
         Ok(open.descriptor().map(|found| found.full_name().to_owned()))
     }
 
-    /// Returns the value at a path; for a message its bytes.
+    /// Returns the value at a path. For a message, returns its serialized bytes.
     fn get<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
         let open = self.open()?;
         let (kind, bytes) = detached(py, self.name.as_deref(), None, |_| {
@@ -223,7 +223,8 @@ impl Handle {
         })
     }
 
-    /// Returns the file and offset at which a tensor is stored, if it is contiguous: see `Opened::tensor_in_file`.
+    /// Returns the file that contains a tensor and the offset in it, if the tensor is contiguous:
+    /// see `Opened::tensor_in_file`.
     fn tensor_in_file(&self, py: Python<'_>, name: &str) -> PyResult<Option<(PathBuf, u64)>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
@@ -233,8 +234,8 @@ impl Handle {
         })
     }
 
-    /// Returns the elements of a tensor of strings. There may be fewer than in its shape; then the
-    /// last one is repeated, or all are empty.
+    /// Returns the elements of a tensor of strings. There may be fewer than its shape requires;
+    /// then the last one is repeated, or all are empty.
     fn strings<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
         let elements = detached(py, self.name.as_deref(), None, |_| {
@@ -244,7 +245,7 @@ impl Handle {
         PyList::new(py, elements.iter().map(|element| PyBytes::new(py, element)))
     }
 
-    /// Fills each buffer with the elements of the tensor of the same index in `names`. The buffers
+    /// Reads the tensors with these `names`, each into the buffer with the same index. The buffers
     /// must not overlap, and nothing else may access them in the meantime.
     fn fill_tensors(
         &self,
@@ -272,8 +273,8 @@ impl Handle {
             let infos = infos.collect::<Result<Vec<_>>>()?;
             let mut wanted = Vec::with_capacity(targets.len());
             for (info, target) in infos.iter().zip(&mut targets) {
-                // SAFETY: No two of the buffers overlap, and the one caller, `Tensors.load`, fills
-                // arrays that it has just made and gives away only afterwards.
+                // SAFETY: No two of the buffers overlap. The only caller, `Tensors.load`, passes
+                // arrays that it has just created, and returns them only afterwards.
                 wanted.push((info, unsafe { target.as_mut_slice() }));
             }
             open.read_tensors_into(wanted, &progress)
@@ -315,7 +316,7 @@ impl Handle {
     }
 }
 
-/// Fails if the whole of a message is requested but files it refers to are missing.
+/// Fails if a whole message is requested, but files to which it refers are missing.
 fn check_complete(open: &Opened, path: &FieldPath) -> Result<()> {
     if path.is_root() {
         open.check_complete()?;

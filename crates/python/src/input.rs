@@ -16,14 +16,14 @@ use pyo3::types::PyBytes;
 
 use crate::pieces::Pieces;
 
-/// Minimum number of bytes to read from a file-like object at once, as each read takes the GIL: 1 MiB.
+/// Minimum number of bytes to read from a file-like object at once: 1 MiB. Each read takes the GIL.
 const READ_LEN: usize = 1 << 20;
 
 /// An input from Python.
 pub(crate) enum Input {
     /// A file, a prefix or a folder.
     Path(PathBuf),
-    /// Anything else, read by position.
+    /// Any other input, read by position.
     Reader(Arc<dyn ReadAt>),
 }
 
@@ -55,7 +55,7 @@ impl Input {
         })
     }
 
-    /// Returns the input for formats to recognize and open.
+    /// Returns the input as a candidate, which formats recognize and open.
     pub(crate) fn candidate(&self) -> Result<Candidate<'_>> {
         match self {
             Input::Path(path) => Candidate::new(path),
@@ -65,9 +65,8 @@ impl Input {
         }
     }
 
-    /// Opens the input by its format, if the format keeps messages in its own records, like XLA.
-    /// Returns `None` for a message in chunks or in one piece, and for an input that can't be
-    /// examined.
+    /// Opens the input, if its format keeps messages in records of its own, like XLA. Returns
+    /// `None` for a message in chunks or in one piece, and for an input that can't be examined.
     pub(crate) fn in_records(&self, options: &OpenOptions) -> Result<Option<Opened>> {
         let Ok(candidate) = self.candidate() else {
             return Ok(None);
@@ -89,9 +88,9 @@ impl Input {
     }
 }
 
-/// The memory of a `bytearray`, `memoryview`, `mmap` or array. Modifying it in the meantime causes
-/// a checksum error or wrong bytes, but never a crash, since it is only copied from, and can't be
-/// resized while it is held.
+/// The memory of a `bytearray`, `memoryview`, `mmap` or array. It can't be resized while it is
+/// borrowed. Modifying it in the meantime causes a checksum error or wrong bytes, but never a
+/// crash, since it is only copied from.
 struct Viewed {
     buffer: PyUntypedBuffer,
     len: usize,
@@ -117,9 +116,9 @@ impl ReadAt for Viewed {
         };
         let len = left.min(buf.len());
         let start = self.len - left;
-        // SAFETY: The buffer is contiguous and exported to us until it is released, when this is
-        // dropped, so `start + len <= self.len` bytes are there; `buf` is another allocation, as
-        // nobody else has it mutably.
+        // SAFETY: The buffer is contiguous, and exported to us until it is released when this is
+        // dropped, so `start + len <= self.len` bytes exist. `buf` is another allocation, since no
+        // one else has mutable access to it.
         unsafe {
             let from = self.buffer.buf_ptr().cast::<u8>().add(start);
             std::ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), len);
@@ -132,8 +131,8 @@ impl ReadAt for Viewed {
     }
 }
 
-/// An object with `read` and `seek`. One thread reads at a time. The bytes after a small read are
-/// kept for the next one.
+/// An object with `read` and `seek`. Only one thread reads at a time. Bytes that follow a small
+/// read are kept for the next one.
 struct FileLike {
     object: Py<PyAny>,
     size: u64,
@@ -144,7 +143,7 @@ impl FileLike {
     fn new(object: &Bound<'_, PyAny>) -> PyResult<FileLike> {
         let mut size = object.call_method1("seek", (0, 2))?;
         let mut said_by = "seek(0, 2)";
-        // Some objects' `seek` returns nothing.
+        // The `seek` of some objects returns nothing.
         if size.is_none() {
             size = object.call_method0("tell")?;
             said_by = "tell()";
@@ -155,12 +154,12 @@ impl FileLike {
             let message = format!("{said_by} gives {size}, which is not the size of a file");
             PyValueError::new_err(message)
         })?;
-        // Any following bytes would be silently lost.
+        // Bytes after the reported end would be lost silently.
         if !piece_at(object, size, 1)?.is_empty() {
             let message = format!("{said_by} gives {size}, where more bytes follow");
             return Err(PyValueError::new_err(message));
         }
-        // An object that returns more than requested is detected only before its end.
+        // An object that returns more bytes than requested can only be detected before its end.
         if size > 0 {
             piece_at(object, 0, 1)?;
         }
@@ -189,7 +188,7 @@ impl FileLike {
     }
 }
 
-/// Reads up to `want` bytes of an object at an offset.
+/// Reads up to `want` bytes from an object at an offset.
 fn piece_at(object: &Bound<'_, PyAny>, offset: u64, want: usize) -> PyResult<PyBackedBytes> {
     let went = object.call_method1("seek", (offset,))?;
     if let Ok(at) = went.extract::<i128>()
@@ -201,7 +200,7 @@ fn piece_at(object: &Bound<'_, PyAny>, offset: u64, want: usize) -> PyResult<PyB
     piece(object, want)
 }
 
-/// Reads the next bytes of an object, up to `want`.
+/// Reads the next bytes from an object, up to `want`.
 fn piece(object: &Bound<'_, PyAny>, want: usize) -> PyResult<PyBackedBytes> {
     let piece = object.call_method1("read", (want,))?;
     let bytes = piece.extract::<PyBackedBytes>().map_err(|_| {
@@ -228,7 +227,7 @@ impl ReadAt for FileLike {
         let skip = match held(&recent) {
             Some(skip) => skip,
             None => {
-                // After the end nothing is requested, and an object that returns more than its size
+                // Nothing is requested past the end, and an object that returns more than its size
                 // is detected.
                 let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
                 let want = buf.len().max(READ_LEN).min(left);

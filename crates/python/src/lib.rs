@@ -1,7 +1,8 @@
 //! The native half of the Python package `proto_splitter`.
 //!
-//! The public Python API is in `python/proto_splitter`: names, defaults, docstrings and types. This half converts arguments, runs the
-//! library without the GIL, and converts errors to exceptions.
+//! The public Python API, with its names, defaults, docstrings and types, is in
+//! `python/proto_splitter`. This half converts arguments, runs the library without the GIL, and
+//! converts errors to exceptions.
 
 mod buffer;
 mod error;

@@ -1,4 +1,4 @@
-//! A message merged while it is read.
+//! A message that is merged while it is read.
 
 use std::sync::Arc;
 

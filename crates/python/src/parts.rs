@@ -17,7 +17,7 @@ use crate::functions::SplitArguments;
 use crate::reports::{dictionary, run};
 use crate::work::threads as number_of_threads;
 
-/// The full name of a message's type, and a `FileDescriptorSet` with it.
+/// The full name of a message's type, and a `FileDescriptorSet` that contains the type.
 type MessageType = (Option<String>, Option<PyBackedBytes>);
 
 fn names((message, schema): MessageType) -> NameOptions {
@@ -25,7 +25,7 @@ fn names((message, schema): MessageType) -> NameOptions {
     NameOptions::new().message(message).descriptor_set(schema)
 }
 
-/// Makes a plan and writes it to a file or object.
+/// Creates a plan, and writes it to a file or object.
 fn planned(
     py: Python<'_>,
     place: &Path,
@@ -92,7 +92,7 @@ pub(crate) fn plan_verify<'py>(
     dictionary(py, &report)
 }
 
-/// Reads the plan of a verb.
+/// Reads a plan, which must be for this verb.
 fn read(plan: &Path, verb: &str, options: &PartOptions) -> Result<PlanFile, Failed> {
     let file = PlanFile::read(plan, options)?;
     file.check_verb(verb)?;
@@ -122,7 +122,8 @@ pub(crate) fn run_part<'py>(
     dictionary(py, &done)
 }
 
-/// Puts the result of a plan in place, given the report of every part, or else those beside the plan.
+/// Commits a plan, which puts its result in place. `reports` has the report of every part; by
+/// default, these are next to the plan.
 #[pyfunction]
 pub(crate) fn commit<'py>(
     py: Python<'py>,

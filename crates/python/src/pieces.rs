@@ -1,4 +1,4 @@
-//! A message that Python serialized in pieces.
+//! A message that Python has serialized in pieces.
 
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -21,7 +21,7 @@ enum Piece {
     Span((u64, u64)),
 }
 
-/// A serialized message, in bytes and spans of one file, read by position.
+/// A serialized message, whose bytes and spans of one file are read by position.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Pieces {
     spans: Arc<Spans>,
@@ -35,11 +35,11 @@ impl Pieces {
 
 #[pymethods]
 impl Pieces {
-    /// Takes ownership of the file descriptor, and closes it when it is no longer read.
+    /// Takes ownership of the file descriptor. It is closed when the file isn't read any more.
     #[new]
     fn new(py: Python<'_>, file: RawFd, pieces: Vec<Piece>) -> PyResult<Pieces> {
-        // SAFETY: The Python layer passes a descriptor that it has just duplicated, and doesn't use
-        // or close it afterwards.
+        // SAFETY: The Python layer passes a descriptor that it has just duplicated, and neither
+        // uses nor closes it afterwards.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(file) });
         let spans = spans_of(file, &pieces).map_err(|error| raise(py, &error, None))?;
         Ok(Pieces {

@@ -1,4 +1,4 @@
-//! Reports of the library's operations, as Python's own objects with the keys of `--json`.
+//! Reports of the library's operations, as Python objects with the keys of `--json`.
 
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
@@ -31,8 +31,8 @@ pub(crate) fn dictionary<'py>(
     Ok(pythonize::pythonize(py, report)?.cast_into::<PyDict>()?)
 }
 
-/// Runs a job without the GIL and converts its failure. `outputs` are the files or folders that the
-/// job writes, for errors about existing ones.
+/// Runs a job without the GIL, and converts its failure. `outputs` are the files or folders that
+/// the job writes; they are needed for errors about existing files.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -92,7 +92,7 @@ pub(crate) fn verify<'py>(
     dictionary(py, &report)
 }
 
-/// Compares two messages. The report has the keys of the command's, and `equal`.
+/// Compares two messages. The report has the keys of the command's report, and the key `equal`.
 #[pyfunction]
 pub(crate) fn diff<'py>(
     py: Python<'py>,
@@ -116,7 +116,7 @@ pub(crate) fn diff<'py>(
     Ok(report)
 }
 
-/// Returns a SavedModel's fingerprint, compared with the stored one.
+/// Returns a SavedModel's fingerprint, and the result of comparing it with the stored one.
 #[pyfunction]
 pub(crate) fn fingerprint<'py>(
     py: Python<'py>,
@@ -175,7 +175,7 @@ impl Tree {
         tree_text(&self.report)
     }
 
-    /// Measures more parts, and returns the page of them.
+    /// Measures more parts, and returns a page that shows them.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         run(py, None, &[], |progress| {
             open_named(&self.name, &names(&self.message, progress))?.tree_page(&self.options)
@@ -183,7 +183,7 @@ impl Tree {
     }
 }
 
-/// Returns the options for opening a message that is only looked at.
+/// Returns the options for opening a message that is only inspected.
 fn names(message: &Option<String>, progress: Progress) -> NameOptions {
     NameOptions::new()
         .message(message.clone())
@@ -226,7 +226,7 @@ pub(crate) fn externalize<'py>(
     dictionary(py, &report)
 }
 
-/// Writes the original of an externalized SavedModel.
+/// Restores the original of an externalized SavedModel, and writes it.
 #[pyfunction]
 pub(crate) fn internalize<'py>(
     py: Python<'py>,
@@ -256,7 +256,7 @@ pub(crate) struct ConvertArguments {
     keep_fingerprint: bool,
 }
 
-/// Writes a model in another form; `splitting` says how chunks are written.
+/// Writes a model in another form. `splitting` has the options for writing chunks.
 #[pyfunction]
 pub(crate) fn convert<'py>(
     py: Python<'py>,

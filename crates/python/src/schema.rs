@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 
 use crate::error::schema_error;
 
-/// The types that are known by name: those of a given `FileDescriptorSet`, then the built-in ones.
+/// The types that are known by name. Types of the given `FileDescriptorSet` take precedence over
+/// built-in ones.
 struct Types(Option<DescriptorPool>);
 
 impl Types {
@@ -29,11 +30,12 @@ impl Types {
     }
 }
 
-/// Returns the type with this full name from the given `FileDescriptorSet`, or else a built-in one.
+/// Returns the type with this full name, from the given `FileDescriptorSet` or, if that lacks it,
+/// from the built-in types.
 ///
 /// # Errors
 ///
-/// `SchemaError` if the set can't be read, or there is no type of this name.
+/// `SchemaError` if the set can't be read, or there is no type with this name.
 pub(crate) fn message_type(
     py: Python<'_>,
     name: &str,
@@ -46,8 +48,8 @@ pub(crate) fn message_type(
     })
 }
 
-/// Returns the root of a sequence by the full name of the type of its messages, or of the repeated
-/// field that has them, as [`message_type`] finds types.
+/// Returns the root of a sequence. `name` is the full name of the type of its messages, or of the
+/// repeated field that contains them. The type is looked up as in [`message_type`].
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! A Python object written like a file.
+//! A Python object to write to, like a file.
 
 use std::io::{self, BufWriter, Write};
 
@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes};
 
-/// Number of bytes to write to a file-like object at once, as each write takes the GIL: 1 MiB.
+/// Number of bytes to write to a file-like object at once: 1 MiB. Each write takes the GIL.
 const WRITE_LEN: usize = 1 << 20;
 
 /// An object with `write`.
@@ -29,7 +29,8 @@ impl Sink {
         })
     }
 
-    /// Runs a job that writes to the object in pieces of 1 MiB. Unwritten bytes of a failed job are dropped.
+    /// Runs a job that writes to the object in pieces of 1 MiB. If the job fails, discards the
+    /// bytes that aren't written yet.
     pub(crate) fn written_by<T>(
         self,
         job: impl FnOnce(&mut BufWriter<Sink>) -> Result<T>,
@@ -39,7 +40,7 @@ impl Sink {
             buffered.flush().map_err(Error::from)?;
             Ok(value)
         });
-        // Dropping the whole writer would write again.
+        // Dropping the writer itself would write again.
         drop(buffered.into_parts());
         done
     }
@@ -52,11 +53,11 @@ impl Write for Sink {
         Python::attach(|py| -> PyResult<usize> {
             let object = self.object.bind(py);
             let written = object.call_method1("write", (PyBytes::new(py, bytes),))?;
-            // Many objects that write everything return nothing.
+            // Many objects always write all bytes, and return nothing.
             if written.is_none() {
                 return Ok(bytes.len());
             }
-            // `True` is also the number 1.
+            // `True` would also be accepted as the number 1.
             if written.is_instance_of::<PyBool>() {
                 let message = format!("write gives {written}, and not a number of bytes");
                 return Err(PyTypeError::new_err(message));

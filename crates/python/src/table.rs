@@ -15,7 +15,7 @@ use pyo3::types::PyCapsule;
 
 use crate::error::raise;
 
-/// The elements that a query selects, as rows. Each request for the stream reads them again.
+/// The elements that a query selects, as rows. They are read again for each requested stream.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Table {
     open: Arc<Opened>,
@@ -67,11 +67,11 @@ impl Table {
     }
 }
 
-/// Returns the unit of time with this name.
+/// Returns the unit of time for a name.
 ///
 /// # Errors
 ///
-/// `ValueError` for another name.
+/// `ValueError` if no unit has this name.
 pub(crate) fn unit(name: &str) -> PyResult<TimeUnit> {
     match name {
         "s" => Ok(TimeUnit::Second),

@@ -7,7 +7,8 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The memory of a `bytearray`, `memoryview` or array, written from its start. It can't be resized while it is held.
+/// The memory of a `bytearray`, `memoryview` or array, which is written from its start. It can't be
+/// resized while it is borrowed.
 pub(crate) struct Target {
     buffer: PyUntypedBuffer,
     len: usize,
@@ -41,18 +42,19 @@ impl Target {
     ///
     /// # Safety
     ///
-    /// The memory must not be read or modified, by Python or through another buffer of the same object, while the slice exists: see
-    /// [`are_apart`](Self::are_apart) for the latter.
+    /// While the slice exists, the memory must not be read or modified, whether by Python or
+    /// through another buffer of the same object. [`are_apart`](Self::are_apart) checks for other
+    /// buffers.
     pub(crate) unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
         if self.len == 0 {
             return &mut [];
         }
-        // SAFETY: The buffer is writable, contiguous, `len` bytes long and exported to us until this is dropped; exclusive access is the
-        // caller's responsibility.
+        // SAFETY: The buffer is writable, contiguous, `len` bytes long, and exported to us until
+        // this is dropped. The caller is responsible for exclusive access.
         unsafe { std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast(), self.len) }
     }
 
-    /// Returns true if no two of these share memory.
+    /// Returns true if no two buffers share memory.
     pub(crate) fn are_apart(targets: &[Target]) -> bool {
         let filled = targets.iter().filter(|target| target.len > 0);
         let mut places: Vec<(usize, usize)> = filled
@@ -64,7 +66,7 @@ impl Target {
             .all(|pair| pair[1].0 - pair[0].0 >= pair[0].1)
     }
 
-    /// Reports the bytes written to a meter, and fails once it is cancelled.
+    /// Reports the bytes written to a meter. Fails once the meter is cancelled.
     pub(crate) fn reporting(mut self, meter: Meter) -> Self {
         self.meter = Some(meter);
         self
@@ -78,9 +80,9 @@ impl Write for Target {
             let message = format!("a buffer of {} bytes is too short for the value", self.len);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        // SAFETY: The buffer is writable, contiguous and exported to us until this is dropped;
-        // `filled + len <= self.len`. No Rust reference to it is made, so that Python may look at
-        // it meanwhile.
+        // SAFETY: The buffer is writable, contiguous, and exported to us until this is dropped;
+        // `filled + len <= self.len`. No Rust reference to the memory exists, so Python may read it
+        // in the meantime.
         unsafe {
             let to = self.buffer.buf_ptr().cast::<u8>().add(self.filled);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);

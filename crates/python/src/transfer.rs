@@ -1,4 +1,4 @@
-//! Both sides of a transfer, for Python, with frames as bytes.
+//! Both sides of a transfer for Python, with serialized frames.
 
 use std::fs::File;
 use std::io;
@@ -31,26 +31,28 @@ use crate::merged::MergedReader;
 use crate::schema::message_type;
 use crate::work::detached;
 
-/// Converts an error to an exception with gRPC's status: `grpc_code` and `grpc_details`.
+/// Converts an error to an exception with gRPC's status, in the attributes `grpc_code` and
+/// `grpc_details`.
 fn refused(py: Python<'_>, error: &Error) -> PyErr {
     with_status(py, raise(py, error, None), error)
 }
 
 fn with_status(py: Python<'_>, raised: PyErr, error: &Error) -> PyErr {
     let value = raised.value(py);
-    // The caller's exception may not accept attributes. In that case it has no status.
+    // The caller's exception class may not accept attributes. Then, the exception has no status.
     let _ = value.setattr("grpc_code", status::code(error.kind()));
     let _ = value.setattr("grpc_details", PyBytes::new(py, &status::details(error)));
     raised
 }
 
-/// Returns the descriptors of `proto_splitter.transfer`, a serialized `FileDescriptorSet`.
+/// Returns the descriptors of `proto_splitter.transfer` as a serialized `FileDescriptorSet`.
 #[pyfunction]
 pub(crate) fn transfer_descriptors(py: Python<'_>) -> Bound<'_, PyBytes> {
     PyBytes::new(py, proto_splitter_transfer::proto::FILE_DESCRIPTOR_SET)
 }
 
-/// Returns the location of an error from the details of a status: a serialized `ErrorDetail`.
+/// Returns the location of an error as a serialized `ErrorDetail`. `details` are the details of a
+/// status.
 #[pyfunction]
 pub(crate) fn transfer_detail<'py>(py: Python<'py>, details: &[u8]) -> Option<Bound<'py, PyBytes>> {
     let detail = status::parse_details(details)?;
@@ -93,7 +95,7 @@ impl SendArguments {
 /// The serialized frames of one message, each made on request.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Sender {
-    /// Boxed, as Python's objects are aligned to 16 bytes, and hashers to 32.
+    /// Boxed, since Python aligns objects to 16 bytes, and hashers need 32.
     frames: Mutex<Box<Frames>>,
     bytes: u64,
 }
@@ -168,7 +170,7 @@ pub(crate) struct ReceiveArguments {
 /// A receiver of frames that stores their chunks in an unnamed file.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct TransferReceiver {
-    /// Boxed for the same reason as a sender's frames.
+    /// Boxed, like the frames of a sender.
     receiver: Mutex<Option<Box<Receiver>>>,
 }
 
@@ -192,7 +194,7 @@ impl TransferReceiver {
         }
     }
 
-    /// Processes the next frame.
+    /// Pushes the next frame.
     fn push(&self, py: Python<'_>, frame: PyBackedBytes) -> PyResult<()> {
         let frame = Bytes::from_owner(frame);
         self.step(py, |receiver| receiver.push(decode_frame(frame)?))
@@ -211,13 +213,13 @@ impl TransferReceiver {
         })
     }
 
-    /// Returns the state that a sender needs to resume: a serialized `ResumeToken`.
+    /// Returns the state that a sender needs to resume the transfer, as a serialized `ResumeToken`.
     fn token<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let token = self.step(py, |receiver| Ok(receiver.token().encode_to_vec()))?;
         Ok(PyBytes::new(py, &token))
     }
 
-    /// Returns the number of complete chunks, and of all chunks.
+    /// Returns the number of complete chunks, and the number of all chunks.
     fn chunks(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         self.step(py, |receiver| Ok(receiver.chunks()))
     }
@@ -260,7 +262,7 @@ impl TransferReceiver {
         Ok(Handle::of(open))
     }
 
-    /// Opens the message while more of it arrives; `None` before its trailer has arrived.
+    /// Opens the message while it arrives. Returns `None` before its trailer has arrived.
     fn arriving(
         &self,
         py: Python<'_>,
@@ -281,7 +283,8 @@ impl TransferReceiver {
     }
 }
 
-/// Returns the options to open a message of type `name`, unless it should be of type `message`.
+/// Returns the options for opening a message of the type `name`. If the message should be of type
+/// `message`, this type is used.
 fn opening(
     py: Python<'_>,
     name: &str,
@@ -290,7 +293,7 @@ fn opening(
 ) -> PyResult<OpenOptions> {
     let descriptor = match message {
         Some(message) => Some(message_type(py, message, schema)?),
-        // Fields of an unknown type are named by number.
+        // Without the type, fields are called by their numbers.
         None => message_type(py, name, schema).ok(),
     };
     Ok(OpenOptions::new()
@@ -321,10 +324,10 @@ impl TransferReceiver {
     }
 }
 
-/// Returns the message of an input; a chunked one is merged while it is read.
+/// Returns the message of an input. A chunked message is merged while it is read.
 fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter::Result<Source> {
     let is_chunked = match &input {
-        // An error in opening it is reported below.
+        // An error of opening it is reported below.
         Input::Path(path) => {
             File::open(path).is_ok_and(|file| is_record_file(&file).unwrap_or(false))
         }
@@ -341,7 +344,7 @@ fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter
     open.merged_source()
 }
 
-/// Returns the file with the chunks, after verifying the merged message.
+/// Returns the file with the chunks, after the merged message was verified.
 fn whole(
     receiver: Box<Receiver>,
     options: &ReadOptions,

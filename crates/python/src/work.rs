@@ -1,4 +1,4 @@
-//! Work without the GIL, which reports to Python and stops on its request.
+//! Running work without the GIL, with progress reports to Python and cancellation.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,12 +13,14 @@ use pyo3::prelude::*;
 
 use crate::error::raise;
 
-/// Longest delay of a signal, and shortest interval between calls of a callback.
+/// Maximum delay before a signal is handled, and minimum interval between calls of a callback.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Runs a job on another thread, without the GIL, while the calling thread checks for signals and calls `look` every 50 ms.
+/// Runs a job on another thread, without the GIL. Meanwhile, the calling thread checks for signals
+/// and calls `look`, every 50 ms.
 ///
-/// If either raises, `stop` is called once; the job should end soon afterwards.
+/// If a signal handler or `look` raises an exception, `stop` is called once. The job should end
+/// soon afterwards.
 ///
 /// # Errors
 ///
@@ -70,7 +72,7 @@ fn watched<T: Send>(
     }
 }
 
-/// The bytes a job has last reported.
+/// The numbers of bytes that a job has reported last.
 #[derive(Debug, Default)]
 struct Reported {
     done: AtomicU64,
@@ -83,11 +85,11 @@ impl Reported {
         (self.done.load(Ordering::Relaxed).min(total), total)
     }
 
-    /// Returns the callback for a job.
+    /// Returns the callback to pass to a job.
     fn teller(self: &Arc<Self>) -> Told {
         let told = Arc::clone(self);
         Box::new(move |done, total| {
-            // There may be several jobs in turn, each with a separate total.
+            // There may be several jobs in turn, each with its own total.
             if told.total.swap(total, Ordering::Relaxed) == total {
                 told.done.fetch_max(done, Ordering::Relaxed);
             } else {
@@ -130,12 +132,13 @@ impl Reported {
 
 /// Runs a job of the library without the GIL.
 ///
-/// The calling thread calls `progress(done, total)`, both in bytes, at most twenty times a second and once at the end. An exception of the
-/// callback or of a signal handler cancels the job, which leaves no partial files, and is raised after the job has ended.
+/// The calling thread calls `progress(done, total)`, both in bytes, at most twenty times a second
+/// and once at the end. If the callback or a signal handler raises an exception, the job is
+/// cancelled, and leaves no partial files. The exception is raised again after the job has ended.
 ///
 /// # Errors
 ///
-/// The exception raised, or the error of the job; `file` is the name for an `OSError`.
+/// The exception that was raised, or the error of the job. `file` is the name for an `OSError`.
 pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     file: Option<&str>,
@@ -165,7 +168,7 @@ pub(crate) fn detached_with<T: Send, E: Send>(
 /// A callback for the number of bytes done and the total.
 type Told = Box<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Runs a job without progress. Calls `stop` when a signal handler raises.
+/// Runs a job without progress. Calls `stop` if a signal handler raises an exception.
 ///
 /// # Errors
 ///

@@ -7,8 +7,8 @@ GIL, report to ``progress(done, total)``, and stop soon after Ctrl-C without lea
 
 from __future__ import annotations
 
-# Type checkers see these imports; at run time a module is imported when one of its names is used, so that importing the package is nearly
-# free.
+# These imports are for type checkers. At run time, a module is imported when one of its names is
+# first used, so that importing the package takes almost no time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import constants, reports, util
@@ -92,7 +92,7 @@ __all__ = [
     "verify",
 ]
 
-#: The module of each name.
+#: The module that defines each name.
 _NAMES = {
     "constants": ("constants",),
     "reports": ("reports",),

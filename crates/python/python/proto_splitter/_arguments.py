@@ -1,4 +1,4 @@
-"""Checks of arguments that many functions have, so that wrong ones are errors before any work."""
+"""Checks of common arguments, so that wrong arguments are reported before any work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def thread_count(value: Any) -> int | None:
 
 
 def progress_of(value: Any) -> Callable[[int, int], object] | None:
-    """Returns a function to call with the progress, if there is one.
+    """Returns the function to call with the progress, if any.
 
     Raises:
         ValueError: If it can't be called.

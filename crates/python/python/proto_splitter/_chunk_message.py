@@ -8,7 +8,7 @@ from typing import Any
 from . import _messages
 
 _PACKAGE = "tensorflow.proto_splitter"
-#: Messages with one oneof, and their fields: name, number and type.
+#: Messages with one oneof, each with the name, number and type of its fields.
 _FIELD_INDEX = {
     "MapKey": [
         ("s", 1, "STRING"),
@@ -79,5 +79,5 @@ def _pool() -> Any:
 
 @cache
 def message_class(name: str) -> Any:
-    """Returns the class ``ChunkMetadata`` or that of a nested message, by name."""
+    """Returns the class ``ChunkMetadata``, or the class of a nested message, by name."""
     return _messages.class_of(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))

@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Error(ValueError):
-    """An error in one line; its attributes give the location.
+    """An error with a message of one line. Its attributes have the location.
 
     Attributes:
         path: The field path, such as ``meta_graphs[0].graph_def``, or ``None``.
@@ -39,7 +39,7 @@ class Error(ValueError):
 
 
 class FormatError(Error):
-    """The bytes are not a message, a chunked file, or of the named type."""
+    """The bytes are not a message or a chunked file, or not of the named type."""
 
 
 class ChecksumError(Error):
@@ -50,7 +50,7 @@ class PathError(Error, KeyError):
     """A field path can't be parsed, or there is no value at it."""
 
     def __str__(self) -> str:
-        # str() of a KeyError is the repr of its key.
+        # The str() of a KeyError would be the repr of its key.
         return Exception.__str__(self)
 
 

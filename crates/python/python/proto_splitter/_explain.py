@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     from ._files import Source
 
-#: The largest message that protobuf reads, in bytes.
+#: Maximum size of a message that protobuf reads, in bytes.
 _LIMIT = 2**31 - 1
 #: Number of parts to name.
 _NAMED = 3
 #: Number of the largest elements of a field to examine.
 _TOP = 10
-#: An element with this share of its field, 1/8, is worth naming alone.
+#: Minimum share of its field, 1/8, at which a single element is named.
 _TELLING_SHARE = 8
-#: A field of more elements than this isn't divided into the fields of its elements.
+#: Maximum number of elements of a field that is divided into the fields of its elements.
 _MOST_ELEMENTS = 1 << 20
 #: Maximum number of characters of a name to show.
 _LONGEST_NAME = 60
-#: Bytes of a number with a fixed width, by protobuf's number of its type.
+#: Size of a number of fixed width in bytes, by protobuf's number for its type.
 _WIDTHS: dict[int, int] = {1: 8, 2: 4, 6: 8, 7: 4, 8: 1, 15: 4, 16: 8}
 
 
@@ -49,7 +49,7 @@ def _shown(size: int) -> str:
 class LargePart:
     """A part of a message."""
 
-    #: The path of a value, or of a field with a ``[*]`` for each repeated field on the way.
+    #: Path of a value, or of all values of a field, with a ``[*]`` for each repeated field.
     path: str
     #: Size including tags and lengths, in bytes.
     size: int
@@ -90,7 +90,7 @@ class Limits:
     size: int
     #: Up to three of its largest parts, the largest first.
     largest: tuple[LargePart, ...]
-    #: The largest message that protobuf serializes or parses, in bytes.
+    #: Maximum size of a message that protobuf serializes or parses, in bytes.
     limit: int = _LIMIT
 
     @property
@@ -115,10 +115,10 @@ class Limits:
 def explain(
     source: Source | Message, *, message: str | None = None, progress: Progress | None = None
 ) -> Explanation:
-    """Returns what makes a message large: its three largest parts, by path and size.
+    """Returns the three largest parts of a message, by path and size.
 
-    The errors that refuse a size name the same parts. A message in memory is measured in place,
-    even if protobuf can't serialize it; of a file, only the necessary parts are read.
+    Errors about messages that are too large name the same parts. A message in memory is measured in
+    place, even if protobuf can't serialize it. In a file, only the necessary parts are read.
 
     Args:
         source: A protobuf message of any size and framework; or a file, as for :func:`tree`.
@@ -135,9 +135,10 @@ def explain(
         size = sum(part.size for part in fields) + _unknown_size(live)
         return Explanation(size, tuple(_largest(fields)))
     if not isinstance(source, (str, bytes)) and hasattr(source, "SerializeToString"):
-        # A message of a framework without descriptors is explained by numbers.
+        # If a framework has no descriptors, fields are called by their numbers.
         source = source.SerializeToString()
-    # A part beyond the ten largest elements of a field, or below its hundredth, isn't among the largest.
+    # The three largest parts can't include more than ten elements of a field, or less than 1% of
+    # it.
     with named(source) as name:
         report = _core.Tree(name, message, None, _TOP, None, progress).report()
     parts = report.get("largest", [])
@@ -148,7 +149,7 @@ def explain(
 def limits(
     source: Source | Message, *, message: str | None = None, progress: Progress | None = None
 ) -> Limits:
-    """Returns how far a message is from 2 GiB, the most that protobuf serializes and parses.
+    """Returns the distance of a message from 2 GiB, the most that protobuf serializes and parses.
 
     Args:
         source: A protobuf message of any size and framework; or a file, as for :func:`tree`.
@@ -173,7 +174,7 @@ def _live(source: Any) -> Any:
 
 @dataclass
 class _Part:
-    """A part that is looked at, and what replaces it if that has half of its size."""
+    """A part to consider, and the smaller parts that replace it if they have half of its size."""
 
     path: str
     size: int
@@ -199,7 +200,7 @@ def _largest(fields: list[_Part]) -> list[LargePart]:
     return found
 
 
-#: A value at a concrete path: the path, and the value; for maps, the size of the whole entry.
+#: A value with its concrete path. For a map, it also has the size of the whole entry.
 _Value = tuple[str, Any]
 
 
@@ -215,7 +216,7 @@ def _fields_of(path: str, message: Any) -> list[_Part]:
 
 
 def _part(above: str, field: Any, holders: list[tuple[str, Any, Any]], single: bool) -> _Part:
-    """Returns all values of a field as a part; the holders are the messages with the field."""
+    """Returns all values of a field as a part. The holders are the messages that have the field."""
     repeated = _messages._is_repeated(field)
     path = _join(above, field, "[*]" if repeated else "")
     elements = _is_text(field) or field.message_type is not None
@@ -256,7 +257,7 @@ def _fields_of_all(path: str, messages: list[_Value]) -> list[_Part]:
 
 
 def _members(field: Any, path: str, holder: Any, value: Any) -> Iterator[_Value]:
-    """Yields the elements or entries of a field of one message; entries as (key, value)."""
+    """Yields the elements of a field of one message. Map entries are yielded as (key, value)."""
     if not _messages._is_repeated(field):
         yield _join(path, field), value
     elif _messages._is_map(field):
@@ -269,7 +270,7 @@ def _members(field: Any, path: str, holder: Any, value: Any) -> Iterator[_Value]
 
 
 def _member(field: Any, member: _Value, size: int, within: bool = True) -> _Part:
-    """Returns an element as a part; the elements inside it are parts, but not its plain fields."""
+    """Returns an element as a part. Elements inside it are parts, too, but not its plain fields."""
     path, value = member
     content = _content(field, value)
 
@@ -281,7 +282,7 @@ def _member(field: Any, member: _Value, size: int, within: bool = True) -> _Part
 
 
 def _outermost(path: str, message: Any) -> Iterator[_Part]:
-    """Yields the largest elements in a message that aren't inside another element."""
+    """Yields the largest of the elements in a message that aren't inside another element."""
     for field, value in _fields_with_elements(message):
         if field.message_type is None and not _is_text(field):
             continue
@@ -294,8 +295,10 @@ def _outermost(path: str, message: Any) -> Iterator[_Part]:
 
 
 def _fields_with_elements(message: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields the fields that may contain elements. Other fields may be large, and accessing them
-    copies them."""
+    """Yields the fields that may contain elements.
+
+    Other fields aren't accessed, since they may be large, and an access copies them.
+    """
     if message.DESCRIPTOR.is_extendable:
         yield from message.ListFields()
         return
@@ -317,7 +320,7 @@ def _content(field: Any, value: Any) -> Any:
 
 
 def _name(field: Any, value: Any) -> str | None:
-    """Returns the text in the field ``name`` of an element, or the element if it is a text."""
+    """Returns the text in an element's field ``name``, or the element itself if it is a text."""
     if _messages._is_map(field) or not _messages._is_repeated(field):
         return None
     if isinstance(value, str):
@@ -341,7 +344,7 @@ def _delimited(number: int, length: int) -> int:
 
 
 def _value_size(field: Any, value: Any) -> int:
-    """Returns the size of a message, text or bytes, with tag and length."""
+    """Returns the size of a message, text or bytes, including tag and length."""
     if field.message_type is None:
         length = len(value) if isinstance(value, bytes) else len(value.encode())
         return _delimited(field.number, length)
@@ -402,7 +405,7 @@ def _size(message: Any) -> int:
     """Returns the size of a message, which may exceed protobuf's limit."""
     try:
         return int(message.ByteSize())
-    except Exception:  # EncodeError, ValueError or MemoryError, by its version.
+    except Exception:  # EncodeError, ValueError or MemoryError, depending on the version.
         fields = message.ListFields()
         known = sum(_field_size(message, field, value) for field, value in fields)
         return known + _unknown_size(message)

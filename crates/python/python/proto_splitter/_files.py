@@ -85,7 +85,7 @@ def named(source: Source) -> Iterator[str]:
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="proto_splitter-") as folder:
-        # Some formats are recognized by name.
+        # Some formats are recognized by the file's name.
         path = os.path.join(folder, os.path.basename(name_of(source).rstrip("/")) or "source")
         if is_url(source):
             _fetch(source, path)
@@ -104,8 +104,8 @@ def _copy(given: Any, file: Any) -> None:
     """Copies the contents of a file-like object to a file.
 
     Raises:
-        TypeError: If it returns anything but bytes: ``None`` doesn't mean the end of a file.
-        ValueError: If its start or end isn't where it claims.
+        TypeError: If ``read`` returns anything but bytes. ``None`` doesn't mean the end of a file.
+        ValueError: If the object's start or end isn't where it claims.
     """
     try:
         end = given.seek(0, 2)
@@ -113,7 +113,7 @@ def _copy(given: Any, file: Any) -> None:
         if end is None:
             end = given.tell()
     except (AttributeError, OSError, ValueError):
-        # Some, such as decompressing readers, don't know their end.
+        # Some objects, such as decompressing readers, don't know their end.
         end = None
     if at := given.seek(0):
         raise ValueError(f"seek(0) went to {at}")
@@ -127,7 +127,7 @@ def _copy(given: Any, file: Any) -> None:
         if (size := memoryview(data).nbytes) > _STEP:
             raise ValueError(f"read({_STEP}) gives {size} bytes")
         copied += file.write(data)
-        # It might never end.
+        # Without this check, reading might never end.
         if end is not None and copied > end:
             break
     if end is not None and copied != end:
@@ -135,7 +135,7 @@ def _copy(given: Any, file: Any) -> None:
 
 
 def existing(path: str | os.PathLike[str]) -> str:
-    """Returns the path if it exists, also as a prefix; otherwise raises the system's error."""
+    """Returns the path if it, or a file with this prefix, exists; otherwise raises an OSError."""
     name = os.fspath(path)
     if not any(os.path.exists(name + extension) for extension in _EXTENSIONS):
         os.stat(name)
@@ -143,7 +143,7 @@ def existing(path: str | os.PathLike[str]) -> str:
 
 
 def _fetch(url: str, path: str) -> None:
-    """Copies the files at a URL, a file, folder or prefix, to a path."""
+    """Copies the file, folder or files with the prefix at a URL to a path."""
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
     files, there = url_to_fs(url)
@@ -203,7 +203,7 @@ def _hand_over(folder: str, target: Any) -> None:
         raise ValueError(f"what was written is more than one file: {', '.join(entries)}")
     with open(os.path.join(folder, entries[0]), "rb") as file:
         while data := file.read(_STEP):
-            # Some write only part of it; many return nothing, and write everything.
+            # Some objects write only part of the piece. Many return nothing, and write all of it.
             while data and (taken := target.write(data)) is not None:
                 if isinstance(taken, bool) or not 0 < taken <= len(data):
                     raise ValueError(f"write says {taken} bytes, of {len(data)}")
@@ -211,7 +211,7 @@ def _hand_over(folder: str, target: Any) -> None:
 
 
 def _send(folder: str, first: str, files: Any, there: str) -> None:
-    """Copies the files in a folder to a URL; the file named ``first`` comes last."""
+    """Copies the files in a folder to a URL. The file named ``first`` is copied last."""
     above = files._parent(there)
     for name in sorted(os.listdir(folder), key=lambda name: (name == first, name)):
         local, remote = os.path.join(folder, name), f"{above.rstrip('/')}/{name}"

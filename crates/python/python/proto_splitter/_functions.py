@@ -31,17 +31,17 @@ _SAVED_MODEL = "tensorflow.SavedModel"
 class Chunk:
     """A chunk of a split message."""
 
-    #: Its index; chunk 0 is the remainder of the whole message.
+    #: Index of the chunk. Chunk 0 is the remainder of the whole message.
     index: int
     #: ``MESSAGE``, or ``BYTES`` for the value of one field.
     kind: str
-    #: The path of its place; empty for the whole message.
+    #: Path of the chunk in the message; empty for the whole message.
     path: str
     #: Uncompressed size, in bytes.
     size: int
     #: Size in the file, in bytes.
     stored_size: int
-    #: An earlier chunk with the same bytes, which is stored once.
+    #: Index of an earlier chunk with the same bytes, which are stored once.
     same_as: int | None
 
 
@@ -59,11 +59,11 @@ class Written:
     source_size: int
     #: Total size of the written files, in bytes.
     output_size: int
-    #: Other files with chunks, for ``max_file_size``.
+    #: Other files with chunks, if ``max_file_size`` is given.
     files: tuple[str, ...]
     #: The chunks in the order of their indices; empty without chunks.
     chunks: tuple[Chunk, ...]
-    #: The Merkle root in hexadecimal digits, with ``merkle_root``; ``None`` without chunks.
+    #: The Merkle root in hexadecimal digits, if ``merkle_root`` is given; ``None`` without chunks.
     merkle_root: str | None = None
 
 
@@ -73,13 +73,13 @@ class Merged:
 
     #: The file that was read.
     input: str
-    #: True if it was in chunks.
+    #: True if the file was in chunks.
     is_split: bool
     #: Size of the message, in bytes.
     size: int
     #: The crc32c of the message.
     crc32c: int
-    #: True if these are the original bytes, compared by checksum; ``None`` if unknown.
+    #: True if the checksum shows that these are the original bytes; ``None`` if unknown.
     byte_exact: bool | None
     #: The full name of the message's type, if the file names it.
     message_type: str | None
@@ -122,8 +122,9 @@ def split(
         records: Riegeli options, such as ``transpose,brotli:5``, instead of ``compression``.
         profile: ``tensorflow`` for files that TensorFlow's ``Merger`` reads too, or ``extended``.
         embed_schema: Stores the schema in the file.
-        merkle_root: Stores the hashes of a Merkle root, which the result has; ``protosplit get --root``
-            and :func:`verify` check the file, or a part of it, by that.
+        merkle_root: Stores the hashes for a Merkle root, and returns the root in the result.
+            ``protosplit get --root`` and :func:`verify` compare the file, or a part of it, with the
+            root.
         always_chunked: Writes ``PREFIX.cpb`` for a message of any size.
         force: Overwrites an existing file.
         threads: Number of threads; one per core by default.
@@ -256,7 +257,7 @@ def merge_to_bytes(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Buffer:
-    """Merges into memory. Returns a buffer that ``memoryview`` accesses without a copy.
+    """Merges a file into memory. Returns a buffer that ``memoryview`` accesses without a copy.
 
     Raises:
         OSError: If the file can't be read.
@@ -275,10 +276,10 @@ def merge_into(
 ) -> M:
     """Merges a file of any size into a protobuf message, and returns the message.
 
-    The file is read and merged in parts, so that memory holds only the largest of them besides
-    the message. Submessages over 2 GiB, which protobuf can't parse, are merged in parts too. The
-    checksums of all chunks are verified; that of the whole message, which :func:`merge` and
-    :func:`merge_to_bytes` also verify, is not.
+    The file is read and merged in parts. In addition to the message, only the largest part is in
+    memory. Submessages over 2 GiB, which protobuf can't parse, are merged in parts, too. The
+    checksums of all chunks are verified. The checksum of the whole message isn't verified, unlike
+    in :func:`merge` and :func:`merge_to_bytes`.
 
     Raises:
         OSError: If the file can't be read.
@@ -294,6 +295,6 @@ def merge_into(
 def read(source: Source, message_class: type[M], **options: Any) -> M:
     """Reads a new protobuf message from a file of any size.
 
-    Accepts the options of :func:`merge_into` and raises the same errors.
+    Accepts the options of :func:`merge_into`, and raises the same errors.
     """
     return merge_into(source, message_class(), **options)

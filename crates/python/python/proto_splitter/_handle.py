@@ -28,11 +28,11 @@ _MOST_ROWS = 100
 class TensorInfo(NamedTuple):
     """The metadata of a tensor."""
 
-    #: Its name in its format.
+    #: Name of the tensor in the format of the file.
     name: str
-    #: The type of its elements, as NumPy or ``ml_dtypes`` names it.
+    #: Type of the elements, with its name in NumPy or ``ml_dtypes``.
     dtype: str
-    #: Its sizes, the slowest dimension first.
+    #: Sizes of the dimensions, the slowest one first.
     shape: tuple[int, ...]
     #: Stored size of its elements, in bytes.
     nbytes: int
@@ -41,7 +41,7 @@ class TensorInfo(NamedTuple):
 class File:
     """An open input: a ``.cpb``, a ``.pb``, a folder, or a file of any known format.
 
-    Only the requested parts are read, and the chunks read are verified. Use it in a ``with``
+    Only the requested parts are read, and their chunks are verified. Use the file in a ``with``
     statement, or call :meth:`close`. Threads can share it.
     """
 
@@ -89,7 +89,7 @@ class File:
 
     @property
     def files(self) -> list[str]:
-        """The paths of its files: the main one first, then those that it names."""
+        """The paths of its files: the main file, followed by the files that it names."""
         return [os.fspath(file) for file in self._native.files]
 
     @property
@@ -101,7 +101,7 @@ class File:
         """Returns the value at a field path, such as ``meta_graphs[0].graph_def.node[3].name``.
 
         Returns:
-            ``str``, ``bytes``, ``int``, ``float`` or ``bool``; for a message a buffer with its
+            ``str``, ``bytes``, ``int``, ``float`` or ``bool``. For a message, a buffer with its
             serialized bytes.
 
         Raises:
@@ -120,11 +120,11 @@ class File:
         return self._native.get_into(path, buffer)
 
     def size(self, path: str = "") -> int | None:
-        """Returns the size of the value at a path in bytes; ``None`` if there is none."""
+        """Returns the size of the value at a path, in bytes; ``None`` if there is no value."""
         return self._native.size(path)
 
     def fields(self, path: str = "") -> list[tuple[str, int]]:
-        """Returns the fields of the message at a path, in order: the path and size of each."""
+        """Returns the fields of the message at a path in order, each with its path and size."""
         return self._native.fields(path)
 
     def message(self, path: str, message_class: type[M]) -> M:
@@ -180,8 +180,8 @@ class File:
     def tensors(self) -> Tensors:
         """The tensors by name: a mapping that reads a tensor when it is accessed.
 
-        They are listed once. For bytes and file-like objects, :func:`open` must know the message's
-        type; formats that aren't messages are opened by path.
+        The tensors are listed once. For bytes and file-like objects, :func:`open` must know the
+        message's type. Formats that aren't messages must be opened by path.
 
         Raises:
             SchemaError: If the message's type is unknown.
@@ -194,8 +194,8 @@ class File:
 class Table:
     """Elements of a message as rows, from :meth:`File.table`.
 
-    It implements Arrow's C stream, which pyarrow, Polars, DuckDB, pandas and others read without a
-    copy. Each use reads the elements again.
+    It implements Arrow's C stream, which pyarrow, Polars, DuckDB, pandas and other libraries read
+    without a copy. Each use reads the elements again.
     """
 
     def __init__(self, native: _core.Table, query: str) -> None:
@@ -215,21 +215,22 @@ class Table:
         return self._native.schema()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Returns the rows as an Arrow capsule, with these columns whatever schema is requested."""
+        """Returns the rows as an Arrow capsule. The requested schema is ignored."""
         return self._native.stream()
 
 
 class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     """Tensors by name, each read as a NumPy array when it is accessed.
 
-    A tensor of an unsplit message, such as a ``.pb``, whose elements are stored as in memory and
-    suitably aligned, isn't copied: the array is read-only and maps the file. The mapping lives as
-    long as the array, even if the :class:`File` is closed. Every other tensor is a new array.
+    In an unsplit message, such as a ``.pb``, a tensor isn't copied if its elements are stored as in
+    memory and suitably aligned. Instead, the array is read-only and maps the file. The mapping
+    lives as long as the array, even if the :class:`File` is closed. Every other tensor is a new
+    array.
 
-    Don't modify or truncate a mapped file in place while such arrays exist: their contents would
-    change, and accessing a truncated part kills the process (``SIGBUS``), as with
-    ``numpy.memmap``. Replacing the file by renaming another is safe, and what everything in this
-    package does. ``read(name, copy=True)`` returns an independent array.
+    Don't modify or truncate a mapped file in place while these arrays exist: their contents would
+    change, and accessing a truncated part kills the process (``SIGBUS``), as with ``numpy.memmap``.
+    Renaming another file to the same path is safe; all functions of this package replace files in
+    this way. ``read(name, copy=True)`` returns an independent array.
 
     A tensor with a checksum, as in a TensorFlow checkpoint, is verified when it is read
     (:class:`ChecksumError`).
@@ -252,7 +253,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return name in self._rows
 
     def __eq__(self, other: object) -> bool:
-        """Returns whether another mapping has the same names, and equal arrays of the same types."""
+        """Returns true if another mapping has the same names and equal arrays of the same types."""
         if not isinstance(other, Mapping):
             return NotImplemented
         if self is other:
@@ -315,7 +316,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return self.read(name)
 
     def get_into(self, name: str, buffer: Any) -> int:
-        """Copies a tensor's bytes, as stored, into a writable buffer.
+        """Copies a tensor's stored bytes into a writable buffer.
 
         Elements of less than a byte stay packed.
 
@@ -339,7 +340,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         copy: bool | None = None,
         progress: Progress | None = None,
     ) -> np.ndarray[Any, Any]:
-        """Reads a tensor: into ``out``, as a view of the mapped file, or into a new array.
+        """Reads a tensor into ``out``, as a view of the mapped file, or into a new array.
 
         Args:
             name: Its name. Strings are ``bytes`` in an array of objects.
@@ -384,7 +385,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         Several threads read, and each chunk is read once even if it contains many tensors.
 
         Args:
-            names: Their names; all tensors by default.
+            names: The names of the tensors; all tensors by default.
             copy: As in :meth:`read`.
             progress: Called with the bytes done and the total.
 
@@ -423,7 +424,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 
         elements = self._native.strings(row["name"])
         array = np.empty(tuple(row["shape"]), object) if out is None else out
-        # One may represent all elements.
+        # A single string may represent all elements.
         array.fill(elements[-1] if elements else b"")
         array.reshape(-1)[: len(elements)] = elements
         return array
@@ -431,7 +432,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     def _view(
         self, row: dict[str, Any], kind: np.dtype[Any]
     ) -> np.ndarray[Any, Any] | None:
-        """Returns the tensor in the mapped file, unless it must be copied."""
+        """Returns the tensor as a view of the mapped file, unless it must be copied."""
         if self._mapped is None or row["packed"] or not row["bytes"] or kind.hasobject:
             return None
         if row["little_endian"] != (sys.byteorder == "little"):
@@ -472,7 +473,7 @@ def _finished(
 
 
 class _Stamp(NamedTuple):
-    """The file at a path, and the values that change when it is modified."""
+    """The path of a file, and values that change when the file is modified."""
 
     device: int
     inode: int
@@ -501,13 +502,13 @@ class _Mapped:
         try:
             file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try:
-                # A file other than the opened one would have other bytes.
+                # If the file isn't the opened one, its bytes may differ.
                 if _Stamp.of(os.fstat(file)) == self._stamp:
                     found = mmap.mmap(file, self._stamp.size, access=mmap.ACCESS_READ)
             finally:
                 os.close(file)
         except (OSError, ValueError):
-            pass  # It can't be mapped, and is read.
+            pass  # The file can't be mapped, so it is read.
         self._path, self._map = path, found
         return found
 
@@ -562,7 +563,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _unpacked(
     raw: np.ndarray[Any, Any], kind: np.dtype[Any], row: dict[str, Any]
 ) -> np.ndarray[Any, Any]:
-    """Unpacks elements of 6, 4 or 2 bits; the first of a byte is in its low bits."""
+    """Unpacks elements of 6, 4 or 2 bits. The first element of a byte is in its low bits."""
     import numpy as np
 
     count = 1
@@ -571,7 +572,7 @@ def _unpacked(
     bits = 6 if "float6" in row["dtype"] else 2 if row["dtype"].endswith("2") else 4
     codes: np.ndarray[Any, Any]
     if bits == 6:
-        # Four of them share three bytes.
+        # Four elements of six bits share three bytes.
         threes = np.zeros((-(-raw.size // 3), 4), np.uint8)
         threes[:, :3] = np.pad(raw, (0, -raw.size % 3)).reshape(-1, 3)
         words, shifts = threes.view("<u4"), np.arange(0, 24, 6, dtype=np.uint32)
@@ -604,9 +605,10 @@ def open(
         message: Full name of the message's type, if the file doesn't name it.
         schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
         threads: Number of reading threads; one per core by default.
-        delimited: Full name of the type of the messages, for a file of many messages, each after
-            its length or in a record. They are ``message[0]``, ``message[1]`` and so on; with
-            ``TYPE.FIELD``, elements of that field of one ``TYPE``. Excludes ``message``.
+        delimited: Full name of the type of the messages, for a file of many messages, each preceded
+            by its length or in a record. The messages are ``message[0]``, ``message[1]`` and so on.
+            With ``TYPE.FIELD``, they are the elements of this field of one ``TYPE``. Can't be
+            combined with ``message``.
 
     Raises:
         OSError: If it doesn't exist or can't be read.
@@ -629,7 +631,7 @@ def _open_again(source: Any, message: Any, schema: Any, threads: Any, delimited:
 
 
 def _stamp(given: Any) -> _Stamp | None:
-    """Returns the stamp of the file at a path, taken before it is opened."""
+    """Returns the stamp of the file at a path. Call it before opening the file."""
     import stat
 
     if not isinstance(given, str):

@@ -1,8 +1,8 @@
 """Protobuf messages of any size: serialized in pieces, and parsed in parts.
 
-protobuf for Python can't serialize a submessage over 2 GiB, or produces bytes that it can't read. A
-message in memory may still be larger. This module writes such a message element by element, and
-reads it by merging parts into their submessages.
+A submessage over 2 GiB can exist in memory, but protobuf for Python can't serialize it, or produces
+bytes that it can't read. This module writes a message of any size element by element, and reads it
+by merging parts into their submessages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, Union, cast
 from . import _core
 from ._errors import FormatError
 
-# protobuf's types differ between its versions and backends, so these are protocols.
+# These are protocols, since protobuf's types differ between its versions and backends.
 Message: TypeAlias = Any
 FieldDescriptor: TypeAlias = Any
 
@@ -25,11 +25,12 @@ View: TypeAlias = Union[memoryview, "Window"]
 #: A part of a message: bytes, or a span (offset, length) of the spool.
 Piece: TypeAlias = bytes | memoryview | tuple[int, int]
 
-#: In a list with more elements than this, elements are assumed small, and first serialized whole.
+#: Maximum number of elements of a list whose elements may be large. In longer lists, elements are
+#: assumed to be small, and first serialized as a whole.
 _LONG_LIST = 4096
-#: Smaller messages, in bytes, are passed to protobuf in one piece: 1 GiB.
+#: Messages smaller than this, in bytes, are passed to protobuf in one piece: 1 GiB.
 _WHOLE = 1 << 30
-#: Smaller fields, in bytes, are merged together with their neighbours: 16 MiB.
+#: Fields smaller than this, in bytes, are merged together with their neighbors: 16 MiB.
 _SMALL = 16 << 20
 #: Approximate size of the pieces in which larger messages are passed to protobuf: 64 MiB.
 _RUN = 64 << 20
@@ -62,7 +63,7 @@ def is_message(value: object) -> bool:
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
-    # `label` is gone in protobuf 7, `is_repeated` is new in 6.
+    # protobuf 6 added `is_repeated`, and protobuf 7 removed `label`.
     if hasattr(field, "is_repeated"):
         return bool(field.is_repeated)
     return bool(field.label == field.LABEL_REPEATED)
@@ -74,7 +75,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _holds_lists(message: Message) -> bool:
-    """Returns whether messages of this type can be large because of many parts."""
+    """Returns true if messages of this type can be large because they have many parts."""
     fields = message.DESCRIPTOR.fields
     return any(field.message_type is not None and _is_repeated(field) for field in fields)
 
@@ -107,7 +108,7 @@ def _extend(pieces: list[Piece], more: list[Piece]) -> None:
 
 
 class Writer:
-    """Writes a message in pieces; fields in the order of their numbers, like protobuf."""
+    """Writes a message in pieces, with fields in the order of their numbers, like protobuf."""
 
     def __init__(self) -> None:
         self.spool = _Spool()
@@ -117,7 +118,7 @@ class Writer:
         return _whole(message)
 
     def value(self, data: bytes) -> bytes | memoryview:
-        """Returns the value of a bytes field; a view isn't copied."""
+        """Returns the value of a bytes field. A view isn't copied."""
         return data
 
     def message(self, message: Message) -> list[Piece]:
@@ -153,7 +154,7 @@ class Writer:
         return [_tag(field.number, _LEN) + _varint(_length(content)), *content]
 
     def scalar(self, message: Message, field: FieldDescriptor, value: Any) -> list[Piece]:
-        """Returns a field without messages: strings and bytes encoded here, others by protobuf."""
+        """Encodes a field without messages: strings and bytes directly, others by protobuf."""
         pieces: list[Piece] = []
         if field.type in (field.TYPE_BYTES, field.TYPE_STRING):
             for one in value if _is_repeated(field) else [value]:
@@ -213,7 +214,7 @@ def class_of(descriptor: Any) -> Any:
 
 
 def _whole(message: Message) -> bytes | None:
-    """Returns the message in one piece, unless protobuf can't or readers would reject it."""
+    """Returns the message in one piece, unless protobuf or readers would reject it."""
     try:
         data: bytes = message.SerializePartialToString()
     except Exception:  # EncodeError in protobuf 7, ValueError or MemoryError before.
@@ -222,10 +223,10 @@ def _whole(message: Message) -> bytes | None:
 
 
 def size_of(message: Message) -> int:
-    """Returns the serialized size of a message in bytes, which can exceed protobuf's counter."""
+    """Returns the serialized size of a message in bytes, which can exceed protobuf's limit."""
     try:
         return int(message.ByteSize())
-    except Exception:  # EncodeError, ValueError or MemoryError, by its version.
+    except Exception:  # EncodeError, ValueError or MemoryError, depending on the version.
         pieces, spool = pieces_of(message)
         spool.close()
         return _length(pieces)
@@ -260,8 +261,8 @@ def _set(message: Message, field: FieldDescriptor, value: Any) -> None:
 def pieces_of(message: Message) -> tuple[list[Piece], Any]:
     """Returns the serialized message as bytes and spans of a temporary file, in order.
 
-    Besides the message, memory holds the largest element serialized as a whole. Fields are in the
-    order of their numbers, like protobuf's output.
+    In addition to the message, only the largest element that is serialized as a whole is in memory.
+    Fields are in the order of their numbers, like in protobuf's output.
     """
     writer = Writer()
     pieces = writer.message(message)
@@ -350,7 +351,7 @@ def _skip(view: View, at: int, tag: int, depth: int = 0) -> int:
 
 
 class Window:
-    """Bytes that are read on access, one at a time or in slices.
+    """A sequence of bytes that are read on access, one at a time or in slices.
 
     ``part`` returns a window of some of them, and a slice returns the bytes themselves.
     """
@@ -370,7 +371,7 @@ class Window:
 
     @staticmethod
     def of(source: _core.MergedReader, progress: Callable[[int, int], object] | None) -> Window:
-        """Returns a window of a source; ``progress`` is called with the number of bytes read."""
+        """Returns a window of a source. Calls ``progress`` with the number of bytes read."""
         total, pace = len(source), _Pace(progress)
         return Window(source, 0, total, lambda done: pace.tell(done, total))
 
@@ -427,9 +428,9 @@ def parse_into(message: Message, view: View) -> None:
 
     Raises:
         FormatError: If the bytes aren't a message.
-        google.protobuf.message.DecodeError: If they aren't one of this type.
+        google.protobuf.message.DecodeError: If the bytes aren't a message of this type.
     """
-    # Data not in memory yet is read in pieces, so that memory doesn't hold it twice.
+    # Data that isn't in memory yet is read in pieces, so that it is never in memory twice.
     most = min(_WHOLE, _RUN) if isinstance(view, Window) else _WHOLE
     if len(view) < most:
         _merge_run(message, view, 0, len(view))
@@ -480,7 +481,7 @@ def _merge_entry(message: Message, field: FieldDescriptor, content: View, whole:
     if len(whole) < _WHOLE or not (is_text or value_kind.message_type):
         message.MergeFromString(whole[:])
         return
-    # The entry without its value gives the key; then the value is merged into the key's entry.
+    # Parses the entry without its value to get the key. Then merges the value into the key's entry.
     small = bytearray()
     values: list[View] = []
     at = 0
@@ -503,14 +504,14 @@ def _merge_entry(message: Message, field: FieldDescriptor, content: View, whole:
         is_bytes = value_kind.type == value_kind.TYPE_BYTES
         entries[key] = bytes(last) if is_bytes else str(last, "utf-8")
         return
-    message.MergeFromString(header)  # The last entry of a key replaces those before it.
+    message.MergeFromString(header)  # The last entry with a key replaces earlier ones.
     for value in values:
         parse_into(entries[key], value)
 
 
 def source_of(message: Message) -> _core.Pieces:
-    """Returns the serialized message as a source read by position."""
+    """Returns the serialized message as a source that is read by position."""
     pieces, spool = pieces_of(message)
-    # Only a subclass of the writer returns views.
+    # Only subclasses of the writer return views.
     plain = cast("list[bytes | tuple[int, int]]", pieces)
     return _core.Pieces(os.dup(spool.fileno()), plain)

@@ -1,4 +1,4 @@
-"""Models: conversion to other forms, and to forms that unmodified TensorFlow loads."""
+"""Converting models to other forms, including forms that unmodified TensorFlow loads."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def externalize(
         progress: Called with the bytes done and the total.
 
     Returns:
-        The report of ``protosplit externalize --json``: the constants that moved, and those left in
-        with the reason.
+        The report of ``protosplit externalize --json``: the constants that were moved, and the
+        constants that stay in the model, with the reasons.
 
     Raises:
         OSError: If the folder doesn't exist.
@@ -73,11 +73,11 @@ def externalize(
 def internalize(
     folder: Source, output: Target, *, force: bool = False, progress: Progress | None = None
 ) -> InternalizeReport:
-    """Writes the original of an externalized SavedModel.
+    """Restores the original of an externalized SavedModel, and writes it.
 
     Raises:
         OSError: If the folder doesn't exist.
-        Error: If the model isn't externalized, or was changed since.
+        Error: If the model isn't externalized, or was changed afterwards.
     """
 
     def write(name: str, path: str) -> dict[str, Any]:
@@ -104,8 +104,9 @@ def convert(
     """Writes a model in another form of its format.
 
     Args:
-        source: A file or folder of any format: a SavedModel, an ONNX model, a Paddle model; its
-            URL, or an object with ``read`` and ``seek``, recognized by its ``name``.
+        source: A file or folder of any format, such as a SavedModel, an ONNX model or a Paddle
+            model; its URL; or an object with ``read`` and ``seek``, whose format is recognized by
+            its ``name``.
         output: The file, folder or URL to write, or an object with ``write`` for one file. A target
             without a path receives the contents once they are complete.
         to: The form, such as ``cpb``, ``pb``, ``external``; ``auto`` for the usual one.
@@ -124,9 +125,9 @@ def convert(
 
     Raises:
         OSError: If the source doesn't exist.
-        ValueError: If several files are written to an object with ``write``, or an option isn't one
-            of the form.
-        Error: If it is damaged, or can't be written in this form.
+        ValueError: If several files are written to an object with ``write``, or the form doesn't
+            support an option.
+        Error: If the source is damaged, or can't be written in this form.
     """
     arguments = {
         "to": to,

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from ._files import Source, Target
 
-#: Largest file that every reader of protobuf accepts, in bytes: 2^31 - 1.
+#: Maximum size of a file that every reader of protobuf accepts, in bytes: 2^31 - 1.
 _MOST = (1 << 31) - 1
 #: Number of bytes to copy at once: 16 MiB.
 _STEP = 16 << 20
-#: The request to Linux for a file that shares the data of another file.
+#: Linux's request code for making a file share the data of another file.
 _FICLONE = 0x40049409
-#: The name of a model's file in a separate folder.
+#: The name of a model's file in a temporary folder.
 _NAME = "model.onnx"
 #: The name of the file that a tool writes.
 _WRITTEN = "written.onnx"
@@ -39,12 +39,12 @@ class _Place:
         return f"proto_splitter.onnx.{self._name}"
 
 
-#: Among the arguments of :func:`run`: the path of the model.
+#: An argument of :func:`run` that stands for the path of the model.
 INPUT = _Place("INPUT")
-#: Among the arguments of :func:`run`: the path that the tool writes its model to.
+#: An argument of :func:`run` that stands for the path to which the tool writes its model.
 OUTPUT = _Place("OUTPUT")
-#: Among the arguments of :func:`run`: the model as a ``ModelProto`` without the data of its large
-#: tensors, which refer to files instead.
+#: An argument of :func:`run` that stands for the model as a ``ModelProto``. Its large tensors have
+#: no data, and refer to files instead.
 SKELETON = _Place("SKELETON")
 
 
@@ -63,23 +63,23 @@ def as_path(
         with pso.as_path("model.cpb") as path:
             onnx.checker.check_model(path)
 
-    A model that tools accept already keeps its path, and isn't copied: don't write to it. Any
-    other model is written to a temporary folder, as one file if it is within protobuf's limit of
-    2 GiB, otherwise as a pair. The folder is removed at the end of the ``with`` statement, also
+    If tools already accept the model, its own path is used, without a copy, so don't write to it.
+    Any other model is written to a temporary folder, as one file if it is within protobuf's limit
+    of 2 GiB, otherwise as a pair. The folder is removed at the end of the ``with`` statement, also
     after an exception.
 
-    A pair that ``onnx`` refuses because its files are symbolic links, or have several hard links,
-    is copied; file systems that can share the data of files (Btrfs, XFS, ZFS) do.
+    A pair whose files are symbolic links, or have several hard links, is copied, since ``onnx``
+    refuses it. File systems that can share the data of files (Btrfs, XFS, ZFS) do so.
 
     Args:
         model: A message of any size; the path of a ``.cpb``, of an ``.onnx`` of any size or of the
             ``.onnx`` of a pair; bytes, an object with ``read`` and ``seek``, or a URL.
         to: A form of ``protosplit convert``: ``auto`` for one file if every reader accepts it,
             ``external`` for a pair of any size.
-        folder: Where to create the temporary folder: on the model's file system, it can share the
-            model's data. By default the system's folder for temporary files.
-        hard_links: Makes hard links instead of copies, which onnxruntime reads, but ``onnx`` 1.21
-            and later rejects. A tool that modifies such a file in place changes the model.
+        folder: Where to create the temporary folder. On the same file system as the model, the copy
+            can share the model's data. Default: the system's folder for temporary files.
+        hard_links: Makes hard links instead of copies. onnxruntime reads these, but ``onnx`` 1.21
+            and later rejects them. A tool that modifies a linked file in place changes the model.
 
     Raises:
         OSError: If the file doesn't exist, or the folder is full.
@@ -122,17 +122,17 @@ def run(
 ) -> Any:
     """Calls a tool with a model of any size and form, and saves its result in any form.
 
-    The tool receives a path, as returned by :func:`as_path`, as its first argument or in place of
-    :data:`INPUT`; :data:`OUTPUT` is replaced by the path of a model that it writes::
+    The tool receives the path from :func:`as_path` as its first argument, or in place of
+    :data:`INPUT`. :data:`OUTPUT` is replaced by the path to which it should write its model::
 
         pso.run(onnx.checker.check_model, "model.cpb", full_check=True)
         pso.run(quantize_dynamic, "model.cpb", pso.OUTPUT, output="small.cpb",
                 use_external_data_format=True)
         pso.run(["onnxslim", pso.INPUT, pso.OUTPUT], "model.onnx", output="slim.onnx")
 
-    A tool that takes and returns a message receives, in place of :data:`SKELETON`, one whose large
-    tensors refer to files; meanwhile the working directory is the folder of these files. Tensors
-    that the tool keeps retain the model's data::
+    For a tool that takes and returns a message, :data:`SKELETON` is replaced by a message whose
+    large tensors refer to files. During the call, the working directory is the folder of these
+    files. Tensors that remain in the returned message get the model's data::
 
         newer = pso.run(version_converter.convert_version, "model.cpb", pso.SKELETON, 21,
                         output="newer.cpb")
@@ -175,7 +175,7 @@ def run(
             return next((real for one, real in places if value is one), value)
 
         if wants_skeleton:
-            # Tools that check the message look for its files in the working directory.
+            # Tools that check the message look up its files in the working directory.
             with chdir(os.path.dirname(path)):
                 made = _call(tool, path, filled, arguments, options)
         else:
@@ -189,7 +189,7 @@ def run(
                 raise ValueError(f"the tool wrote no model, and returned {type(made).__name__}")
             return made
         if wants_skeleton:
-            # Its references are to files beside the model.
+            # The message refers to files next to the model.
             made = _with_data(made, os.path.dirname(path))
         if output is None:
             return made
@@ -198,7 +198,7 @@ def run(
 
 def _temporary(folder: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory[str]:
     """Creates a folder that is removed with its contents."""
-    # Absolute, to be valid in other working directories.
+    # The path is absolute, so that it is valid in other working directories.
     parent = None if folder is None else os.path.abspath(folder)
     return tempfile.TemporaryDirectory(prefix="proto_splitter-", dir=parent)
 
@@ -228,7 +228,7 @@ def _call(
 
 
 def _form(output: Target, to: str) -> str:
-    """Returns the form of an output; a chunked file is recognized by its name."""
+    """Returns the form of an output. The name of a chunked file determines its form."""
     return "auto" if _files.name_of(output).endswith(".cpb") else to
 
 
@@ -240,7 +240,7 @@ def _skeleton(path: str) -> ModelProto:
 
 
 def _with_data(model: ModelProto, folder: str) -> ModelProto:
-    """Returns a message with the data that it refers to."""
+    """Returns a message with the data to which it refers."""
     from onnx import external_data_helper
 
     external_data_helper.load_external_data_for_model(model, folder)
@@ -248,7 +248,7 @@ def _with_data(model: ModelProto, folder: str) -> ModelProto:
 
 
 def _files_of(path: str) -> list[str] | None:
-    """Returns the data files that an ``.onnx`` refers to; ``None`` if it isn't one."""
+    """Returns the data files to which an ``.onnx`` refers; ``None`` for any other file."""
     if not path.endswith(".onnx") or not os.path.isfile(path):
         return None
     with _handle.open(path) as file:
@@ -256,14 +256,14 @@ def _files_of(path: str) -> list[str] | None:
 
 
 def _fits(path: str, data: list[str], to: str) -> bool:
-    """Returns whether a model already has this form."""
+    """Returns true if a model already has this form."""
     if to == "external":
         return bool(data)
     return to == "auto" and os.path.getsize(path) <= _MOST
 
 
 def _is_plain(path: str) -> bool:
-    """Returns whether ``onnx`` opens a file: it isn't a link, and has no other hard links."""
+    """Returns true if ``onnx`` opens a file: it isn't a link, and has no other hard links."""
     return os.lstat(path).st_nlink == 1 and not os.path.islink(path)
 
 
@@ -274,11 +274,11 @@ def _take_over(source: str, target: str, *, hard_links: bool) -> None:
             os.link(source, target)
             return
         except OSError:
-            pass  # Another file system, or one without links.
+            pass  # The target is on another file system, or on one without links.
     with open(source, "rb") as given, open(target, "xb") as copy:
         try:
             fcntl.ioctl(copy, _FICLONE, given.fileno())
             return
         except OSError:
-            pass  # Most file systems have no shared data.
+            pass  # Most file systems don't support sharing data.
         shutil.copyfileobj(given, copy, _STEP)

@@ -42,7 +42,8 @@ def merge_part(message: Any, file: File, path: str) -> None:
 
 
 def merge_parts(message: Any, file: File, *, below: str) -> None:
-    """Merges all of a file into ``message``: field by field, and those of the field ``below``, too.
+    """Merges a file into ``message``, field by field. Also merges the field ``below`` field by
+    field.
 
     >>> import io, proto_splitter
     >>> from google.protobuf.descriptor_pb2 import FileDescriptorProto

@@ -40,13 +40,13 @@ def verify(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
-    """Checks every hash, size and position of a file; problems are returned, not raised.
+    """Checks every hash, size and position of a file. Problems are returned, not raised.
 
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
             ``seek`` or what a URL leads to is copied to a temporary file first.
         against: A serialized message to compare the merge with.
-        deep: Also parses what was cut.
+        deep: Also parses the whole message by its type.
         root: The expected Merkle root, in hexadecimal digits.
         message: The message's type, if the file doesn't name it.
         progress: Called with the bytes done and the total.
@@ -63,7 +63,7 @@ def verify(
         try:
             report: Any = _core.verify(name, message, original, {"deep": deep, "root": root}, progress)
         except Error as error:
-            # It could not be opened at all.
+            # The file could not be opened.
             return {"ok": False, "problems": [str(error)]}
     return report  # type: ignore[no-any-return]
 
@@ -76,7 +76,7 @@ def diff(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> DiffReport:
-    """Compares two messages; returns whether they are equal, and the first differences by path.
+    """Compares two messages. Returns whether they are equal, and the first differences by path.
 
     Returns:
         The keys of ``protosplit diff --json``, and ``equal``.
@@ -92,7 +92,7 @@ def diff(
 
 
 def fingerprint(folder: Source, *, progress: Progress | None = None) -> FingerprintReport:
-    """Returns a SavedModel's fingerprint as TensorFlow computes it, compared with the stored one.
+    """Computes a SavedModel's fingerprint like TensorFlow, and compares it with the stored one.
 
     The model is read, not loaded, so it may have any size.
 
@@ -106,7 +106,7 @@ def fingerprint(folder: Source, *, progress: Progress | None = None) -> Fingerpr
 
 
 class SizeTree(Mapping[str, Any]):
-    """The sizes in a message, by field path; a notebook shows it as a page.
+    """The sizes in a message, by field path. A notebook shows them as a page.
 
     A mapping with the keys of ``protosplit tree --json``.
     """

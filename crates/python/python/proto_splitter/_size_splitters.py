@@ -18,7 +18,8 @@ class SplitBasedOnSize(ComposableSplitter):
 
     Args:
         proto: The message.
-        proto_size: Its serialized size in bytes, which takes protobuf long to compute.
+        proto_size: Its serialized size in bytes. If you know it, pass it, since protobuf takes long
+            to compute it.
         options: Those of :class:`ComposableSplitter`.
     """
 
@@ -36,7 +37,7 @@ class LargeMessageSplitter(SplitBasedOnSize):
 
     Args:
         proto: The message.
-        proto_size: Bytes of it, serialized.
+        proto_size: Its serialized size in bytes.
         size_check: A function that returns whether a message of a given size is large. Default:
             over a third of :func:`proto_splitter.constants.max_size`.
         options: Those of :class:`ComposableSplitter`.
@@ -64,7 +65,7 @@ class LargeMessageSplitter(SplitBasedOnSize):
 
 
 class RepeatedMessageSplitter(ComposableSplitter):
-    """Splits a message that contains a list of messages: first each element, then the list.
+    """Splits a message that contains a list of messages. Splits each element first, then the list.
 
     Each element is passed to the splitters in order. Once the list reaches
     :func:`proto_splitter.constants.max_size`, the remaining elements become chunks of at most this
@@ -103,7 +104,8 @@ class RepeatedMessageSplitter(ComposableSplitter):
         """Adds the chunks, and returns the number of bytes removed from the message."""
         outer = self._tags[:-1]
         holder = util.get_field(self._proto, outer)[0] if outer else self._proto
-        #: The start of each run but the first, and its chunk, which is filled at the end.
+        #: The start of each run except for the first, and the run's chunk, which is filled at the
+        #: end.
         runs: list[tuple[int, Any]] = []
         bare = length = taken = 0
         for number, element in enumerate(self._elements):
@@ -115,7 +117,7 @@ class RepeatedMessageSplitter(ComposableSplitter):
                 if removed:
                     size, taken = _messages.size_of(element), taken + removed
             framed = size + _prefix_len(self._field.number, size)
-            # As in TensorFlow, which doesn't count the tag and length before elements.
+            # Like TensorFlow, this doesn't count the tag and length before elements.
             is_full = bare + size >= constants.max_size()
             if is_full or length + framed > constants.max_size():
                 runs.append((number, type(holder)()))

@@ -19,7 +19,7 @@ class Splitter(abc.ABC):
 
     @property
     def version_def(self) -> Any:
-        """The ``VersionDef`` of the files that this splitter writes, which a subclass may change.
+        """The ``VersionDef`` of the files that this splitter writes. A subclass may change it.
 
         Readers refuse a file whose ``join_version`` is higher than theirs or whose
         ``bad_consumers`` contain theirs; ``splitter_version`` is the splitter's own number.
@@ -36,7 +36,7 @@ class Splitter(abc.ABC):
 
 
 class _Added:
-    """A chunk, and the field tag of its place; ``None`` for the remaining message."""
+    """A chunk and the field tag of its place, which is ``None`` for the remaining message."""
 
     def __init__(self, chunk: Message | bytes, tags: list[Any] | None) -> None:
         self.chunk = chunk
@@ -44,10 +44,10 @@ class _Added:
 
 
 class ComposableSplitter(Splitter):
-    """A splitter whose ``build_chunks`` adds the chunks, directly or with other splitters.
+    """A splitter whose ``build_chunks`` adds chunks, either directly or with other splitters.
 
-    A chunk is merged into the field that its field tag leads to. Remove an added chunk from the
-    message itself, or leave out the message with ``proto_as_initial_chunk=False``::
+    A chunk is merged into the field to which its field tag leads. After adding a chunk, remove its
+    value from the message, or leave out the message with ``proto_as_initial_chunk=False``::
 
         class LayerSplitter(ps.ComposableSplitter):
             def build_chunks(self):
@@ -57,7 +57,7 @@ class ComposableSplitter(Splitter):
     Args:
         proto: The protobuf message; ``build_chunks`` may change it.
         proto_as_initial_chunk: Makes the remaining message the first chunk.
-        parent_splitter: The splitter that this one adds its chunks to.
+        parent_splitter: The splitter to which this one adds its chunks.
         fields_in_parent: The field tag of this message in the parent's message.
     """
 
@@ -75,27 +75,27 @@ class ComposableSplitter(Splitter):
         self._parent_splitter = parent_splitter
         self._fields_in_parent = fields_in_parent
         self._is_built = False
-        #: By the order of chunks, and by the order in which they were added.
+        #: The chunks in their final order, and in the order in which they were added.
         self._order = [_Added(proto, None)] if proto_as_initial_chunk else []
         self._added: list[_Added] = []
 
     def build_chunks(self) -> Any:
-        """Adds the chunks, by :meth:`add_chunk` or with splitters that have this one as parent."""
+        """Adds the chunks, with :meth:`add_chunk` or with splitters whose parent is this one."""
 
     def add_chunk(
         self, chunk: Message | bytes, field_tags: util.FieldTypes, index: int | None = None
     ) -> None:
         """Adds a chunk: a message, or the value of a bytes or string field.
 
-        A message isn't copied: changes to it before it is split or written are included.
+        A message isn't copied, so changes made before :meth:`split` or :meth:`write` take effect.
 
         Args:
             chunk: A protobuf message, or bytes.
             field_tags: The field tag of its place in this message; see :mod:`proto_splitter.util`.
             index: Its index among the chunks; by default it is added at the end.
 
-        Chunks that a file can't hold are rejected when it is written: a number, an element of a
-        repeated field of bytes or text in TensorFlow's profile, or an index that leaves a gap.
+        Writing a file fails for chunks that it can't contain: a number, an element of a repeated
+        field of bytes or text in TensorFlow's profile, or an index that leaves a gap.
 
         Raises:
             PathError: If the field tag leads nowhere.

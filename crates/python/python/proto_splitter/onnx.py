@@ -48,21 +48,21 @@ __all__ = [
     "session",
 ]
 
-#: Initializers of fewer bytes stay in the model that onnxruntime parses: 1 KiB.
+#: Initializers smaller than this, in bytes, stay in the model that onnxruntime parses: 1 KiB.
 _SMALL = 1 << 10
 #: Alignment of initializers in the buffer, in bytes.
 _ALIGNMENT = 64
-#: onnxruntime looks for files by these names in memory only; each session has its own.
+#: The names of files that onnxruntime looks up only in memory. Each model has its own name.
 _IN_MEMORY = map("proto_splitter_in_memory_{}".format, itertools.count())
-#: The first version of onnxruntime that uses initializers in place; earlier ones copy them.
+#: The first version of onnxruntime that uses initializers in place. Earlier versions copy them.
 _BORROWS = (1, 31)
 
-#: Size of weights from which onnxruntime doesn't pack copies of them: 1 GiB.
+#: Size of weights from which onnxruntime packs no copies, in bytes: 1 GiB.
 _PACKED_BELOW = 1 << 30
-#: The option that keeps onnxruntime from packing.
+#: The option that prevents onnxruntime from packing weights.
 _UNPACKED = "session.disable_prepacking"
 
-#: Extension of files with a model in their header.
+#: Extension of files that have a model in their header.
 _EMBEDDED = ".safetensors"
 
 convert = _models.convert
@@ -71,8 +71,8 @@ convert = _models.convert
 def load(path: Source) -> ModelProto:
     """``onnx.load`` for a model of any size and form, with all its tensors.
 
-    For a model given as bytes, an object with ``read`` and ``seek`` or a URL, tensors in other
-    files aren't found.
+    If the model is given as bytes, as an object with ``read`` and ``seek`` or as a URL, tensors in
+    other files aren't found.
 
     Raises:
         OSError: If the file doesn't exist.
@@ -91,7 +91,7 @@ def load(path: Source) -> ModelProto:
     try:
         _functions.merge_into(path, model)
     except DecodeError as error:
-        # protobuf's says of which type the message is, and not where it is.
+        # protobuf's error names the type of the message, but not the file.
         raise DecodeError(f"{_files.name_of(path)}: {error}") from None
     folder = _folder(path)
     if folder is not None:
@@ -100,7 +100,7 @@ def load(path: Source) -> ModelProto:
 
 
 def _folder(source: Source) -> str | None:
-    """The folder of a model that has a path."""
+    """Returns the folder of a model that has a path."""
     return os.path.dirname(os.path.abspath(source)) if _files.is_path(source) else None
 
 
@@ -111,8 +111,9 @@ def save(
 
     Args:
         model: The model, whose tensors are in memory.
-        path: The file to write: a ``.cpb`` for a chunked file, otherwise an ``.onnx``. Also a URL,
-            or for one file an object with ``write`` whose ``name`` determines the form.
+        path: The file to write: a ``.cpb`` for a chunked file, otherwise an ``.onnx``. May also be
+            a URL or, for a single file, an object with ``write`` whose ``name`` determines the
+            form.
         to: A form of ``protosplit convert``, such as ``external``; ``auto`` for one file if onnx
             can read it, otherwise for a pair.
         force: Overwrites an existing file.
@@ -148,8 +149,8 @@ def save(
 class LoadedModel:
     """A model of any size and form, loaded once for any number of sessions of onnxruntime.
 
-    Sessions share its initializers, which are in one buffer: with onnxruntime 1.31 and later,
-    another session needs no memory for weights, unless it packs them::
+    Sessions share the model's initializers, which are in one buffer. With onnxruntime 1.31 and
+    later, a further session needs no memory for weights, unless it packs them::
 
         model = pso.LoadedModel("model.cpb")
         sessions = [model.session(prepack=False) for _ in range(4)]
@@ -167,7 +168,7 @@ class LoadedModel:
             OSError: If the file doesn't exist.
             Error: If it is damaged.
             SchemaError: If the model has a field that the installed ``onnx`` doesn't know.
-            ValueError: If what stays in the model is over 2 GiB.
+            ValueError: If the model without its initializers is over 2 GiB.
         """
         import onnxruntime
 
@@ -219,7 +220,7 @@ class LoadedModel:
                     [self._location], [self._buffer], [self.nbytes]
                 )
             except RuntimeError as error:
-                # Options of another session of this model have them.
+                # The options may already have them from another session of this model.
                 if "already been added" not in str(error):
                     raise
             settings.add_session_config_entry(
@@ -229,7 +230,7 @@ class LoadedModel:
             given = [_ort_value(onnxruntime, self._buffer, value) for value in self._values]
             settings.add_external_initializers([value.name for value in self._values], given)
             kept.extend(given)
-        # Other tensors of a pair, as those in subgraphs, are where they were.
+        # Other tensors of a pair, such as tensors in subgraphs, remain in their files.
         if self._folder is not None:
             settings.add_session_config_entry(
                 "session.model_external_initializers_file_folder_path", self._folder
@@ -237,7 +238,7 @@ class LoadedModel:
         made = onnxruntime.InferenceSession(
             self._model, settings, providers=providers, **options
         )
-        # onnxruntime looks into these as long as it runs.
+        # onnxruntime accesses these for as long as it runs.
         made._proto_splitter_values = kept
         return made
 
@@ -266,31 +267,32 @@ def session(
             :func:`proto_splitter.open`, which stays open.
         sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
         providers: As ``InferenceSession`` has it.
-        prepack: ``True`` packs weights of any size, ``False`` none; by default those below 1 GiB.
+        prepack: ``True`` packs weights of any size, and ``False`` none. By default, weights below 1
+            GiB are packed.
         options: Any other argument of ``InferenceSession``.
 
     Raises:
         OSError: If the file doesn't exist.
         Error: If it is damaged.
         SchemaError: If the model has a field that the installed ``onnx`` doesn't know.
-        ValueError: If what stays in the model is over 2 GiB.
+        ValueError: If the model without its initializers is over 2 GiB.
     """
     return LoadedModel(path).session(sess_options, providers, prepack=prepack, **options)
 
 
 def _opened(path: Source | _handle.File) -> AbstractContextManager[_handle.File]:
-    """The model's file; a file that is already open stays open."""
+    """Yields the model's file. A file that was already open stays open."""
     import onnx
 
     if isinstance(path, _handle.File):
         return nullcontext(path)
-    # An .onnx is known by its name; of another file the type isn't always in it.
+    # The name of an .onnx determines its type. Other files don't always contain their type.
     known = _files.is_path(path) and os.fspath(path).endswith((".onnx", _EMBEDDED))
     return _handle.open(path, *(() if known else _messages.schema_of(onnx.ModelProto)))
 
 
 def _has_entry(settings: Any, key: str) -> bool:
-    """Returns whether the options contain a key."""
+    """Returns true if the options contain a key."""
     try:
         settings.get_session_config_entry(key)
     except RuntimeError:
@@ -310,14 +312,14 @@ class _Value(NamedTuple):
 
 
 def _version(package: Any) -> tuple[int, ...]:
-    """The first two numbers of a package's version."""
+    """Returns the first two numbers of a package's version."""
     return tuple(int(part) for part in package.__version__.split(".")[:2])
 
 
 def _taken_apart(
     file: _handle.File, location: str, *, with_packed: bool
 ) -> tuple[Any, list[_Value]]:
-    """The model without its large initializers, and their places in the buffer."""
+    """Returns the model without its large initializers, and their places in the buffer."""
     import onnx
 
     model = onnx.ModelProto()
@@ -355,7 +357,7 @@ def _taken_apart(
 def _bring_in(tensor: Any, tensors: _handle.Tensors, nbytes: int) -> None:
     """Moves a small tensor's data from another file into the tensor.
 
-    onnxruntime needs some of these, such as shapes, before it reads files in memory.
+    onnxruntime needs some small tensors, such as shapes, before it reads files in memory.
     """
     import onnx
 
@@ -369,7 +371,7 @@ def _bring_in(tensor: Any, tensors: _handle.Tensors, nbytes: int) -> None:
 
 
 def _read(file: _handle.File, values: list[_Value]) -> Any:
-    """All values in one array of bytes, whose beginning is aligned for processors."""
+    """Reads all values into one array of bytes, whose start is aligned for processors."""
     import numpy as np
 
     size = values[-1].offset + values[-1].nbytes if values else 0
@@ -385,7 +387,7 @@ def _read(file: _handle.File, values: list[_Value]) -> Any:
 def _is_odd(kind: int, with_packed: bool) -> bool:
     """Returns true if onnxruntime doesn't accept the elements as bytes.
 
-    These are texts and, if it copies them from NumPy, elements of less than a byte.
+    It doesn't accept strings and, if it copies them from NumPy, elements of less than a byte.
     """
     import onnx
 
@@ -396,7 +398,7 @@ def _is_odd(kind: int, with_packed: bool) -> bool:
 
 
 def _ort_value(onnxruntime: Any, buffer: Any, value: _Value) -> Any:
-    """A value in the buffer, from which older versions of onnxruntime copy it."""
+    """Returns a value in the buffer. Older versions of onnxruntime copy the value from there."""
     from onnx import helper
 
     kind = helper.tensor_dtype_to_np_dtype(value.kind)

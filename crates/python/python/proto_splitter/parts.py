@@ -1,15 +1,15 @@
 """Splitting, merging and verifying in parts, on hosts that see the same files.
 
-URLs name objects in a store, if the command was built with support for stores.
+URLs name objects in a store, if this package was built with support for stores.
 
-A plan is made once, each part can run on any host and any number of times, and once all parts have
+A plan is made once. Each part can run on any host, and any number of times. Once all parts have
 run, a commit puts the result in place::
 
     plan = plan_split("model.pb", "small/model", "my.Model", schema, plan="small/plan", parts=100)
     run_part(plan, 17)    # on any host
     commit(plan)
 
-:mod:`proto_splitter.ray` does that with Ray.
+:mod:`proto_splitter.ray` does all of this with Ray.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Plan", "commit", "plan_merge", "plan_split", "plan_verify", "run_par
 
 @dataclass(frozen=True)
 class Plan:
-    """Divided work, in a file that all hosts read. It can be pickled."""
+    """A plan for divided work, in a file that all hosts read. It can be pickled."""
 
     #: The file of the plan.
     path: str
@@ -70,7 +70,7 @@ def plan_split(
     merkle_root: bool = False,
     force: bool = False,
 ) -> Plan:
-    """Plans to split a file into ``PREFIX.cpb`` and a file for each part beside it.
+    """Plans to split a file into ``PREFIX.cpb`` and, next to it, a file for each part.
 
     Args:
         source: A file with a serialized message.
@@ -81,10 +81,11 @@ def plan_split(
         parts: Largest number of parts; 16 by default.
         max_chunk_size: Largest chunk, in bytes.
         value_chunk_size: Smallest value that becomes a separate chunk, in bytes.
-        max_file_size: Largest file, in bytes; the number of parts follows from it.
+        max_file_size: Largest file, in bytes. It determines the number of parts.
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
         embed_schema: Stores the schema in the file.
-        merkle_root: Has the parts hash their chunks for a Merkle root, which the commit's report has.
+        merkle_root: Makes the parts hash their chunks for a Merkle root, which the report of the
+            commit contains.
         force: Overwrites existing output.
 
     Raises:
@@ -146,11 +147,11 @@ def plan_verify(
     message: str | None = None,
     schema: bytes | None = None,
 ) -> Plan:
-    """Plans to verify a chunked file; the arguments are those of :func:`plan_merge`.
+    """Plans to verify a chunked file. The arguments are the same as in :func:`plan_merge`.
 
     Raises:
         OSError: If something can't be read or written.
-        Error: If the file is damaged so that it can't be opened.
+        Error: If the file is so damaged that it can't be opened.
         ValueError: If the arguments are wrong, or the file isn't in chunks.
     """
     check("parts", parts, 1)
@@ -168,10 +169,10 @@ def run_part(
 ) -> str:
     """Executes a part of a plan and returns the path of its report.
 
-    It can be run any number of times, on any host, also simultaneously or after the commit.
+    A part can run any number of times, on any host, even simultaneously or after the commit.
 
     Args:
-        plan: The plan, whose file this host sees.
+        plan: The plan. This host must see its file.
         part: The number of the part, from 0.
         report: Where to write the report; beside the plan by default.
         threads: Number of threads; one per core by default.
@@ -180,7 +181,7 @@ def run_part(
     Raises:
         OSError: If something can't be read or written.
         Error: If the input is damaged, or changed since it was planned.
-        ValueError: If there is no such part, or the file has the plan of something else.
+        ValueError: If there is no such part, or the file has another plan.
     """
     check("part", part, 0)
     given = None if report is None else os.fspath(report)
@@ -203,13 +204,13 @@ def commit(
         plan: The plan.
         reports: The report of every part; by default those beside the plan.
         reread: Reads the written parts of a split or merge once, and compares them with their
-            checksums. Otherwise damage done since then isn't noticed; in a merged message, it never
-            is.
+            checksums. Otherwise, damage that occurred after they were written isn't noticed. In a
+            merged message, it won't be noticed later either.
         progress: Called with the bytes done and the total.
 
     Raises:
         OSError: If something can't be read or written, or the output exists.
-        ValueError: If a report is missing or of another plan.
+        ValueError: If a report is missing, or belongs to another plan.
         Error: If the file of a part is damaged.
     """
     given = [] if reports is None else [os.fspath(report) for report in reports]

@@ -1,8 +1,8 @@
 """Splitting, merging and verifying on a Ray cluster.
 
 Each part is a task, which Ray runs again if its worker dies. A task receives only the path of the
-plan and the number of the part, so all nodes must see the same files under the same paths, or
-objects under the same URLs, with a command that was built with stores::
+plan and the number of the part. Therefore, all nodes must see the same files under the same paths,
+or objects under the same URLs. URLs require a package that was built with support for stores::
 
     import ray
     import proto_splitter.ray
@@ -38,17 +38,17 @@ DEFAULT_RETRIES = 3
 
 @contextmanager
 def _beside(path: Path, scratch: Path | None) -> Iterator[str]:
-    """A plan's path in a folder that all nodes see, which is removed at the end."""
+    """Yields a plan's path in a folder that all nodes see. The folder is removed at the end."""
     around = _above(path) if scratch is None else scratch
     if is_url(around):
-        # Objects need no folder to be made.
+        # Objects don't need a folder.
         folder = f"{around.rstrip('/')}/.protosplit-{uuid.uuid4().hex}.tmp"
         try:
             yield f"{folder}/plan"
         finally:
             _remove_objects(folder)
         return
-    # Tasks may have another working folder.
+    # The working directory of tasks may differ.
     around = os.path.abspath(around)
     folder = tempfile.mkdtemp(prefix=".protosplit-", suffix=".tmp", dir=around)
     try:
@@ -65,8 +65,8 @@ def _above(path: Path) -> str:
 
 
 def _remove_objects(folder: str) -> None:
-    """Removes the objects below a URL, as far as fsspec can."""
-    # What was done is done, with a plan and its small reports left or not.
+    """Removes the objects below a URL, as far as fsspec is able to."""
+    # The work is complete, even if the plan and its small reports remain.
     with suppress(Exception):
         from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
@@ -125,7 +125,7 @@ def split(
     progress: Callable[[int, int], object] | None = None,
     **splitting: Any,
 ) -> dict[str, Any]:
-    """Splits a file to ``PREFIX.cpb`` and a file for each part beside it.
+    """Splits a file to ``PREFIX.cpb`` and, next to it, a file for each part.
 
     Args:
         source: A file with a serialized message.
@@ -160,7 +160,8 @@ def merge(
     progress: Callable[[int, int], object] | None = None,
     **merging: Any,
 ) -> dict[str, Any]:
-    """Merges a chunked file to the file ``target``; the other arguments are those of :func:`split`.
+    """Merges a chunked file to the file ``target``. The other arguments are the same as in
+    :func:`split`.
 
     Args:
         source: The ``.cpb`` file.
@@ -190,7 +191,7 @@ def verify(
     progress: Callable[[int, int], object] | None = None,
     **verifying: Any,
 ) -> dict[str, Any]:
-    """Verifies a chunked file; ``problems`` of the result lists all errors.
+    """Verifies a chunked file. ``problems`` in the result lists all errors.
 
     Args:
         path: The ``.cpb`` file.

@@ -1,7 +1,7 @@
 """The types of reports, as printed by ``protosplit --json``.
 
-They are for type checkers; at run time a report is a ``dict``. Keys that only some reports have are in
-types without ``total``.
+The types are for type checkers. At run time, a report is a ``dict``. Keys that only some reports
+have are in types with ``total=False``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ChunkReport(_Chunk, total=False):
 
 
 class OtherFile(TypedDict):
-    """A file beside the main one."""
+    """A file with chunks, other than the main one."""
 
     file: str
     bytes: int
@@ -100,8 +100,10 @@ class _Verify(TypedDict):
 
 
 class VerifyReport(_Verify, total=False):
-    """The report of :func:`proto_splitter.verify`; for a file that can't be opened, only its first
-    two keys."""
+    """The report of :func:`proto_splitter.verify`.
+
+    For a file that can't be opened, it has only the first two keys.
+    """
 
     file: str
     split: bool
@@ -147,7 +149,7 @@ class DiffReport(TypedDict):
 
 
 class Fingerprint(TypedDict):
-    """A fingerprint; its hashes are decimal strings."""
+    """A fingerprint. Its hashes are decimal strings."""
 
     saved_model_checksum: str
     graph_def_program_hash: str

@@ -1,7 +1,8 @@
 """Field tags and sizes, with the names of TensorFlow's splitter.
 
-A field tag leads from a message to a value in it: names or numbers of fields, each followed by an
-index for a repeated field or a key for a map, as in ``["meta_graphs", 0, "graph_def"]``.
+A field tag leads from a message to a value in it, as in ``["meta_graphs", 0, "graph_def"]``. It
+consists of names or numbers of fields. A repeated field is followed by an index, and a map by a
+key.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["FieldTypes", "field_path", "format_bytes", "get_field", "get_field_t
 FieldTypes: TypeAlias = str | int | bool | Sequence[str | int | bool]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-#: The member of ``MapKey`` for a key of each of protobuf's types.
+#: The member of ``MapKey`` for each of protobuf's types of keys.
 _MAP_KEYS = {
     "TYPE_STRING": "s",
     "TYPE_BOOL": "boolean",
@@ -48,7 +49,7 @@ def format_bytes(b: int) -> str:
 
 
 def is_repeated(field_desc: Any) -> bool:
-    """Returns whether a field is repeated, as a list or as a map."""
+    """Returns true if a field is repeated, as a list or as a map."""
     return _messages._is_repeated(field_desc)
 
 
@@ -58,7 +59,7 @@ def as_list(fields: FieldTypes) -> list[Any]:
 
 
 class _Step:
-    """A field, and the index or key that follows it in a tag."""
+    """A field, with the index or key that follows it in a tag."""
 
     def __init__(self, field: Any, key: str | int | bool | None) -> None:
         self.field = field
@@ -89,8 +90,8 @@ def _steps(descriptor: Any, fields: FieldTypes) -> list[_Step]:
 def get_field(proto: Any, fields: FieldTypes) -> tuple[Any, Any]:
     """Returns the value at a field tag, and the field's descriptor.
 
-    The value is ``None`` if there is no such element or key; the descriptor is ``None`` for an
-    empty tag.
+    The value is ``None`` if there is no element with the index, or no entry with the key. The
+    descriptor is ``None`` for an empty tag.
 
     Raises:
         PathError: If there is no such field.
@@ -101,7 +102,7 @@ def get_field(proto: Any, fields: FieldTypes) -> tuple[Any, Any]:
         value = None if value is None else getattr(value, field.name)
         if step.key is None or value is None:
             continue
-        # Looking for a key in a map of messages adds it.
+        # Looking up a key in a map of messages would add the key.
         if _messages._is_map(field) and step.key not in value:
             value = None
             continue

@@ -1,4 +1,4 @@
-"""Replaces ``tensorflow.tools.proto_splitter.constants``; the maximum is per thread."""
+"""Replaces ``tensorflow.tools.proto_splitter.constants``. Each thread has its own maximum."""
 
 from ..constants import debug_set_max_size, max_size
 

@@ -18,7 +18,7 @@ __all__ = [
     "chunk_constant_value",
 ]
 
-#: The fields that remain of a tensor whose value is a chunk.
+#: The fields that a tensor keeps when its value becomes a chunk.
 _HEADER = ("dtype", "tensor_shape", "version_number")
 _DT_STRING = 7
 
@@ -28,10 +28,11 @@ def _is_over(size: int) -> bool:
 
 
 class GraphDefSplitter(ComposableSplitter):
-    """Splits a GraphDef: large constants, large nodes and functions, and then lists of nodes.
+    """Splits a GraphDef: first large constants, then large nodes and functions, then lists of
+    nodes.
 
-    It stops after the first step that makes the graph small enough. The larger of the nodes and the
-    library comes first.
+    Splitting stops after the first step that makes the graph small enough. Nodes and library are
+    split in the order of their sizes, the larger one first.
     """
 
     def build_chunks(self) -> None:
@@ -70,7 +71,7 @@ class GraphDefSplitter(ComposableSplitter):
             if not _is_over(size):
                 break
         if _is_over(_messages.size_of(graph)):
-            # After the message itself, and so before chunks of the library.
+            # This chunk follows the message itself, so it precedes the chunks of the library.
             self.add_chunk(graph.library, ["library"], 1)
             graph.ClearField("library")
 
@@ -129,7 +130,7 @@ class ConstantNodeDefSplitter(SplitBasedOnSize):
 
 
 class FunctionDefSplitter(SplitBasedOnSize):
-    """Turns a large function into a chunk, or several if it exceeds the maximum."""
+    """Turns a large function into a chunk, or into several if the function exceeds the maximum."""
 
     def build_chunks(self) -> int:
         """Adds the chunks, and returns the number of bytes removed from the function."""

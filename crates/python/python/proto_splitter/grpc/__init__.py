@@ -73,7 +73,7 @@ def frames(
         token: The ``ResumeToken`` of a receiver that already has a part of the message.
         progress: Called with the bytes done and the total.
         options: ``max_chunk_size`` and ``max_frame_size`` in bytes, ``compression_level`` of zstd
-            (pieces that shrink are compressed), ``session``.
+            (pieces that hardly shrink are sent uncompressed), ``session``.
     """
     make = sender_of(source, message, schema, **options)
     return _iterate(Outgoing(make(token), progress))
@@ -100,19 +100,20 @@ def send(
     session: bytes = b"",
     **call_options: Any,
 ) -> Any:
-    """Sends a message of any size with a call of a stub, and returns the response of the call.
+    """Sends a message of any size with a method of a stub, and returns the response of the call.
 
     Args:
         call: A method of a stub that takes a stream of frames, such as ``stub.Put``.
-        source: As for :func:`frames`, as are ``message`` and ``schema``.
-        resume: A method of the stub that answers a ``ResumeToken`` with what the receiver has: a
-            transfer whose connection breaks is resumed then.
-        attempts: Maximum number of attempts in a row without another chunk arriving.
-        pause: Seconds before the second attempt; doubled for each further one.
+        source: As in :func:`frames`, like ``message`` and ``schema``.
+        resume: A method of the stub that answers a ``ResumeToken`` with the receiver's token. With
+            it, a transfer is resumed if its connection breaks.
+        attempts: Maximum number of consecutive attempts in which no further chunk arrives.
+        pause: Seconds before the second attempt. The pause doubles with each further attempt.
         progress: Called with the bytes done and the total.
         max_chunk_size: Largest chunk, in bytes; 32 MiB unless given.
         max_frame_size: Largest frame, in bytes; 1 MiB unless given.
-        compression_level: Level of zstd at which pieces that shrink are compressed.
+        compression_level: Level of zstd compression. Pieces that hardly shrink are sent
+            uncompressed.
         session: The name under which the receiver keeps the received chunks; random by default.
         call_options: Options of the call, such as grpcio's ``timeout`` and ``metadata``.
 
@@ -180,20 +181,20 @@ def receive(
 
     Args:
         frames: The ``request_iterator`` of a servicer's method, or the response of a call.
-        message_class: The class; a message of another type is refused.
+        message_class: The class of the message. Messages of other types are refused.
         context: The servicer's context. With it, an error ends the call with a status that has a
             message and details; without it, the error is raised.
         pending: An interrupted transfer to continue.
-        inbox: An inbox that keeps interrupted transfers; continues the sender's session.
+        inbox: An inbox that keeps interrupted transfers, so that the sender's session can continue.
         max_message_size: Largest message, in bytes; 64 GiB unless given.
-        folder: The folder for received chunks; by default that for temporary files.
+        folder: The folder for received chunks. Default: the folder for temporary files.
         idle_timeout: The longest time without a frame, in seconds.
         timeout: The longest time for the whole transfer, in seconds.
         progress: Called with the bytes received and the total.
 
     Raises:
         FormatError: If frames contradict each other, or the message isn't of this class.
-        ChecksumError: If the data changed on the way.
+        ChecksumError: If the data was changed during the transfer.
         LimitError: If it is too large.
         TimeoutError: If frames don't arrive in time.
         OSError: If the transfer breaks off.
@@ -224,13 +225,13 @@ def receive_file(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Receives a message to a file, which appears complete or not at all; returns its size.
+    """Receives a message to a file, which appears complete or not at all. Returns its size.
 
     Args:
-        target: The file; an existing one is replaced with ``force``.
+        target: The file. With ``force``, replaces an existing file.
         message_type: The full name of the only accepted type.
 
-    The other arguments and the exceptions are those of :func:`receive`.
+    The other arguments and the exceptions are the same as in :func:`receive`.
     """
 
     def make() -> Pending:
@@ -258,7 +259,8 @@ def receive_open(
 ) -> File:
     """Receives a message as an open file, whose parts are read on demand.
 
-    Takes the arguments of :func:`receive`, but the type as for :func:`proto_splitter.open`.
+    Takes the arguments of :func:`receive`, except that the type is given as in
+    :func:`proto_splitter.open`.
     """
 
     def make() -> Pending:
@@ -327,7 +329,7 @@ class Arriving:
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """Number of complete chunks, and of all chunks."""
+        """The number of complete chunks, and the number of all chunks."""
         return self._pending.chunks
 
     def complete(self) -> File:
@@ -342,7 +344,7 @@ class Arriving:
     def close(self) -> None:
         """Closes the file, and ends the transfer if it is running."""
         if not self._ended.is_set():
-            # The next push of a frame fails.
+            # This makes the next push of a frame fail.
             self._pending.begin()
             if hasattr(self._frames, "cancel"):
                 self._frames.cancel()
@@ -415,7 +417,7 @@ def _received(
 
 
 def _told(step: Callable[[], T], frames: Any, context: Any) -> T:
-    """Runs a step; on failure, informs the peer and stops requesting frames."""
+    """Runs a step. If it fails, informs the peer and stops requesting frames."""
     try:
         return step()
     except Exception as error:
@@ -471,7 +473,7 @@ def _drive(
 
 
 def _pulled(frames: Iterable[Any], idle_timeout: float | None) -> Iterator[Any]:
-    """Yields the frames, pulled by another thread to detect a stalled peer."""
+    """Yields the frames. Another thread requests them, so that a stalled peer is detected."""
     if idle_timeout is None:
         yield from frames
         return

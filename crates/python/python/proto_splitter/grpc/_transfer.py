@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 #: Called with the bytes done and the total; an exception that it raises stops the transfer.
 Progress = Callable[[int, int], object]
 
-#: The longest time without a frame, in seconds.
+#: Maximum time without a frame, in seconds.
 IDLE_TIMEOUT = 60.0
 
-#: Options for a server or a channel that receives: 2 MiB are read ahead. By default grpcio reads
-#: ahead more the faster the connection seems: over 100 MiB if the receiver is slow.
+#: Options for a server or a channel that receives, which limit reading ahead to 2 MiB. By default,
+#: grpcio reads further ahead the faster the connection seems, which is over 100 MiB if the receiver
+#: is slow.
 READ_AHEAD: tuple[tuple[str, int], ...] = (
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 2 << 20),
 )
 
-#: The longest pause between two attempts, in seconds.
+#: Maximum pause between two attempts, in seconds.
 LONGEST_PAUSE = 5.0
 
 _DETAILS = "grpc-status-details-bin"
@@ -48,7 +49,7 @@ class Outgoing:
         self._total = len(sender)
         self._done = 0
         self._progress = progress
-        #: The exception of the source, which the call doesn't report.
+        #: The exception that the source raised, which the call doesn't report.
         self.error: BaseException | None = None
 
     def next(self) -> Any:
@@ -77,7 +78,7 @@ def sender_of(
     compression_level: int | None = None,
     session: bytes = b"",
 ) -> Callable[[Any], _core.Sender]:
-    """Returns a function that makes a sender of the missing part; a message is serialized once."""
+    """Returns a function that makes a sender of the missing part, serializing only once."""
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)
         given: Any = _messages.source_of(source)
@@ -103,7 +104,7 @@ def sender_of(
 
 
 class Retry:
-    """Counts attempts, and determines the pause before the next."""
+    """Counts attempts, and determines the pause before the next one."""
 
     def __init__(self, attempts: int, pause: float) -> None:
         self._attempts, self._pause = attempts, pause
@@ -126,11 +127,12 @@ class Retry:
 
 
 def is_broken(error: Any) -> bool:
-    """Returns whether a call failed because of its connection, so that it can be resumed."""
+    """Returns true if a call failed because its connection broke, so that it can be resumed."""
     code, details = error.code(), error.details() or ""
     if code == grpc.StatusCode.INTERNAL:
-        # A write that meets the end of its stream before the status has come fails in grpc.aio with
-        # this status of its own, whatever ended the stream: if it was an answer, the next try gets it.
+        # If a stream ends before its status has arrived, a write in grpc.aio fails with a status of
+        # its own, whatever ended the stream. If the peer has answered, the next attempt gets the
+        # answer.
         return "RST_STREAM" in details or details == "Internal error from Core"
     return code == grpc.StatusCode.UNAVAILABLE or "RST_STREAM" in details
 
@@ -161,7 +163,7 @@ class Pending:
         self._lock = threading.Lock()
         self._turn = 0
         self._done = 0
-        #: The time of the last frame, or of the beginning.
+        #: The time of the last frame or, before any frame, of the beginning.
         self.touched = time.monotonic()
 
     @property
@@ -171,7 +173,7 @@ class Pending:
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """Number of complete chunks, and of all chunks."""
+        """The number of complete chunks, and the number of all chunks."""
         return self._native.chunks()
 
     def begin(self) -> int:
@@ -222,7 +224,7 @@ class Pending:
         return File(self._native.handle(message, schema), "a transfer")
 
     def arriving(self, message: str | None, schema: bytes | None) -> File | None:
-        """Returns the arriving message; ``None`` before its trailer has arrived."""
+        """Returns the arriving message, or ``None`` before its trailer has arrived."""
         handle = self._native.arriving(message, schema)
         return None if handle is None else File(handle, "a transfer")
 
@@ -230,10 +232,10 @@ class Pending:
 class Inbox:
     """Keeps interrupted transfers, by the session that the sender named.
 
-    Give it to ``receive``, and answer ``Resume`` calls with :meth:`token`.
+    Pass it to ``receive``, and answer ``Resume`` calls with :meth:`token`.
 
     Args:
-        max_pending: Maximum number of transfers to keep; the one unused for longest is dropped
+        max_pending: Maximum number of transfers to keep. The least recently used one is dropped
             first.
         keep: Seconds to keep a transfer after its last frame.
     """
@@ -246,7 +248,8 @@ class Inbox:
     def token(self, question: Any) -> Any:
         """Returns the state of the session that a ``ResumeToken`` names.
 
-        A sender that asks has abandoned the running transfer, so later frames of it are rejected.
+        A sender that requests its token has abandoned the running transfer, so later frames of this
+        transfer are rejected.
         """
         with self._lock:
             found = self._pending.get(question.session)
@@ -280,7 +283,7 @@ def late(message: str, code: Any) -> TimeoutError:
 
 
 def status_of(error: BaseException) -> tuple[Any, str, tuple[tuple[str, bytes], ...]] | None:
-    """Returns the code, message and metadata of the status for an error of this package."""
+    """Converts an error of this package to the code, message and metadata of a status."""
     code = getattr(error, "grpc_code", None)
     if code is None:
         return None
@@ -290,7 +293,7 @@ def status_of(error: BaseException) -> tuple[Any, str, tuple[tuple[str, bytes], 
 
 
 def detail(error: Any) -> Any:
-    """Returns the location from an ``RpcError``: an ``ErrorDetail``, or ``None``."""
+    """Returns the location in an ``RpcError`` as an ``ErrorDetail``, or ``None``."""
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS:
             data = _core.transfer_detail(value)

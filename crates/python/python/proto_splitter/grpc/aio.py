@@ -190,8 +190,8 @@ async def receive_open(
 class Arriving:
     """A message that can be read while it arrives: :class:`proto_splitter.grpc.Arriving`.
 
-    Reading a part that hasn't arrived blocks: read ``file`` in ``asyncio.to_thread``. Use it in an
-    ``async with`` statement, or call :meth:`close`.
+    Reading a part that hasn't arrived blocks, so read ``file`` in ``asyncio.to_thread``. Use the
+    object in an ``async with`` statement, or call :meth:`close`.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Arriving:
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """Number of complete chunks, and of all chunks."""
+        """The number of complete chunks, and the number of all chunks."""
         return self._pending.chunks
 
     async def complete(self) -> File:
@@ -230,7 +230,7 @@ class Arriving:
     def close(self) -> None:
         """Closes the file, and ends the transfer if it is running."""
         if not self._ended.cancel() and not self._ended.cancelled():
-            # Without waiting for the end, its errors are of no interest.
+            # If no one waits for the end, errors don't matter.
             self._ended.exception()
         self.file.close()
 
@@ -292,7 +292,7 @@ async def _received(
 
 
 async def _told(step: Callable[[], Awaitable[T]], frames: Any, context: Any) -> T:
-    """Runs a step; on failure, informs the peer and stops requesting frames."""
+    """Runs a step. If it fails, informs the peer and stops requesting frames."""
     try:
         return await step()
     except Exception as error:

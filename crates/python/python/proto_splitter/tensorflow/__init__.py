@@ -49,7 +49,7 @@ __all__ = [
     "status",
 ]
 
-#: Default size of the smallest constant to capture.
+#: Default minimum size of constants to capture.
 DEFAULT_MIN_SIZE = "1MiB"
 
 _SEAMS: dict[Seam, Callable[[Any], Any]] = {
@@ -134,13 +134,13 @@ _SEAMS: dict[Seam, Callable[[Any], Any]] = {
 }
 #: The module whose flag disables ``SaveOptions(experimental_image_format=True)``.
 _OPTIONS = ("tensorflow.python.saved_model.save_options", "is_oss")
-#: Modules with a slot for a splitter, which no TensorFlow from PyPI fills.
+#: Modules with a slot for a splitter. In TensorFlow from PyPI, the slot is empty.
 _SLOTS = ("tensorflow.python.saved_model.save", "tensorflow.python.saved_model.builder_impl")
 _SLOT = "proto_splitter"
 
 
 class _Installed:
-    """The replacements, which stay in place while they are held."""
+    """The installed replacements. They stay in place until the last holder releases them."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -191,10 +191,10 @@ _EARLIEST = {"protobuf": (3, 20, 3), "tensorflow": (2, 16)}
 
 
 def _check_packages() -> None:
-    """Fails early for problems that would otherwise end a save late."""
+    """Fails early for problems that would otherwise make a save fail late."""
     import google.protobuf
 
-    # Without importing it, which takes long and may not have happened.
+    # Doesn't import the package, since that takes long.
     tensorflow = sys.modules.get("tensorflow")
     found = {
         "protobuf": google.protobuf.__version__,
@@ -236,12 +236,12 @@ def enable(
 ) -> list[SeamStatus]:
     """Makes TensorFlow save and load models of any size, in the whole process.
 
-    Call it before functions are traced: constants of functions traced earlier are saved too, but
-    take as much memory as before, and can't exceed 2 GiB in total.
+    Call it before functions are traced. Constants of functions that were traced earlier are saved,
+    too, but take as much memory as before, and can't exceed 2 GiB in total.
 
     Args:
         capture: Captures large constants while tracing.
-        min_size: Constants of fewer bytes are left to TensorFlow.
+        min_size: Minimum size of constants to capture, in bytes. TensorFlow handles smaller ones.
         format: ``assets`` for a model that any TensorFlow loads; ``variables`` for one that any
             TensorFlow can also save again, with captured constants as variables; ``cpb`` for a
             chunked file, which only loads with this package.
@@ -255,11 +255,11 @@ def enable(
 
     Raises:
         ImportError: If TensorFlow or protobuf is missing or too old.
-        ValueError: If a size or the format isn't one.
+        ValueError: If a size or the format is invalid.
 
     Warns:
-        RuntimeWarning: If the source of a function of TensorFlow isn't known, with its name. This
-            function keeps its behavior; the others are replaced.
+        RuntimeWarning: If the source of a TensorFlow function is unknown. The warning has the
+            function's name. This function keeps its behavior, and the others are replaced.
     """
     wanted = _settings(capture, min_size, format, progress)
     with _installed.lock:
@@ -271,7 +271,7 @@ def enable(
 
 
 def disable() -> None:
-    """Restores TensorFlow's behavior. Does nothing without :func:`enable` before."""
+    """Restores TensorFlow's behavior. Does nothing if :func:`enable` wasn't called."""
     with _installed.lock:
         if _installed.is_enabled:
             _installed.is_enabled = False
@@ -291,7 +291,7 @@ def enabled(
 
     Raises:
         ImportError: If there is no TensorFlow.
-        ValueError: If a size or the format isn't one.
+        ValueError: If a size or the format is invalid.
     """
     wanted = _settings(capture, min_size, format, progress)
     _installed.hold()
@@ -326,8 +326,9 @@ def save(
 ) -> None:
     """Saves a model of any size like ``tf.saved_model.save``, without :func:`enable`.
 
-    Large constants are captured from functions traced while saving. Functions traced earlier have
-    them in their graphs, which takes more memory: see :func:`enable`.
+    Large constants of functions that are traced while saving are captured. Functions that were
+    traced earlier have their constants in their graphs, which takes more memory: see
+    :func:`enable`.
 
     Raises:
         OSError: If the folder can't be written.
@@ -343,7 +344,7 @@ def load(export_dir: str | os.PathLike[str], tags: Any = None, options: Any = No
     """Loads a folder in any form, like ``tf.saved_model.load``, without :func:`enable`.
 
     A chunked model is first externalized to a temporary folder, which exists as long as the
-    returned object. Its constants are in memory only once.
+    returned object. The model's constants are in memory only once.
 
     Raises:
         OSError: If there is no model.
@@ -360,8 +361,8 @@ def import_graph_def(
 ) -> None:
     """Imports a GraphDef of any size, a ``.pb`` or ``.cpb``, like ``tf.import_graph_def``.
 
-    Call it while a function is built, as in ``tf.compat.v1.wrap_function``: large constants of the
-    main graph become captures of that function.
+    Call it while a function is being built, as in ``tf.compat.v1.wrap_function``. Large constants
+    of the main graph become captures of this function.
 
     Args:
         source: A source for :func:`proto_splitter.open`.

@@ -1,4 +1,4 @@
-"""Large constants: captured during tracing, and kept out of the saved graph."""
+"""Capturing large constants during tracing, and keeping them out of the saved graph."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 #: Number of bytes to compare or hash at once: 4 MiB.
 _STEP = 4 << 20
 
-#: Vectors of whole numbers of fewer bytes may be shapes, or parts of them: 64 KiB.
+#: Vectors of whole numbers smaller than this, in bytes, may be shapes, or parts of shapes: 64 KiB.
 _LARGEST_SHAPE = 64 << 10
 
-#: TensorFlow's alignment of tensors, in bytes; it copies unaligned ones.
+#: TensorFlow's alignment of tensors, in bytes. It copies tensors that aren't aligned.
 _ALIGNMENT = 64
 
 
@@ -25,7 +25,7 @@ _ALIGNMENT = 64
 class Settings:
     """The settings of the replacements."""
 
-    #: Smallest constant to capture, in bytes.
+    #: Minimum size of a constant to capture, in bytes.
     min_size: int
     #: True if constants are captured while tracing.
     capture: bool
@@ -37,23 +37,23 @@ class Settings:
 
 @dataclass
 class Saving:
-    """A running save."""
+    """A save in progress."""
 
     settings: Settings
     #: The values that the exported graph's constants lack, by node name.
     values: dict[str, Any] = field(default_factory=dict)
-    #: True if variables are saved, and so captured constants may be variables.
+    #: True if variables are saved, so that captured constants can become variables.
     has_variables: bool = False
     #: Total size of the captured constants that are saved as variables, in bytes.
     variables_size: int = 0
 
 
-#: The settings of this thread while they differ from those of the process, as in `save`.
+#: The settings of this thread, while they differ from the settings of the process, as in `save`.
 _local: ContextVar[Settings | None] = ContextVar("proto_splitter_settings", default=None)
 _saving: ContextVar[Saving | None] = ContextVar("proto_splitter_saving", default=None)
 _everywhere: list[Settings] = []
-#: The reason that the functions being traced capture no constants: ``None`` if they do capture,
-#: and empty if the reason needn't be reported.
+#: The reason why the functions being traced don't capture constants. It is ``None`` if they do, and
+#: empty if the reason needn't be reported.
 _left: ContextVar[str | None] = ContextVar("proto_splitter_left", default=None)
 
 
@@ -88,13 +88,14 @@ def saving(value: Saving) -> Iterator[None]:
 
 
 def current_save() -> Saving | None:
-    """Returns the running save of this thread."""
+    """Returns the save that is in progress in this thread."""
     return _saving.get()
 
 
 def _is_numeric(dtype: Any) -> bool:
-    """Returns whether these are numbers with the bytes that TensorFlow stores."""
-    # Types of ml_dtypes, such as bfloat16, are of kind V; those of 4 and 2 bits are stored differently.
+    """Returns true if the elements are numbers, and have the same bytes as in TensorFlow."""
+    # Types of ml_dtypes, such as bfloat16, are of kind V. Types of 4 and 2 bits are stored
+    # differently.
     small = dtype.name in ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
     return dtype.kind in "fiubc" or (dtype.kind == "V" and not dtype.hasobject and not small)
 
@@ -120,11 +121,11 @@ def _tensor_of(array: Any) -> Any:
     import numpy as np
     import tensorflow as tf
 
-    # Some types of ml_dtypes are of kind f too, but DLPack doesn't support them.
+    # Some types of ml_dtypes are also of kind f, but DLPack doesn't support them.
     is_known = array.dtype.kind in "fiu" and array.dtype.isbuiltin == 1
     if not is_known or not array.dtype.isnative:
         return tf.constant(array)
-    # TensorFlow would make two copies. It adopts an aligned one.
+    # TensorFlow would make two copies. It uses an aligned copy without copying it again.
     room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -132,12 +133,12 @@ def _tensor_of(array: Any) -> Any:
     return tf.experimental.dlpack.from_dlpack(copy.__dlpack__())
 
 
-#: The attribute of tensors that were made of constants.
+#: The attribute that marks tensors made from constants.
 _MARK = "_proto_splitter_constant"
 
 
 class _Made:
-    """Tensors made from arrays, reused when a function is traced again."""
+    """Tensors made from arrays. They are reused when a function is traced again."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, Any]] = {}
@@ -145,7 +146,7 @@ class _Made:
     def tensor(self, array: Any) -> Any:
         array_of, tensor_of = self._made.get(id(array), (lambda: None, lambda: None))
         tensor = tensor_of()
-        # An array that was modified since is another constant.
+        # If the array was modified in the meantime, it is another constant.
         if array_of() is array and tensor is not None and _is_same(array, tensor._numpy()):
             return tensor
         tensor = _tensor_of(array)
@@ -188,7 +189,7 @@ def _may_be_shape(array: Any) -> bool:
 
 
 def graph_constant(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``ops._create_graph_constant``: a large constant of a function becomes a capture."""
+    """Replaces ``ops._create_graph_constant``: a large constant of a function becomes a capture."""
 
     def _create_graph_constant(
         value: Any, dtype: Any, shape: Any, name: Any, verify_shape: Any, allow_broadcast: Any
@@ -229,7 +230,7 @@ def graph_constant(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _try(make: Callable[[Any], Any], array: Any) -> tuple[Any, str | None]:
-    """Returns the result of ``make`` for an array, or the reason of its failure."""
+    """Returns the result of ``make`` for an array, or the reason why it failed."""
     try:
         return make(array), None
     except Exception as error:  # noqa: BLE001: TensorFlow may take it all the same.
@@ -245,7 +246,7 @@ def was_traced_here(function: str | None, node: str) -> bool:
     enabled."""
     if not function:
         return False
-    # TensorFlow puts a prefix and a number around the name of the graph, except for branches.
+    # TensorFlow adds a prefix and a number to the name of the graph, except for branches.
     match = re.fullmatch(r"__(?:inference|forward|backward)_(.*)_\d+", function)
     return (match[1] if match else function, node) in _traced
 
@@ -284,7 +285,7 @@ def _user_frame() -> tuple[str, int, str]:
 
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     inside = (os.path.dirname(os.path.abspath(tf.__file__)) + os.sep, ours + os.sep)
-    # With the program's own lines where autograph has rewritten it.
+    # Maps lines of code that autograph has rewritten to the program's own lines.
     for frame in reversed(list(tf_stack.extract_stack())):
         if not frame.filename.startswith(inside):
             return frame.filename, frame.lineno, frame.name
@@ -292,7 +293,7 @@ def _user_frame() -> tuple[str, int, str]:
 
 
 def create_concrete_function(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``tracing_compilation._create_concrete_function``: disables captures where forbidden."""
+    """Replaces ``tracing_compilation._create_concrete_function``: disables forbidden captures."""
 
     def _create_concrete_function(
         function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any
@@ -312,7 +313,7 @@ def create_concrete_function(original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def trace_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``save._trace_gradient_functions``, which only accepts captures of the model itself."""
+    """Replaces ``save._trace_gradient_functions``, which only accepts the model's own captures."""
 
     def _trace_gradient_functions(graph: Any, saveable_view: Any) -> Any:
         token = _left.set("")
@@ -325,7 +326,7 @@ def trace_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``tensor_util._ConstantValue``: captured constants have a static value."""
+    """Replaces ``tensor_util._ConstantValue``: captured constants have a static value."""
 
     def _ConstantValue(tensor: Any, partial: Any) -> Any:
         value = original(tensor, partial)
@@ -336,7 +337,7 @@ def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
             if inner is tensor:
                 if getattr(capture, _MARK, False):
                     return capture.numpy()
-                # From the graph around this one.
+                # The tensor comes from the enclosing graph.
                 return _ConstantValue(capture, partial) if hasattr(capture, "op") else None
         return None
 
@@ -344,7 +345,7 @@ def static_value(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_uniform(array: Any) -> bool:
-    """Returns whether all elements are equal, such as zeros; TensorFlow then saves only one."""
+    """Returns true if all elements are equal, such as zeros. TensorFlow then saves only one."""
     import numpy as np
 
     flat = array.reshape(-1)
@@ -366,7 +367,7 @@ def large_value(tensor: Any, min_size: int) -> Any | None:
 
 
 def export_constant(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``TrackableConstant._export_to_saved_model_graph``: the value stays out of the graph."""
+    """Replaces ``TrackableConstant._export_to_saved_model_graph``: the graph gets no value."""
 
     def _export_to_saved_model_graph(self: Any, tensor_map: Any, **unused: Any) -> Any:
         from tensorflow.python.framework import constant_op
@@ -380,7 +381,7 @@ def export_constant(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             exported = constant_op.constant(first, dtype=captured.dtype, shape=captured.shape)
         except (TypeError, ValueError):
-            # A type of which TensorFlow makes no constant by one element.
+            # TensorFlow can't make a constant of this type from a single element.
             return original(self, tensor_map, **unused)
         if not uniform:
             save.values[exported.op.name] = captured

@@ -1,4 +1,4 @@
-"""Importing GraphDefs of any size without their large constants in a graph's message."""
+"""Importing GraphDefs of any size, without large constants in the message of a graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _small_node(graph: _handle.File, path: str, node: Any) -> None:
     node.name = graph.get(f"{path}.name")
     node.op = "Const"
     node.attr["dtype"].type = graph.get(f"{path}.{_TENSOR}.dtype")
-    # Its control inputs determine which frame of a loop it is in.
+    # The control inputs of the node determine in which frame of a loop it is.
     node.input.extend(
         graph.get(inner) for inner, _ in graph.fields(path) if inner.startswith(f"{path}.input[")
     )
@@ -60,7 +60,7 @@ def import_graph_def(source: Any, name: str | None, min_size: int) -> None:
 
 
 def _enter(graph: Any, name: str) -> str:
-    """Makes the replacement of a constant enter the frames of loops that contain the constant.
+    """Makes the replacement of a constant enter all frames of loops that contain the constant.
 
     Returns the name of the node that is outside of all frames.
     """

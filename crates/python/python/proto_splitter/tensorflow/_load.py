@@ -16,7 +16,7 @@ from ._capture import settings
 
 
 def is_chunked(folder: Any) -> bool:
-    """Returns whether a folder only has a chunked model."""
+    """Returns true if a folder has only a chunked model."""
     try:
         name = os.fsdecode(folder)
     except TypeError:
@@ -66,7 +66,7 @@ class LoadableCopy:
 
 
 def load_partial(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``load.load_partial``: loads a chunked model with its constants outside of the graph."""
+    """Replaces ``load.load_partial``: loads a chunked model, with constants outside the graph."""
 
     def load_partial(export_dir: Any, filters: Any, tags: Any = None, options: Any = None) -> Any:
         now = settings()
@@ -85,7 +85,7 @@ def load_partial(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``SavedModelLoader.__init__`` of TensorFlow 1: like :func:`load_partial`."""
+    """Replaces ``SavedModelLoader.__init__`` of TensorFlow 1, like :func:`load_partial`."""
 
     def __init__(self: Any, export_dir: Any) -> None:
         from tensorflow.python.framework import ops
@@ -100,7 +100,7 @@ def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException:
             copy.remove()
             raise
-        # The graph that it is loaded into may read assets when it runs.
+        # The graph into which the model is loaded may read assets when it runs.
         copy.keep_for(ops.get_default_graph())
 
     return __init__
@@ -119,7 +119,7 @@ def _local(path: str) -> Iterator[str]:
 
 
 def read_model(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For functions that read a folder's ``saved_model.pb``: makes them read chunks, too."""
+    """Replaces functions that read a folder's ``saved_model.pb``: makes them read chunks, too."""
 
     def read(folder: Any) -> Any:
         if settings() is None or not is_chunked(folder):

@@ -1,6 +1,6 @@
 """Folders of models, on local disk and where only TensorFlow reads and writes, such as ``gs://``.
 
-Local files are handled by the operating system, so that errors are its own.
+Local files are accessed through the operating system, so that errors come from the system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP = 16 << 20
 
 
 def is_remote(path: str) -> bool:
-    """Returns true if a path names a file system of TensorFlow."""
+    """Returns true if a path is on a file system that only TensorFlow supports."""
     return "://" in path
 
 
@@ -34,14 +34,14 @@ def join(folder: str, name: str) -> str:
 
 
 def exists(path: str) -> bool:
-    """Returns true if there is such a file or folder."""
+    """Returns true if a file or folder with this path exists."""
     return bool(_gfile().exists(path)) if is_remote(path) else os.path.exists(path)
 
 
 def is_new(path: str) -> bool:
     """Returns true if no file or folder has this path, or the remote folder is empty.
 
-    Returns false if that can't be determined; writing there then fails with the reason.
+    Returns false if this can't be determined. Writing there then fails with the reason.
     """
     if not is_remote(path):
         return not os.path.lexists(path)
@@ -50,7 +50,7 @@ def is_new(path: str) -> bool:
         if not exists(path):
             return True
         return bool(_gfile().isdir(path)) and not _gfile().listdir(path)
-    except Exception:  # noqa: BLE001: TensorFlow has many, such as for an unknown scheme.
+    except Exception:  # noqa: BLE001: TensorFlow raises many kinds, such as for an unknown scheme.
         return False
 
 
@@ -63,7 +63,7 @@ def remove(path: str) -> None:
 def remove_folder(path: str) -> None:
     """Removes a folder with its contents, as far as possible."""
     if is_remote(path):
-        # Most are errors of a store, which are not OSErrors.
+        # Most of these are errors of a store, which aren't OSErrors.
         with contextlib.suppress(Exception):
             if _gfile().isdir(path):
                 _gfile().rmtree(path)
@@ -107,7 +107,7 @@ def copy(source: str, target: str, told: Callable[[int], object] = lambda size: 
         made = f"{target}.proto_splitter-{os.urandom(4).hex()}"
     try:
         with gfile.GFile(source, "rb") as file, gfile.GFile(made, "wb") as out:
-            # Without it there is no file if the source is empty.
+            # Without this write, there would be no file if the source is empty.
             out.write(b"")
             while piece := file.read(_STEP):
                 out.write(piece)
@@ -128,7 +128,7 @@ def copy_folder(source: str, target: str) -> None:
 
 def _files_of_model(source: str) -> list[str]:
     """Returns the files in a folder, ``saved_model.pb`` last."""
-    # TensorFlow computes the fingerprint itself afterwards.
+    # TensorFlow itself computes the fingerprint afterwards.
     names = [name for name in files_in(source) if name != "fingerprint.pb"]
     return sorted(names, key=lambda name: (name.startswith("saved_model."), name))
 
@@ -160,7 +160,7 @@ def copy_model(source: str, target: str, told: Callable[[int, int], object]) -> 
 
 
 class Halves:
-    """Progress of files written to local disk and then copied: each step counts as half."""
+    """Progress of files that are written to local disk and then copied, half for each step."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

@@ -1,4 +1,4 @@
-"""The functions of TensorFlow that are replaced, each only if its source is known."""
+"""Replacing functions of TensorFlow. Each function is replaced only if its source is known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Seam:
     module: str
     #: Its name in that module, such as ``Class.method``.
     function: str
-    #: The hashes of the sources that our replacement was written for.
+    #: The hashes of the sources for which our replacement was written.
     known: tuple[str, ...]
     #: The purpose of the replacement.
     purpose: str
@@ -46,7 +46,7 @@ class SeamStatus:
     on: bool
     #: The hash of its source; ``None`` if there is no such function.
     found: str | None
-    #: The reason that it can't be replaced; ``None`` if it can.
+    #: The reason why it can't be replaced; ``None`` if it can.
     refused: str | None
 
 
@@ -78,14 +78,15 @@ def source_hash(source: str) -> str:
 
 
 def _tokens(node: object) -> Iterator[str]:
-    """Yields a tree as words that are the same in every version of Python.
+    """Converts a tree to words that are the same in every version of Python.
 
     ``ast.unparse`` and ``ast.dump`` differ between versions.
     """
     if isinstance(node, ast.AST):
         yield type(node).__name__
         for name, value in ast.iter_fields(node):
-            # Additions of later versions are empty for code that earlier ones can run.
+            # Fields that later versions have added are empty for code that also runs in earlier
+            # ones.
             if name not in ("ctx", "kind", "type_comment") and value not in (None, []):
                 yield name
                 yield from _tokens(value)
@@ -145,10 +146,10 @@ class Patches:
         return status
 
     def revert(self) -> None:
-        """Restores every function, except those that someone else has replaced meanwhile."""
+        """Restores every function that other code hasn't replaced in the meantime."""
         for owner, name, original, ours, _ in self._on.values():
-            # If the other replacement calls ours, that has TensorFlow's behavior, since ours is
-            # disabled by then.
+            # If the other replacement calls ours, it gets TensorFlow's behavior, since ours is then
+            # disabled.
             if vars(owner).get(name) is ours:
                 setattr(owner, name, original)
         self._on.clear()

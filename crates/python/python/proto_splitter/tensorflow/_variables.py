@@ -1,10 +1,10 @@
-"""Captured constants as variables, which TensorFlow saves again as what they are.
+"""Saving captured constants as variables, which TensorFlow can save again.
 
-TensorFlow makes a constant of each tensor that a function captures, so that a model whose functions
-capture tensors can't be saved again by TensorFlow alone once they have 2 GiB. It saves variables in
-a checkpoint, of any size. Here a captured constant becomes a variable while a model is saved, and
-nowhere else: the program's functions keep capturing tensors. What such a function becomes in the
-saved model is a function that captures the variable, reads it, and calls the original.
+When TensorFlow saves a model, each tensor that a function captures becomes a constant. If these
+constants have 2 GiB, TensorFlow alone can't save the model again. Variables of any size are saved
+in a checkpoint. Therefore, this module replaces captured constants by variables, but only while a
+model is saved: the program's functions keep capturing tensors. In the saved model, a function that
+captures a tensor becomes a function that captures the variable, reads it, and calls the original.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from typing import Any
 
 from ._capture import Saving, bytes_of, current_save, is_uniform, large_value
 
-#: The child of a saved model with the variables.
+#: The child of a saved model that has the variables.
 _CHILD = "_proto_splitter_variables"
 
-#: The child of an externalized model that fills its own variables, once it is loaded.
+#: The child of an externalized model that fills the model's own variables after loading.
 _EXTERNALIZED = "_proto_splitter_constants"
 
 #: Functions that run before variables are restored.
 _CREATE = "_create_resource"
 
-#: The node that calls the original of a function.
+#: The node that calls the original function.
 _CALL = "proto_splitter_call"
 
-#: Attributes of a function that say what it computes, and not how.
+#: Attributes that describe what a function computes, rather than how.
 _NOT_OF_READERS = ("api_implements",)
 
 
 def saveable_view(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``_SaveableView.__init__``: adds variables to the objects to save."""
+    """Replaces ``_SaveableView.__init__``: adds variables to the objects to save."""
 
     def __init__(self: Any, augmented_graph_view: Any, options: Any) -> None:
         from tensorflow.python.eager import context
 
         save = current_save()
         if save is not None and save.has_variables and context.executing_eagerly():
-            # A model without them couldn't be restored by TensorFlow 1.
+            # TensorFlow 1 couldn't restore a model without variables.
             if not options.experimental_skip_saver:
                 _add_variables(augmented_graph_view, save)
         original(self, augmented_graph_view, options)
@@ -48,7 +48,7 @@ def saveable_view(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Captured:
-    """A constant that functions capture, and these functions with their names for it."""
+    """A constant that functions capture, and the name that each of these functions has for it."""
 
     def __init__(self, constant: Any) -> None:
         self.constant = constant
@@ -65,7 +65,8 @@ def _add_variables(view: Any, save: Saving) -> None:
     for captured in _captured(view):
         tensor = captured.constant.capture
         array = large_value(tensor, save.settings.min_size)
-        # TensorFlow saves one element of equal ones, and has no operations on some small types.
+        # If all elements are equal, TensorFlow saves only one. It has no operations on some small
+        # types.
         if array is None or is_uniform(array) or tensor.dtype.name.startswith("float8"):
             continue
         key = _key(array)
@@ -74,7 +75,7 @@ def _add_variables(view: Any, save: Saving) -> None:
             save.variables_size += array.nbytes
             setattr(holder, f"constant_{len(variables) - 1}", variables[key])
         _export_with(variables[key], tensor)
-        # When it is loaded, a function holds the variable, as it would hold the constant.
+        # In the loaded model, a function holds the variable, as it would hold the constant.
         for owner, name in captured.owners:
             view._children_cache[owner][name] = variables[key]
     _forget_unreachable(view)
@@ -82,7 +83,7 @@ def _add_variables(view: Any, save: Saving) -> None:
         return
     children = view._children_cache[view.root]
     name, number = _CHILD, 0
-    # A loaded model may have some already.
+    # A loaded model may already have a child with this name.
     while name in children:
         number += 1
         name = f"{_CHILD}_{number}"
@@ -92,7 +93,7 @@ def _add_variables(view: Any, save: Saving) -> None:
 
 
 def _captured(view: Any) -> Iterable[_Captured]:
-    """Returns the constants that only functions capture, and that may be read when these run."""
+    """Returns the constants that only functions capture, and that can be read when they run."""
     from tensorflow.python.eager import function
     from tensorflow.python.eager.polymorphic_function.saved_model_utils import TrackableConstant
 
@@ -118,10 +119,10 @@ def _captured(view: Any) -> Iterable[_Captured]:
 
 
 def _forget_filled(view: Any) -> None:
-    """Leaves out the objects of externalized models that would fill variables, but have none.
+    """Leaves out externalized models' objects that would fill variables, if none are left.
 
-    Their constants were all captured, and are saved as variables now. Without these objects, the
-    files of constants aren't saved a second time, as assets.
+    All constants of these models were captured, and are now saved as variables. Leaving out the
+    objects prevents the files of constants from being saved again as assets.
     """
     from tensorflow.python.trackable import resource
 
@@ -142,10 +143,10 @@ def _forget_filled(view: Any) -> None:
 
 
 def _forget_unreachable(view: Any) -> None:
-    """Removes objects from the view that no other object has as a child any more."""
+    """Removes objects from the view that are no longer the child of another object."""
     from tensorflow.python.checkpoint import graph_view
 
-    # The view's own traversal looks for all objects that it remembers.
+    # The view's own traversal expects all objects that it remembers.
     reachable, _ = graph_view.ObjectGraphView._breadth_first_traversal(view)
     stay = {id(one) for one in reachable}
     for one in list(view._children_cache.keys()):
@@ -154,7 +155,7 @@ def _forget_unreachable(view: Any) -> None:
 
 
 def _key(array: Any) -> str:
-    """Returns a name for a value: equal names mean equal values, in any model."""
+    """Returns a name for a value. In all models, equal names mean equal values."""
     hashed = hashlib.blake2b(f"{array.dtype.name} {array.shape}".encode(), digest_size=16)
     hashed.update(bytes_of(array))
     return hashed.hexdigest()
@@ -165,7 +166,8 @@ def _variable(tensor: Any, key: str) -> Any:
     from tensorflow.python.framework import ops
     from tensorflow.python.ops import resource_variable_ops
 
-    # The class itself: a strategy for several devices would make another kind of tf.Variable.
+    # Uses the class itself, since a strategy for several devices would make another kind of
+    # tf.Variable.
     with ops.init_scope(), ops.device("CPU:0"):
         return resource_variable_ops.ResourceVariable(
             tensor, trainable=False, name=f"proto_splitter_variables/{key}"
@@ -173,7 +175,7 @@ def _variable(tensor: Any, key: str) -> Any:
 
 
 def _export_with(variable: Any, tensor: Any) -> None:
-    """Makes the graph to save read the variable wherever a function captures the tensor."""
+    """Makes the saved graph read the variable wherever a function captures the tensor."""
     original = variable._export_to_saved_model_graph
 
     def _export_to_saved_model_graph(
@@ -189,10 +191,10 @@ def _export_with(variable: Any, tensor: Any) -> None:
 
 
 def read_in_functions(saved_model: Any) -> None:
-    """Gives each function that is bound to a variable's value a function that reads the variable.
+    """Adds a function that reads a variable for each function bound to the variable's value.
 
-    The graph calls the original, with the value; the objects that ``tf.saved_model.load`` returns
-    call the other one, with the variable.
+    The graph calls the original function with the value. The objects that ``tf.saved_model.load``
+    returns call the added function with the variable.
     """
     from tensorflow.python.framework import meta_graph as meta_graphs
 
@@ -203,12 +205,13 @@ def read_in_functions(saved_model: Any) -> None:
 
 
 def _add_readers(meta_graph: Any) -> dict[str, str]:
-    """Adds these functions, and returns their names by those of the originals."""
+    """Adds these functions. Returns their names by the names of the originals."""
     from tensorflow.core.framework import types_pb2
 
     objects, library = meta_graph.object_graph_def, meta_graph.graph_def.library
     functions = {function.signature.name: function for function in library.function}
-    # Fingerprints need a number at the end, and loaders expect a name without it.
+    # Fingerprints need a number at the end of the name, and loaders expect a name without the
+    # number.
     numbers = [name.rpartition("_")[2] for name in functions]
     number = max((int(one) for one in numbers if one.isdecimal()), default=0)
     readers: dict[str, str] = {}
@@ -254,7 +257,7 @@ def _reader(original: Any, name: str, shapes: dict[int, Any]) -> Any:
     """Returns a function that reads some arguments of another one from variables, and calls it.
 
     Args:
-        shapes: The shapes of these variables, by the index of the argument.
+        shapes: The shapes of the variables, by the index of the argument.
     """
     from tensorflow.core.framework import types_pb2
 
@@ -296,7 +299,7 @@ def _reader(original: Any, name: str, shapes: dict[int, Any]) -> Any:
     call.attr["f"].func.name = original.signature.name
     if "_XlaMustCompile" in original.attr:
         call.attr["_XlaMustCompile"].CopyFrom(original.attr["_XlaMustCompile"])
-    # A function without results may have effects.
+    # Even a function without results may have effects.
     del made.signature.control_output[:]
     made.signature.control_output.append(_CALL)
     made.control_ret.clear()
@@ -308,6 +311,6 @@ def _reader(original: Any, name: str, shapes: dict[int, Any]) -> Any:
 
 
 def _set_scalar(attributes: Any, key: str, at: int) -> None:
-    """Sets a shape in an attribute, if it is there, to that of a handle."""
+    """Sets the shape in an attribute, if there is one, to the shape of a handle."""
     if key in attributes and at < len(attributes[key].list.shape):
         attributes[key].list.shape[at].Clear()

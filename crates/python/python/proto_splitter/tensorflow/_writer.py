@@ -1,4 +1,4 @@
-"""Writing the SavedModels passed by TensorFlow, whose large constants may be elsewhere."""
+"""Writing the SavedModels that TensorFlow passes. Their large constants may be elsewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from ._capture import (
 #: Size of the mark that represents a value until it is written, in bytes.
 _MARK_SIZE = 32
 
-#: Smaller constants, in bytes, aren't moved: their replacement would hardly be smaller.
+#: Constants smaller than this, in bytes, aren't moved, since their replacement would hardly be
+#: smaller.
 _LEAST_SIZE = 256
 
 
@@ -67,7 +68,7 @@ def _is_large(node: Any, min_size: int) -> bool:
     for dim in tensor.tensor_shape.dim:
         elements *= dim.size
     size: int = elements * (dtypes.as_dtype(tensor.dtype).size or 0)
-    # Zeros and the like are written as one element.
+    # Uniform values, such as zeros, are written as one element.
     return size >= min_size and len(tensor.tensor_content) >= min_size
 
 
@@ -78,7 +79,7 @@ def _is_small_float(node: Any) -> bool:
 
 
 def _put_marks(saved_model: Any, save: Saving) -> dict[bytes, memoryview]:
-    """Replaces values by marks, and returns the values by mark."""
+    """Replaces values by marks, and returns the value for each mark."""
     values: dict[bytes, memoryview] = {}
     marked = set()
     for function, node in _constants(saved_model):
@@ -105,14 +106,14 @@ def _write_in_full(saved_model: Any, values: Mapping[bytes, memoryview], path: s
             spool.flush()
             _messages.write_pieces(pieces, spool, file)
     except OSError as error:
-        # Writing to an open file doesn't name it.
+        # An error of writing to an open file doesn't name the file.
         if error.filename is None and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno), path) from None
         raise
 
 
 def _is_within_limit(message: Any) -> bool:
-    """Returns whether a message is too small to be split."""
+    """Returns true if a message is too small to be split."""
     try:
         return bool(message.ByteSize() < constants.max_size())
     except Exception:  # noqa: BLE001: EncodeError, ValueError or MemoryError, by its version.
@@ -131,7 +132,7 @@ def scratch(folder: str | None) -> Iterator[str]:
 
 @contextmanager
 def _named(folder: str, target: str) -> Iterator[None]:
-    """Makes errors name the requested folder, not the temporary one."""
+    """Makes errors name the requested folder instead of the temporary one."""
     full = os.path.join(folder, "full")
 
     def shown(text: Any) -> Any:
@@ -152,7 +153,7 @@ def _named(folder: str, target: str) -> Iterator[None]:
         raise
 
 
-#: Files in a folder that only externalized models have.
+#: Files that only the folders of externalized models have.
 _BUNDLE = tuple(
     os.path.join("assets", "proto_splitter_constants" + end)
     for end in (".index", ".data-00000-of-00001")
@@ -184,7 +185,7 @@ def _remove_stale(folder: str, saved_model: Any) -> None:
 
 
 def _link_bundle(source: str, target: str) -> None:
-    """Links a bundle into another folder, which is local."""
+    """Links a bundle into another local folder."""
     for name in _BUNDLE:
         old, new = _places.join(source, name), os.path.join(target, name)
         if not _places.exists(old):
@@ -200,14 +201,14 @@ def _link_bundle(source: str, target: str) -> None:
 
 
 def _after(size: int, progress: Progress | None) -> Progress | None:
-    """Returns the progress of what follows after this many bytes."""
+    """Returns the progress callback for work that follows ``size`` bytes of other work."""
     if progress is None or not size:
         return progress
     return lambda done, total: progress(size + done, size + total)
 
 
 class SavedModelSplitter:
-    """The class that TensorFlow calls to write a SavedModel, with its expected name."""
+    """The class that TensorFlow calls to write a SavedModel. TensorFlow expects this name."""
 
     def __init__(self, proto: Any) -> None:
         self._proto = proto
@@ -229,9 +230,9 @@ class SavedModelSplitter:
                 if _is_large(node, min_size):
                     traced.append((function, node.name))
                     are_small_floats = are_small_floats and _is_small_float(node)
-        # Even the small values of a chunked file may exceed protobuf's limit in total.
+        # Even the small values of a chunked file may together exceed protobuf's limit.
         in_chunks = save.settings.format == "cpb" and not _is_within_limit(self._proto)
-        # TensorFlow Lite takes some types of 8-bit floating point only where they are in the graph.
+        # TensorFlow Lite supports some 8-bit floating-point types only for constants in the graph.
         stay = not traced or (are_small_floats and _is_within_limit(self._proto))
         if not save.values and stay and not in_chunks:
             path = self._write_as_it_is(prefix)
@@ -320,7 +321,7 @@ def _nothing_half_made(folder: Any) -> Iterator[None]:
 
 
 def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``save.save_and_return_nodes``: the model is written by us."""
+    """Replaces ``save.save_and_return_nodes``: this package writes the model."""
 
     def save_and_return_nodes(
         obj: Any,
@@ -352,7 +353,7 @@ def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``fingerprinting_utils.write_fingerprint``, which reads chunks from local files only."""
+    """Replaces ``fingerprinting_utils.write_fingerprint``, which reads only local chunks."""
 
     def write_fingerprint(export_dir: Any) -> Any:
         path = os.fsdecode(export_dir)
@@ -360,7 +361,7 @@ def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
         if settings() is None or not _places.is_remote(path) or not _places.exists(model):
             return original(export_dir)
         with scratch(None) as folder:
-            # It is computed of the model and of the index of its variables.
+            # The fingerprint depends on the model, and on the index of its variables.
             for name in ("saved_model.cpb", "variables/variables.index"):
                 if _places.exists(_places.join(path, name)):
                     _places.copy(_places.join(path, name), os.path.join(folder, name))
@@ -374,7 +375,7 @@ def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def builder_save(original: Callable[..., Any]) -> Callable[..., Any]:
-    """For ``_SavedModelBuilder.save`` of TensorFlow 1: the model is written by us."""
+    """Replaces ``_SavedModelBuilder.save`` of TensorFlow 1: this package writes the model."""
 
     def save(
         self: Any,
@@ -389,7 +390,7 @@ def builder_save(original: Callable[..., Any]) -> Callable[..., Any]:
         if now is None or as_text:
             return original(self, as_text, experimental_image_format, *more, **named)
         if experimental_image_format:
-            # No constant of a TensorFlow 1 graph can have been captured.
+            # Constants of a TensorFlow 1 graph are never captured.
             with saving(Saving(replace(now, format="cpb", capture=False))):
                 return original(self, as_text, True, *more, **named)
         return original(self, as_text, True, *more, **named)

@@ -1,1 +1,1 @@
-"""The messages of ``proto_splitter/transfer/transfer.proto``, where generated code imports them."""
+"""The messages of ``proto_splitter/transfer/transfer.proto``, for imports by generated code."""
