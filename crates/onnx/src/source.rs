@@ -697,7 +697,7 @@ impl ExternalReference {
     }
 }
 
-/// Adds the tensor to an error.
+/// Adds the tensor's name to an error.
 fn in_tensor(error: Error, tensor: &Tensor) -> Error {
     error.context(format!("tensor \"{}\"", tensor.name))
 }

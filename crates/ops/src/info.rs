@@ -288,7 +288,7 @@ fn of_chunks<S: ReadAt>(input: &Opened, file: &ChunkedFile<S>) -> Result<Message
         splitter_version: Some(version.splitter_version),
         join_version: Some(version.join_version),
         bad_consumers: version.bad_consumers,
-        // A build without hashes describes everything else.
+        // A build without hashes leaves out the root.
         merkle_root: trailer.merkle_root().unwrap_or_default(),
         properties: own_properties(input),
         chunks: summaries
@@ -469,7 +469,7 @@ pub fn list(input: &Opened, options: &ListOptions) -> Result<Listing> {
     let file = input.input().to_owned();
     if !input.is_single() {
         let entries = entries(input).map_err(failed)?;
-        // A message without any is listed as a whole.
+        // A message without entries or tensors is listed as a whole.
         if !entries.is_empty() || !input.has_message() {
             return Ok(Listing::Entries {
                 file,

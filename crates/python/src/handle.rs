@@ -95,7 +95,7 @@ impl Handle {
         })
     }
 
-    /// Closes the files. Files that are being read are closed afterwards.
+    /// Closes the files. A file that is being read is closed when its reader is done.
     fn close(&self) {
         let mut open = self
             .open
