@@ -6,8 +6,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::{Layout, Piece, StreamParts, TensorSpec, pieces};
 
-/// Writes a tensor of any size as a stream, with its data from a reader, and returns the size of
-/// the stream in bytes. For data in memory, pass `&mut &data[..]`.
+/// Writes a tensor of any size as a stream, and returns the size of the stream in bytes. `data`
+/// reads the elements. For data in memory, pass `&mut &data[..]`.
 ///
 /// # Errors
 ///
