@@ -9,9 +9,10 @@ use proto_splitter::tensor::DType;
 
 use crate::Exit;
 use crate::args::AppendArgs;
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{self, shown};
 use crate::output::Output;
+use crate::place;
 use crate::remote::is_url;
 use crate::sanitize::one_line;
 use crate::size;
@@ -62,12 +63,12 @@ fn text(report: &AppendReport) -> String {
 
 /// Opens a file, or standard input.
 fn open(tensor: &Path) -> Result<Box<dyn Read>, Failure> {
-    if input::is_standard(tensor) {
+    if place::is_standard(tensor) {
         return Ok(Box::new(io::stdin()));
     }
     let failed = |error| Failure::io(tensor, &error);
-    if !input::is_stream(tensor) {
-        input::check_file(tensor, &fs::metadata(tensor).map_err(failed)?)?;
+    if !place::is_stream(tensor) {
+        place::check_file(tensor, &fs::metadata(tensor).map_err(failed)?)?;
     }
     let file = File::open(tensor).map_err(failed)?;
     Ok(Box::new(BufReader::new(file)))

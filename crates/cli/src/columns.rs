@@ -12,8 +12,9 @@ use crate::Exit;
 use crate::args::{CatArgs, TableFormat};
 use crate::failure::Failure;
 use crate::get::failure;
-use crate::input::{self, Opening, STANDARD};
+use crate::opening::Opening;
 use crate::output::Output;
+use crate::place::{self, STANDARD};
 
 /// Writes a table to the named file, which appears complete or not at all, or to standard output.
 pub(crate) fn run(
@@ -23,7 +24,7 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     let target = args.output_file.output.as_deref();
     let target = target.filter(|target| *target != std::path::Path::new(STANDARD));
-    let place = input::locate(&args.file, &args.reading.schema.companion)?;
+    let place = place::locate(&args.file, &args.reading.schema.companion)?;
     let progress = match target {
         Some(_) => output.writing("reading"),
         None => output.reading("reading"),

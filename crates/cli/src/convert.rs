@@ -13,11 +13,14 @@ use proto_splitter::{Error, ErrorKind, Opened, SaveOptions};
 
 use crate::Exit;
 use crate::args::{ConvertArgs, SchemaArgs};
+use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::{self, Input, Opening, check_named, shown};
+use crate::input::Input;
 use crate::open_objects::OpenObjects;
+use crate::opening::Opening;
 use crate::output::Output;
+use crate::place::{self, check_named};
 use crate::sanitize::one_line;
 use crate::size;
 use crate::split::note_removed;
@@ -80,7 +83,7 @@ pub(crate) fn open(
 ) -> Result<Option<Input>, Failure> {
     let companion = &schema.companion;
     let is_said = schema.message.is_some() || schema.delimited.is_some() || companion.is_named();
-    let place = match input::locate(name, companion) {
+    let place = match place::locate(name, companion) {
         Ok(place) => place,
         Err(failure) if is_said || failure.exit() == Exit::Bad => return Err(failure),
         Err(_) => return Ok(None),

@@ -4,13 +4,16 @@ use proto_splitter::ops::{DiffDetails, DiffOptions, DiffReport, MessageDifferenc
 
 use crate::Exit;
 use crate::args::DiffArgs;
+use crate::display_name;
 use crate::failure::Failure;
-use crate::input::{self, Input, Opening};
+use crate::input::Input;
+use crate::opening::Opening;
 use crate::output::{Output, shown_path};
+use crate::place;
 use crate::sanitize::one_line;
 
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    input::check_single_standard([&args.first, &args.second])?;
+    place::check_single_standard([&args.first, &args.second])?;
     let [first, second] =
         Opening::of(&args.reading, output.objects()).open_both([&args.first, &args.second])?;
     let options = DiffOptions::new()
@@ -34,7 +37,8 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
 }
 
 fn text(report: &DiffReport) -> String {
-    let [first, second] = [&report.first, &report.second].map(|name| one_line(&input::shown(name)));
+    let [first, second] =
+        [&report.first, &report.second].map(|name| one_line(&display_name::shown(name)));
     let mut text = match (report.result(), &report.details) {
         (Outcome::Identical, DiffDetails::Tensors { equal, .. }) => {
             return format!("{first} and {second} have the same {equal} tensors\n");

@@ -12,11 +12,14 @@ use proto_splitter::split::SplitOptions;
 
 use crate::Exit;
 use crate::args::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
+use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::get;
-use crate::input::{self, CHUNKED, Form, Input, Opening, PLAIN, check_apart, shown};
+use crate::input::{Form, Input, check_apart};
 use crate::new_value;
+use crate::opening::Opening;
 use crate::output::Output;
+use crate::place::{self, CHUNKED, PLAIN};
 use crate::rewrite;
 use crate::sanitize::one_line;
 use crate::size;
@@ -34,7 +37,7 @@ pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<E
 
 pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let read = args.value.with.as_deref();
-    input::check_single_standard([&args.file, read.unwrap_or(Path::new(""))])?;
+    place::check_single_standard([&args.file, read.unwrap_or(Path::new(""))])?;
     let mut job = Job::open(&args.file, &args.editing, false, output)?;
     let query = job.query(&args.path)?;
     let value = match (&args.value.value, read) {
@@ -101,7 +104,7 @@ impl<'a> Job<'a> {
         is_looked_at: bool,
         output: &Output<'_>,
     ) -> Result<Self, Failure> {
-        input::check_named(&args.output)?;
+        place::check_named(&args.output)?;
         let input = Opening::of(&args.reading, output.objects())
             .looked_at(is_looked_at)
             .open(file)?;

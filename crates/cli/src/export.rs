@@ -4,9 +4,11 @@ use proto_splitter::ops::{self, ExportOptions, ExportReport};
 
 use crate::Exit;
 use crate::args::{ExportArgs, ExportFormat};
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{Opening, check_named, shown};
+use crate::opening::Opening;
 use crate::output::Output;
+use crate::place::check_named;
 use crate::size;
 
 pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {

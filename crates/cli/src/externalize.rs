@@ -5,9 +5,10 @@ use proto_splitter::ops::{Constant, ExternalizeReport, ExternalizeTo, externaliz
 
 use crate::Exit;
 use crate::args::{ExternalizeArgs, InternalizeArgs};
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{check_named, shown};
 use crate::output::Output;
+use crate::place::check_named;
 use crate::sanitize::one_line;
 use crate::size;
 

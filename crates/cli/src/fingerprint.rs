@@ -5,8 +5,8 @@ use proto_splitter::ops::{FingerprintReport, fingerprint};
 
 use crate::Exit;
 use crate::args::FingerprintArgs;
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::shown;
 use crate::output::Output;
 use crate::sanitize::one_line;
 use crate::table::facts;

@@ -19,9 +19,12 @@ use serde_json::Value;
 
 use crate::Exit;
 use crate::args::{GetArgs, GetFormat, Rows};
+use crate::display_name;
 use crate::failure::Failure;
-use crate::input::{self, Input, Opening, STANDARD};
+use crate::input::Input;
+use crate::opening::Opening;
 use crate::output::Output;
+use crate::place::{self, STANDARD};
 use crate::sanitize::JsonWriter;
 use crate::suggest;
 use crate::types::SCHEMA_NEEDED;
@@ -36,7 +39,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         .is_none_or(|path| matches!(path, "" | "."));
     let is_looked_at = args.tensor.is_some() || !is_whole || args.format() != GetFormat::Binary;
     // Opens the input before anything is written. Until then, a signal ends the wait for input.
-    let place = input::locate(&args.file, &args.reading.schema.companion)?;
+    let place = place::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .looked_at(is_looked_at)
         .root(args.root)
@@ -79,7 +82,7 @@ fn get_chunk(
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     let Some(file) = input.chunked() else {
-        let name = input::shown(input.file());
+        let name = display_name::shown(input.file());
         return Err(Failure::usage(format!("{name}: it isn't in chunks")));
     };
     if args.format() != GetFormat::Binary {
@@ -87,7 +90,7 @@ fn get_chunk(
     }
     let failed = |error: &Error| Failure::of(input.file(), error);
     if chunk >= file.len() {
-        let (name, count) = (input::shown(input.file()), file.len());
+        let (name, count) = (display_name::shown(input.file()), file.len());
         return Err(Failure::bad(format!(
             "{name}: it has {count} chunks, counted from 0, and no chunk {chunk}"
         )));

@@ -4,8 +4,9 @@ use proto_splitter::ops::{ChunkInfo, FormatInfo, Info, MessageInfo, OtherFile, i
 
 use crate::Exit;
 use crate::args::InfoArgs;
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{Opening, shown};
+use crate::opening::Opening;
 use crate::output::{Output, hex, shown_path};
 use crate::sanitize::{one_line, shorten};
 use crate::size;

@@ -9,11 +9,11 @@ use proto_splitter::{Error, ErrorKind, OpenOptions};
 use crate::Exit;
 use crate::args::{CompanionArgs, LayoutArgs};
 use crate::failure::Failure;
-use crate::input::{self, Place};
 use crate::output::Output;
+use crate::place::{self, Place};
 
 pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let place = input::locate(&args.file, &CompanionArgs::default())?;
+    let place = place::locate(&args.file, &CompanionArgs::default())?;
     let candidate = place.candidate(output.objects())?;
     let options = LayoutOptions::new()
         .parts(args.blocks)

@@ -46,10 +46,12 @@ mod open_objects;
 #[cfg(not(feature = "remote"))]
 #[path = "open_objects/absent.rs"]
 mod open_objects;
+mod opening;
 mod output;
 mod output_file;
 mod parts;
 mod pieces;
+mod place;
 mod print_schema;
 mod progress;
 #[cfg(feature = "remote")]
@@ -187,7 +189,7 @@ fn execute(cli: &mut Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let staged = remote::stage(&mut cli.command, output)?;
     remote::inputs(&mut cli.command)
         .into_iter()
-        .for_each(input::name_file);
+        .for_each(place::name_file);
     let exit = output_file::run(&cli.command, output, |output| {
         execute_one(&cli.command, output)
     })?;

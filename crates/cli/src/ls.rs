@@ -6,7 +6,7 @@ use crate::Exit;
 use crate::args::LsArgs;
 use crate::failure::Failure;
 use crate::info::{chunks_table, files_table};
-use crate::input::Opening;
+use crate::opening::Opening;
 use crate::output::Output;
 use crate::remote;
 use crate::sanitize::one_line;

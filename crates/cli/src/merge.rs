@@ -15,11 +15,14 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::MergeArgs;
+use crate::display_name;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::{self, Form, Input, Opening, PLAIN, STANDARD, with_extension};
+use crate::input::{Form, Input};
+use crate::opening::Opening;
 use crate::output::Output;
 use crate::parts;
+use crate::place::{self, PLAIN, STANDARD, with_extension};
 use crate::remote;
 use crate::size;
 
@@ -47,7 +50,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         return ended;
     }
     // Opens the input before anything is written. Until then, a signal ends the wait for input.
-    let place = input::locate(args.input(), &args.reading.schema.companion)?;
+    let place = place::locate(args.input(), &args.reading.schema.companion)?;
     let streams = args.output() == Path::new(STANDARD);
     if streams && args.json {
         let message = "--json: standard output is where the message goes";
@@ -86,8 +89,8 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if remote::is_url(args.output()) {
         return to_store(&input, args, output);
     }
-    if input::is_stream(args.input()) && input.form() == Form::Plain {
-        let name = input::shown(input.file());
+    if place::is_stream(args.input()) && input.form() == Form::Plain {
+        let name = display_name::shown(input.file());
         return Err(Failure::usage(format!(
             "{name}: a message that isn't in chunks, so there is nothing to merge"
         )));
@@ -124,7 +127,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
 
 /// Plans a merge by several hosts.
 fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
-    if input::is_stream(args.input()) || args.output() == Path::new(STANDARD) {
+    if place::is_stream(args.input()) || args.output() == Path::new(STANDARD) {
         return Err(parts::only_chunked("merge"));
     }
     parts::plan_merge(input, args.output(), args.force, args.parts.parts)
@@ -134,7 +137,7 @@ fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
 fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let failed = |error: Error| Failure::of(input.file(), &error);
     let Some(file) = input.chunked() else {
-        let name = input::shown(input.file());
+        let name = display_name::shown(input.file());
         return Err(Failure::usage(format!(
             "{name}: a message that isn't in chunks, so there is nothing to merge"
         )));
@@ -174,7 +177,7 @@ impl Report {
         let known = input.descriptor().map(|known| known.full_name().to_owned());
         Report {
             output: target.display().to_string(),
-            input: input::shown(input.file()),
+            input: display_name::shown(input.file()),
             message: merged.message_type.or(known),
             byte_exact: merged.byte_exact,
             output_bytes: merged.size,

@@ -14,8 +14,10 @@ use proto_splitter::{Error, Opened, SaveOptions};
 use crate::args::SchemaArgs;
 use crate::convert;
 use crate::failure::{Failed, Failure};
-use crate::input::{self, Input, Opening, name_file};
+use crate::input::Input;
 use crate::open_objects::OpenObjects;
+use crate::opening::Opening;
+use crate::place::{self, name_file};
 use crate::tree::{self, AskedLimits};
 use crate::verify;
 
@@ -174,7 +176,7 @@ pub fn verify_named(
     let opening = options.opening(&schema, &OpenObjects::default());
     let original = original.map(|original| verify::open_original(original, opening.clone()));
     let original = original.transpose()?;
-    let place = input::locate(&file_of(name), &schema.companion)?;
+    let place = place::locate(&file_of(name), &schema.companion)?;
     let file = place.file.clone();
     let input = match opening.open_at(place) {
         Ok(input) => input,
@@ -232,7 +234,7 @@ pub fn convert_named(
     options: &ConversionOptions,
     saving: &SaveOptions,
 ) -> Result<ConvertedNamed, Failed> {
-    input::check_named(output)?;
+    place::check_named(output)?;
     let name = file_of(name);
     let opened = convert::open(
         &name,

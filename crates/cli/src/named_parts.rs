@@ -11,9 +11,9 @@ use proto_splitter::parts::{Objects, PartsPlan};
 use proto_splitter::split::SplitOptions;
 
 use crate::failure::{Failed, Failure};
-use crate::input::{self, check_file};
 use crate::named_input::{NameOptions, file_of};
 use crate::parts;
+use crate::place::{self, check_file};
 use crate::remote;
 use crate::split;
 
@@ -98,7 +98,7 @@ pub fn plan_merge_named(
     hide_secrets([name, target]);
     let (name, objects) = remote::find(name)?;
     remote::check_scheme(target)?;
-    if input::is_stream(&name) || target == Path::new(input::STANDARD) {
+    if place::is_stream(&name) || target == Path::new(place::STANDARD) {
         return Err(parts::only_chunked("merge").into());
     }
     let schema = names.schema();
@@ -121,7 +121,7 @@ pub fn plan_verify_named(
 ) -> Result<PartsPlan, Failed> {
     hide_secrets([name]);
     let (name, objects) = remote::find(name)?;
-    if input::is_stream(&name) {
+    if place::is_stream(&name) {
         return Err(parts::only_chunked("verification").into());
     }
     let schema = names.schema();

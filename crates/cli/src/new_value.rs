@@ -11,7 +11,7 @@ use proto_splitter::record_file::ReadAt;
 use proto_splitter::{Error, ErrorKind, prost};
 
 use crate::failure::Failure;
-use crate::input;
+use crate::place;
 
 /// Encodes a text for the field that a query selects. A number or a text is taken literally, and a
 /// message is parsed as JSON or protobuf's text format.
@@ -68,9 +68,9 @@ fn name(kind: &TargetKind) -> String {
 /// Opens the new value, which is a file, or all of standard input.
 pub(crate) fn read(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     let failed = |error| Failure::io(with, &error);
-    if input::is_stream(with) {
+    if place::is_stream(with) {
         let mut bytes = Vec::new();
-        if input::is_standard(with) {
+        if place::is_standard(with) {
             let read = std::io::stdin().lock().read_to_end(&mut bytes);
             read.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
         } else {
@@ -79,6 +79,6 @@ pub(crate) fn read(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
         }
         return Ok(Box::new(bytes));
     }
-    input::check_file(with, &fs::metadata(with).map_err(failed)?)?;
+    place::check_file(with, &fs::metadata(with).map_err(failed)?)?;
     Ok(Box::new(File::open(with).map_err(failed)?))
 }

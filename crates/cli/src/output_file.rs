@@ -8,9 +8,11 @@ use proto_splitter::directory::MODEL_STEM;
 
 use crate::Exit;
 use crate::args::{Command, OutputFileArgs};
+use crate::display_name;
 use crate::failure::Failure;
-use crate::input::{self, CHUNKED, PLAIN, STANDARD, with_extension};
+use crate::input;
 use crate::output::Output;
+use crate::place::{CHUNKED, PLAIN, STANDARD, with_extension};
 
 /// Runs a command that prints. With `-o FILE`, the output goes to the file, which appears once it
 /// is complete.
@@ -86,7 +88,7 @@ fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
     let folder = read.canonicalize().ok().filter(|folder| folder.is_dir());
     match folder.and_then(|folder| inside(&folder)) {
         Some(true) => {
-            let (target, read) = (input::shown(target), input::shown(read));
+            let (target, read) = (display_name::shown(target), display_name::shown(read));
             Err(Failure::usage(format!(
                 "{target}: it is in {read}, which is read"
             )))

@@ -11,8 +11,9 @@ use proto_splitter::split::{Source, SplitOptions};
 
 use crate::Exit;
 use crate::args::{PartsArgs, ThreadsArgs};
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{Form, Input, shown};
+use crate::input::{Form, Input};
 use crate::output::Output;
 use crate::remote;
 use crate::sanitize::one_line;

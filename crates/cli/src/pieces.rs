@@ -7,17 +7,19 @@ use proto_splitter::view::PieceOptions;
 
 use crate::Exit;
 use crate::args::PiecesArgs;
+use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::get;
-use crate::input::{self, Opening, shown};
+use crate::opening::Opening;
 use crate::output::Output;
+use crate::place;
 use crate::sanitize::one_line;
 use crate::size;
 
 pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    input::check_named(&args.output)?;
+    place::check_named(&args.output)?;
     // Opens the input before anything is written. Until then, a signal ends the wait for input.
-    let place = input::locate(&args.file, &args.reading.schema.companion)?;
+    let place = place::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .progress(output.writing("writing"))
         .open_at(place)?;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::PrintSchemaArgs;
 use crate::failure::Failure;
-use crate::input::Opening;
+use crate::opening::Opening;
 use crate::output::Output;
 use crate::size;
 use crate::types::SCHEMA_NEEDED;
@@ -36,7 +36,7 @@ struct ProtoFile {
 pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     let Some(message) = input.descriptor() else {
-        let name = crate::input::shown(input.file());
+        let name = crate::display_name::shown(input.file());
         return Err(Failure::usage(match input.said_type() {
             Some(said) => format!("{name}: holds {said}: {SCHEMA_NEEDED}"),
             None => format!("{name}: doesn't say its type: --message TYPE does"),

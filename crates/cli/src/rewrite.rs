@@ -12,12 +12,15 @@ use proto_splitter::{Error, ErrorKind, SaveOptions};
 
 use crate::Exit;
 use crate::args::{RecompressArgs, ReplaceArgs, RewriteArgs, SchemaArgs};
+use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::get;
-use crate::input::{self, CHUNKED, Form, Input, Opening, PLAIN, shown, with_extension};
+use crate::input::{Form, Input};
 use crate::new_value;
+use crate::opening::Opening;
 use crate::output::Output;
+use crate::place::{self, CHUNKED, PLAIN, with_extension};
 use crate::sanitize::one_line;
 use crate::size;
 use crate::split::note_removed;
@@ -27,7 +30,7 @@ pub(crate) fn run_recompress(
     args: &RecompressArgs,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    input::check_named(&args.output)?;
+    place::check_named(&args.output)?;
     let schema = SchemaArgs::default();
     let input = Opening::of_shards(&schema, args.shards, output.objects()).open(&args.file)?;
     if input.chunked().is_none() {
@@ -54,8 +57,8 @@ pub(crate) fn run_recompress(
 
 pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let with = args.value.with.as_deref();
-    input::check_single_standard([&args.file, with.unwrap_or(Path::new(""))])?;
-    input::check_named(&args.output)?;
+    place::check_single_standard([&args.file, with.unwrap_or(Path::new(""))])?;
+    place::check_named(&args.output)?;
     let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     input.check_message()?;
     check_several(&args.out, &input, input.form())?;

@@ -13,10 +13,11 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::{SignArgs, VerifyArgs};
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{CHUNKED, is_chunked_at, shown};
 use crate::output::Output;
 use crate::output_file::made_from;
+use crate::place::{CHUNKED, is_chunked_at};
 use crate::sanitize::one_line;
 use crate::size;
 use crate::table::facts;

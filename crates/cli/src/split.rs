@@ -15,14 +15,14 @@ use proto_splitter::split::{Profile, Source, SplitExt, SplitOptions};
 
 use crate::Exit;
 use crate::args::{SchemaArgs, SplitArgs};
+use crate::display_name::shown;
 use crate::failure::{Failure, is_records};
 use crate::fingerprint::note_refusal;
-use crate::input::{
-    self, CHUNKED, Form, Input, Opening, PLAIN, STANDARD, check_file, prefix_of, shown,
-    with_extension,
-};
+use crate::input::{Form, Input};
+use crate::opening::Opening;
 use crate::output::Output;
 use crate::parts;
+use crate::place::{self, CHUNKED, PLAIN, STANDARD, check_file, prefix_of, with_extension};
 use crate::remote;
 use crate::size;
 use crate::types::{Splitter, Types};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if streams {
         check_streams(args)?;
     }
-    let job = if input::is_stream(args.input()) {
+    let job = if place::is_stream(args.input()) {
         Job::of_stream(args, output)?
     } else if remote::is_url(args.input()) {
         Job::of_file(args, output)?
@@ -164,7 +164,7 @@ impl Job {
     }
 
     fn of_stream(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let name = if input::is_standard(args.input()) {
+        let name = if place::is_standard(args.input()) {
             "standard input".to_owned()
         } else {
             args.input().display().to_string()
@@ -190,7 +190,7 @@ impl Job {
             (false, true) => {}
             (false, false) => {
                 // The input may be a folder of a known format.
-                if let Ok(place) = input::locate(args.input(), &args.schema.companion) {
+                if let Ok(place) = place::locate(args.input(), &args.schema.companion) {
                     return Job::of_model(args, opening(args, output).open_at(place)?, output);
                 }
                 return refuse(format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it"));

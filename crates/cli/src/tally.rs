@@ -12,8 +12,9 @@ use crate::Exit;
 use crate::args::{CatArgs, CatFormat, TallyArgs};
 use crate::failure::Failure;
 use crate::get::{elements_of_whole, failure};
-use crate::input::{self, Opening, STANDARD};
+use crate::opening::Opening;
 use crate::output::Output;
+use crate::place::{self, STANDARD};
 use crate::table::{Align, Table};
 
 /// Prints counts and sums, or writes them to the output file.
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     };
     let target = args.output_file.output.as_deref();
     let target = target.filter(|target| *target != Path::new(STANDARD));
-    let place = input::locate(&args.file, &args.reading.schema.companion)?;
+    let place = place::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .looked_at(true)
         .progress(output.reading("reading"))

@@ -6,7 +6,8 @@ use proto_splitter::formats::ConvertTarget;
 use proto_splitter::ops;
 
 use crate::failure::Failure;
-use crate::input::{CHUNKED, Input};
+use crate::input::Input;
+use crate::place::CHUNKED;
 
 /// Returns the form named by `--to`, if this option is given.
 pub(crate) fn requested(

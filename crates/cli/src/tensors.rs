@@ -5,8 +5,9 @@ use proto_splitter::ops::{TensorEntry, tensors};
 
 use crate::Exit;
 use crate::args::TensorsArgs;
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{Opening, shown};
+use crate::opening::Opening;
 use crate::output::Output;
 use crate::size;
 use crate::table::{Align, BLOCK, Columns, cell};

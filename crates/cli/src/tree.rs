@@ -20,11 +20,14 @@ use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
 use crate::args::TreeArgs;
+use crate::display_name;
 use crate::failure::Failure;
 use crate::get;
-use crate::input::{self, Input, Opening};
+use crate::input::Input;
+use crate::opening::Opening;
 use crate::output::Output;
 use crate::output_file::made_from;
+use crate::place;
 use crate::size;
 use crate::suggest;
 use text::Look;
@@ -64,7 +67,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     match args.limit {
         Some(limit) if tree.size() > limit && !input.is_archive() => Err(Failure::bad(format!(
             "{}: {}",
-            input::shown(input.file()),
+            display_name::shown(input.file()),
             over(&tree, limit)
         ))),
         _ => Ok(done),
@@ -77,7 +80,7 @@ fn path(args: &TreeArgs) -> &str {
 }
 
 fn run_diff(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    input::check_single_standard([old, &args.file])?;
+    place::check_single_standard([old, &args.file])?;
     let [old, new] = Opening::of(&args.reading, output.objects())
         .progress(output.reading("reading"))
         .open_both([old, &args.file])?;

@@ -10,10 +10,13 @@ use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
 use crate::args::{CompanionArgs, VerifyArgs};
+use crate::display_name;
 use crate::failure::Failure;
-use crate::input::{self, Input, Opening};
+use crate::input::Input;
+use crate::opening::{self, Opening};
 use crate::output::Output;
 use crate::parts;
+use crate::place;
 use crate::sanitize::one_line;
 use crate::sign;
 use crate::size;
@@ -28,7 +31,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     if let Some(ended) = parts::run(parts, "verify", threads, limits, args.json, output) {
         return ended;
     }
-    let place = input::locate(args.file(), &args.reading.schema.companion)?;
+    let place = place::locate(args.file(), &args.reading.schema.companion)?;
     let file = place.file.clone();
     let opened = Opening::of(&args.reading, output.objects())
         .threads(&args.threads)
@@ -63,7 +66,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
 /// Returns the report of a chunked file that can't be opened. The file was checked nevertheless,
 /// and this is the result.
 pub(crate) fn unreadable(file: &Path, failure: &Failure) -> Option<VerifyReport> {
-    let is_damaged = failure.exit() == Exit::Bad && input::is_chunked_at(file);
+    let is_damaged = failure.exit() == Exit::Bad && place::is_chunked_at(file);
     let problem = || Error::new(ErrorKind::Record, failure.message());
     is_damaged.then(|| VerifyReport::of_unreadable(file, problem()))
 }
@@ -78,7 +81,7 @@ pub(crate) fn file_of<'a>(report: &VerifyReport, input: &'a Input) -> &'a Path {
 
 /// Fails if the options require a message or a known type, and the input has none.
 fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
-    let name = input::shown(input.path());
+    let name = display_name::shown(input.path());
     if (args.deep || args.against.is_some()) && !input.has_message() {
         let title = input.title();
         return Err(Failure::usage(format!(
@@ -88,7 +91,7 @@ fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
     if !args.deep || input.descriptor().is_some() {
         return Ok(());
     }
-    let name = input::shown(input.file());
+    let name = display_name::shown(input.file());
     let how = match input.said_type() {
         Some(said) => format!("the type {said}: {SCHEMA_NEEDED}"),
         None => "the message's type: --message TYPE says it".to_owned(),
@@ -106,10 +109,10 @@ fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Fai
 
 /// Opens a message in one piece, to compare a merge with it.
 pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input, Failure> {
-    let place = input::locate(named, &CompanionArgs::default())?;
+    let place = place::locate(named, &CompanionArgs::default())?;
     let path = place.file.clone();
     let in_chunks = || {
-        let name = input::shown(&path);
+        let name = display_name::shown(&path);
         Failure::usage(format!(
             "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
         ))
@@ -117,16 +120,16 @@ pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input,
     let objects = opening.objects().clone();
     let input = match opening.alone().open_at(place.clone()) {
         Ok(input) => input,
-        Err(_) if path.is_file() && input::is_chunked_at(&path) => return Err(in_chunks()),
+        Err(_) if path.is_file() && place::is_chunked_at(&path) => return Err(in_chunks()),
         // If a file's contents don't match its name, it is read as a plain message.
-        Err(_) if path.is_file() => input::open_bytes(place, &objects)?,
+        Err(_) if path.is_file() => opening::open_bytes(place, &objects)?,
         Err(failure) => return Err(failure),
     };
     if input.chunked().is_some() {
         return Err(in_chunks());
     }
     if !input.has_message() {
-        let (name, title) = (input::shown(input.path()), input.title());
+        let (name, title) = (display_name::shown(input.path()), input.title());
         return Err(Failure::usage(format!(
             "{name}: {title}: tensors, and no message to compare with; `protosplit diff` compares tensors"
         )));
@@ -136,7 +139,7 @@ pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input,
 
 /// Plans a verification by several hosts.
 fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
-    if input::is_stream(args.file()) {
+    if place::is_stream(args.file()) {
         return Err(parts::only_chunked("verification"));
     }
     if args.deep || args.against.is_some() {
@@ -163,7 +166,7 @@ fn told(
         output.report(args.json, &report, |report, _| text(report))?;
     }
     for warning in &report.warnings {
-        output.note(format_args!("{}: {warning}", input::shown(path)));
+        output.note(format_args!("{}: {warning}", display_name::shown(path)));
     }
     for failure in &failures {
         output.error(failure.message());
@@ -175,7 +178,7 @@ fn told(
 }
 
 fn text(report: &VerifyReport) -> String {
-    let mut lines = vec![("file", one_line(&input::shown(&report.file)))];
+    let mut lines = vec![("file", one_line(&display_name::shown(&report.file)))];
     match &report.checked {
         Checked::Format {
             format,

@@ -2,7 +2,7 @@
 
 use proto_splitter::ops::{FileLayout, Layout, Region, RegionKind};
 
-use crate::input::shown;
+use crate::display_name::shown;
 use crate::sanitize::one_line;
 use crate::size;
 use crate::table::{Align, Table, facts};

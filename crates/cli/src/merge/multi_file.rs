@@ -8,9 +8,11 @@ use serde::Serialize;
 use super::warn;
 use crate::Exit;
 use crate::args::MergeArgs;
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{Input, STANDARD, shown};
+use crate::input::Input;
 use crate::output::Output;
+use crate::place::STANDARD;
 use crate::sanitize::one_line;
 use crate::size;
 

@@ -11,10 +11,12 @@ use proto_splitter::{Error, SaveOptions};
 
 use crate::Exit;
 use crate::args::MergeArgs;
+use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::{self, PLAIN, Place, STANDARD, shown, with_extension};
+use crate::input;
 use crate::output::{Output, shown_path};
+use crate::place::{PLAIN, Place, STANDARD, with_extension};
 use crate::sanitize::one_line;
 use crate::size;
 use crate::types::Types;

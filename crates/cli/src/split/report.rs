@@ -8,7 +8,7 @@ use proto_splitter::split::{Source, SplitPlan, Written, WrittenFile};
 use serde::Serialize;
 
 use crate::args::SplitArgs;
-use crate::input::shown;
+use crate::display_name::shown;
 use crate::output::{Output, shown_path};
 use crate::size;
 use crate::table::{Align, Table};

@@ -3,7 +3,7 @@
 use proto_splitter::ops::{SizeChange, TreeDiffReport, WhatChanged};
 
 use super::text::{called, thousands};
-use crate::input::shown;
+use crate::display_name::shown;
 use crate::sanitize::one_line;
 use crate::size;
 use crate::table::{Align, Table};

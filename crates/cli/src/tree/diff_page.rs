@@ -5,7 +5,7 @@ use proto_splitter::ops::{SizeChange, TreeDiffReport};
 use super::changes::{counts, signed, what};
 use super::page::escape;
 use super::text::{called, thousands};
-use crate::input::shown;
+use crate::display_name::shown;
 use crate::size;
 
 const STYLE: &str = "\

@@ -6,8 +6,8 @@ use proto_splitter::ops::{LeastSize, TreeField, TreeLimits, TreeMember, TreeRepo
 use serde::Serialize;
 
 use super::text;
+use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::shown;
 
 const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/page.css");

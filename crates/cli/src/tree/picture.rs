@@ -7,7 +7,7 @@ use proto_splitter::ops::{TreeField, TreeMember, TreeReport};
 use super::page::escape;
 use super::squarify::{Rect, squarify};
 use super::text::percent;
-use crate::input::shown;
+use crate::display_name::shown;
 use crate::size;
 
 const WIDTH: f64 = 1280.0;

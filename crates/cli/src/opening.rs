@@ -1,0 +1,236 @@
+//! Opening inputs. Only this module opens inputs, and opens each only once.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::Path;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter::container::MerkleRoot;
+use proto_splitter::formats::{ALL, Format};
+use proto_splitter::merge::Limits;
+use proto_splitter::path::FieldPath;
+use proto_splitter::progress::Progress;
+use proto_splitter::sequences::SequenceFormat;
+use proto_splitter::view::FieldEntry;
+use proto_splitter::{Error, OpenOptions, Opened};
+
+use crate::args::{CompanionArgs, ReadingArgs, SchemaArgs, ShardArgs, ThreadsArgs};
+use crate::display_name::shown;
+use crate::failure::Failure;
+use crate::input::{Input, said_type};
+use crate::open_objects::OpenObjects;
+use crate::place::{Place, locate, named_format};
+use crate::types::Types;
+
+/// Options for opening inputs.
+#[derive(Clone)]
+pub(crate) struct Opening<'a> {
+    schema: Cow<'a, SchemaArgs>,
+    options: OpenOptions,
+    objects: OpenObjects,
+}
+
+impl<'a> Opening<'a> {
+    /// Creates options with the type of the message and the limits.
+    pub(crate) fn new(
+        schema: &'a SchemaArgs,
+        limits: Limits,
+        objects: &OpenObjects,
+    ) -> Opening<'a> {
+        Opening {
+            schema: Cow::Borrowed(schema),
+            options: OpenOptions::new().limits(limits),
+            objects: objects.clone(),
+        }
+    }
+
+    /// Creates options with the type of the message, and the places where its chunks may be.
+    pub(crate) fn of_shards(
+        schema: &'a SchemaArgs,
+        shards: ShardArgs,
+        objects: &OpenObjects,
+    ) -> Opening<'a> {
+        Opening::new(schema, shards.limits(), objects)
+    }
+
+    /// Creates options with everything that the arguments for reading set.
+    pub(crate) fn of(reading: &'a ReadingArgs, objects: &OpenObjects) -> Opening<'a> {
+        let mut opening = Opening::new(&reading.schema, reading.limits(), objects);
+        opening.options = opening.options.assume_plain(reading.assume_plain);
+        opening
+    }
+
+    /// Returns the objects that the command has opened.
+    pub(crate) fn objects(&self) -> &OpenObjects {
+        &self.objects
+    }
+
+    pub(crate) fn progress(mut self, progress: Progress) -> Self {
+        self.options = self.options.progress(progress);
+        self
+    }
+
+    pub(crate) fn threads(mut self, threads: &ThreadsArgs) -> Self {
+        self.options = self.options.threads(threads.threads);
+        self
+    }
+
+    /// Sets whether the message is only inspected. Then, missing external files are not an error.
+    pub(crate) fn looked_at(mut self, is_looked_at: bool) -> Self {
+        self.options = self.options.allow_missing_files(is_looked_at);
+        self
+    }
+
+    /// Sets the Merkle root that the input must have.
+    pub(crate) fn root(mut self, root: Option<MerkleRoot>) -> Self {
+        self.options = self.options.root(root);
+        self
+    }
+
+    /// Sets format-specific settings.
+    pub(crate) fn settings(mut self, settings: &[(String, String)]) -> Self {
+        for (name, value) in settings {
+            self.options = self.options.setting(name, value);
+        }
+        self
+    }
+
+    /// Opens the input that an argument names.
+    pub(crate) fn open(self, named: &Path) -> Result<Input, Failure> {
+        let place = locate(named, &self.schema.companion)?;
+        self.open_at(place)
+    }
+
+    /// Opens the input at a location.
+    pub(crate) fn open_at(self, place: Place) -> Result<Input, Failure> {
+        let Opening {
+            schema,
+            options,
+            objects,
+        } = self;
+        let companion = &schema.companion;
+        if let Some(program) = &companion.program {
+            fs::metadata(program).map_err(|error| Failure::io(program, &error))?;
+        }
+        let types = Types::load_for(&schema, place.path())?;
+        let mut options = options
+            .descriptor(types.asked().cloned())
+            .schemas(types.given().clone())
+            .companion(companion.program.clone());
+        let mut format = named_format(companion);
+        if let Some(root) = types.sequence() {
+            format = Some(&SequenceFormat);
+            options = root.opening(options);
+        }
+        let candidate = place.candidate(&objects)?;
+        let failed = |error: Error| Failure::of(place.path(), &error);
+        // A file of records may belong to another format.
+        let is_another = |format: &dyn Format| {
+            let known = ALL.recognize(&candidate);
+            known.is_none_or(|known| known.name() != format.name())
+        };
+        let open = |options: &OpenOptions| match format {
+            Some(format)
+                if !format.reads_any_records()
+                    && candidate.is_chunked().map_err(failed)?
+                    && is_another(format) =>
+            {
+                Err(Failure::usage(format!(
+                    "--input-format: {}: a file in chunks says itself what it is",
+                    shown(place.path())
+                )))
+            }
+            Some(format) => ALL
+                .open_input_as(format, &candidate, options)
+                .map_err(failed),
+            None => ALL.open_input(&candidate, options).map_err(failed),
+        };
+        let mut opened = open(&options)?;
+        if opened.has_message()
+            && opened.descriptor().is_none()
+            && said_type(&opened).is_none()
+            && let Some(root) = types.only_root(place.path())?
+        {
+            opened = open(&options.descriptor(Some(root)))?;
+        } else if opened.has_message()
+            && opened.descriptor().is_none()
+            && let Some((pool, root)) =
+                Types::beside(&schema, place.path(), said_type(&opened), |root| {
+                    looks_like(&opened, root)
+                })
+        {
+            opened = open(&options.schemas(pool).descriptor(Some(root)))?;
+        }
+        drop(candidate);
+        let input = Input::new(place, opened);
+        input.check_asked(&types)?;
+        Ok(input)
+    }
+
+    /// Removes the companion options, which apply to the other input.
+    pub(crate) fn alone(mut self) -> Self {
+        self.schema.to_mut().companion = CompanionArgs::default();
+        self
+    }
+
+    /// Opens two inputs. The companion options apply to one or both of them.
+    pub(crate) fn open_both(self, named: [&Path; 2]) -> Result<[Input; 2], Failure> {
+        let [first, second] = named.map(|named| self.clone().open(named));
+        let is_named = self.schema.companion.is_named();
+        match (first, second) {
+            (Ok(first), Ok(second)) => Ok([first, second]),
+            (Ok(first), Err(_)) if is_named => Ok([first, self.alone().open(named[1])?]),
+            (Err(_), Ok(second)) if is_named => Ok([self.alone().open(named[0])?, second]),
+            (Err(failure), _) | (_, Err(failure)) => Err(failure),
+        }
+    }
+}
+
+/// Opens the bytes at a location as a message of any type, without detecting the format.
+pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, Failure> {
+    let source = place.candidate(objects)?.source();
+    let opened = source.and_then(|bytes| Opened::of_reader(bytes, None, &OpenOptions::new()));
+    let opened = opened.map_err(|error| Failure::of(&place.file, &error))?;
+    let opened = opened.named(&place.file).reading([&place.file]);
+    Ok(Input::new(place, opened))
+}
+
+/// Returns true if the first fields of a message match a type.
+fn looks_like(opened: &Opened, root: &MessageDescriptor) -> bool {
+    /// Number of fields to compare.
+    const FIELDS: usize = 64;
+    let typed = opened.reading_options().descriptor(root.clone());
+    let Ok(view) = opened.view_with(typed) else {
+        return false;
+    };
+    let is_known = |field: Result<FieldEntry, Error>| {
+        field.is_ok_and(|field| root.get_field(field.step.field.0).is_some())
+    };
+    view.check_type().is_ok()
+        && view
+            .fields(&FieldPath::root())
+            .is_ok_and(|fields| fields.take(FIELDS).all(is_known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_saved_model_tells_its_type() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = SchemaArgs::default();
+        let known = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            let opening = Opening::new(&schema, Limits::new(), &OpenObjects::default());
+            let input = opening.open(&path).unwrap();
+            input.descriptor().map(|known| known.full_name().to_owned())
+        };
+        for name in ["saved_model.pb", "saved_model"] {
+            let known = known(name, b"\x08\x01");
+            assert_eq!(known.as_deref(), Some(proto_splitter::SAVED_MODEL));
+        }
+        assert_eq!(known("graph.pb", b""), None);
+    }
+}
