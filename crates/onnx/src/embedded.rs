@@ -18,8 +18,9 @@ use crate::change::Change;
 use crate::context::{Context, Part};
 use crate::external::{EMBEDDED_KEY, HEADER_LEN_LEN, MAX_HEADER_LEN};
 use crate::model_json::model_of;
+use crate::options::OnnxOptions;
 use crate::rewrite::{Decide, Rewriter};
-use crate::source::{OnnxOptions, OnnxSource, named};
+use crate::source::{OnnxSource, named};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, TensorRole, walk};
 

@@ -27,8 +27,9 @@ use crate::external::{
     write_one_piece,
 };
 use crate::info::properties_of_message;
+use crate::options::OnnxOptions;
 use crate::proto::descriptor_pool;
-use crate::source::{OnnxOptions, OnnxSource};
+use crate::source::OnnxSource;
 use crate::tensor_rule::TENSOR;
 use crate::tensors::ModelTensors;
 use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};

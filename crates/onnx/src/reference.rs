@@ -3,6 +3,7 @@
 //! ONNX's `ExternalData.md` describes the keys and their values. Readers disagree about deviations
 //! from it, so ambiguous input is an error here.
 
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 use proto_splitter_core::wire::{Field, Input, WireCursor, WireType};
@@ -136,6 +137,36 @@ impl ExternalReference {
     pub(crate) fn of(entries: &Entries) -> Result<ExternalReference> {
         let pairs = entries.0.iter();
         ExternalReference::parse(pairs.map(|(key, value)| (key.as_str(), value.as_str())))
+    }
+
+    /// Returns the range of the data in a file of `size` bytes, for a tensor that needs `needed`
+    /// bytes.
+    pub(crate) fn range(&self, needed: Option<u64>, size: u64) -> Result<Range<u64>> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
+        let Some(left) = size.checked_sub(self.offset) else {
+            return Err(invalid(format!(
+                "offset {} is past the end of {}, which has {size} bytes",
+                self.offset,
+                self.location.display()
+            )));
+        };
+        let length = match (self.length, needed) {
+            (Some(length), Some(needed)) if length != needed => {
+                return Err(invalid(format!(
+                    "length {length}, where its type and shape take {needed} bytes"
+                )));
+            }
+            (Some(length), _) | (None, Some(length)) => length,
+            (None, None) => left,
+        };
+        if length > left {
+            return Err(invalid(format!(
+                "{length} bytes from offset {} go past the end of {}, which has {size}",
+                self.offset,
+                self.location.display()
+            )));
+        }
+        Ok(self.offset..self.offset + length)
     }
 }
 

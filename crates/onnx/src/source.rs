@@ -1,143 +1,23 @@
 //! A model with its external data inside, as if it had been written to one file.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto_splitter_core::formats::Candidate;
-use proto_splitter_core::spans::{SourceId, Spans, SpansBuilder};
+use proto_splitter_core::spans::{Spans, SpansBuilder};
 use proto_splitter_core::split::Source;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use crate::change::Change;
-use crate::checksum;
 use crate::context::{Context, Part};
+use crate::external_data::{ExternalData, Outside};
 use crate::folder::Folder;
 use crate::model_descriptor;
-use crate::proto::tensor_proto::DataType;
-use crate::reference::ExternalReference;
+use crate::options::OnnxOptions;
 use crate::rewrite::{Decide, Rewriter};
 use crate::tensor::Tensor;
-use crate::walk::{Cursor, DEFAULT_MAX_DEPTH, Place, walk};
-
-/// Default number of different files that a model may refer to.
-pub const DEFAULT_MAX_FILES: usize = 1 << 20;
-
-/// Maximum number of warnings to keep.
-const MAX_WARNINGS: usize = 100;
-
-/// Options for opening a model.
-///
-/// ```
-/// use proto_splitter_onnx::{OnnxOptions, OnnxSource};
-///
-/// // Look at the references themselves, not at what they refer to.
-/// let options = OnnxOptions::new().keep_external(true);
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("model.onnx");
-/// # std::fs::write(&path, [0x08, 0x0e])?;
-/// let model = OnnxSource::open(&path, &options)?;
-/// assert_eq!((model.size(), model.external_tensors()), (2, 0));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct OnnxOptions {
-    external_folder: Option<PathBuf>,
-    keep_external: bool,
-    allow_missing_files: bool,
-    max_depth: u32,
-    max_files: usize,
-}
-
-impl Default for OnnxOptions {
-    fn default() -> Self {
-        OnnxOptions::new()
-    }
-}
-
-impl OnnxOptions {
-    /// Returns the defaults; each setter documents its default.
-    #[must_use]
-    pub const fn new() -> Self {
-        OnnxOptions {
-            external_folder: None,
-            keep_external: false,
-            allow_missing_files: false,
-            max_depth: DEFAULT_MAX_DEPTH,
-            max_files: DEFAULT_MAX_FILES,
-        }
-    }
-
-    /// Sets the folder of the external files. Default: the model's folder.
-    #[must_use]
-    pub fn external_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.external_folder = Some(folder.into());
-        self
-    }
-
-    /// Sets whether to keep references to external files, instead of moving the data inside.
-    /// Default: false.
-    #[must_use]
-    pub const fn keep_external(mut self, keep: bool) -> Self {
-        self.keep_external = keep;
-        self
-    }
-
-    /// Sets whether to keep references to missing files, so that the other parts of the model can
-    /// be inspected; see [`OnnxSource::outside_files`]. Default: false, which makes opening the
-    /// model fail.
-    #[must_use]
-    pub const fn allow_missing_files(mut self, allow: bool) -> Self {
-        self.allow_missing_files = allow;
-        self
-    }
-
-    /// Limits the nesting depth of messages in the model. Default: [`DEFAULT_MAX_DEPTH`].
-    #[must_use]
-    pub const fn max_depth(mut self, depth: u32) -> Self {
-        self.max_depth = depth;
-        self
-    }
-
-    /// Limits the number of different files that the model may refer to. Default:
-    /// [`DEFAULT_MAX_FILES`].
-    #[must_use]
-    pub const fn max_files(mut self, files: usize) -> Self {
-        self.max_files = files;
-        self
-    }
-
-    /// Returns the folder of the external files.
-    pub fn get_external_folder(&self) -> Option<&Path> {
-        self.external_folder.as_deref()
-    }
-
-    /// Returns whether references to external files are kept.
-    pub const fn get_keep_external(&self) -> bool {
-        self.keep_external
-    }
-
-    /// Returns whether references to missing files are kept.
-    pub const fn get_allow_missing_files(&self) -> bool {
-        self.allow_missing_files
-    }
-
-    /// Returns the maximum nesting depth of messages in the model.
-    pub const fn get_max_depth(&self) -> u32 {
-        self.max_depth
-    }
-
-    /// Returns the maximum number of different files that the model may refer to.
-    pub const fn get_max_files(&self) -> usize {
-        self.max_files
-    }
-
-    pub(crate) fn depth(&self) -> u32 {
-        self.max_depth
-    }
-}
+use crate::walk::{Cursor, Place, walk};
 
 /// A model as one message.
 ///
@@ -240,13 +120,13 @@ impl OnnxSource {
         let size = builder.file_size(model)?;
         let reader = builder.handle(model)?;
         check_size(size)?;
-        let folder = match &options.external_folder {
-            Some(folder) => Folder::named(folder.clone()),
+        let folder = match options.get_external_folder() {
+            Some(folder) => Folder::named(folder.to_owned()),
             None => Folder::of_model(path)?,
         };
-        let mut found = Found::new(folder, options);
+        let mut found = ExternalData::new(folder, options);
         let mut rewriter = Rewriter::new(&mut builder, model, &mut found);
-        walk(&*reader, size, options.max_depth, &mut rewriter)?;
+        walk(&*reader, size, options.get_max_depth(), &mut rewriter)?;
         rewriter.finish(size)?;
         found.warn_of_missing();
         let has_checksums = !found.checksums.is_empty();
@@ -308,9 +188,9 @@ impl OnnxSource {
         let reader = builder.handle(model)?;
         let mut elsewhere = Elsewhere(0);
         let mut rewriter = Rewriter::new(&mut builder, model, &mut elsewhere);
-        walk(&*reader, size, options.max_depth, &mut rewriter)?;
+        walk(&*reader, size, options.get_max_depth(), &mut rewriter)?;
         rewriter.finish(size)?;
-        let is_whole = elsewhere.0 == 0 || options.keep_external;
+        let is_whole = elsewhere.0 == 0 || options.get_keep_external();
         if !is_whole {
             return Ok(None);
         }
@@ -407,226 +287,6 @@ impl From<&OnnxSource> for Source {
     }
 }
 
-/// The data that stays outside of the message.
-#[derive(Clone, Debug, Default)]
-struct Outside {
-    /// Folder of the external files.
-    folder: Option<Arc<Folder>>,
-    files: BTreeSet<PathBuf>,
-    tensors: usize,
-    contexts: usize,
-}
-
-/// The external data found so far.
-struct Found<'a> {
-    folder: Arc<Folder>,
-    options: &'a OnnxOptions,
-    files: HashMap<PathBuf, SourceId>,
-    tensors: usize,
-    contexts: usize,
-    outside: Outside,
-    warnings: Vec<String>,
-    /// Checksums of whole files. Each distinct checksum is listed once, with a tensor that declares
-    /// it.
-    checksums: BTreeMap<SourceId, BTreeMap<String, String>>,
-}
-
-impl<'a> Found<'a> {
-    fn new(folder: Folder, options: &'a OnnxOptions) -> Self {
-        let folder = Arc::new(folder);
-        Found {
-            options,
-            files: HashMap::new(),
-            tensors: 0,
-            contexts: 0,
-            outside: Outside {
-                folder: Some(Arc::clone(&folder)),
-                ..Outside::default()
-            },
-            warnings: Vec::new(),
-            checksums: BTreeMap::new(),
-            folder,
-        }
-    }
-
-    /// Moves the data of an external tensor into the message, unless the options keep it outside or
-    /// its file is missing.
-    fn inside(&mut self, tensor: &Tensor, builder: &mut SpansBuilder) -> Result<Change> {
-        let named = |error: Error| in_tensor(error, tensor);
-        let reference = ExternalReference::of(&tensor.entries);
-        if self.options.keep_external {
-            // Invalid references are kept, too.
-            self.outside.tensors += 1;
-            if let Ok(reference) = reference {
-                self.stays_outside(&reference.location).map_err(named)?;
-            }
-            return Ok(Change::None);
-        }
-        if tensor.data_type() == Some(DataType::String) {
-            return Err(tensor.invalid("strings can't be external data"));
-        }
-        let reference = reference.map_err(named)?;
-        let Some(file) = self.file(&reference.location, builder).map_err(named)? else {
-            self.outside.tensors += 1;
-            return Ok(Change::None);
-        };
-        let range = reference
-            .range(tensor.raw_len(), builder.file_size(file)?)
-            .map_err(named)?;
-        self.tensors += 1;
-        for key in &reference.unknown_keys {
-            self.warn(
-                tensor,
-                &format!("external_data has the unknown key \"{key}\""),
-            );
-        }
-        if tensor.raw.is_some() || tensor.has_typed {
-            self.warn(tensor, "it has data in the model, too, which doesn't count");
-        }
-        if let Some(sha1) = reference.checksum {
-            let of_file = self.checksums.entry(file).or_default();
-            of_file.entry(sha1).or_insert_with(|| tensor.name.clone());
-        }
-        Ok(Change::raw_data(file, range))
-    }
-
-    /// Moves the content of a compiled node into the message, unless the options keep it outside or
-    /// its file is missing.
-    fn content_inside(
-        &mut self,
-        context: &Context,
-        part: Part,
-        cursor: &mut Cursor<'_>,
-        builder: &mut SpansBuilder,
-    ) -> Result<Change> {
-        // Two attributes of a node describe its content, so only one of them is counted.
-        let one = usize::from(part == Part::Content);
-        let location = context.location(cursor);
-        if self.options.keep_external {
-            self.outside.contexts += one;
-            if let Ok(location) = location {
-                self.stays_outside(&location)?;
-            }
-            return Ok(Change::None);
-        }
-        let file = self.file(&location?, builder);
-        let Some(file) = file.map_err(|error| context.named(error))? else {
-            self.outside.contexts += one;
-            return Ok(Change::None);
-        };
-        self.contexts += one;
-        Ok(context.inside(part, file, builder.file_size(file)?))
-    }
-
-    /// Returns the file at a location; `None` if the file is missing and missing files are allowed.
-    fn file(&mut self, location: &Path, builder: &mut SpansBuilder) -> Result<Option<SourceId>> {
-        if let Some(&file) = self.files.get(location) {
-            return Ok(Some(file));
-        }
-        if self.outside.files.contains(&self.folder.shown(location)) {
-            return Ok(None);
-        }
-        self.check_count()?;
-        let (folder, relative) = (Arc::clone(&self.folder), location.to_owned());
-        let shown = folder.shown(location);
-        let file = match builder.open_with(shown, move || folder.open(&relative)) {
-            Ok(file) => file,
-            Err(error) if self.options.allow_missing_files && is_missing(&error) => {
-                self.stays_outside(location)?;
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
-        self.files.insert(location.to_owned(), file);
-        Ok(Some(file))
-    }
-
-    fn stays_outside(&mut self, location: &Path) -> Result<()> {
-        self.check_count()?;
-        self.outside.files.insert(self.folder.shown(location));
-        Ok(())
-    }
-
-    fn check_count(&self) -> Result<()> {
-        let most = self.options.max_files;
-        if self.files.len() + self.outside.files.len() < most {
-            return Ok(());
-        }
-        let message = format!("more than {most} external files");
-        Err(Error::new(ErrorKind::LimitExceeded, message))
-    }
-
-    /// Registers the checksums of files. Each is compared once all data of its file has been read.
-    fn check_when_read(&mut self, builder: &mut SpansBuilder) {
-        for (file, expected) in std::mem::take(&mut self.checksums) {
-            let name = builder.file_name(file).to_owned();
-            builder.check_when_read(file, move |reader, progress| {
-                checksum::compare(reader, &name, &expected, progress)
-            });
-        }
-    }
-
-    fn warn_of_missing(&mut self) {
-        let files = &self.outside.files;
-        let Some(first) = files.first().filter(|_| !self.options.keep_external) else {
-            return;
-        };
-        let others = match files.len() {
-            1 => String::new(),
-            count => format!(", nor {} others", count - 1),
-        };
-        let counts = [
-            (self.outside.tensors, "tensor"),
-            (self.outside.contexts, "compiled node"),
-        ];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts = counts.map(|(count, what)| {
-            let plural = if count == 1 { "" } else { "s" };
-            format!("{count} {what}{plural}")
-        });
-        let (first, counts) = (first.display(), counts.collect::<Vec<_>>().join(" and "));
-        let missing = format!("{first}: no such file{others}: the data of {counts} is missing");
-        tracing::warn!("{missing}");
-        self.warnings.push(missing);
-    }
-
-    fn warn(&mut self, tensor: &Tensor, what: &str) {
-        tracing::warn!(tensor = tensor.name, "{what}");
-        if self.warnings.len() < MAX_WARNINGS {
-            self.warnings
-                .push(format!("tensor \"{}\": {what}", tensor.name));
-        }
-    }
-}
-
-impl Decide for Found<'_> {
-    fn tensor(
-        &mut self,
-        tensor: &Tensor,
-        place: &Place<'_>,
-        builder: &mut SpansBuilder,
-    ) -> Result<Change> {
-        if !tensor.is_external {
-            return Ok(Change::None);
-        }
-        self.inside(tensor, builder)
-            .map_err(|error| error.at_path(place.path()))
-    }
-
-    fn context(
-        &mut self,
-        context: &Context,
-        part: Part,
-        cursor: &mut Cursor<'_>,
-        builder: &mut SpansBuilder,
-    ) -> Result<Change> {
-        if context.is_embedded {
-            return Ok(Change::None);
-        }
-        self.content_inside(context, part, cursor, builder)
-    }
-}
-
 /// A visitor that counts the tensors and compiled nodes with data in other files, and changes
 /// nothing.
 struct Elsewhere(usize);
@@ -649,13 +309,6 @@ impl Decide for Elsewhere {
     }
 }
 
-/// Returns true if a file couldn't be opened because it doesn't exist.
-fn is_missing(error: &Error) -> bool {
-    let source = std::error::Error::source(error);
-    let source = source.and_then(|source| source.downcast_ref::<io::Error>());
-    source.is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
-}
-
 /// Fails for an empty file: protobuf accepts it as a message without fields, but it isn't a model.
 fn check_size(size: u64) -> Result<()> {
     if size > 0 {
@@ -663,43 +316,6 @@ fn check_size(size: u64) -> Result<()> {
     }
     let message = "an empty file, where an ONNX model was expected";
     Err(Error::new(ErrorKind::InvalidMessage, message))
-}
-
-impl ExternalReference {
-    /// Returns the range of the data in a file of `size` bytes, for a tensor that needs `needed`
-    /// bytes.
-    fn range(&self, needed: Option<u64>, size: u64) -> Result<std::ops::Range<u64>> {
-        let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
-        let Some(left) = size.checked_sub(self.offset) else {
-            return Err(invalid(format!(
-                "offset {} is past the end of {}, which has {size} bytes",
-                self.offset,
-                self.location.display()
-            )));
-        };
-        let length = match (self.length, needed) {
-            (Some(length), Some(needed)) if length != needed => {
-                return Err(invalid(format!(
-                    "length {length}, where its type and shape take {needed} bytes"
-                )));
-            }
-            (Some(length), _) | (None, Some(length)) => length,
-            (None, None) => left,
-        };
-        if length > left {
-            return Err(invalid(format!(
-                "{length} bytes from offset {} go past the end of {}, which has {size}",
-                self.offset,
-                self.location.display()
-            )));
-        }
-        Ok(self.offset..self.offset + length)
-    }
-}
-
-/// Adds the tensor's name to an error.
-fn in_tensor(error: Error, tensor: &Tensor) -> Error {
-    error.context(format!("tensor \"{}\"", tensor.name))
 }
 
 /// Prefixes an error with the model's name, unless the error already begins with this name.

@@ -11,9 +11,10 @@ use record_file::ReadAt;
 
 use crate::data_type::{TypedField, element_bits, element_count, raw_len, type_name};
 use crate::elements;
+use crate::options::OnnxOptions;
 use crate::proto::tensor_proto::DataType;
 use crate::reference::ExternalReference;
-use crate::source::{OnnxOptions, OnnxSource};
+use crate::source::OnnxSource;
 use crate::tensor::{Data, Tensor};
 use crate::walk::{Cursor, Place, TensorRole, Visitor, joined, walk};
 

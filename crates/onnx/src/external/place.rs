@@ -26,7 +26,8 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{Error, Result};
 
 use super::{ExternalOptions, contexts, safetensors};
-use crate::source::{OnnxOptions, OnnxSource};
+use crate::options::OnnxOptions;
+use crate::source::OnnxSource;
 
 /// Endings of the names of data until the model refers to the final names. There are two endings,
 /// since a killed process may have left a model that refers to one of them.

@@ -1,0 +1,119 @@
+//! Options for opening a model.
+
+use std::path::{Path, PathBuf};
+
+use crate::walk::DEFAULT_MAX_DEPTH;
+
+/// Default number of different files that a model may refer to.
+pub const DEFAULT_MAX_FILES: usize = 1 << 20;
+
+/// Options for opening a model.
+///
+/// ```
+/// use proto_splitter_onnx::{OnnxOptions, OnnxSource};
+///
+/// // Look at the references themselves, not at what they refer to.
+/// let options = OnnxOptions::new().keep_external(true);
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.onnx");
+/// # std::fs::write(&path, [0x08, 0x0e])?;
+/// let model = OnnxSource::open(&path, &options)?;
+/// assert_eq!((model.size(), model.external_tensors()), (2, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct OnnxOptions {
+    external_folder: Option<PathBuf>,
+    keep_external: bool,
+    allow_missing_files: bool,
+    max_depth: u32,
+    max_files: usize,
+}
+
+impl Default for OnnxOptions {
+    fn default() -> Self {
+        OnnxOptions::new()
+    }
+}
+
+impl OnnxOptions {
+    /// Returns the defaults; each setter documents its default.
+    #[must_use]
+    pub const fn new() -> Self {
+        OnnxOptions {
+            external_folder: None,
+            keep_external: false,
+            allow_missing_files: false,
+            max_depth: DEFAULT_MAX_DEPTH,
+            max_files: DEFAULT_MAX_FILES,
+        }
+    }
+
+    /// Sets the folder of the external files. Default: the model's folder.
+    #[must_use]
+    pub fn external_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.external_folder = Some(folder.into());
+        self
+    }
+
+    /// Sets whether to keep references to external files, instead of moving the data inside.
+    /// Default: false.
+    #[must_use]
+    pub const fn keep_external(mut self, keep: bool) -> Self {
+        self.keep_external = keep;
+        self
+    }
+
+    /// Sets whether to keep references to missing files, so that the other parts of the model can
+    /// be inspected; see [`OnnxSource::outside_files`]. Default: false, which makes opening the
+    /// model fail.
+    #[must_use]
+    pub const fn allow_missing_files(mut self, allow: bool) -> Self {
+        self.allow_missing_files = allow;
+        self
+    }
+
+    /// Limits the nesting depth of messages in the model. Default: [`DEFAULT_MAX_DEPTH`].
+    #[must_use]
+    pub const fn max_depth(mut self, depth: u32) -> Self {
+        self.max_depth = depth;
+        self
+    }
+
+    /// Limits the number of different files that the model may refer to. Default:
+    /// [`DEFAULT_MAX_FILES`].
+    #[must_use]
+    pub const fn max_files(mut self, files: usize) -> Self {
+        self.max_files = files;
+        self
+    }
+
+    /// Returns the folder of the external files.
+    pub fn get_external_folder(&self) -> Option<&Path> {
+        self.external_folder.as_deref()
+    }
+
+    /// Returns whether references to external files are kept.
+    pub const fn get_keep_external(&self) -> bool {
+        self.keep_external
+    }
+
+    /// Returns whether references to missing files are kept.
+    pub const fn get_allow_missing_files(&self) -> bool {
+        self.allow_missing_files
+    }
+
+    /// Returns the maximum nesting depth of messages in the model.
+    pub const fn get_max_depth(&self) -> u32 {
+        self.max_depth
+    }
+
+    /// Returns the maximum number of different files that the model may refer to.
+    pub const fn get_max_files(&self) -> usize {
+        self.max_files
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.max_depth
+    }
+}
