@@ -309,3 +309,67 @@ fn pieces<'p, 'f>(
         (from..end.min(from + PIECE_LEN), place, place.offset + skip)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::newtypes::MessageOffset;
+    use crate::progress::Progress;
+
+    fn place(file: &File, range: Range<u64>, offset: u64) -> FilePlace<'_> {
+        FilePlace {
+            range: MessageOffset::range(&range),
+            file,
+            offset,
+        }
+    }
+
+    #[test]
+    fn parts_of_a_message_in_one_piece_come_to_their_places() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(3 * STEP as usize).collect();
+        let size = bytes.len() as u64;
+        // The source continues after the message.
+        let source = [&bytes[..], b"more"].concat();
+        let message = MessageReader::new(Arc::new(source), size);
+        let file = tempfile::tempfile().unwrap();
+        let (mut kept, mut left) = (Vec::new(), Vec::new());
+        let taken = 2 * STEP + 1;
+        message
+            .write_around(&mut kept, &mut |kept, range| {
+                assert_eq!(range.end, size);
+                if kept.is_empty() || range.start > STEP {
+                    return Ok(0);
+                }
+                left.push(range.start..range.start + taken);
+                Ok(taken)
+            })
+            .unwrap();
+        let [left] = &left[..] else {
+            panic!("{left:?} were left out");
+        };
+        let meter = Progress::none().meter(taken);
+        let places = [place(&file, left.clone(), left.start + 7)];
+        message.copy_to_files(&places, None, &meter).unwrap();
+        let mut copied = vec![0; usize::try_from(taken).unwrap()];
+        file.read_exact_at(left.start + 7, &mut copied).unwrap();
+        let at = usize::try_from(left.start).unwrap();
+        kept.splice(at..at, copied);
+        assert!(kept == bytes);
+    }
+
+    #[test]
+    fn a_part_that_exceeds_the_message_is_refused_before_anything_is_written() {
+        let message = MessageReader::new(Arc::new(b"\x08\x01more".to_vec()), 2);
+        let file = tempfile::tempfile().unwrap();
+        let places = [place(&file, 0..2, 0), place(&file, 1..3, 2)];
+        let copied = message.copy_to_files(&places, None, &Progress::none().meter(4));
+        let error = copied.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+        assert_eq!(error.to_string(), "bytes up to 3 of a message of 2");
+        assert_eq!(file.metadata().unwrap().len(), 0);
+        let mut buffer = [0; 3];
+        assert_eq!(message.read_at(0, &mut buffer).unwrap(), 2);
+    }
+}
