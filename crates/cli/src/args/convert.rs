@@ -63,7 +63,7 @@ pub(crate) struct ConvertArgs {
     /// For a .cpb: largest chunk of a message
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
-    /// Bytes and strings of at least this size become chunks when a message must be split, or `none`
+    /// If a message must be split, bytes and strings of at least this size become chunks; with `none`, only those that must
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy

@@ -171,7 +171,7 @@ pub(crate) struct EditingArgs {
     /// For a .cpb: largest chunk of a message
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
-    /// For a .cpb: bytes and strings of at least this size become chunks when a message must be split, or `none`
+    /// For a .cpb: if a message must be split, bytes and strings of at least this size become chunks; with `none`, only those that must
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
     /// For a .cpb: auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy

@@ -10,7 +10,7 @@ use super::values::file_size;
 /// Options for writing a changed copy of a file.
 #[derive(Args, Debug)]
 pub(crate) struct RewriteArgs {
-    /// Largest file; only if FILE has the profile extended [default: any size]
+    /// Maximum size of each file; only if FILE has the extended profile [default: any size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
     pub(crate) max_file_size: Option<u64>,
     /// Leave a SavedModel's fingerprint.pb unchanged

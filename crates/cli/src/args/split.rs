@@ -90,7 +90,7 @@ pub(crate) struct SplitArgs {
     /// Largest slice of a repeated field: the amount read for one element
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = ValueParser::new(slice_size))]
     pub(crate) max_slice_size: u64,
-    /// Bytes and strings of at least this size become chunks when a message must be split, or `none`
+    /// If a message must be split, bytes and strings of at least this size become chunks; with `none`, only those that must
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
     /// tensorflow: TensorFlow reads the file; extended: every value can be divided, and chunks can be
@@ -100,7 +100,7 @@ pub(crate) struct SplitArgs {
     /// Largest chunk of a bytes or string value [default: any size; extended: --max-chunk-size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(largest_value))]
     pub(crate) max_value_size: Option<u64>,
-    /// Largest file; only for the profile extended [default: any size]
+    /// Maximum size of each file; only for the extended profile [default: any size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
     pub(crate) max_file_size: Option<u64>,
     #[command(flatten)]
