@@ -1,7 +1,10 @@
 //! The schemas given to a command: descriptor sets, and .proto files to compile.
 
 pub(crate) mod beside;
+mod edition_sources;
 mod image;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,9 +12,11 @@ use std::path::{Path, PathBuf};
 
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use proto_splitter::schema::add_descriptor_set;
+use protox::file::{ChainFileResolver, FileResolver, GoogleFileResolver, IncludeFileResolver};
 
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
+use edition_sources::EditionSources;
 
 /// Reads and compiles all given schemas into one pool.
 pub(crate) fn load(args: &SchemaArgs) -> Result<DescriptorPool, Failure> {
@@ -61,15 +66,49 @@ fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
     } else {
         args.proto_path.clone()
     };
-    let mut compiler =
-        protox::Compiler::new(&folders).map_err(|error| Failure::usage(format!("{error:?}")))?;
+    let editions = EditionSources::default();
+    let mut resolver = ChainFileResolver::new();
+    for folder in &folders {
+        resolver.add(editions.in_folder(folder));
+    }
+    resolver.add(GoogleFileResolver::new());
+    let mut compiler = protox::Compiler::with_file_resolver(resolver);
     compiler.include_imports(true);
     for file in &args.proto {
+        check_not_shadowed(&folders, file)?;
         compiler
             .open_file(file)
-            .map_err(|error| failure(file, &error))?;
+            .map_err(|error| failure(file, &error, &editions))?;
     }
-    Ok(compiler.encode_file_descriptor_set())
+    let set = compiler.encode_file_descriptor_set();
+    editions.mark(set).map_err(Failure::usage)
+}
+
+/// Fails if another file of the same name is found before a file. The compiler compares only the
+/// paths of files that it opens itself, and those of editions are opened for it.
+fn check_not_shadowed(folders: &[PathBuf], file: &Path) -> Result<(), Failure> {
+    let mut named = folders.iter().enumerate().filter_map(|(at, folder)| {
+        let name = IncludeFileResolver::new(folder.clone()).resolve_path(file)?;
+        Some((folders.get(..at)?, name))
+    });
+    let Some((before, name)) = named.next() else {
+        return Ok(());
+    };
+    let mut found = before.iter().map(|folder| folder.join(&name));
+    let is_another = |other: &PathBuf| {
+        let there = fs::canonicalize(other);
+        there.is_ok_and(|there| {
+            there.is_file() && fs::canonicalize(file).is_ok_and(|file| file != there)
+        })
+    };
+    match found.find(is_another) {
+        Some(other) => Err(Failure::usage(format!(
+            "path '{}' is shadowed by '{}' in the include paths",
+            file.display(),
+            other.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn folder_of(file: &Path) -> PathBuf {
@@ -80,15 +119,17 @@ fn folder_of(file: &Path) -> PathBuf {
 }
 
 /// Returns the error of the compiler. Its `Debug` output has file, line and column.
-fn failure(file: &Path, error: &protox::Error) -> Failure {
+fn failure(file: &Path, error: &protox::Error, editions: &EditionSources) -> Failure {
+    if !error.is_file_not_found() && error.file().is_none() {
+        // From reading an edition, with file, line and column.
+        return Failure::usage(error.to_string());
+    }
     let said = match error.file() {
-        Some(_) => format!("{error:?}"),
+        Some(_) => editions.in_source(error),
         None => format!("{}: {error:?}", file.display()),
     };
     let hint = if error.is_file_not_found() {
         " (-I DIR says where imports are looked for)"
-    } else if said.ends_with("but found 'edition'") {
-        " (an edition is read compiled: `protoc --include_imports --descriptor_set_out FILE` or `buf build -o FILE` makes what --schema-from takes)"
     } else {
         ""
     };

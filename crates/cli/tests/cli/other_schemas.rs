@@ -330,23 +330,29 @@ fn messages_of_editions_split_and_show_their_values() {
             |extension: &str| root(&format!("tests/data/schemas/edition_{edition}.{extension}"));
         let (file, prefix, back) = (data("pb"), dir.path(edition), dir.path("back.pb"));
         let (set, message) = (data("binpb"), format!("{package}.Root"));
-        let report = run([
-            &"split",
-            &file,
-            &"-o",
-            &prefix,
-            &"--max-chunk-size",
-            &"100",
-            &"--value-chunk-size",
-            &"none",
-            &"--message",
-            &message,
-            &"--descriptor-set",
-            &set,
-            &"--json",
-        ])
-        .json();
-        assert!(report["chunks"].as_array().unwrap().len() > 20, "{report}");
+        let report = |how: &str, schema: &Path| {
+            run([
+                &"split",
+                &file,
+                &"-o",
+                &prefix,
+                &"--force",
+                &"--max-chunk-size",
+                &"100",
+                &"--value-chunk-size",
+                &"none",
+                &"--message",
+                &message,
+                &how,
+                &schema,
+                &"--json",
+            ])
+            .json()
+        };
+        let by_source = report("--proto", &data("proto"));
+        let by_set = report("--descriptor-set", &set);
+        assert_eq!(by_source["chunks"], by_set["chunks"]);
+        assert!(by_set["chunks"].as_array().unwrap().len() > 20, "{by_set}");
         run([&"merge", &prefix, &"-o", &back, &"--force"]).ok();
         assert!(fs::read(&back).unwrap() == fs::read(&file).unwrap());
         let deep = run([

@@ -186,7 +186,7 @@ fn what_is_wrong_with_a_schema_is_said_in_one_line_with_what_to_do() {
     );
     let editions = dir.file(
         "editions.proto",
-        "edition = \"2023\";\nmessage A { string a = 1; }",
+        "edition = \"2025\";\nmessage A { string a = 1; }",
     );
     let no_set = dir.file("no_set.binpb", "this is not a descriptor set");
     let proto = dir.path("protos/perf/trace.proto");
@@ -206,7 +206,7 @@ fn what_is_wrong_with_a_schema_is_said_in_one_line_with_what_to_do() {
         (
             "A",
             [&"--proto", &editions],
-            "found 'edition' (an edition is read compiled: ",
+            "editions.proto:1:11: edition \"2025\" is not known: only 2023 and 2024 are",
         ),
         (
             "A",

@@ -1,0 +1,394 @@
+//! A source in an edition, rewritten to proto2.
+//!
+//! The features stay in the text, as options that the compiler knows from `descriptor.proto`. No
+//! line changes its number.
+
+use std::ops::Range;
+
+use super::draft::{Draft, Insertions};
+use super::tokens::{Token, tokens};
+
+/// Features that the compiler's `descriptor.proto` lacks. They don't change the wire format.
+const DROPPED: [&str; 2] = ["default_symbol_visibility", "enforce_naming_style"];
+
+/// A source in an edition as text that the compiler reads.
+#[derive(Debug)]
+pub(super) struct Rewritten {
+    /// Number of the edition in `google.protobuf.Edition`.
+    pub(super) edition: i32,
+    pub(super) text: String,
+    pub(super) insertions: Insertions,
+}
+
+/// A part of a source, which determines what its statements are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    File,
+    Message,
+    Extend,
+    Oneof,
+    Enum,
+    /// Services and methods.
+    Other,
+}
+
+struct Rewriter<'a> {
+    source: &'a str,
+    tokens: Vec<Token<'a>>,
+    edition: i32,
+    scopes: Vec<Scope>,
+    draft: Draft,
+}
+
+/// Rewrites a source to proto2. Returns `None` if it isn't in an edition.
+///
+/// # Errors
+///
+/// Line, column and message, if the edition is not known or a statement isn't one of an edition.
+/// All other errors are left to the compiler.
+pub(super) fn rewrite(source: &str) -> Result<Option<Rewritten>, String> {
+    if tokens(source)
+        .next()
+        .is_none_or(|first| first.text != "edition")
+    {
+        return Ok(None);
+    }
+    let mut rewriter = Rewriter {
+        source,
+        tokens: tokens(source).collect(),
+        edition: 0,
+        scopes: vec![Scope::File],
+        draft: Draft::new(source),
+    };
+    let mut at = rewriter.edition()?;
+    while at < rewriter.tokens.len() {
+        at = match rewriter.text_at(at) {
+            "}" => {
+                rewriter.scopes.pop();
+                at + 1
+            }
+            ";" => at + 1,
+            _ => rewriter.statement(at)?,
+        };
+    }
+    let edition = rewriter.edition;
+    let finished = rewriter.draft.finish();
+    Ok(finished.map(|(text, insertions)| Rewritten {
+        edition,
+        text,
+        insertions,
+    }))
+}
+
+impl Rewriter<'_> {
+    /// Rewrites `edition = "..."`. Returns the index of the token after it.
+    fn edition(&mut self) -> Result<usize, String> {
+        let strings = self.tokens.get(2..).unwrap_or_default().iter();
+        let strings = strings.take_while(|token| token.is_string());
+        let end = 2 + strings.clone().count();
+        let edition: String = strings.map(Token::unquoted).collect();
+        if self.text_at(1) != "=" || end == 2 {
+            return Err(self.error(0, "expected edition = \"2023\" or edition = \"2024\""));
+        }
+        self.edition = match edition.as_str() {
+            "2023" => 1000,
+            "2024" => 1001,
+            other => {
+                let message = format!("edition {other:?} is not known: only 2023 and 2024 are");
+                return Err(self.error(2, &message));
+            }
+        };
+        self.draft.insert(self.start_of(0), "syntax=\"proto2\"");
+        self.blank(0..end);
+        Ok(end)
+    }
+
+    /// Rewrites the statement that begins at a token. Returns the index of the token after it.
+    fn statement(&mut self, mut at: usize) -> Result<usize, String> {
+        use Scope::{Enum, Extend, File, Message, Oneof, Other};
+        let scope = self.scopes.last().copied().unwrap_or(File);
+        if matches!(scope, File | Message) && self.is_visibility(at) {
+            self.blank(at..at + 1);
+            at += 1;
+        }
+        let first = self.text_at(at);
+        let is_option = first == "option" && scope != Extend;
+        let end = self.statement_end(at, is_option);
+        let inner = match (scope, first) {
+            (File | Message, "message") => Message,
+            (File | Message, "extend") => Extend,
+            (File | Message, "enum") => Enum,
+            (Message, "oneof") => Oneof,
+            (Message | Enum, "reserved") => {
+                self.quote_names(at + 1..end);
+                Other
+            }
+            (Message, "extensions") => {
+                self.option_list(at..end);
+                Other
+            }
+            (File, "import") => {
+                self.import(at..end);
+                Other
+            }
+            _ if is_option => {
+                if self.drops_option(at + 1..end) {
+                    self.blank(at..end);
+                }
+                Other
+            }
+            (Message | Extend | Oneof, _) => {
+                self.field(scope, at)?;
+                self.refuse_packed(at..end)?;
+                self.option_list(at..end);
+                Other
+            }
+            (Enum, _) => {
+                self.option_list(at..end);
+                Other
+            }
+            (File | Other, _) => Other,
+        };
+        Ok(match self.text_at(end) {
+            "{" => {
+                self.scopes.push(inner);
+                end + 1
+            }
+            ";" => end + 1,
+            _ => end,
+        })
+    }
+
+    /// Returns true for `export` or `local` before a definition, instead of as the name of a type.
+    fn is_visibility(&self, at: usize) -> bool {
+        self.edition >= 1001
+            && matches!(self.text_at(at), "export" | "local")
+            && matches!(self.text_at(at + 1), "message" | "enum")
+            && self.tokens.get(at + 2).is_some_and(Token::is_name)
+    }
+
+    /// Returns the index of the token that ends a statement: `;`, the `{` of its block, or the `}` of
+    /// the block around it. The braces of an option are part of its value.
+    fn statement_end(&self, at: usize, is_option: bool) -> usize {
+        let mut depth = 0_usize;
+        for (index, token) in self.tokens.iter().enumerate().skip(at) {
+            match token.text {
+                ";" | "}" if depth == 0 => return index,
+                "{" if depth == 0 && !is_option => return index,
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        self.tokens.len()
+    }
+
+    /// Gives a field the label that proto2 wants.
+    fn field(&mut self, scope: Scope, at: usize) -> Result<(), String> {
+        let first = self.text_at(at);
+        if first == "optional" {
+            let message = "an edition has no label `optional`: a field without a label is optional";
+            return Err(self.error(at, message));
+        }
+        if first == "required" {
+            let message = "an edition has no label `required`: [features.field_presence = LEGACY_REQUIRED] says so";
+            return Err(self.error(at, message));
+        }
+        let kind = at + usize::from(first == "repeated");
+        if self.text_at(kind) == "group" {
+            let message = "an edition has no groups: a message field with [features.message_encoding = DELIMITED] is one";
+            return Err(self.error(kind, message));
+        }
+        let is_map = first == "map" && self.text_at(at + 1) == "<";
+        let is_type = first == "." || self.tokens.get(at).is_some_and(Token::is_name);
+        if scope != Scope::Oneof && is_type && kind == at && !is_map {
+            // After the token before, which is on an earlier line: the columns of this one stay.
+            let before = at.checked_sub(1).and_then(|before| self.tokens.get(before));
+            self.draft.insert(before.map_or(0, Token::end), "optional ");
+        }
+        Ok(())
+    }
+
+    fn refuse_packed(&self, field: Range<usize>) -> Result<(), String> {
+        for option in self.options(field) {
+            if self.text_at(option.start) == "packed" {
+                let message =
+                    "an edition has no option `packed`: features.repeated_field_encoding says so";
+                return Err(self.error(option.start, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes strings of reserved names.
+    fn quote_names(&mut self, reserved: Range<usize>) {
+        if !self.tokens.get(reserved.start).is_some_and(Token::is_name) {
+            return;
+        }
+        // After a comma, since strings that follow one another would be one.
+        for at in reserved.clone() {
+            let is_next = at == reserved.start || self.text_at(at - 1) == ",";
+            let name = self.tokens.get(at).copied().filter(Token::is_name);
+            if let Some(name) = name.filter(|_| is_next) {
+                self.draft.insert(name.start, "\"");
+                self.draft.insert(name.end(), "\"");
+            }
+        }
+    }
+
+    /// Makes an import of options an ordinary one. Removes that of a language's features, which are
+    /// dropped.
+    fn import(&mut self, import: Range<usize>) {
+        let word = self.text_at(import.start + 1);
+        let is_of_options = self.edition >= 1001 && word == "option";
+        let file = import.start + 1 + usize::from(is_of_options || word == "public");
+        let file = self.tokens.get(file).filter(|_| file + 1 == import.end);
+        let file = file.map(Token::unquoted).unwrap_or_default();
+        if file.starts_with("google/protobuf/") && file.ends_with("_features.proto") {
+            self.blank(import);
+        } else if is_of_options {
+            self.blank(import.start + 1..import.start + 2);
+        }
+    }
+
+    /// Returns the options in the brackets of a statement.
+    fn options(&self, statement: Range<usize>) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        let Some((open, close)) = self.brackets(statement) else {
+            return found;
+        };
+        let mut start = open + 1;
+        let mut at = start;
+        while at < close {
+            if self.text_at(at) == "," {
+                found.push(start..at);
+                start = at + 1;
+            }
+            at = self.after_value(at, close);
+        }
+        found.push(start..close);
+        found
+    }
+
+    fn brackets(&self, statement: Range<usize>) -> Option<(usize, usize)> {
+        let open = statement.clone().find(|at| self.text_at(*at) == "[")?;
+        let close = self.after_value(open, statement.end).checked_sub(1)?;
+        (self.text_at(close) == "]").then_some((open, close))
+    }
+
+    /// Removes the dropped features among the options of a statement.
+    fn option_list(&mut self, statement: Range<usize>) {
+        let Some((open, close)) = self.brackets(statement.clone()) else {
+            return;
+        };
+        let mut has_kept = false;
+        for option in self.options(statement) {
+            let is_dropped = self.drops_option(option.clone());
+            if (is_dropped || !has_kept) && option.start > open + 1 {
+                self.blank(option.start - 1..option.start);
+            }
+            if is_dropped {
+                self.blank(option);
+            } else {
+                has_kept = true;
+            }
+        }
+        if !has_kept {
+            self.blank(open..close + 1);
+        }
+    }
+
+    /// Returns true if an option is a feature to drop. Removes such features from a value that is a
+    /// message.
+    fn drops_option(&mut self, option: Range<usize>) -> bool {
+        if self.text_at(option.start) != "features" {
+            return false;
+        }
+        let name = self.text_at(option.start + 2);
+        match self.text_at(option.start + 1) {
+            // Those in parentheses are for one programming language.
+            "." if name == "(" || DROPPED.contains(&name) => self.is_assignment(&option),
+            "=" if name == "{" => {
+                self.drop_in_message(option.start + 3..option.end);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns true for a feature with a value, without anything after it that would be lost with it.
+    fn is_assignment(&self, option: &Range<usize>) -> bool {
+        let mut at = option.start + 1;
+        while self.text_at(at) == "." {
+            at = self.after_value(at + 1, option.end);
+        }
+        self.text_at(at) == "="
+            && self.is_feature_value(at + 1)
+            && self.after_value(at + 1, option.end) == option.end
+    }
+
+    /// Returns true if a token begins the value of a feature, which is an enum's, a bool or a message.
+    fn is_feature_value(&self, at: usize) -> bool {
+        let value = self.tokens.get(at);
+        value.is_some_and(|value| value.is_name() || matches!(value.text, "{" | "<"))
+    }
+
+    fn drop_in_message(&mut self, features: Range<usize>) {
+        let mut at = features.start;
+        while at < features.end && self.text_at(at) != "}" {
+            let name = self.text_at(at);
+            let is_dropped = name == "[" || DROPPED.contains(&name);
+            let mut end = self.after_value(at, features.end);
+            end += usize::from(self.text_at(end) == ":");
+            let has_value = self.is_feature_value(end);
+            end = self.after_value(end, features.end);
+            end += usize::from(matches!(self.text_at(end), "," | ";"));
+            if is_dropped && has_value {
+                self.blank(at..end.min(features.end));
+            }
+            at = end;
+        }
+    }
+
+    /// Returns the index of the token after a value: a token, or all in a pair of brackets.
+    fn after_value(&self, at: usize, end: usize) -> usize {
+        let mut depth = 0_usize;
+        for index in at..end {
+            match self.text_at(index) {
+                "(" | "[" | "{" | "<" => depth += 1,
+                ")" | "]" | "}" | ">" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                return index + 1;
+            }
+        }
+        end.max(at + 1)
+    }
+
+    fn text_at(&self, at: usize) -> &str {
+        self.tokens.get(at).map_or("", |token| token.text)
+    }
+
+    fn start_of(&self, at: usize) -> usize {
+        let token = self.tokens.get(at);
+        token.map_or(self.source.len(), |token| token.start)
+    }
+
+    /// Writes spaces over tokens, and over what is between them.
+    fn blank(&mut self, tokens: Range<usize>) {
+        let end = tokens.end.checked_sub(1);
+        let end = end.and_then(|last| self.tokens.get(last)).map(Token::end);
+        let bytes = self.start_of(tokens.start)..end.unwrap_or_default();
+        self.draft.blank(bytes);
+    }
+
+    /// Returns an error with the place of a token.
+    fn error(&self, at: usize, message: &str) -> String {
+        let before = self.source.get(..self.start_of(at)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        let column = before.len() - start + 1;
+        format!("{line}:{column}: {message}")
+    }
+}

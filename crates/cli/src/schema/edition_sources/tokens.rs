@@ -1,0 +1,102 @@
+//! The tokens of a .proto source.
+
+use std::iter;
+
+/// A token of a source. Comments and white space are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token<'a> {
+    /// Identifier, number, string with its quotes, or single character.
+    pub(super) text: &'a str,
+    /// Offset in bytes.
+    pub(super) start: usize,
+}
+
+impl Token<'_> {
+    pub(super) fn end(&self) -> usize {
+        self.start.saturating_add(self.text.len())
+    }
+
+    pub(super) fn is_name(&self) -> bool {
+        self.text
+            .starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+    }
+
+    pub(super) fn is_string(&self) -> bool {
+        self.text.starts_with(['"', '\''])
+    }
+
+    /// Returns the content of a string, with its escapes.
+    pub(super) fn unquoted(&self) -> &str {
+        let content = self.text.get(1..).unwrap_or_default();
+        content.strip_suffix(['"', '\'']).unwrap_or(content)
+    }
+}
+
+/// Returns the tokens of a source. Characters outside of ASCII are skipped: they are allowed only in
+/// strings and comments.
+pub(super) fn tokens(source: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut start = 0_usize;
+    iter::from_fn(move || {
+        loop {
+            let rest = source.as_bytes().get(start..)?;
+            let (length, is_token) = first_length(rest)?;
+            let token = start;
+            start = start.saturating_add(length);
+            if is_token && let Some(text) = source.get(token..start) {
+                return Some(Token { text, start: token });
+            }
+        }
+    })
+}
+
+/// Returns the length of the first token, comment or character, and whether it is a token.
+fn first_length(rest: &[u8]) -> Option<(usize, bool)> {
+    let until = |is_end: fn(&u8) -> bool| rest.iter().position(is_end).unwrap_or(rest.len());
+    Some(match rest {
+        [b'/', b'/', ..] | [b'#', ..] => (until(|byte| *byte == b'\n'), false),
+        [b'/', b'*', comment @ ..] => {
+            let end = comment.windows(2).position(|pair| pair == b"*/");
+            (end.map_or(rest.len(), |end| end + 4), false)
+        }
+        [quote @ (b'"' | b'\''), content @ ..] => (string_length(*quote, content), true),
+        [first, ..] if is_word(first) => (until(|byte| !is_word(byte)), true),
+        // A vertical tab is white space for the compiler, too.
+        [b'\x0b', ..] => (1, false),
+        [first, ..] => (1, first.is_ascii() && !first.is_ascii_whitespace()),
+        [] => return None,
+    })
+}
+
+fn is_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || *byte == b'_'
+}
+
+/// Returns the length of a string with its quotes. One that isn't terminated ends with its line.
+fn string_length(quote: u8, content: &[u8]) -> usize {
+    let mut is_escaped = false;
+    for (at, byte) in content.iter().enumerate() {
+        match *byte {
+            b'\n' => return at + 1,
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            byte if byte == quote => return at + 2,
+            _ => {}
+        }
+    }
+    content.len() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_skipped_and_strings_keep_what_looks_like_one() {
+        let source = "a/* \" */.\x0bb2 = '//\\'{' // x\n# y\n\"é\" é <1.5> 'open\nc /* end";
+        let texts: Vec<&str> = tokens(source).map(|token| token.text).collect();
+        let expected = [
+            "a", ".", "b2", "=", "'//\\'{'", "\"é\"", "<", "1", ".", "5", ">", "'open", "c",
+        ];
+        assert_eq!(texts, expected);
+    }
+}
