@@ -125,7 +125,15 @@ fn failure(file: &Path, error: &protox::Error, editions: &EditionSources) -> Fai
         return Failure::usage(error.to_string());
     }
     let said = match error.file() {
-        Some(_) => editions.in_source(error),
+        Some(name) => {
+            let said = editions.in_source(error);
+            let is_named = said.contains(name);
+            if is_named {
+                said
+            } else {
+                format!("{name}: {said}")
+            }
+        }
         None => format!("{}: {error:?}", file.display()),
     };
     let hint = if error.is_file_not_found() {

@@ -313,7 +313,7 @@ fn what_an_edition_does_not_have_is_one_line_with_its_place() {
         ),
         (
             "edition = \"2023\";\nmessage A {",
-            "expected a message field, oneof, reserved range, enum, message, option or '}', but reached end of file",
+            "a.proto: expected a message field, oneof, reserved range, enum, message, option or '}', but reached end of file",
         ),
         (
             "edition = \"2024\";\nimport option \"missing.proto\";",
