@@ -328,8 +328,8 @@ mod tests {
 
     #[test]
     fn parts_of_a_message_in_one_piece_come_to_their_places() {
-        let bytes: Vec<u8> = (0..=255).cycle().take(3 * STEP as usize).collect();
-        let size = bytes.len() as u64;
+        let size = 3 * STEP;
+        let bytes: Vec<u8> = (0..size).map(|at| at.to_le_bytes()[0]).collect();
         // The source continues after the message.
         let source = [&bytes[..], b"more"].concat();
         let message = MessageReader::new(Arc::new(source), size);
