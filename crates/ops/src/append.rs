@@ -13,7 +13,7 @@ use proto_splitter_paddle::{PaddleOpenOptions, append_to_model, type_of};
 use crate::error_place::at_path;
 use crate::npy_header::read_npy_header;
 
-/// Options of [`append`].
+/// Options for [`append`].
 #[derive(Clone, Debug, Default)]
 pub struct AppendOptions {
     dtype: Option<DType>,
@@ -114,9 +114,9 @@ pub struct AppendReport {
     pub bytes: u64,
 }
 
-/// Appends a tensor to the parameters of a Paddle model. The parameters must be in one file, in the
-/// `sized` layout, which is changed in place. `data` is a NumPy file or, with a
-/// [shape](AppendOptions::shape), only the elements. Errors call it `tensor`.
+/// Appends a tensor to the parameters of a Paddle model. The parameters must be in one file with
+/// the `sized` layout. The file is changed in place. `data` is a NumPy file or, with a
+/// [shape](AppendOptions::shape), only the elements. Error messages call it `tensor`.
 ///
 /// `file` is the file of parameters, which may be empty, or the folder or program of a model. The
 /// existing tensors aren't read. If appending fails, the file is truncated to its old size.

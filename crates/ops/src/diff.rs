@@ -142,7 +142,8 @@ pub enum DiffDetails {
 pub struct MessageDifference {
     /// Path in the first message, or in the second for values that only it has.
     pub path: String,
-    /// Name of the element at the path, if its list has names, or of the tensor that has the difference.
+    /// Name of the element at the path, if the elements of its list have names; otherwise, name of
+    /// the tensor that contains the path, if any.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
     /// Description of the difference.
@@ -205,7 +206,7 @@ pub fn diff(first: &Opened, second: &Opened, options: &DiffOptions) -> Result<Di
 fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> {
     let message = one_type(inputs)?;
     let [first, second] = inputs.map(|input| input.reading_options().descriptor(message.cloned()));
-    // Only the first reports progress.
+    // Progress is reported only for the first input.
     let readings = [first.progress(options.progress.clone()), second];
     let typed = |side: usize, reading: ReadOptions| {
         let input: &Opened = inputs[side];

@@ -139,7 +139,7 @@ pub struct Strip {
 }
 
 impl Strip {
-    /// Returns the defaults: nothing.
+    /// Returns the defaults, which remove nothing.
     #[must_use]
     pub fn new() -> Self {
         Strip::default()
@@ -317,7 +317,8 @@ pub fn is_edited_in_chunks(input: &Opened, output: impl AsRef<Path>) -> bool {
     }
 }
 
-/// Returns true if the message is assembled from several files. A file with it in one piece would not record its type.
+/// Returns true if the message is assembled from several files. A file with the message in one
+/// piece would not record its type.
 fn is_made_of_files(input: &Opened) -> bool {
     input.descriptor().is_some_and(|descriptor| {
         let name = descriptor.full_name();

@@ -116,7 +116,7 @@ pub struct ExportReport {
     pub tensors: usize,
     /// Size of the file, in bytes.
     pub output_bytes: u64,
-    /// Tensors whose type the format lacks.
+    /// Names of the tensors that were omitted because the format lacks their type.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub left_out: Vec<String>,
     /// Tensors whose names could escape the archive's folder, each with its name in the archive.
@@ -128,11 +128,11 @@ pub struct ExportReport {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidMessage`] if the format doesn't support the type of any tensor, or two
-///   have the same name.
+/// - [`ErrorKind::InvalidMessage`] if the format supports none of the tensors, or two of them have
+///   the same name.
 /// - [`ErrorKind::AlreadyExists`] if the file exists and `force` is not set.
 /// - [`ErrorKind::InvalidConfig`] if the file is an input, or its name implies no format.
-/// - If the input is damaged, or something can't be read or written.
+/// - Any error if the input is damaged, or something can't be read or written.
 pub fn export(
     input: &Opened,
     output: impl AsRef<Path>,

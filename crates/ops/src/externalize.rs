@@ -44,7 +44,8 @@ pub struct ExternalizeReport {
     pub moved: Vec<Constant>,
     /// The large constants that stay in the model.
     pub left_in: Vec<LeftIn>,
-    /// Files of a model that was externalized to the folder earlier, which the output no longer uses.
+    /// Files of a model that was externalized to the same folder earlier and that the output no
+    /// longer uses.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub stale: Vec<PathBuf>,
     /// True if the constants are mapped from files at absolute paths.

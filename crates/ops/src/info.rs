@@ -39,7 +39,7 @@ pub struct MessageInfo {
     pub split: bool,
     /// Full name of the message's type, if known.
     pub message: Option<String>,
-    /// Size of the file and of the other files with chunks, in bytes.
+    /// Total size of the file and of the other files with chunks, in bytes.
     pub file_bytes: u64,
     /// Other files with chunks.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
@@ -459,7 +459,8 @@ pub struct ListedEntry {
     pub location: String,
 }
 
-/// Lists the contents of an input: the chunks of a chunked file, otherwise the entries or tensors of its format.
+/// Lists the contents of an input: the chunks of a chunked file, or the entries or tensors of an
+/// archive or of a message in several files. Any other message is listed as one chunk.
 ///
 /// # Errors
 ///

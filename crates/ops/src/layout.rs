@@ -104,7 +104,7 @@ pub struct FileLayout {
     pub totals: Vec<RegionTotal>,
     /// Number of blocks.
     pub blocks: u64,
-    /// Stored size of the records without the trailer's, in bytes.
+    /// Stored size of all records except the trailer, in bytes.
     pub data_bytes: u64,
     /// Number of all other readable bytes.
     pub overhead_bytes: u64,
@@ -119,7 +119,7 @@ pub struct FileLayout {
 pub struct Region {
     /// Offset of the first byte.
     pub begin: u64,
-    /// Offset after the last byte.
+    /// Offset just past the last byte.
     pub end: u64,
     /// Kind of region.
     pub what: RegionKind,
@@ -151,7 +151,7 @@ pub struct Region {
 pub struct RegionPart {
     /// Offset of the first byte.
     pub begin: u64,
-    /// Offset after the last byte.
+    /// Offset just past the last byte.
     pub end: u64,
     /// Kind of part, such as `block header`.
     pub what: &'static str,

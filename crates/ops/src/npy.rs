@@ -101,7 +101,8 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
     .concat())
 }
 
-/// A writer that expands elements that share a byte to a byte each. The first is in the lowest bits.
+/// A writer that expands elements that share a byte to one byte each. The first element is in the
+/// lowest bits of the shared byte.
 struct Unpacking<'a> {
     sink: &'a mut dyn Write,
     bits: u32,
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(file(info, b"\x21\x43").1, [1, 2, 3]);
         let info = TensorInfo::new("t", DType::U2, vec![5]);
         assert_eq!(file(info, b"\xe4\x01").1, [0, 1, 2, 3, 1]);
-        // At six bits each, four share three bytes.
+        // At six bits each, four elements share three bytes.
         let info = TensorInfo::new("t", DType::F6E2M3, vec![5]);
         assert_eq!(file(info, b"\x81\x30\x10\x05").1, [1, 2, 3, 4, 5]);
     }

@@ -14,14 +14,14 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// The first bytes of a NumPy file.
 const NPY_MAGIC: [u8; 6] = *b"\x93NUMPY";
 
-/// Maximum size of a header, in bytes. NumPy itself reads 10,000.
+/// Maximum size of a header, in bytes. NumPy itself reads at most 10,000.
 const MAX_HEADER: u32 = 64 << 10;
 
 /// Reads the header of a NumPy file, and leaves `source` at the first element. The tensor has no
 /// name.
 ///
-/// NumPy stores types that it lacks, such as `bfloat16`, as opaque bytes. They are returned with
-/// the type `bytes` and their size.
+/// NumPy stores types that it lacks, such as `bfloat16`, as opaque bytes. Such elements are
+/// returned with the type `bytes` and their size.
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, TensorInfo, TensorReader};
@@ -40,7 +40,7 @@ const MAX_HEADER: u32 = 64 << 10;
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if `source` isn't a NumPy file, if the elements aren't numbers, or
-/// if they are in Fortran's order; [`ErrorKind::Io`] if it can't be read.
+/// if they are in Fortran order; [`ErrorKind::Io`] if it can't be read.
 pub fn read_npy_header(source: &mut dyn Read) -> Result<TensorInfo> {
     let mut front = [0; 8];
     fill(source, &mut front)?;

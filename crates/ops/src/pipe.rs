@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Number of writes that the writing thread can be ahead.
+/// Number of writes by which the writing thread can be ahead of the reading thread.
 const WAITING: usize = 8;
 
 /// Creates the two ends of a pipe.

@@ -29,7 +29,8 @@ impl SalvageOptions {
         SalvageOptions::default()
     }
 
-    /// Sets the options for reading. A message type in them takes precedence over others. Default: [`ReadOptions::new`].
+    /// Sets the options for reading. A message type in these options takes precedence over the type
+    /// that the file names. Default: [`ReadOptions::new`].
     #[must_use]
     pub fn reading(mut self, reading: ReadOptions) -> Self {
         self.reading = reading;
@@ -231,7 +232,7 @@ impl Salvage {
     ///
     /// # Errors
     ///
-    /// Any error of merging and writing. In that case, discard the bytes already written to the
+    /// Any error from merging or writing. In that case, discard the bytes already written to the
     /// sink.
     pub fn write_to(&self, mut sink: impl Write) -> Result<u64> {
         let merged = self.salvaged.file.merge_to(&mut sink, &self.reading);
@@ -244,7 +245,7 @@ impl Salvage {
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`](proto_splitter_core::ErrorKind) if the file exists and
-    /// overwriting isn't allowed; any error of merging and writing.
+    /// overwriting isn't allowed; any error from merging or writing.
     pub fn write_file(&self, output: impl AsRef<Path>, force: bool) -> Result<SalvageReport> {
         let output = output.as_ref();
         let made_from = MadeFrom::files(self.files());

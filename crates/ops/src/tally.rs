@@ -21,7 +21,7 @@ pub struct TallyOptions {
 }
 
 impl TallyOptions {
-    /// Returns the defaults: the values are counted, without sums and groups.
+    /// Returns the defaults: the values are counted, without sums or groups.
     pub fn new() -> Self {
         TallyOptions::default()
     }

@@ -59,7 +59,7 @@ impl<'a> VerifyOptions<'a> {
     }
 
     /// Sets the Merkle root to compare everything with. Default: none. If it is set, an input
-    /// without a root has a problem.
+    /// without a root is reported as a problem.
     #[must_use]
     pub fn root(mut self, root: impl Into<Option<MerkleRoot>>) -> Self {
         self.root = root.into();

@@ -22,7 +22,7 @@ impl MadeFolders {
         while let Some(folder) = missing.pop() {
             match fs::create_dir(&folder) {
                 Ok(()) => made.0.push(folder),
-                // Another process was faster.
+                // Another process created the folder first.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Error::from(error).in_file(&folder)),
             }

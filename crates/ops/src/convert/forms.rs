@@ -19,7 +19,7 @@ pub struct FormsReport {
     pub title: &'static str,
     /// Forms, the usual one first.
     pub forms: Vec<FormInfo>,
-    /// Settings of opening and converting.
+    /// Settings for opening and converting.
     pub settings: Vec<FormSetting>,
 }
 
@@ -34,7 +34,7 @@ pub struct FormInfo {
     pub title: &'static str,
 }
 
-/// A setting of conversions.
+/// A setting for conversions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -86,7 +86,8 @@ pub fn targets(
 ///
 /// # Errors
 ///
-/// [`InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) with the names of the input's forms, if it doesn't have this one.
+/// [`InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) with the names of the input's
+/// forms, if the input doesn't have the named form.
 pub fn form(input: &Opened, name: &str) -> Result<(&'static dyn Format, &'static ConvertTarget)> {
     let named = targets(input).find(|(_, target)| target.name == name);
     let usual = || {

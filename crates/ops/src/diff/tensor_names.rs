@@ -23,7 +23,7 @@ impl TensorNames {
         TensorNames(named.collect())
     }
 
-    /// Returns the name of the tensor at this path or around it.
+    /// Returns the name of the tensor at this path, or of the tensor that contains the path.
     pub(super) fn around(&self, path: &FieldPath) -> Option<String> {
         let mut around = path.clone();
         loop {

@@ -99,7 +99,7 @@ fn difference(
         };
         let read = readers.write_to(&mut against);
         let differs = against.differs;
-        // Ends the other side, since its remaining bytes aren't needed.
+        // Ends the other thread, since its remaining bytes aren't needed.
         drop(against);
         let other = other.join();
         match differs {

@@ -21,7 +21,7 @@ pub(super) fn write(
     sink: &mut (impl Write + Seek),
     meter: &Meter,
 ) -> Result<(), Error> {
-    // Dropping it completes the archive, even after a failed write.
+    // Dropping the writer completes the archive, even after a failed write.
     let mut archive = ZipWriter::new(FailsOnce::new(sink));
     for tensor in tensors {
         let at_tensor = |error: Error| error.context(format!("tensor {:?}", tensor.name));
@@ -29,7 +29,7 @@ pub(super) fn write(
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(npy::size(tensor).map_err(at_tensor)? > u64::from(u32::MAX));
-        // Readers take the name of the array from the entry's.
+        // Readers derive an array's name from the name of its entry.
         archive
             .start_file(format!("{}.npy", safe_name(&tensor.name)), options)
             .map_err(|error| at_tensor(failure(error)))?;

@@ -70,7 +70,7 @@ pub struct SizeChange {
     /// listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub unseen_up_to: Option<u64>,
-    /// The end of the path.
+    /// The last step of the path.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub label: String,
 }
@@ -92,7 +92,7 @@ pub enum WhatChanged {
     Appeared,
     /// The value disappeared.
     Went,
-    /// Members changed, but their sum did not.
+    /// Members changed, but their total size did not.
     Changed,
 }
 

@@ -8,7 +8,7 @@ use proto_splitter_core::formats::Entry;
 use super::report::share;
 use super::{TreeField, TreeLimits, TreeOrder, TreeRest};
 
-/// Largest number of name parts to separate. The remainder is one part.
+/// Maximum number of parts to divide a name into. The last part contains the remainder of the name.
 const MOST_PARTS: usize = 64;
 
 #[derive(Debug, Default)]

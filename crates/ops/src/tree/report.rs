@@ -73,9 +73,9 @@ pub struct TreeField {
     pub count: u64,
     /// Total size, in bytes.
     pub size: u64,
-    /// Bytes outside the fields below.
+    /// Size of the parts outside the nested fields, in bytes.
     pub own: u64,
-    /// Share of the root of this tree.
+    /// Size as a share of the root of this tree.
     pub share: f64,
     /// Chunks that contain the values; empty for a message in one piece.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
@@ -89,7 +89,7 @@ pub struct TreeField {
     /// Members not listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub other_members: Option<TreeRest>,
-    /// Fields below.
+    /// Fields nested in the values.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub fields: Vec<TreeField>,
     /// The fields that aren't listed, except for fields below the maximum depth.
@@ -118,7 +118,7 @@ pub struct TreeMember {
     pub detail: Option<String>,
     /// Size, in bytes.
     pub size: u64,
-    /// Share of the root of this tree.
+    /// Size as a share of the root of this tree.
     pub share: f64,
     /// Chunks that contain the member; empty for a message in one piece.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
