@@ -1,4 +1,4 @@
-//! Columns of values that hold no other column.
+//! Columns without nested columns.
 
 use std::sync::Arc;
 

@@ -67,7 +67,7 @@ impl TableOptions {
         self
     }
 
-    /// Returns the paths of the columns, or `None` for the scalar fields.
+    /// Returns the paths of the columns; `None` for all fields with a single value.
     pub fn get_columns(&self) -> Option<&[String]> {
         self.columns.as_deref()
     }

@@ -270,7 +270,8 @@ impl Planner {
     }
 }
 
-/// Adds slots for fields that aren't columns, but replace others of the same oneof.
+/// Adds slots for fields that aren't columns, but whose values replace those of columns in the same
+/// oneof.
 fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut Vec<Slot>) {
     for (at, (member, _)) in members.iter().enumerate() {
         let Some(oneof) = member.oneof() else {

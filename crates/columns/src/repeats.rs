@@ -1,4 +1,4 @@
-//! Repeating the values of parents for their rows.
+//! Repeating the value of each parent for all of its rows.
 
 use std::iter::repeat_n;
 use std::ops::Range;

@@ -80,7 +80,7 @@ impl Scalar {
     /// Normalizes the bits of a number, so that equal numbers have equal bits.
     pub(crate) fn bits(self, wire: u64) -> u64 {
         match self {
-            // Like every reader, drops the upper 32 bits.
+            // Drops the upper 32 bits, as every parser does.
             Scalar::Int32 | Scalar::Uint32 | Scalar::Fixed32 | Scalar::Sfixed32 | Scalar::Float => {
                 low(wire).into()
             }

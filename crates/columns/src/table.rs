@@ -189,8 +189,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Adds two places to an error that has an offset: the path of the element there, and its place
-    /// in a chunk.
+    /// Adds to an error that has an offset: the path of the element there, and the location in its
+    /// chunk.
     #[cold]
     fn at_fault(&self, error: Error) -> Error {
         let is_placed = error.path().is_some() || error.chunk().is_some();
@@ -534,7 +534,7 @@ impl Level {
     }
 }
 
-/// Returns an error at the offset of the element around the rows that caused `error`.
+/// Returns an error at the offset of the element that contains the rows that caused `error`.
 #[cold]
 fn culprit(columns: &Columns, elements: &Elements, error: ArrowError) -> Error {
     let is_sound = |at: usize| {

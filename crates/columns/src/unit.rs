@@ -11,8 +11,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::fields::Origin;
 use crate::shape::MessageShape;
 
-/// Size from which only those fields of an element that become columns are copied, since the other
-/// fields may be of any size.
+/// Size, in bytes, from which only those fields of an element that become columns are copied. The
+/// other fields may be of any size.
 const LARGE: u64 = 64 << 10;
 
 /// Largest size of one element in memory, in bytes.
