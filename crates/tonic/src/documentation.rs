@@ -1,4 +1,4 @@
-//! The page of the folder `docs` about gRPC. Its Rust examples are tests.
+//! The page about gRPC in the folder `docs`. Its Rust examples are tests.
 
 #[doc = include_str!("../../../docs/grpc.md")]
 pub mod grpc {}

@@ -19,7 +19,7 @@ use crate::slot::Slot;
 /// A receiver of messages that keeps the chunks of broken-off transfers in temporary files, so that
 /// [`send_resuming`](crate::send_resuming) sends only the remaining ones.
 ///
-/// Transfers are stored by the session that the sender named. Transfers without a session aren't
+/// Transfers are stored under the session that the sender named. Transfers without a session aren't
 /// stored. Clones of an inbox share the stored transfers.
 #[derive(Clone, Debug)]
 pub struct Inbox {
@@ -69,7 +69,7 @@ impl Inbox {
     /// Returns the token with the received chunks of the session in `question`.
     ///
     /// If a transfer of this session is still running, it is ended, since its sender has given up.
-    /// So no chunk arrives after the token was made.
+    /// Therefore, no chunk arrives after the token was made.
     pub fn token(&self, question: &ResumeToken) -> ResumeToken {
         let slot = self.pending().get(&question.session).cloned();
         slot.map_or_else(ResumeToken::default, |slot| slot.give_up())

@@ -59,7 +59,7 @@ impl Receive {
         }
     }
 
-    /// Sets the limits of messages, their type, and the listener for progress. Default:
+    /// Sets the limits on messages, their type, and the listener for progress. Default:
     /// [`ReceiveOptions::new`].
     #[must_use]
     pub fn options(mut self, options: ReceiveOptions) -> Self {
@@ -97,7 +97,7 @@ impl Receive {
         self
     }
 
-    /// Returns the limits of messages.
+    /// Returns the options for messages: limits, their type, and the listener for progress.
     pub const fn get_options(&self) -> &ReceiveOptions {
         &self.options
     }

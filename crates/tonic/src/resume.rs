@@ -59,7 +59,7 @@ impl Retry {
         self
     }
 
-    /// Sets the longest time for all attempts together, in addition to the deadlines of the calls.
+    /// Sets the time limit for all attempts together, in addition to the deadlines of the calls.
     /// Default: `None`.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
@@ -77,7 +77,7 @@ impl Retry {
         self.pause
     }
 
-    /// Returns the longest time for all attempts together.
+    /// Returns the time limit for all attempts together.
     pub const fn get_timeout(&self) -> Option<Duration> {
         self.timeout
     }
@@ -93,7 +93,7 @@ pub fn is_broken(status: &Status) -> bool {
 /// lacks. The receiver keeps its chunks in an [`Inbox`](crate::Inbox), under the
 /// [session](SendOptions::session) in the options or, if there is none, under a random one.
 ///
-/// `put` sends frames. `ask` requests the token of the receiver, which the other side gets from
+/// `put` sends frames. `ask` requests the receiver's token, which the receiving side gets from
 /// [`Inbox::token`](crate::Inbox::token).
 ///
 /// # Errors

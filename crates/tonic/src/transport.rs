@@ -6,8 +6,8 @@ use tonic::transport::{Endpoint, Error, Server};
 /// [`server`] and [`endpoint`]: 4 MiB. HTTP/2's own default is 64 KiB.
 pub const WINDOW_SIZE: u32 = 4 << 20;
 
-/// Maximum size of an HTTP/2 frame from a peer, in bytes. With the default, each 16 KiB take a
-/// system call.
+/// Maximum size of an HTTP/2 frame from a peer, in bytes. With the default of 16 KiB, every 16 KiB
+/// take a system call of their own.
 const HTTP2_FRAME_SIZE: u32 = 128 << 10;
 
 /// Returns the builder of a server that receives large messages quickly. With the defaults of
@@ -45,7 +45,7 @@ pub fn server() -> Server {
 ///
 /// # Errors
 ///
-/// If `uri` is invalid.
+/// Fails if `uri` is invalid.
 pub fn endpoint<U>(uri: U) -> Result<Endpoint, Error>
 where
     U: TryInto<Endpoint>,
