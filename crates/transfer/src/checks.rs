@@ -114,7 +114,7 @@ pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
-/// Decompresses a piece of `size` bytes, the declared size. Fails if more than `left` bytes would
+/// Decompresses a piece with the declared size `size`. Fails if more than `left` bytes would
 /// result.
 fn decompress(content: &[u8], size: u64, left: u64) -> Result<Bytes> {
     if size > left.min(MAX_PIECE_SIZE) {

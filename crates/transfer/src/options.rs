@@ -11,7 +11,7 @@ pub const DEFAULT_MAX_CHUNKS: u64 = 1_000_000;
 /// Default limit on the size of a message: 64 GiB.
 const DEFAULT_MAX_MESSAGE_SIZE: u64 = 64 << 30;
 
-/// Options for receiving a message: limits on an untrusted sender.
+/// Options for receiving a message: limits on messages from untrusted senders.
 #[derive(Clone, Debug)]
 pub struct ReceiveOptions {
     message_type: Option<String>,

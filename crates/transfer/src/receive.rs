@@ -252,13 +252,13 @@ impl Receiver {
         }
         let found = crc32c::crc32c(trailer);
         check_crc32c("the trailer has", found, self.begin.trailer_crc32c)?;
-        // A transfer that is resumed has the same trailer.
+        // A resumed transfer has the same trailer.
         if self.trailer.is_none() {
             let parsed = Trailer::parse(trailer, self.options.limits())?;
             let mut parsed = parsed.metadata().clone();
             check_trailer(&parsed, &self.begin)?;
             parsed.source_crc32c = None;
-            // The nodes of the tree aren't sent.
+            // The nodes of the Merkle tree aren't sent.
             parsed.merkle_tree = None;
             for info in &mut parsed.chunks {
                 (info.offset, info.file, info.crc32c) = (0, 0, None);

@@ -52,7 +52,7 @@ impl SendOptions {
         }
     }
 
-    /// Sets the options of the split. Default: the extended profile, and chunks of at most
+    /// Sets the options for splitting. Default: the extended profile, and chunks of at most
     /// [`DEFAULT_MAX_CHUNK_SIZE`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
@@ -87,8 +87,9 @@ impl SendOptions {
     }
 
     /// Sets the name under which a receiver keeps its chunks, so that the transfer can be resumed.
-    /// It has at most [`MAX_SESSION_SIZE`] bytes, which others must not be able to guess. Default:
-    /// empty. Then the transfer can be resumed only if the receiver identifies it in another way.
+    /// The name has at most [`MAX_SESSION_SIZE`] bytes, and must be hard for others to guess.
+    /// Default: empty, which means that the transfer can be resumed only if the receiver identifies
+    /// it in another way.
     #[must_use]
     pub fn session(mut self, name: impl Into<Bytes>) -> Self {
         self.session = name.into();
@@ -120,7 +121,7 @@ impl SendOptions {
         self
     }
 
-    /// Returns the options of the split.
+    /// Returns the options for splitting.
     pub const fn get_split(&self) -> &SplitOptions {
         &self.split
     }

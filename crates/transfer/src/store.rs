@@ -20,7 +20,7 @@ const MOST_AHEAD: u64 = 1 << 20;
 /// Chunks smaller than this, in bytes, are copied out of their frame.
 const SMALL: usize = 4096;
 
-/// The place for chunks. The storage is created once the size of the chunks is known.
+/// The place where chunks are stored. The storage is created once the size of the chunks is known.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Memory,
