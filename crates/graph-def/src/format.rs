@@ -77,7 +77,8 @@ impl Format for GraphDefFormat {
 /// `types.proto`.
 ///
 /// `tensor_content` stores the elements as in memory, where an element of less than 8 bits takes a
-/// byte. The `*_val` fields may have fewer elements than the tensor; then the last one is repeated.
+/// byte. The `*_val` fields may have fewer elements than the tensor; in that case, the last element
+/// is repeated.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[
         ("tensorflow.FunctionDef", &[1, 1]),
