@@ -17,7 +17,7 @@ pub(crate) struct CallSite {
     op: &'static str,
     /// Attributes that name the functions, all of which get the same arguments.
     functions: &'static [&'static str],
-    /// Attribute that lists the types of these inputs.
+    /// Attribute that lists the types of the inputs for these functions.
     pub(crate) types: &'static str,
     /// Number of single inputs after the inputs for these functions.
     after: usize,
@@ -284,7 +284,8 @@ pub(crate) fn has_frames(nodes: &[NodeDef]) -> bool {
         .any(|node| node.op == "Enter" || node.op == "RefEnter")
 }
 
-/// Returns true if the runtime may call another function in its place, with the same arguments.
+/// Returns true if the runtime may call another function in place of this one, with the same
+/// arguments.
 fn has_twins(function: &FunctionDef) -> bool {
     function.attr.contains_key("api_implements")
 }

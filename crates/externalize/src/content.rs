@@ -94,8 +94,8 @@ impl Contents {
     }
 }
 
-/// Returns the name of a content, which consists of 128 bits of the BLAKE3 hash of its type, shape
-/// and bytes. In all models, equal names mean equal values.
+/// Returns the name of a constant's content: 128 bits of the BLAKE3 hash of its type, shape and
+/// bytes. Equal names mean equal values, even in different models.
 fn key(
     constant: &Constant,
     reader: &SpanReader,

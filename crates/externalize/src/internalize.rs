@@ -68,8 +68,8 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 /// atomically.
 ///
 /// The checksums of the original's data are compared while it is read. Models that were
-/// externalized by versions without these checksums are also accepted. Only the constants in their
-/// bundle are compared.
+/// externalized by versions without these checksums are also accepted; for them, only the constants
+/// in the bundle are compared.
 ///
 /// # Errors
 ///

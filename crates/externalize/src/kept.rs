@@ -184,7 +184,7 @@ fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
     Ok((Arc::new(bundle.reader(tensor)?), span.crc32c))
 }
 
-/// Returns the path of a content's file in a folder.
+/// Returns the path in `folder` of the file that has the content with this name.
 fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
     // Rejects names that lead out of the folder.
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -1,10 +1,10 @@
 //! Moving the large constants of a SavedModel into a tensor bundle, so that unmodified TensorFlow
 //! loads a model of any size.
 //!
-//! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller one takes memory of six
-//! times its size, and running it twelve times. Models of this size consist mostly of constants.
-//! This crate moves the constants into a checkpoint under `assets/`. The model's own initializer
-//! reads them into variables:
+//! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller one takes six times its
+//! size in memory, and running it takes twelve times. Models of this size consist mostly of
+//! constants. This crate moves the constants into a checkpoint under `assets/`. The model's own
+//! initializer reads them into variables:
 //!
 //! ```text
 //! saved_model.pb                                            KiB: constants are read from variables

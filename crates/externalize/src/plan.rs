@@ -409,7 +409,7 @@ impl ExternalizePlan {
         crcs.ok_or_else(|| Error::new(ErrorKind::Io, "a constant that was not written"))
     }
 
-    /// Writes each content to a separate file, and returns the crc32c of each.
+    /// Writes the contents to separate files, and returns the crc32c of each file.
     fn write_mapped(&self, folder: &Path) -> Result<Vec<u32>> {
         make_folder(folder)?;
         let meter = self.options.progress.meter(self.stored());

@@ -1,5 +1,5 @@
-//! The record of the original model. It is next to the externalized model, and needed to restore
-//! the original.
+//! The record of the original model. It is stored next to the externalized model, and is needed to
+//! restore the original.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -58,7 +58,7 @@ pub(crate) struct Record {
     model: Vec<u8>,
     #[prost(message, repeated, tag = "4")]
     pub(crate) pieces: Vec<Piece>,
-    /// True if each content is in a separate file, rather than in a bundle.
+    /// True if the contents are in separate files, rather than in a bundle.
     #[prost(bool, tag = "5")]
     pub(crate) mapped: bool,
     /// crc32c of the original. `None` in version 1.
@@ -96,7 +96,8 @@ pub(crate) struct Piece {
 }
 
 impl Record {
-    /// Returns the record of a model of `size` bytes. `crcs` has the crc32c of each content.
+    /// Creates the record of a model of `size` bytes. `crcs` has the crc32c of each item of
+    /// `contents.all`.
     pub(crate) fn new(
         data: &dyn ReadAt,
         size: u64,

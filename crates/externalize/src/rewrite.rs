@@ -43,7 +43,7 @@ pub(crate) use objects::{CONSTANTS_OBJECT, INDEX_OBJECT, plain_object};
 /// Prefix of the names of the bundle and the variables.
 pub const BUNDLE_NAME: &str = "proto_splitter_constants";
 
-/// Returns the name of the variable that holds a content.
+/// Returns the name of the variable that holds `content`.
 fn shared_name(content: &Content) -> String {
     format!("{BUNDLE_NAME}/{}", content.key)
 }
@@ -53,7 +53,7 @@ fn shared_name(content: &Content) -> String {
 pub(crate) enum Destination<'a> {
     /// A bundle in the model's `assets` folder.
     Bundle,
-    /// One file for each content, in this folder, from which the files must not be moved.
+    /// Separate files in this folder, from which they must not be moved.
     Local(&'a Path),
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn rewrite(
 struct Rewriter<'a> {
     meta_graph: &'a mut MetaGraphDef,
     contents: &'a [Content],
-    /// Content of a node, by function (or main graph) and node.
+    /// Index of each node's content, by function (`None` for the main graph) and node.
     of: BTreeMap<(Option<usize>, usize), usize>,
     /// Names of nodes in the main graph.
     names: Names,

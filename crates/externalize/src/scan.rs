@@ -1,7 +1,7 @@
 //! Finding the large constants of a model, and reading the model without them.
 //!
 //! The scan goes from node to node, and reads only the headers of constants. The model without the
-//! constants, called the rest, is small enough to be decoded, and also a SavedModel.
+//! constants, called the rest, is small enough to be decoded, and is itself a SavedModel.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

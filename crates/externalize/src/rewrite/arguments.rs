@@ -138,8 +138,9 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns, for each function, the functions that get the same contents: its callers, and the other
-/// functions that the same node calls.
+/// Returns, for each function, the functions to which its contents spread: its callers, and the
+/// next function called at the same call site. The last one leads back to the first, so all
+/// functions of a call site get the same contents.
 fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
     let functions = functions(graph);
     let mut receivers = vec![BTreeSet::new(); functions.len()];
@@ -161,7 +162,7 @@ fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
     receivers
 }
 
-/// Returns the name of the argument for a content.
+/// Returns the name of the argument for `content`.
 fn argument_name(content: &Content) -> String {
     format!("proto_splitter_{}", content.key)
 }

@@ -139,7 +139,7 @@ pub(super) fn one(name: &str, after: Option<&str>) -> NodeDef {
         .build()
 }
 
-/// Returns the variable that holds a content.
+/// Returns the variable that holds `content`.
 pub(super) fn handle(name: &str, content: &Content) -> Node {
     Node::new(name, "VarHandleOp")
         .text("container", "")
@@ -155,7 +155,7 @@ pub(super) fn read(name: &str, handle: String, content: &Content) -> Node {
         .dtype("dtype", content.dtype)
 }
 
-/// Returns the three nodes that read a content from a bundle. `prefix` is the node with the
+/// Returns the three nodes that read `content` from a bundle. `prefix` is the node with the
 /// bundle's prefix. The last node returns the content.
 pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content) -> Vec<NodeDef> {
     let (names, slices) = (format!("{base}_name"), format!("{base}_slice"));

@@ -1,4 +1,4 @@
-//! Replacing constants by variables.
+//! Replacing constants with variables.
 
 use proto_splitter_core::Result;
 use proto_splitter_graph_def::proto::NodeDef;

@@ -248,7 +248,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns the name of the main graph's node that reads a content from the bundle.
+/// Returns the name of the main graph's node that reads `content` from the bundle.
 fn restore_name(content: &Content) -> String {
     format!("proto_splitter_restore_{}", content.key)
 }
@@ -333,7 +333,7 @@ fn finish(function: &mut FunctionDef, output: &str, after: Vec<String>) {
     build::returns(function, DataType::DtInt32, "one:output:0".to_owned());
 }
 
-/// Returns a function that reads one content.
+/// Returns a function that reads `content`.
 pub(super) fn constant_function(name: &str, content: &Content) -> FunctionDef {
     let mut function = build::function(name, &ARGUMENTS, true);
     function

@@ -13,7 +13,7 @@ use super::constants::replacement;
 use super::{Rewriter, invalid};
 use crate::content::Content;
 
-/// Returns the path of a content's file in the folder `folder`.
+/// Returns the path of the file for `content` in `folder`.
 pub(crate) fn content_path(folder: &Path, content: &Content) -> std::path::PathBuf {
     folder.join(&content.key)
 }
@@ -84,7 +84,7 @@ fn map_constant(constant: &mut NodeDef, scope: Scope, region: &str, content: &Co
     node
 }
 
-/// Returns a function that returns one content.
+/// Returns a function that returns `content`.
 fn function(name: &str, region: &str, content: &Content) -> FunctionDef {
     let mut function = build::function(name, &[], false);
     function

@@ -30,7 +30,7 @@ pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
 /// A constant that functions capture, as the index of its object and the index of its content.
 pub(super) type Captured = (usize, usize);
 
-/// A callback that makes a function with this name, which returns a content.
+/// A callback that makes a function with this name, which returns the given content.
 pub(super) type Body<'b> = &'b dyn Fn(&str, &Content) -> Result<FunctionDef>;
 
 impl Rewriter<'_> {
@@ -99,8 +99,8 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Makes functions capture the contents that were appended to their arguments. Adds one object
-    /// for each content.
+    /// Makes functions capture the contents that were appended to their arguments. Each of these
+    /// contents gets one object.
     fn bind_arguments(&mut self, objects: &mut SavedObjectGraph) -> Vec<Captured> {
         let arguments = self.arguments.clone();
         let mut made: BTreeMap<usize, i32> = BTreeMap::new();
@@ -124,9 +124,9 @@ impl Rewriter<'_> {
         captured
     }
 
-    /// Replaces captured constants by resources, one for each distinct content. `body` makes the
-    /// function that becomes the resource's `_create_resource` and returns the content. Further
-    /// constants with the same content are removed.
+    /// Replaces captured constants with resources. Constants with the same content get only one.
+    /// `body` makes the function that becomes the resource's `_create_resource` and returns the
+    /// content. Further constants with the same content are removed.
     pub(super) fn capture_from(
         &mut self,
         objects: &mut SavedObjectGraph,
