@@ -73,7 +73,7 @@ impl ModelArchive {
         Ok(info(tensor, name)?.located(location))
     }
 
-    /// Returns the error of a tensor whose data is outside of the message.
+    /// Returns the error for a tensor whose data is outside of the message.
     #[cold]
     fn not_read(&self, tensor: ModelTensor<'_>, info: &TensorInfo) -> Error {
         let (file, why) = match self.outside(tensor) {

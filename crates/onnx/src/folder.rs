@@ -74,7 +74,7 @@ impl Folder {
         }
     }
 
-    /// Returns the path at which a file is looked up first, for errors.
+    /// Returns the path at which a file is looked up first, as it appears in error messages.
     pub(crate) fn shown(&self, relative: &Path) -> PathBuf {
         match &self.near {
             Some(near) if near.path != Path::new(".") => near.path.join(relative),

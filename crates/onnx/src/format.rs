@@ -95,10 +95,10 @@ fn models_in(folder: &Path) -> Option<Vec<PathBuf>> {
     (!models.is_empty()).then_some(models)
 }
 
-/// Largest number of a folder's models that an error lists.
+/// Maximum number of models in a folder that an error lists.
 const MAX_LISTED: usize = 10;
 
-/// Returns the error of a folder with several models.
+/// Returns the error for a folder with several models.
 #[cold]
 fn several(folder: &Path, models: &[PathBuf]) -> Error {
     let listed: Vec<_> = models
@@ -155,7 +155,7 @@ const TARGETS: &[ConvertTarget] = &[
 /// The forms that may store tensors in files next to the model.
 const WITH_DATA: &[&str] = &["auto", "external", "safetensors"];
 
-/// The settings of conversions.
+/// The settings for conversions.
 const SETTINGS: &[ConvertSetting] = &[
     ConvertSetting {
         name: "alignment",

@@ -24,13 +24,13 @@ use crate::walk::TensorRole;
 /// Number of bytes of the model that are read at once: 1 MiB.
 const READ_LEN: usize = 1 << 20;
 
-/// Largest number of opsets, of inputs and of outputs that are listed.
+/// Maximum number of opsets, of inputs and of outputs to list.
 const MOST: usize = 100;
 
-/// Largest number of missing files that are listed.
+/// Maximum number of missing files to list.
 const MAX_MISSING: usize = 100;
 
-/// Largest string or description that is read, in bytes.
+/// Maximum size of a string or description to read, in bytes.
 const MAX_SIZE: u64 = 64 << 10;
 
 impl OnnxSource {
@@ -107,7 +107,7 @@ pub(crate) fn properties_of_message(
     Ok(properties)
 }
 
-/// The model's own fields: by number and name.
+/// Numbers and names of the model's own fields.
 const OWN: [(u32, &str); 5] = [
     (1, "IR version"),
     (2, "producer"),

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use proto_splitter_core::wire::{Field, Input, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Largest number of entries of `external_data`. Five keys are defined.
+/// Maximum number of entries in `external_data`. Five keys are defined.
 pub const MAX_ENTRIES: usize = 64;
 
 /// Maximum size of a key or value, in bytes. Paths have at most 4096 bytes.

@@ -93,8 +93,8 @@ impl OnnxSource {
     ///
     /// [`ErrorKind::Io`] if the model or a file it refers to can't be opened, isn't a regular file,
     /// or is outside the model's folder; [`ErrorKind::InvalidMessage`] with the tensor if a
-    /// reference is malformed, goes past its file's end or has another length than the tensor's
-    /// type and shape require; [`ErrorKind::LimitExceeded`].
+    /// reference is malformed, extends past the end of its file, or has a length that doesn't match
+    /// the tensor's type and shape; [`ErrorKind::LimitExceeded`].
     pub fn open(path: impl AsRef<Path>, options: &OnnxOptions) -> Result<OnnxSource> {
         let path = path.as_ref();
         let input = Candidate::new(path);
@@ -217,7 +217,7 @@ impl OnnxSource {
         &self.reader
     }
 
-    /// Returns the message, to be split.
+    /// Returns the message as a source for splitting.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -266,7 +266,7 @@ impl OnnxSource {
         self.outside.tensors
     }
 
-    /// Returns the path of an external file, for errors.
+    /// Returns the path of an external file, as it appears in error messages.
     pub(crate) fn shown(&self, location: &Path) -> PathBuf {
         match &self.outside.folder {
             Some(folder) => folder.shown(location),

@@ -172,7 +172,7 @@ impl Tensor {
                     tensor.add_dims(cursor, &found)?;
                 }
                 (field::DATA_TYPE, WireType::Varint) => {
-                    // Enums and int32 are truncated to 32 bits, as every reader does.
+                    // Enums and int32 are truncated to 32 bits, as every parser does.
                     tensor.data_type = low_i32(varint(cursor, &found)?);
                 }
                 (field::NAME, WireType::Len) => read_name(cursor, &found, &mut tensor.name)?,

@@ -28,8 +28,8 @@ pub struct ModelTensor<'a> {
     entry: &'a Entry,
 }
 
-/// The data kept for a tensor. Names, shapes and paths are stored together, since a model can have
-/// hundreds of thousands of tensors.
+/// The data kept for one tensor. The names, shapes and paths of all tensors are in shared buffers,
+/// since a model can have hundreds of thousands of tensors.
 #[derive(Clone, Debug)]
 struct Entry {
     /// Range in `names`.
@@ -63,8 +63,8 @@ impl std::fmt::Debug for ModelTensor<'_> {
 }
 
 impl<'a> ModelTensor<'a> {
-    /// Returns the tensor's common name: the own name of an initializer, the output's name of a
-    /// constant, or `node.attribute` for another attribute. In a subgraph, the name is prefixed
+    /// Returns the tensor's common name: for an initializer, its own name; for a constant, the name
+    /// of its output; for another attribute, `node.attribute`. In a subgraph, the name is prefixed
     /// with the node and the attribute; in a function, with the function.
     pub fn name(&self) -> &'a str {
         &self.all.names[self.entry.name.clone()]
@@ -268,7 +268,7 @@ impl ModelTensors {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if there is no such tensor, or several have the name.
+    /// [`ErrorKind::InvalidPath`] if there is no such tensor, or several tensors have this name.
     pub fn find(&self, name: &str) -> Result<ModelTensor<'_>> {
         let mut named = self.iter().filter(|tensor| tensor.name() == name);
         let by_path = || self.iter().find(|tensor| tensor.path() == name);

@@ -201,8 +201,8 @@ impl Place<'_> {
         self.role == TensorRole::Initializer && self.frames.iter().all(outer)
     }
 
-    /// Returns the tensor's common name: the own name of an initializer, the output's name of a
-    /// constant, or `node.attribute` for another attribute. In a subgraph, the name is prefixed
+    /// Returns the tensor's common name: for an initializer, its own name; for a constant, the name
+    /// of its output; for another attribute, `node.attribute`. In a subgraph, the name is prefixed
     /// with the node and the attribute; in a function, with the function.
     ///
     /// ```text
@@ -395,7 +395,7 @@ impl Walker<'_, '_> {
     }
 
     /// Passes the attribute of the innermost node at `range` to the visitor, if it has the location
-    /// of a compiled node's content. Returns true if it has.
+    /// of a compiled node's content. Returns true if it does.
     fn context(&mut self, range: &Range<u64>, field: &Field, index: Option<u32>) -> Result<bool> {
         let Some(frame) = self.frames.last_mut() else {
             return Ok(false);
@@ -481,8 +481,8 @@ fn find_context(
     range: &Range<u64>,
     op: Option<&Range<u64>>,
 ) -> Result<Option<Box<Context>>> {
-    // Writers put the operator before its attributes; supporting another order would read every
-    // node twice.
+    // Writers put a node's operator before its attributes. Supporting any other order would mean
+    // reading every node twice.
     let Some(op) = op else {
         return Ok(None);
     };

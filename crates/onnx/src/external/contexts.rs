@@ -20,13 +20,13 @@ pub(super) struct Contexts {
     pub(super) files: Vec<DataFile>,
 }
 
-/// A content that is moved out.
+/// The content of a compiled node, to be moved out of the model.
 #[derive(Debug)]
 pub(super) struct LeavingContext {
     /// Range in the model.
     pub(super) range: Range<u64>,
     pub(super) file: usize,
-    /// True if an earlier content has the same bytes, which are written only once.
+    /// True if the content of an earlier node has the same bytes, which are written only once.
     pub(super) is_copy: bool,
 }
 
@@ -48,7 +48,7 @@ impl Contexts {
         Some(leaving.get(found.ok()?)?.file)
     }
 
-    /// Assigns each content a file. Equal contents share one.
+    /// Assigns a file to the content of each node. Nodes with equal content share a file.
     pub(super) fn lay_out(
         &mut self,
         model: &MessageReader,

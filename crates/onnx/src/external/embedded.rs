@@ -4,7 +4,7 @@
 //! | length | {"__metadata__": {"onnx": "the model as JSON"}, "conv1.weight": ...} | tensors ... |
 //! ```
 //!
-//! The model is in the header, and the data of its initializers is in the tensors of the same
+//! The model is in the header, and the data of its initializers is in the tensors with the same
 //! names.
 
 use std::path::PathBuf;

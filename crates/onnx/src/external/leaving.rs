@@ -36,6 +36,7 @@ pub(super) struct Leaving {
 #[derive(Debug)]
 pub(super) enum Bytes {
     Raw(Range<u64>),
-    /// Separate elements: the tensor's range, their field, and the bits per element.
+    /// Separate elements: the range of the tensor, the field with its elements, and the number of
+    /// bits per element.
     Typed(Range<u64>, TypedField, u32),
 }

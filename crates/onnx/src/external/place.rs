@@ -1,6 +1,6 @@
 //! Renaming the files of a pair to their final names.
 //!
-//! Two files can't be replaced at once, and the old model refers to data of the same name. So the
+//! Two files can't be replaced at once, and the old model refers to data with the same name. So the
 //! new data first gets an interim name:
 //!
 //! ```text

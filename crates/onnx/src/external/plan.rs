@@ -193,7 +193,7 @@ impl ExternalPlan {
     }
 
     /// Returns the paths of the data files in the folder of the model. The files with tensors come
-    /// first, followed by the files with contents of compiled nodes.
+    /// first, followed by the files with the contents of compiled nodes.
     pub fn data_files(&self) -> impl Iterator<Item = PathBuf> {
         self.all_files()
             .map(|file| self.target.with_file_name(&file.name))
