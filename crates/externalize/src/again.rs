@@ -175,8 +175,8 @@ pub(crate) fn forget(model: &mut SavedModel) {
     }
 }
 
-/// Replaces the objects that pass on the bundle's path by objects without a function, and renumbers
-/// the other assets.
+/// Replaces the objects that pass on the bundle's path with objects without a function, and
+/// renumbers the other assets.
 fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
     let mut gone: BTreeSet<usize> = BTreeSet::new();
     for (at, object) in objects.nodes.iter_mut().enumerate() {
