@@ -259,7 +259,8 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     let is_json = looks_like_json(candidate.head());
     let by_name = match candidate.extension().as_deref() {
         Some("pdmodel" | "pdiparams") => Some(Confidence::Likely),
-        // These files are pickles. Opening them fails with advice.
+        // These files are pickles. Opening one fails with an error that explains what to do
+        // instead.
         Some("pdparams" | "pdopt") => Some(Confidence::Likely),
         Some("info") if name.ends_with(".pdiparams.info") => Some(Confidence::Likely),
         Some("json") if is_json => {
@@ -411,8 +412,8 @@ fn dtype(of: Type) -> DType {
 /// ```
 #[must_use]
 pub fn type_of(dtype: DType) -> Option<Type> {
-    // If several types match, the last one is used. `SIZE_T` isn't, since its size depends on the
-    // machine.
+    // If several types match, the last one is used, but never `SIZE_T`, since its size depends on
+    // the machine.
     let element = ELEMENTS.iter().rfind(|element| element.dtype == dtype)?;
     Type::try_from(i32::try_from(element.number).ok()?).ok()
 }

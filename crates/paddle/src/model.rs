@@ -241,7 +241,7 @@ impl PaddleModel {
         })
     }
 
-    /// Returns the parameter of this name, with its file.
+    /// Returns the parameter with this name, with its file.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<(&ParameterFile, &Parameter)> {
         let file = self.files.get(self.index.file_of(name)?)?;

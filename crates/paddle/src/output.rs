@@ -31,8 +31,8 @@ pub enum Arrangement {
     /// All parameters in one file: `NAME.pdiparams` next to `NAME.pdmodel` or `NAME.json`, and
     /// `__params__` next to any other program.
     Combined(Layout),
-    /// One file per parameter, with its name, and the program as `__model__`. A `.pdiparams.info`
-    /// is [left out](WrittenModel::left_out).
+    /// One file per parameter, named after the parameter, and the program as `__model__`. A
+    /// `.pdiparams.info` is [left out](WrittenModel::left_out).
     Separate(Layout),
 }
 

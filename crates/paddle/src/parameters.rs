@@ -71,9 +71,9 @@ pub struct ParameterFile {
 
 impl ParameterFile {
     /// Opens a file of all parameters. `specs` come from the [program](crate::parameters). They
-    /// name the streams, which must match them. Without `specs`, the kind of each stream is
-    /// detected: a dense tensor, selected rows or a vocabulary, tried in this order. Without a
-    /// layout, the layout in which the whole file is valid is used.
+    /// name the streams, and each stream must match its spec. Without `specs`, the kind of each
+    /// stream is detected: a dense tensor, selected rows or a vocabulary, tried in this order.
+    /// Without a layout, the layout in which the whole file is valid is used.
     ///
     /// # Errors
     ///
@@ -156,8 +156,8 @@ impl ParameterFile {
         self.layout
     }
 
-    /// Returns true if the file has a single parameter, whose name is the file's, rather than all
-    /// parameters.
+    /// Returns true if the file has a single parameter, which is named like the file, rather than
+    /// all parameters.
     #[must_use]
     pub fn is_separate(&self) -> bool {
         self.separate
@@ -169,7 +169,7 @@ impl ParameterFile {
         &self.parameters
     }
 
-    /// Returns the parameter of this name.
+    /// Returns the parameter with this name.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.get(*self.by_name.get(name)?)
@@ -224,7 +224,7 @@ fn refuse_pickle(part: &FilePart) -> Result<()> {
     }
 }
 
-/// Returns a description of a stream for errors.
+/// Returns a description of a stream for error messages.
 fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
     match specs.and_then(|specs| specs.get(at)) {
         Some(spec) => spec.name().to_owned(),

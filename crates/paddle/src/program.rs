@@ -199,7 +199,7 @@ fn is_message(field: &Field, number: FieldNumber) -> bool {
     field.number == number && field.wire_type == WireType::Len
 }
 
-/// Fails if a file is recognizably of another kind than a `ProgramDesc`.
+/// Fails if a file is recognizably something other than a `ProgramDesc`.
 fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
     let mut front = [0; 2];
     let most = usize::try_from(size)
@@ -271,7 +271,8 @@ impl ParameterSpec {
         }
     }
 
-    /// Creates the spec of a dense tensor with this type and these dims, -1 for unknown ones.
+    /// Creates the spec of a dense tensor with this type and these dims, where -1 stands for an
+    /// unknown dim.
     #[must_use]
     pub fn dense(name: impl Into<String>, dtype: Type, dims: impl Into<Vec<i64>>) -> Self {
         ParameterSpec {
@@ -379,8 +380,8 @@ impl ParameterSpec {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if two have the same name; [`ErrorKind::UnsupportedVersion`] if
-/// one has a type that can't be stored.
+/// [`ErrorKind::InvalidMessage`] if two parameters have the same name;
+/// [`ErrorKind::UnsupportedVersion`] if one has a type that can't be stored.
 pub fn parameters(variables: &[PaddleVariable]) -> Result<Vec<ParameterSpec>> {
     let of = variables.iter().filter(|variable| variable.is_parameter());
     in_order(of.map(ParameterSpec::of).collect::<Result<_>>()?)

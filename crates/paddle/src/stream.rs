@@ -1,7 +1,7 @@
 //! Tensor streams: the storage of a Paddle tensor in a file, in three layouts.
 //!
 //! A [`Stream`] has the locations of a tensor's parts. Only its header is read to find them. Use
-//! [`read_data`](Stream::read_data) to read the data to a buffer, and [`write_stream`] to write a
+//! [`read_data`](Stream::read_data) to read the data into a buffer, and [`write_stream`] to write a
 //! stream from a reader.
 //!
 //! ```

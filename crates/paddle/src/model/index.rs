@@ -7,7 +7,8 @@ use crate::parameters::ParameterFile;
 /// The files of a model's parameters, by name and by counter.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// Index of the file of each name. Empty if there is one file, which has its own index.
+    /// Index of the file that contains each parameter, by the parameter's name. Empty if there is a
+    /// single file, which has an index of its own.
     by_name: HashMap<String, usize>,
     /// For each file, the number of parameters in this file and all earlier ones.
     ends: Vec<usize>,
@@ -41,7 +42,8 @@ impl Index {
         }
     }
 
-    /// Returns the index of the file with this counter, and the parameter's index in the file.
+    /// Returns the index of the file that has the parameter with this counter, and the parameter's
+    /// index in that file.
     pub(super) fn place(&self, counter: usize) -> Option<(usize, usize)> {
         let file = self.ends.partition_point(|end| *end <= counter);
         let before = file.checked_sub(1).and_then(|last| self.ends.get(last));

@@ -10,7 +10,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::model::{rivals, separate_path};
 
 /// A folder that is filled next to its target, and replaces the target once it is complete. If it
-/// is dropped before, it is removed.
+/// is dropped before that, it is removed.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: TemporaryFolder,

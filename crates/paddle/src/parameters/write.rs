@@ -166,7 +166,7 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
 /// Size of the length before a stream, in bytes.
 const SIZE_LEN: usize = 8;
 
-/// A writer that replaces the size of a stream by zeros, which are an invalid size, and remembers
+/// A writer that replaces the size of a stream with zeros, which are an invalid size, and remembers
 /// it.
 struct WithoutSize<W> {
     sink: W,

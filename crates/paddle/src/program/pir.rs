@@ -62,9 +62,9 @@ struct Op<'a> {
 }
 
 impl Op<'_> {
-    /// Returns true if the op is a value from the parameter file. The state of a layer that is
-    /// created for each run is a parameter of the program, too. It isn't persistable, which the
-    /// first attribute of its output declares.
+    /// Returns true if the op is a parameter whose value is in the parameter file. The state of a
+    /// layer that is created for each run is declared as a parameter, too, but isn't persistable,
+    /// according to the first attribute of its output.
     fn is_stored(&self) -> bool {
         let persistable = &value(self.output_attributes)[0];
         self.name == "p" && persistable.as_i64() != Some(0) && persistable.as_bool() != Some(false)

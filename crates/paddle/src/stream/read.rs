@@ -11,13 +11,13 @@ use record_file::ReadAt;
 use super::{Stream, len};
 
 impl Stream {
-    /// Reads the elements to `buffer`, which must have the size of [`data`](Self::data). To read
+    /// Reads the elements into `buffer`, which must have the size of [`data`](Self::data). To read
     /// with several threads, call `read_exact_at` of the source for a part of the elements in each
     /// thread.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the buffer has another size; [`ErrorKind::Io`].
+    /// [`ErrorKind::InvalidConfig`] if the buffer has a different size; [`ErrorKind::Io`].
     pub fn read_data(&self, source: &dyn ReadAt, buffer: &mut [u8]) -> Result<()> {
         let size = len(&self.parts.data);
         if size != buffer.len() as u64 {
@@ -30,8 +30,8 @@ impl Stream {
         Ok(source.read_exact_at(self.parts.data.start, buffer)?)
     }
 
-    /// Reads the elements to newly allocated memory. Several threads can read different tensors at
-    /// the same time.
+    /// Reads the elements into newly allocated memory. Several threads can read different tensors
+    /// at the same time.
     ///
     /// # Errors
     ///
