@@ -20,7 +20,7 @@ const MAX_SMALL: u64 = 1 << 20;
 enum Form {
     /// Elements have the same bytes as in memory, in a bytes field or a packed field.
     Raw,
-    /// Packed varints. Only this number of low bytes of each is used.
+    /// Packed varints. Only this many low bytes of each varint are used.
     Varints(usize),
     /// Several elements share a byte. Their order in the byte is unknown.
     Packed,

@@ -66,10 +66,10 @@ use proto::{Index, OverrideRecord, RecordType, SplitProtoManifest};
 /// Maximum size of a manifest, in bytes. A manifest of 16 MiB describes four million records.
 pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
 
-/// Number of an override of a string or bytes.
+/// Value of `field_type` for an override of a string or bytes.
 pub(crate) const TYPE_STRING: i32 = 1;
 
-/// Number of an override of a message, which XLA doesn't define.
+/// Value of `field_type` for an override of a message, which XLA doesn't define.
 pub(crate) const TYPE_MESSAGE: i32 = 1000;
 
 /// The purpose of one record of a split proto.

@@ -56,7 +56,7 @@ pub struct ProfileFormat;
 /// File extensions of profiles, in one piece and in records.
 const ENDINGS: [&str; 2] = [".xplane.pb", ".xplane.riegeli"];
 
-/// Maximum size of the first record for recognizing a profile, in bytes.
+/// Maximum size of a first record that is read to recognize a profile, in bytes.
 const MAX_PROBED: u64 = 256 << 20;
 
 const RECORDS: &str = "xplane-riegeli";

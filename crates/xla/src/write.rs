@@ -315,7 +315,7 @@ impl Read for RecordBytes<'_> {
     }
 }
 
-/// Returns the error of a record that would be too large.
+/// Returns the error for a record that would be too large.
 #[cold]
 fn uncuttable(what: &str, size: u64) -> Error {
     let message = format!(

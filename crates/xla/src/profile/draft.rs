@@ -23,7 +23,7 @@ const PADDING: u64 = 64 << 10;
 /// A plan of the records of a profile. The first record has everything except for lines. Each of
 /// the others has a line of a plane, or a run of the line's events.
 ///
-/// XProf merges planes with the same name, and lines with the same id. Planes that this would
+/// XProf merges planes with the same name, and lines with the same id. Planes that merging would
 /// change are entirely in the first record, which XProf keeps unchanged.
 ///
 /// ```

@@ -70,7 +70,7 @@ pub(super) struct Space<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     source: SourceId,
     planes: Vec<Plane>,
-    /// Last plane of each name.
+    /// Last plane with each name.
     by_name: HashMap<Vec<u8>, usize>,
     rest: SpanList,
     /// Errors, warnings and names of hosts added so far, each with its field number.
@@ -83,7 +83,7 @@ pub(super) struct Plane {
     /// Id and name.
     pub(super) head: SpanList,
     pub(super) lines: Vec<Line>,
-    /// Last line of each id.
+    /// Last line with each id.
     by_id: HashMap<i64, usize>,
     /// Metadata and stats.
     pub(super) rest: SpanList,
