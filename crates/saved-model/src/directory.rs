@@ -39,8 +39,8 @@ pub const MODEL_STEM: &str = "saved_model";
 /// `variables/`, `assets/`, `fingerprint.pb` and any other files.
 ///
 /// The model is read on demand, in any of its forms, except that a `.pbtxt` is parsed as a whole.
-/// If there are several model files, the first of these is used, in the order above, as by
-/// TensorFlow's Merger.
+/// If there are several model files, the first one in the order above is used, as in TensorFlow's
+/// Merger.
 #[derive(Debug)]
 pub struct SavedModelDir {
     path: PathBuf,
@@ -106,7 +106,7 @@ impl SavedModelDir {
         self.model.data()
     }
 
-    /// Returns the model, to be split.
+    /// Returns the model as a source for splitting.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ use crate::hashed::{Canonical, Edits, Hashed as _};
 
 type Result<T> = std::result::Result<T, FingerprintError>;
 
-/// The chunks of a file, and the number of their bytes hashed.
+/// The chunks of a file, and the number of their bytes hashed so far.
 struct Chunks<'a, S> {
     file: &'a ChunkedFile<S>,
     meter: Meter,
