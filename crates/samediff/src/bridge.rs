@@ -23,7 +23,7 @@ use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
 /// First bytes of a zip archive with entries.
 pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 
-/// Reads a model of another format as the content of a tag. The file may be a classic FlatBuffers
+/// Reads a model in another format as the content of a tag. The file may be a classic FlatBuffers
 /// file, SDNB (a single file or shards), SDZ, or safetensors. All tensors of a safetensors file
 /// become variables.
 ///
@@ -67,7 +67,7 @@ pub fn import_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Tag
     imported.map_err(|error| error.in_file(path.display()))
 }
 
-/// Reads a model of another format from an open file.
+/// Reads a model in another format from an open file.
 pub(crate) fn import_open(file: Arc<dyn ReadAt>, path: &Path) -> Result<TagContent> {
     let imported = import_any(file, path, &SameDiffLimits::new());
     imported.map_err(|error| error.in_file(path.display()))

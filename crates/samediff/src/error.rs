@@ -53,7 +53,7 @@ pub enum ErrorKind {
     ArgumentMismatch,
     /// A variable or constant has no parameter file, or no parameter has this name.
     MissingParameter,
-    /// A line names a variable without values in the graph.
+    /// A line names a variable that has no values, according to the graph.
     UnexpectedParameter,
     /// The bytes of an array are inconsistent.
     InvalidArray,

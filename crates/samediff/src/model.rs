@@ -248,7 +248,7 @@ impl Model {
     }
 }
 
-/// Finds each tag's folder, and how its name is spelled.
+/// Finds each tag's folder, and the spelling of its name.
 fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
     let mut by_fold: HashMap<String, usize> = HashMap::new();
     for (index, tag) in tags.iter().enumerate() {

@@ -327,12 +327,12 @@ impl ArrayElements {
         self.len == 0
     }
 
-    /// Reads all bytes to memory.
+    /// Reads all bytes into memory.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if there are more than `limit`; [`ErrorKind::Io`] if the bytes
-    /// can't be read, or an error of the archive.
+    /// [`ErrorKind::LimitExceeded`] if there are more than `limit` bytes; [`ErrorKind::Io`] if the
+    /// bytes can't be read, or an error of the archive.
     pub fn read_to_vec(mut self, limit: u64) -> Result<Vec<u8>> {
         if self.len > limit {
             let message = format!("an array of {} bytes, and the limit is {limit}", self.len);
@@ -463,7 +463,7 @@ pub(crate) fn from_table(mut table: Object) -> Result<(ArrayInfo, Span)> {
     Ok((info, span))
 }
 
-/// Fails unless an array of this description can have `len` bytes.
+/// Fails unless an array with this description can have `len` bytes.
 fn check_len(info: &ArrayInfo, len: u64) -> Result<()> {
     let expected = match info.data_len() {
         Some(expected) if expected == len => return Ok(()),

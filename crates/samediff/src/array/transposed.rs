@@ -361,7 +361,7 @@ fn scatter<const W: usize>(
     }
 }
 
-/// Transposes columns to rows in squares, each of which fits into the processor's cache.
+/// Transposes columns into rows, in squares, each of which fits into the processor's cache.
 fn turn<const W: usize>(columns: &[u8], rows: &mut [u8], (width, height): (usize, usize)) {
     const SIDE: usize = 32;
     let (columns, _) = columns.as_chunks::<W>();

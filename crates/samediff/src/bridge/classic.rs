@@ -205,7 +205,7 @@ fn read_node(mut table: Object, names: &HashMap<Id, String>) -> Result<Operation
         let bools = table.take_i8s(flat_node::EXTRA_BOOLS);
         let ids: Vec<Id> = match table.take(flat_node::INPUT_PAIRED) {
             Some(Value::Tables(ids)) => ids.iter().map(read_id).collect(),
-            // In older files, nodes have only their first outputs.
+            // In older files, the inputs of a node are always the first outputs of other nodes.
             _ => match table.get(flat_node::INPUT) {
                 Some(Value::I32s(ids)) => ids.iter().map(|&id| (id, 0)).collect(),
                 _ => Vec::new(),

@@ -30,7 +30,7 @@ const ALIGNMENT: u64 = 64;
 ///
 /// [`ErrorKind::NotConvertible`](crate::ErrorKind::NotConvertible) if the file would be larger than
 /// 2 GiB, `trainingConfig.fb` isn't JSON, or the graph has unknown fields; any error in the model
-/// or of writing.
+/// or from writing.
 pub fn write_classic(
     tag: &TagView<'_>,
     path: impl AsRef<Path>,
@@ -226,7 +226,7 @@ impl Export {
             }
         };
         let array = &self.arrays[number];
-        // Fails early, with advice, if the array is too large even alone.
+        // Fails early, with a helpful error, if the array is too large even alone.
         array::header(&array.written_info(), array.data_len())?;
         let info: ArrayInfo = array.written_info();
         let mut table = Object::default();
@@ -240,7 +240,7 @@ impl Export {
     }
 
     /// Returns the updater's states. The states of the original classic file come first, in its
-    /// order and with its names, even if they have no values any more.
+    /// order and with its names, even if they no longer have values.
     fn states(&mut self, table: &mut Object, states: &Arrays<'_>) -> Result<Vec<Object>> {
         let mut all = Vec::new();
         let mut done = HashSet::new();

@@ -150,7 +150,7 @@ fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotConvertible`] if a parameter consists of strings; any error in the model or of
+/// [`ErrorKind::NotConvertible`] if a parameter consists of strings; any error in the model or from
 /// writing.
 pub fn write_safetensors(
     tag: &TagView<'_>,

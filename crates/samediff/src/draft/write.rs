@@ -161,7 +161,7 @@ impl Draft {
         })
     }
 
-    /// Returns an upper bound of the number of bytes written, for the progress.
+    /// Returns an upper bound on the number of bytes to write, for progress reports.
     fn total(&self) -> u64 {
         let lens = self.files.iter().map(|file| match &file.content {
             Content::Entry(archive, index) => archive.record(*index).len,

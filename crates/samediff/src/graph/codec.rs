@@ -44,7 +44,7 @@ pub(crate) fn from_bytes(
 }
 
 fn check_version(version: i32) -> Result<()> {
-    // Other writers omit the version, which then is 0.
+    // Other writers omit the version, which is then 0.
     if (0..=FORMAT_VERSION).contains(&version) {
         return Ok(());
     }

@@ -83,7 +83,7 @@ impl<'m> Arrays<'m> {
         self.items.iter().map(|(name, files)| (&**name, &**files))
     }
 
-    /// Returns the files of a name.
+    /// Returns the files listed for a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[ArrayFile]> {
         let index = *self.by_name.get(name)?;

@@ -36,7 +36,7 @@ pub(crate) struct Archive {
     source: Arc<dyn ReadAt>,
     directory: Arc<Directory>,
     room: Room,
-    /// Name of the archive's file, for errors.
+    /// Name of the archive's file, for error messages.
     file: Option<Arc<str>>,
 }
 
@@ -60,7 +60,7 @@ impl Archive {
         })
     }
 
-    /// Sets the archive's file name, for errors about entries.
+    /// Sets the archive's file name, for error messages about entries.
     pub(crate) fn name_file(&mut self, file: String) {
         self.file = Some(file.into());
     }
