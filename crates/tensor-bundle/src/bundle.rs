@@ -16,7 +16,7 @@ use crate::files::{data_path, index_path, prefix_of};
 use crate::index::{Index, Span, Tensor, TensorLocation};
 use crate::strings::strings;
 
-/// Largest number of data files kept open.
+/// Maximum number of data files to keep open.
 const MAX_OPEN_FILES: usize = 64;
 
 /// A checkpoint of TensorFlow, format V2: tensors by name.

@@ -125,12 +125,12 @@ pub(crate) struct InOrder {
 }
 
 impl Seen {
-    /// Starts with a span of elements of fixed size.
+    /// Creates the state for a span of elements of fixed size, of which nothing has been read.
     pub(crate) fn numbers(span: &Span) -> Seen {
         Seen::Numbers(CrcOfPieces::new(span.size))
     }
 
-    /// Starts with a span of this number of strings or variants.
+    /// Creates the state for a span of `count` strings or variants, of which nothing has been read.
     pub(crate) fn elements(span: &Span, is_strings: bool, count: u64) -> Seen {
         let first = ElementsCrc::new(is_strings, count, span.offset, span.size);
         let now = first.clone();

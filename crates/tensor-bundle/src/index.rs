@@ -47,7 +47,8 @@ pub struct Span {
     pub offset: u64,
     /// Size, in bytes.
     pub size: u64,
-    /// Unmasked crc32c of the bytes. For strings, it is computed differently.
+    /// Unmasked crc32c of the bytes. For strings and variants, it covers each length as a number of
+    /// 4 or 8 bytes.
     pub crc32c: u32,
 }
 

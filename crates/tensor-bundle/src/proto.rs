@@ -15,7 +15,8 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/tensorflow.rs");
 
-/// Serialized file descriptor set of this module, without the files that are in `GraphDef`'s.
+/// Serialized file descriptor set of this module, without the files that are in the set of
+/// `GraphDef`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
