@@ -24,8 +24,8 @@ impl SigningKey {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the text isn't a private key, or the key is encrypted or of
-    /// another curve.
+    /// [`ErrorKind::InvalidConfig`] if the text isn't a private key, or the key is encrypted or
+    /// uses another curve.
     pub fn from_pem(pem: &str) -> Result<Self> {
         // Older versions of openssl write the parameters of the curve before the key.
         let start = pem.find("-----BEGIN EC PRIVATE KEY").unwrap_or(0);
@@ -98,7 +98,7 @@ impl VerifyingKey {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the text isn't a public key, or the key is of another curve.
+    /// [`ErrorKind::InvalidConfig`] if the text isn't a public key, or the key uses another curve.
     pub fn from_pem(pem: &str) -> Result<Self> {
         let pem = pem.trim_start();
         if let Ok(key) = p256::ecdsa::VerifyingKey::from_public_key_pem(pem) {
