@@ -216,7 +216,7 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     let sequence = Arc::new(Sequence::open(source, &root, options.get_progress())?);
     let path = input.is_local().then_some(input.path());
     let is_checked = sequence.is_checked();
-    // Callers may request the type of the elements instead of the root's.
+    // Callers may request the type of the elements instead of the type of the root.
     let options = options.clone().descriptor(root.descriptor().cloned());
     let opened = Opened::of_reader(Arc::clone(&sequence) as _, None, &options)?;
     let opened = opened.reading(path).with_file_offsets(sequence);

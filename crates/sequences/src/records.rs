@@ -26,7 +26,7 @@ const MAX_KEPT: u64 = 32 << 20;
 
 /// The records of a Riegeli file as a single run of bytes.
 ///
-/// Chunks are decoded on demand. Their hashes are compared.
+/// Chunks are decoded on demand, and their hashes are compared.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -269,7 +269,7 @@ impl Records {
         Some((index, self.chunks.get(index)?))
     }
 
-    /// Formats the numbers of a chunk's records, for errors.
+    /// Formats the numbers of a chunk's records, for error messages.
     fn numbers(placed: &Placed) -> String {
         match placed.count() {
             1 => format!("record {}", placed.first),
@@ -335,7 +335,7 @@ impl Records {
         self.checked(placed, Decoded::Spilled(at, len))
     }
 
-    /// Reads a whole chunk directly to `buf`, if the chunk has one large record, which isn't
+    /// Reads a whole chunk directly into `buf`, if the chunk has one large record, which isn't
     /// cached. For any other chunk, returns false without reading.
     fn read_whole(&self, index: usize, placed: &Placed, buf: &mut [u8]) -> Result<bool> {
         let is_one = placed.chunk.header.kind == ChunkType::Simple && placed.count() == 1;
