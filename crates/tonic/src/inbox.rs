@@ -88,7 +88,8 @@ impl Inbox {
         blocking_if(true, move || receiver.into_message()).await
     }
 
-    /// Receives a message to a file, which appears complete or not at all, and returns its size in bytes.
+    /// Receives a message into a file, which appears complete or not at all, and returns its size
+    /// in bytes.
     ///
     /// # Errors
     ///

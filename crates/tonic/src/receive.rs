@@ -144,7 +144,8 @@ impl Receive {
         slot.take_receiver(turn)
     }
 
-    /// Receives a message to a file, which appears complete or not at all, and returns its size in bytes.
+    /// Receives a message into a file, which appears complete or not at all, and returns its size
+    /// in bytes.
     ///
     /// # Errors
     ///
