@@ -18,11 +18,11 @@ pub(crate) fn name_copy(number: i32, name: &str) {
     given.insert(number, name.to_owned());
 }
 
-/// Other paths that are shown with another name: temporary folders with the name of the object that
-/// they replace, and URLs without their secrets.
+/// Other paths that are shown under a different name: temporary folders with the name of the object
+/// that they replace, and URLs without their secrets.
 static RENAMED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
 
-/// Records the name with which a path is shown.
+/// Records the name under which a path is shown.
 #[cfg(feature = "remote")]
 pub(crate) fn rename(named: &str, shown: &str) {
     let mut renamed = RENAMED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ pub(crate) fn shown(file: &Path) -> String {
     by_given_names(&file.display().to_string())
 }
 
-/// Replaces paths in a message by the names to show: paths of inputs opened by descriptor, and
+/// Replaces paths in a message with the names to show: paths of inputs opened by descriptor, and
 /// other renamed paths.
 pub(crate) fn by_given_names(message: &str) -> String {
     let mut pieces = message.split(OPENED_BY);

@@ -184,7 +184,7 @@ impl Failure {
             }
             ErrorKind::InvalidMessage | ErrorKind::NotChunked => {
                 let what = what_else(path);
-                // An error of opening the input already contains the name.
+                // An error from opening the input already contains the name.
                 let what = what.filter(|what| !error.to_string().contains(what));
                 what.map_or(String::new(), |what| format!("; {what}"))
             }

@@ -98,7 +98,7 @@ pub(crate) fn chunks_table<'a>(
 /// Returns the stored size of a chunk, or the chunk that shares its record.
 fn stored(chunk: &ChunkInfo) -> String {
     match (chunk.stored_size, chunk.shared_with.as_slice()) {
-        // Both chunks are the same record, which is stored once.
+        // Both chunks share a record, which is stored once.
         (Some(_), [first, ..]) if *first < chunk.index => format!("as {first}"),
         (Some(bytes), _) => size::show(bytes),
         (None, []) if chunk.compression.is_none() => "-".into(),

@@ -43,7 +43,7 @@ impl Deref for Input {
 }
 
 impl Input {
-    /// Creates an input of what was opened at a place.
+    /// Creates an input from `opened`, which was opened at `place`.
     pub(crate) fn new(place: Place, opened: Opened) -> Input {
         Input { place, opened }
     }

@@ -25,7 +25,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Creates a handle for a run that isn't interrupted.
+    /// Creates a handle for a run, which isn't interrupted yet.
     pub fn new() -> Self {
         Interrupt::default()
     }

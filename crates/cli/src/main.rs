@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 }
 
 /// A replacement for standard output that was closed when the process started. The runtime would
-/// replace it by `/dev/null`, and results would be lost silently.
+/// replace it with `/dev/null`, and results would be lost silently.
 struct Closed;
 
 impl Write for Closed {

@@ -31,9 +31,9 @@ pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
 }
 
 /// Plans to split the file or object to which a name refers into `PREFIX.cpb` and one file for each
-/// part, as [`Planner::split`](proto_splitter::parts::Planner::split) does. The default number of
-/// parts is 16 at most. If the options limit the size of files, it is the number of files that this
-/// limit needs.
+/// part, as [`Planner::split`](proto_splitter::parts::Planner::split) does. By default, there are
+/// at most 16 parts or, if the options limit the size of files, as many parts as this limit
+/// requires files.
 ///
 /// ```
 /// use proto_splitter::parts::{PartOptions, PlanFile};

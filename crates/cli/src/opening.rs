@@ -75,7 +75,8 @@ impl<'a> Opening<'a> {
         self
     }
 
-    /// Sets whether the message is only inspected. Then, missing external files are not an error.
+    /// Sets whether the message is only inspected, in which case missing external files are not an
+    /// error.
     pub(crate) fn looked_at(mut self, is_looked_at: bool) -> Self {
         self.options = self.options.allow_missing_files(is_looked_at);
         self

@@ -104,18 +104,20 @@ impl<'a> Output<'a> {
         self.line = ProgressLine::new(shown);
     }
 
-    /// Returns progress for work that only reads, and can therefore be stopped at any moment.
+    /// Returns a progress listener for work that only reads, and can therefore be stopped at any
+    /// moment.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing)
     }
 
-    /// Returns progress for work that writes files, and therefore stops cleanly when it is
-    /// interrupted.
+    /// Returns a progress listener for work that writes files, and therefore stops cleanly when it
+    /// is interrupted.
     pub(crate) fn writing(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing).cancelled_by(self.interrupt.heed())
     }
 
-    /// Returns progress that shows nothing, but stops the work cleanly when it is interrupted.
+    /// Returns a progress listener that shows nothing, but stops the work cleanly when it is
+    /// interrupted.
     pub(crate) fn interruptible(&self) -> Progress {
         Progress::none().cancelled_by(self.interrupt.heed())
     }

@@ -67,7 +67,7 @@ impl Place {
     }
 }
 
-/// Replaces the path of a folder by the path of its main file.
+/// Replaces the path of a folder with the path of its main file.
 pub(crate) fn name_file(named: &mut PathBuf) {
     if named.is_dir()
         && let Some(file) = recognize(named, None).and_then(|format| format.file_in(named))
@@ -228,7 +228,7 @@ pub(crate) fn is_chunked_at(file: &Path) -> bool {
     is_chunked(file).unwrap_or(false)
 }
 
-/// Fails unless this is a file.
+/// Fails unless `metadata` is that of a file.
 pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Failure> {
     if metadata.is_file() {
         return Ok(());

@@ -71,7 +71,7 @@ impl ProgressLine {
         })))
     }
 
-    /// Returns the progress of a new piece of work, which the line shows.
+    /// Returns a progress listener for a new piece of work, which the line shows.
     pub(crate) fn bytes(&self, doing: &'static str) -> Progress {
         match &self.0 {
             None => Progress::default(),

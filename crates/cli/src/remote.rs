@@ -114,8 +114,8 @@ fn names(named: &Path) -> [PathBuf; 3] {
     [named.to_owned(), chunked, plain]
 }
 
-/// Opens the object to which a URL refers, as its name or its prefix, for work in parts, which
-/// reads the object directly. Returns any other name unchanged.
+/// Opens the object at a URL for work in parts, which reads objects directly. The URL may omit the
+/// extension `.cpb` or `.pb`. A name that isn't a URL is returned unchanged, without an object.
 pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     check_scheme(named)?;
     if !is_url(named) {
@@ -342,7 +342,7 @@ impl Staged {
         Ok(path)
     }
 
-    /// Creates a temporary folder, which errors call by the URL of its object.
+    /// Creates a temporary folder, which appears in errors as the URL of its object.
     fn folder(&mut self, called: &str) -> Result<PathBuf, Failure> {
         let folder = tempfile::tempdir();
         let folder = folder.map_err(|error| Failure::io(&std::env::temp_dir(), &error))?;

@@ -60,7 +60,8 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
         AtomicFile::create(&target, &made_from([&*args.model]), args.force)
             .map_err(|error| Failure::of(&target, &error))
     };
-    // Fails before everything is hashed. In the meantime, there is no file in the model.
+    // Creates the file once, so that an error is reported before everything is hashed. Drops it, so
+    // that it isn't in the model while the model is hashed.
     drop(create()?);
     let options = SignOptions::new()
         .ignore(&target)

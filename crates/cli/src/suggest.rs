@@ -125,7 +125,7 @@ fn closing_quote(key: &str, quote: char) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// Replaces each step, starting in `message`, by the nearest valid one. Returns `None` if a step
+/// Replaces each step, starting in `message`, with the nearest valid one. Returns `None` if a step
 /// has no near match.
 fn mend(
     steps: &[(&str, Option<&str>)],

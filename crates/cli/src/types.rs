@@ -225,7 +225,7 @@ fn only_root_of(pool: &DescriptorPool) -> Option<MessageDescriptor> {
         .then(|| pool.get_message_by_name(&root))?
 }
 
-/// Returns the first few names, for errors.
+/// Returns the first few names, for error messages.
 fn some_of(names: &[String]) -> String {
     const MOST: usize = 5;
     let shown = names[..names.len().min(MOST)].join(", ");

@@ -63,8 +63,8 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     told(report, &input, args, output)
 }
 
-/// Returns the report of a chunked file that can't be opened. The file was checked nevertheless,
-/// and this is the result.
+/// Returns the report for a chunked file that can't be opened. Such a file counts as checked, and
+/// the failure is the result.
 pub(crate) fn unreadable(file: &Path, failure: &Failure) -> Option<VerifyReport> {
     let is_damaged = failure.exit() == Exit::Bad && place::is_chunked_at(file);
     let problem = || Error::new(ErrorKind::Record, failure.message());

@@ -73,7 +73,7 @@ pub(super) fn write_all(
         most,
     };
     let count = printing.print(selected, sink, |number, error| {
-        // Only errors need the place of the value, so the query is run again to find it.
+        // Only errors need the location of the value, so the query is run again to find it.
         let mut again = view.select(query, &member_names())?;
         for _ in 0..=number {
             again.next().transpose()?;
@@ -191,7 +191,7 @@ struct Printed {
     text: Vec<u8>,
     /// Number of values in the text.
     count: u64,
-    /// The error of the value after the printed ones, if any.
+    /// The error for the value after the printed ones, if any.
     failed: Option<Error>,
 }
 

@@ -109,8 +109,8 @@ pub(super) struct MessageShape {
 
 impl MessageShape {
     fn new(descriptor: MessageDescriptor) -> MessageShape {
-        /// Size for messages without an `Any`, in bytes. Each byte takes at most 130 bytes of
-        /// memory.
+        /// Value of `unchecked` for messages without an `Any`, in bytes. Each byte of such a
+        /// message takes at most 130 bytes of memory.
         const SMALL: usize = 1 << 20;
         let mut seen = HashSet::new();
         let unchecked = if reaches_any(&descriptor, &mut seen) {

@@ -1,4 +1,4 @@
-//! Files of editions, with features that proto2 lacks or expresses differently.
+//! Files that use editions, with features that proto2 lacks or expresses differently.
 
 use std::collections::HashSet;
 
