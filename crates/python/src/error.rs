@@ -1,5 +1,5 @@
-//! Errors as Python exceptions. Errors of the system become `OSError`, and others have their path,
-//! chunk and offset.
+//! Errors as Python exceptions. System errors become `OSError`. All other exceptions have the path,
+//! the chunk and the offset of the problem.
 
 use std::io;
 use std::path::{Path, PathBuf};

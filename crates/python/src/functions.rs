@@ -34,7 +34,7 @@ use crate::schema::message_type;
 use crate::sink::Sink;
 use crate::work::{detached, interruptible, threads};
 
-/// A chunk made in Python: its bytes, its place, whether it is a message, and its index.
+/// A chunk made in Python: its bytes, its location, whether it is a message, and its index.
 type Added<B> = (B, String, bool, Option<usize>);
 
 /// The fields of a `VersionDef`, in order.
@@ -183,7 +183,8 @@ impl SplitArguments {
     }
 }
 
-/// Splits a serialized message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if it needn't be split.
+/// Splits a serialized message into `PREFIX.cpb`, or writes it to `PREFIX.pb` if it needn't be
+/// split.
 #[pyfunction]
 pub(crate) fn split<'py>(
     py: Python<'py>,
@@ -221,8 +222,8 @@ pub(crate) fn split<'py>(
     Ok(result)
 }
 
-/// Splits a serialized message to an object with `write`, or writes it unchanged if it needn't be
-/// split.
+/// Splits a serialized message, and writes the result to an object with `write`, or writes it
+/// unchanged if it needn't be split.
 #[pyfunction]
 pub(crate) fn split_to<'py>(
     py: Python<'py>,
@@ -352,7 +353,7 @@ pub(crate) fn opening(reading: &ReadOptions) -> OpenOptions {
         .threads(reading.get_threads())
 }
 
-/// Merges a file to another file.
+/// Merges a file into another file.
 #[pyfunction]
 pub(crate) fn merge<'py>(
     py: Python<'py>,
@@ -377,7 +378,7 @@ pub(crate) fn merge<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// Merges a source to an object with `write`.
+/// Merges a source into an object with `write`.
 #[pyfunction]
 pub(crate) fn merge_to<'py>(
     py: Python<'py>,

@@ -234,8 +234,9 @@ impl Handle {
         })
     }
 
-    /// Returns the elements of a tensor of strings. There may be fewer than its shape requires;
-    /// then the last one is repeated, or all are empty.
+    /// Returns the elements of a tensor of strings. There may be fewer than its shape requires; in
+    /// that case, the last one stands for the missing ones or, if there are none, all elements are
+    /// empty.
     fn strings<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
         let elements = detached(py, self.name.as_deref(), None, |_| {

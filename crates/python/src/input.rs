@@ -65,8 +65,9 @@ impl Input {
         }
     }
 
-    /// Opens the input, if its format keeps messages in records of its own, like XLA. Returns
-    /// `None` for a message in chunks or in one piece, and for an input that can't be examined.
+    /// Opens the input, if its format stores messages in its own kind of records, as XLA's format
+    /// does. Returns `None` for a message in chunks or in one piece, and for an input that can't be
+    /// examined.
     pub(crate) fn in_records(&self, options: &OpenOptions) -> Result<Option<Opened>> {
         let Ok(candidate) = self.candidate() else {
             return Ok(None);

@@ -35,7 +35,7 @@ impl Pieces {
 
 #[pymethods]
 impl Pieces {
-    /// Takes ownership of the file descriptor. It is closed when the file isn't read any more.
+    /// Takes ownership of the file descriptor. It is closed once the file is no longer read.
     #[new]
     fn new(py: Python<'_>, file: RawFd, pieces: Vec<Piece>) -> PyResult<Pieces> {
         // SAFETY: The Python layer passes a descriptor that it has just duplicated, and neither

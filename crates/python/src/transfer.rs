@@ -283,8 +283,8 @@ impl TransferReceiver {
     }
 }
 
-/// Returns the options for opening a message of the type `name`. If the message should be of type
-/// `message`, this type is used.
+/// Returns the options for opening a message. Its type is `message`, if given, and otherwise
+/// `name`, if a type with this name is known.
 fn opening(
     py: Python<'_>,
     name: &str,

@@ -72,7 +72,7 @@ fn watched<T: Send>(
     }
 }
 
-/// The numbers of bytes that a job has reported last.
+/// The numbers of bytes that a job reported most recently.
 #[derive(Debug, Default)]
 struct Reported {
     done: AtomicU64,

@@ -46,7 +46,7 @@ def name_of(given: Any) -> str:
 
 
 def shown(value: Any, path: str, given: Any) -> Any:
-    """Replaces a temporary path in file names by the name that the caller knows."""
+    """Replaces a temporary path in file names with the name that the caller knows."""
     if is_path(given):
         return value
     if isinstance(value, dict):

@@ -104,7 +104,7 @@ def split(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Written:
-    """Splits a message to ``PREFIX.cpb``, or writes it to ``PREFIX.pb`` if it is small enough.
+    """Splits a message into ``PREFIX.cpb``, or writes it to ``PREFIX.pb`` if it is small enough.
 
     Args:
         source: A file with a serialized message, its bytes, an object with ``read`` and ``seek``,
@@ -114,7 +114,7 @@ def split(
         message: The full name of the message's type, such as ``tensorflow.GraphDef``. A protobuf
             message knows its type; ``saved_model.pb`` is a ``tensorflow.SavedModel``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
-        max_chunk_size: Largest chunk, in bytes.
+        max_chunk_size: Maximum size of each chunk, in bytes.
         value_chunk_size: Smallest value, in bytes, that becomes a separate chunk when a message
             must be split; 1 MiB by default.
         max_file_size: Writes several files of at most this size (the extended profile only).
@@ -135,7 +135,7 @@ def split(
         UncuttableError: If a value is over the maximum and the profile can't cut it.
         FormatError: If the source isn't a message of this type.
 
-    After an exception, the output of an object with ``write`` is incomplete.
+    After an exception, an object with ``write`` has received incomplete output.
     """
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)

@@ -295,7 +295,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         """Returns the type, shape and size of a tensor without reading its data.
 
         Raises:
-            KeyError: If there is no tensor of this name.
+            KeyError: If there is no tensor with this name.
         """
         row = self._rows[name]
         return TensorInfo(name, row["dtype"], tuple(row["shape"]), row["bytes"])
@@ -306,7 +306,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         It is empty for every other tensor.
 
         Raises:
-            KeyError: If there is no tensor of this name.
+            KeyError: If there is no tensor with this name.
         """
         if name not in self._rows:
             raise KeyError(name)
@@ -324,7 +324,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
             The number of bytes.
 
         Raises:
-            KeyError: If there is no tensor of this name.
+            KeyError: If there is no tensor with this name.
             OSError: If the buffer is too short.
             ChecksumError: If it is damaged.
         """
@@ -350,10 +350,10 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
             progress: Called with the bytes done and the total.
 
         Raises:
-            KeyError: If there is no tensor of this name.
+            KeyError: If there is no tensor with this name.
             TypeError: If NumPy has no type for its elements, and ``ml_dtypes`` isn't installed.
-            ValueError: If ``out`` has another type or shape, or isn't contiguous; if ``copy`` is
-                ``False`` and a copy is necessary.
+            ValueError: If ``out`` has a different type or shape, or isn't contiguous; if ``copy``
+                is ``False`` and a copy is necessary.
             ChecksumError: If it is damaged.
         """
         row = self._rows[name]
@@ -390,7 +390,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
             progress: Called with the bytes done and the total.
 
         Raises:
-            KeyError: If there is no tensor of one of these names.
+            KeyError: If there is no tensor with one of these names.
             TypeError: If NumPy has no type for its elements, and ``ml_dtypes`` isn't installed.
             ValueError: If ``copy`` is ``False`` and a copy is necessary.
             ChecksumError: If one is damaged.

@@ -41,12 +41,12 @@ def externalize(
     """Makes a SavedModel of any size loadable by unmodified TensorFlow.
 
     Moves large constants from the graph into a checkpoint under ``assets/``, which the model
-    itself reads when it is loaded. It computes the same results, bit by bit.
+    itself reads when it is loaded. The model computes the same results, bit for bit.
 
     Args:
         folder: The folder of a SavedModel, as ``.pb`` of any size or ``.cpb``, or its URL.
         output: The folder or URL to write, which appears complete or not at all.
-        min_size: Smallest constant to move, in bytes.
+        min_size: Minimum size of constants to move, in bytes.
         mmap: Maps constants from files at absolute paths, so that the folder must not be moved.
         force: Overwrites an existing SavedModel.
         threads: Number of threads; one per core by default.
@@ -111,9 +111,9 @@ def convert(
             without a path receives the contents once they are complete.
         to: The form, such as ``cpb``, ``pb``, ``external``; ``auto`` for the usual one.
         settings: Format-specific settings, such as ``{"alignment": "4096"}``.
-        max_file_size: Largest file of external data, in bytes, for formats with such files; any size
-            by default.
-        max_chunk_size: For a ``.cpb``: largest chunk, in bytes.
+        max_file_size: Maximum size of each file of external data, in bytes, for formats with such
+            files; any size by default.
+        max_chunk_size: For a ``.cpb``: maximum size of each chunk, in bytes.
         value_chunk_size: For a ``.cpb``: smallest value, in bytes, that becomes a separate chunk when
             a message must be split; 1 MiB by default.
         compression: For a ``.cpb``: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or

@@ -44,7 +44,7 @@ def verify(
 
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
-            ``seek`` or what a URL leads to is copied to a temporary file first.
+            ``seek``, or a URL, which are first copied to a temporary file.
         against: A serialized message to compare the merge with.
         deep: Also parses the whole message by its type.
         root: The expected Merkle root, in hexadecimal digits.
@@ -157,7 +157,7 @@ def tree(
 
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
-            ``seek`` or what a URL leads to is copied to a temporary file first.
+            ``seek``, or a URL, which are first copied to a temporary file.
         depth: Number of levels of fields.
         top: Number of members to list of each repeated field.
         min_size: Leaves out parts smaller than this, in bytes.

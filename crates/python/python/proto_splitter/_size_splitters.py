@@ -20,7 +20,7 @@ class SplitBasedOnSize(ComposableSplitter):
         proto: The message.
         proto_size: Its serialized size in bytes. If you know it, pass it, since protobuf takes long
             to compute it.
-        options: Those of :class:`ComposableSplitter`.
+        options: The options of :class:`ComposableSplitter`.
     """
 
     def __init__(self, proto: Message, proto_size: int, **options: Any) -> None:
@@ -40,7 +40,7 @@ class LargeMessageSplitter(SplitBasedOnSize):
         proto_size: Its serialized size in bytes.
         size_check: A function that returns whether a message of a given size is large. Default:
             over a third of :func:`proto_splitter.constants.max_size`.
-        options: Those of :class:`ComposableSplitter`.
+        options: The options of :class:`ComposableSplitter`.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RepeatedMessageSplitter(ComposableSplitter):
         proto: The message.
         repeated_field: The field tag of the list; see :mod:`proto_splitter.util`.
         message_splitters: Subclasses of :class:`SplitBasedOnSize`, for the elements.
-        options: Those of :class:`ComposableSplitter`.
+        options: The options of :class:`ComposableSplitter`.
 
     Raises:
         PathError: If the field tag doesn't lead to a list of messages.

@@ -28,7 +28,7 @@ class Splitter(abc.ABC):
 
     @abc.abstractmethod
     def split(self) -> tuple[Sequence[Message | bytes], Any]:
-        """Returns the chunks, and the ``ChunkedMessage`` with the place of each."""
+        """Returns the chunks, and the ``ChunkedMessage`` with the location of each."""
 
     @abc.abstractmethod
     def write(self, file_prefix: str | os.PathLike[str]) -> str:
@@ -124,7 +124,7 @@ class ComposableSplitter(Splitter):
             self._is_built = True
 
     def split(self) -> tuple[Sequence[Message | bytes], Any]:
-        """Returns the chunks, and the ``ChunkedMessage`` with the place of each.
+        """Returns the chunks, and the ``ChunkedMessage`` with the location of each.
 
         Raises:
             ValueError: If this splitter has a parent.
@@ -213,7 +213,7 @@ class _BuiltIn(Splitter):
         self._proto = proto
 
     def split(self) -> tuple[Sequence[Message | bytes], Any]:
-        """Returns the chunks, and the ``ChunkedMessage`` with the place of each."""
+        """Returns the chunks, and the ``ChunkedMessage`` with the location of each."""
         name, schema = _messages.schema_of(self._proto)
         arguments = _functions.split_arguments(max_chunk_size=constants.max_size())
         source = _messages.source_of(self._proto)

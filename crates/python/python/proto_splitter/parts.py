@@ -78,10 +78,10 @@ def plan_split(
         message: The full name of the message's type; ``saved_model.pb`` needs none.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
         plan: The file that the plan is written to.
-        parts: Largest number of parts; 16 by default.
-        max_chunk_size: Largest chunk, in bytes.
-        value_chunk_size: Smallest value that becomes a separate chunk, in bytes.
-        max_file_size: Largest file, in bytes. It determines the number of parts.
+        parts: Maximum number of parts; 16 by default.
+        max_chunk_size: Maximum size of each chunk, in bytes.
+        value_chunk_size: Minimum size of values that become separate chunks, in bytes.
+        max_file_size: Maximum size of each file, in bytes. It determines the number of parts.
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
         embed_schema: Stores the schema in the file.
         merkle_root: Makes the parts hash their chunks for a Merkle root, which the report of the
@@ -118,13 +118,13 @@ def plan_merge(
     schema: bytes | None = None,
     force: bool = False,
 ) -> Plan:
-    """Plans to merge a chunked file to the file ``target``.
+    """Plans to merge a chunked file into the file ``target``.
 
     Args:
         source: The ``.cpb`` file.
         target: The file to write. Parts write to a hidden file of the same size beside it.
         plan: The file that the plan is written to.
-        parts: Largest number of parts; 16 by default.
+        parts: Maximum number of parts; 16 by default.
         message: The message's type, which some files of TensorFlow's own splitters need.
         schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
         force: Overwrites existing output.

@@ -125,20 +125,20 @@ def split(
     progress: Callable[[int, int], object] | None = None,
     **splitting: Any,
 ) -> dict[str, Any]:
-    """Splits a file to ``PREFIX.cpb`` and, next to it, a file for each part.
+    """Splits a file into ``PREFIX.cpb`` and, next to it, a file for each part.
 
     Args:
         source: A file with a serialized message.
         prefix: The path of the result, without ``.cpb``.
         message: The full name of the message's type.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
-        parts: Largest number of parts.
-        scratch: A folder, or its URL, that all nodes see, for the plan; that of the result unless
-            given.
-        retries: As of :func:`run`.
-        threads: As of :func:`run`.
-        options: As of :func:`run`.
-        progress: As of :func:`run`.
+        parts: Maximum number of parts.
+        scratch: The folder for the plan, or its URL, which all nodes must see; by default, the
+            folder of the result.
+        retries: As for :func:`run`.
+        threads: As for :func:`run`.
+        options: As for :func:`run`.
+        progress: As for :func:`run`.
         splitting: Other arguments of :func:`proto_splitter.parts.plan_split`.
     """
     with _beside(prefix, scratch) as plan:
@@ -160,19 +160,19 @@ def merge(
     progress: Callable[[int, int], object] | None = None,
     **merging: Any,
 ) -> dict[str, Any]:
-    """Merges a chunked file to the file ``target``. The other arguments are the same as in
+    """Merges a chunked file into the file ``target``. The other arguments are the same as in
     :func:`split`.
 
     Args:
         source: The ``.cpb`` file.
         target: The file to be written.
-        parts: Largest number of parts.
-        scratch: A folder, or its URL, that all nodes see, for the plan; that of the result unless
-            given.
-        retries: As of :func:`run`.
-        threads: As of :func:`run`.
-        options: As of :func:`run`.
-        progress: As of :func:`run`.
+        parts: Maximum number of parts.
+        scratch: The folder for the plan, or its URL, which all nodes must see; by default, the
+            folder of the result.
+        retries: As for :func:`run`.
+        threads: As for :func:`run`.
+        options: As for :func:`run`.
+        progress: As for :func:`run`.
         merging: Other arguments of :func:`proto_splitter.parts.plan_merge`.
     """
     with _beside(target, scratch) as plan:
@@ -195,13 +195,13 @@ def verify(
 
     Args:
         path: The ``.cpb`` file.
-        parts: Largest number of parts.
-        scratch: A folder, or its URL, that all nodes see, for the plan; that of the file unless
-            given.
-        retries: As of :func:`run`.
-        threads: As of :func:`run`.
-        options: As of :func:`run`.
-        progress: As of :func:`run`.
+        parts: Maximum number of parts.
+        scratch: The folder for the plan, or its URL, which all nodes must see; by default, the
+            folder of the file.
+        retries: As for :func:`run`.
+        threads: As for :func:`run`.
+        options: As for :func:`run`.
+        progress: As for :func:`run`.
         verifying: Other arguments of :func:`proto_splitter.parts.plan_verify`.
     """
     with _beside(path, scratch) as plan:

@@ -110,8 +110,8 @@ def send(
         attempts: Maximum number of consecutive attempts in which no further chunk arrives.
         pause: Seconds before the second attempt. The pause doubles with each further attempt.
         progress: Called with the bytes done and the total.
-        max_chunk_size: Largest chunk, in bytes; 32 MiB unless given.
-        max_frame_size: Largest frame, in bytes; 1 MiB unless given.
+        max_chunk_size: Maximum size of each chunk, in bytes; 32 MiB unless given.
+        max_frame_size: Maximum size of each frame, in bytes; 1 MiB unless given.
         compression_level: Level of zstd compression. Pieces that hardly shrink are sent
             uncompressed.
         session: The name under which the receiver keeps the received chunks; random by default.
@@ -186,10 +186,10 @@ def receive(
             message and details; without it, the error is raised.
         pending: An interrupted transfer to continue.
         inbox: An inbox that keeps interrupted transfers, so that the sender's session can continue.
-        max_message_size: Largest message, in bytes; 64 GiB unless given.
+        max_message_size: Maximum size of the message, in bytes; 64 GiB unless given.
         folder: The folder for received chunks. Default: the folder for temporary files.
-        idle_timeout: The longest time without a frame, in seconds.
-        timeout: The longest time for the whole transfer, in seconds.
+        idle_timeout: The maximum time without a frame, in seconds.
+        timeout: The maximum time for the whole transfer, in seconds.
         progress: Called with the bytes received and the total.
 
     Raises:
@@ -225,7 +225,7 @@ def receive_file(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Receives a message to a file, which appears complete or not at all. Returns its size.
+    """Receives a message into a file, which appears complete or not at all. Returns its size.
 
     Args:
         target: The file. With ``force``, replaces an existing file.

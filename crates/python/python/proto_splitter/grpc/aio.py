@@ -162,7 +162,7 @@ async def receive_file(
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> int:
-    """Receives a message to a file: :func:`proto_splitter.grpc.receive_file`."""
+    """Receives a message into a file: :func:`proto_splitter.grpc.receive_file`."""
 
     def make() -> Pending:
         return Pending(message_type=message_type, max_message_size=max_message_size, folder=folder)

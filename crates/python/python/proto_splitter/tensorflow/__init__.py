@@ -303,7 +303,7 @@ def enabled(
 
 
 def status() -> list[SeamStatus]:
-    """Returns the status of each replaced function of TensorFlow, with the reason of a failure.
+    """Returns the status of each replaced function of TensorFlow, with the reason for a failure.
 
     Raises:
         ImportError: If there is no TensorFlow.

@@ -135,7 +135,7 @@ class Patches:
         return status(found, None)
 
     def apply(self, seam: Seam, replacement: Callable[[Any], Any]) -> SeamStatus:
-        """Replaces a function by ``replacement(function)``, if its source is known."""
+        """Replaces a function with ``replacement(function)``, if its source is known."""
         status = self.check(seam)
         if status.refused is None and not status.on:
             owner, name, original = _find(seam)

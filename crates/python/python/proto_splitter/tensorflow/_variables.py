@@ -2,7 +2,7 @@
 
 When TensorFlow saves a model, each tensor that a function captures becomes a constant. If these
 constants have 2 GiB, TensorFlow alone can't save the model again. Variables of any size are saved
-in a checkpoint. Therefore, this module replaces captured constants by variables, but only while a
+in a checkpoint. Therefore, this module replaces captured constants with variables, but only while a
 model is saved: the program's functions keep capturing tensors. In the saved model, a function that
 captures a tensor becomes a function that captures the variable, reads it, and calls the original.
 """
@@ -56,7 +56,7 @@ class _Captured:
 
 
 def _add_variables(view: Any, save: Saving) -> None:
-    """Replaces the constants that functions capture by variables, as children of the root."""
+    """Replaces the constants that functions capture with variables, as children of the root."""
     from tensorflow.python.trackable import autotrackable
 
     variables: dict[str, Any] = {}

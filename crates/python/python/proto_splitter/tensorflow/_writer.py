@@ -79,7 +79,7 @@ def _is_small_float(node: Any) -> bool:
 
 
 def _put_marks(saved_model: Any, save: Saving) -> dict[bytes, memoryview]:
-    """Replaces values by marks, and returns the value for each mark."""
+    """Replaces values with marks, and returns the value for each mark."""
     values: dict[bytes, memoryview] = {}
     marked = set()
     for function, node in _constants(saved_model):
