@@ -73,8 +73,8 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// Opens the input. Returns `None` for a SavedModel's folder, and for a folder of no known format,
-/// about which [`saved_model`] reports the error.
+/// Opens the input. Returns `None` for a SavedModel's folder, and for a folder of unknown format,
+/// for which [`saved_model`] reports the error.
 pub(crate) fn open(
     name: &Path,
     schema: &SchemaArgs,

@@ -93,7 +93,7 @@ impl<W: Write> Write for JsonWriter<W> {
     }
 }
 
-/// Returns JSON in which the same characters are escaped as by [`JsonWriter`]. They only occur in
+/// Returns JSON in which the characters that [`JsonWriter`] escapes are escaped. They only occur in
 /// strings.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let is_plain = text.bytes().all(|byte| byte < 0x7f);

@@ -111,7 +111,7 @@ impl Elements {
     /// Completes an element whose bytes were added to the buffer from `begin` on.
     fn end(&mut self, start: u64, begin: usize, is_exact: bool) -> Result<()> {
         let size = self.bytes.len();
-        // The bytes of a column's values have the same limit.
+        // The bytes of the values in a column are limited to the range of an `i32`, too.
         if i32::try_from(size).is_err() {
             let message = "more than 2 GiB of elements in one part of a column";
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));

@@ -117,7 +117,7 @@ impl Piece {
 struct Content {
     file: SourceId,
     range: Range<u64>,
-    /// `None` for a mapped file, in a record without checksums.
+    /// `None` if the record has no checksums and the constant is a mapped file.
     crc32c: Option<u32>,
 }
 

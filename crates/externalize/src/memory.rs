@@ -22,7 +22,7 @@ const MESSAGE: u64 = 64;
 const STRING: u64 = 32;
 const NUMBER: u64 = 8;
 
-/// Fails if the SavedModel with these bytes would take more than [`MAX_MEMORY`].
+/// Fails if decoding the SavedModel with these bytes would take more memory than [`MAX_MEMORY`].
 pub(crate) fn check(bytes: &[u8]) -> Result<()> {
     let mut counter = Counter { bytes, memory: 0 };
     match descriptor_pool().get_message_by_name(proto_splitter_saved_model::SAVED_MODEL) {

@@ -36,7 +36,7 @@ const OUTSIDE: &[u32] = &[
 ];
 
 impl Change {
-    /// Replaces the data by a span of a file, which becomes part of the message.
+    /// Replaces the data with a span of a file, which becomes part of the message.
     pub(crate) fn raw_data(file: SourceId, range: Range<u64>) -> Change {
         let mut front = Vec::new();
         put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));

@@ -175,7 +175,8 @@ impl Context {
     }
 }
 
-/// Returns a change that inserts the content or its path, and `after` following the attribute.
+/// Returns a change that inserts the content or its path into the attribute, and `after` following
+/// the attribute.
 fn content_of(inserted: Vec<Inserted>, after: Vec<u8>) -> Change {
     Change::Fields {
         dropped: &[field::S],

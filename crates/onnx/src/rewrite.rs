@@ -43,7 +43,7 @@ pub(crate) struct Rewriter<'b> {
     decide: &'b mut dyn Decide,
 }
 
-/// The state before a message began, in case the message is unchanged.
+/// The state before a message began, which is restored if the message is unchanged.
 struct Open {
     mark: Mark,
     copied: u64,

@@ -149,7 +149,7 @@ impl OnnxSource {
         })
     }
 
-    /// Creates a source of spans, with this number of tensors whose data comes from elsewhere.
+    /// Creates a source from spans, in which `external_tensors` tensors have data from elsewhere.
     pub(crate) fn of_spans(
         spans: Spans,
         external_tensors: usize,

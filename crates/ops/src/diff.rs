@@ -223,7 +223,7 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
         Comparison::Identical => (Outcome::Identical, Vec::new()),
         Comparison::Equal => (Outcome::Equal, Vec::new()),
         Comparison::Different(differences) => {
-            // Differences from a message of another type would be misleading.
+            // If a message had another type, the differences would be misleading.
             for (input, view) in inputs.into_iter().zip(&views) {
                 view.check_whole_type().map_err(|error| at(input, error))?;
             }

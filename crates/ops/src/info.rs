@@ -109,10 +109,10 @@ pub struct ChunkInfo {
     pub size: u64,
     /// Size in the file, in bytes; `None` if other records share its record chunk, or its header wasn't read.
     pub stored_size: Option<u64>,
-    /// The first few chunks that share its record chunk or its record.
+    /// The first few chunks that share a record chunk or a record with this chunk.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub shared_with: Vec<u64>,
-    /// Number of such chunks not listed.
+    /// Number of further such chunks, which aren't listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub shared_with_more: usize,
     /// Compression; `None` if its header wasn't read.
@@ -438,8 +438,8 @@ pub struct ListedChunk {
     /// The chunk.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub chunk: ChunkInfo,
-    /// Ratio of the stored size to the size, rounded to thousandths; `None` if other records share its record chunk, it is empty, or its
-    /// header wasn't read.
+    /// Ratio of the stored size to the size, rounded to thousandths; `None` if other records share
+    /// its record chunk, the chunk is empty, or its header wasn't read.
     pub ratio: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The layout of a record file, to the last byte.
+//! Describing every byte of a record file.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -46,8 +46,8 @@ pub struct TensorEntry {
     pub location: String,
 }
 
-/// Passes every tensor of an input to `each`, and sums them up. A model may have millions of
-/// tensors, so no list is built where the format permits.
+/// Passes every tensor of an input to `each`, and returns their number and total size. A model may
+/// have millions of tensors, so no list is built where the format permits.
 ///
 /// ```
 /// use proto_splitter_core::Error;

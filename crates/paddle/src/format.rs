@@ -242,8 +242,8 @@ impl Format for PaddleFormat {
     }
 }
 
-/// Adds the model's name to an error about a form that the model doesn't support. Callers name the
-/// model in other errors.
+/// Adds the model's name to an error about a form that the model doesn't support. Callers add the
+/// name to other errors.
 fn about(model: &Path, error: Error) -> Error {
     let name = model.display().to_string();
     let is_named = name.is_empty() || error.file().is_some() || error.to_string().contains(&name);

@@ -109,7 +109,7 @@ struct DraftFile {
     content: Content,
     /// Original tag (by identity) and name of the file.
     home: Option<(u64, String)>,
-    /// Older files whose content may be equal.
+    /// Older files whose content may equal this file's.
     candidates: Vec<FileIndex>,
     /// The array of the file, once opened.
     opened: OnceLock<Array>,

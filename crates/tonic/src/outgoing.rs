@@ -73,7 +73,7 @@ where
     }
 }
 
-/// The error of a source whose frames ended early.
+/// The error from a source whose frames ended early.
 #[derive(Clone, Debug, Default)]
 pub struct Failure(Arc<Mutex<Option<Error>>>);
 

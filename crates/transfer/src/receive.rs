@@ -55,7 +55,7 @@ impl Receiver {
     }
 
     /// Returns a receiver that keeps chunks in a file without a name in `folder`, or in the folder
-    /// for temporary files by default. Only one frame is in memory.
+    /// for temporary files by default. Only one frame is in memory at a time.
     pub fn in_file(folder: Option<&Path>, options: &ReceiveOptions) -> Receiver {
         Receiver::new(options, Place::File(folder.map(Path::to_owned)))
     }

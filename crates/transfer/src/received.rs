@@ -53,7 +53,7 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// The errors of [`into_bytes`](Self::into_bytes), except for errors of merging;
+    /// The errors of [`into_bytes`](Self::into_bytes), except for errors from merging;
     /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
     pub fn into_chunked_file(self) -> Result<ChunkedFile<Arc<dyn ReadAt>>> {
         let limits = self.options.limits().clone();

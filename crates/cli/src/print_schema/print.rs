@@ -489,8 +489,8 @@ impl Printer {
         }
     }
 
-    /// Returns true if a name belongs to a type, a package or a field. Each of these would hide
-    /// another one.
+    /// Returns true if a name belongs to a type, a package or a field, any of which would hide the
+    /// same name in an outer scope.
     fn has(&self, name: &str) -> bool {
         let is_package = |package: &str| {
             package

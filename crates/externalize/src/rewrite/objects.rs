@@ -21,10 +21,10 @@ use super::{Rewriter, invalid};
 use crate::call_graph::function_name;
 use crate::content::Content;
 
-/// Child of the root that fills the variables.
+/// Name of the root's child that fills the variables.
 pub(crate) const CONSTANTS_OBJECT: &str = "_proto_splitter_constants";
 
-/// Child of the constants' object for the index of the bundle.
+/// Name of the child, of the object for the constants, that has the index of the bundle.
 pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
 
 /// A constant that functions capture, as the index of its object and the index of its content.

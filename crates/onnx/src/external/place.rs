@@ -165,7 +165,7 @@ impl<'a> Placing<'a> {
     }
 }
 
-/// Replaces the model at `target` by one without data files, by calling `commit`. Returns the
+/// Replaces the model at `target` with one without data files, by calling `commit`. Returns the
 /// removed data files of the old model.
 pub(super) fn replace(
     target: &Path,

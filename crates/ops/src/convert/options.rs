@@ -44,8 +44,8 @@ impl ConversionOptions {
         ConversionOptions::default()
     }
 
-    /// Sets the name of the form to write. Default: `auto`, chunks if the output's name ends in `.cpb`, and otherwise the usual form of
-    /// the input's format.
+    /// Sets the name of the form to write. Default: `auto`, which means chunks if the output's name
+    /// ends in `.cpb`, and otherwise the usual form of the input's format.
     #[must_use]
     pub fn to(mut self, form: impl Into<String>) -> Self {
         self.to = form.into();

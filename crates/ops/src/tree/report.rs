@@ -261,7 +261,7 @@ impl Cut {
         depth: usize,
     ) -> (Vec<TreeField>, Option<TreeRest>) {
         let shown = |child: &&TreeNode| child.size >= self.min_size;
-        // Sorted by size.
+        // The children are already sorted by size.
         let mut shown: Vec<&TreeNode> = node.children.iter().filter(shown).collect();
         if self.limits.get_order() == TreeOrder::Count {
             shown.sort_by_key(|child| std::cmp::Reverse(child.count));

@@ -126,8 +126,9 @@ impl<'a, 'm> Receiver<'a, 'm> {
         }
     }
 
-    /// Skips the first bytes of `range` in the message, which are next, if threads can copy them:
-    /// as many as belong to a file or to a tensor's data. Returns their number.
+    /// Skips the bytes at the start of `range`, which come next in the message, if threads can copy
+    /// them. Skips no more than the rest of a file or of a tensor's data. Returns the number of
+    /// bytes skipped.
     pub(super) fn leave_out(&mut self, range: Range<u64>) -> Result<u64> {
         let State::Through(to @ (Through::File | Through::Data), left) = self.state else {
             return Ok(0);

@@ -7,7 +7,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::{Layout, StreamKind, StreamParts, len};
 
-/// A piece to be written.
+/// A piece of a stream to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// Literal bytes.

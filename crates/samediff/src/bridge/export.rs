@@ -167,7 +167,7 @@ fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
 #[derive(Default)]
 struct Export {
     arrays: Vec<Array>,
-    /// Index of the array of each file, since several tables may share data.
+    /// Index of each file's array, which several tables may share.
     known: HashMap<ArrayFile, usize>,
 }
 

@@ -150,7 +150,7 @@ fn real_graphs_come_back_as_they_were() {
         let root = &flat_graph::FLAT_GRAPH;
         differences(&table(&path), &table(&back), root, "", &mut found);
         assert_eq!(found, Vec::<String>::new(), "{}", path.display());
-        // Repeats this with the classic file just written.
+        // Repeats the comparison with the classic file just written.
         let again = import(&back).unwrap();
         assert_eq!(again.graph(), &model.default_tag().graph().unwrap());
     }

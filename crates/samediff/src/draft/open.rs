@@ -60,7 +60,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Adds the files to which no list refers to the tags whose folders contain them.
+    /// Adds each unreferenced file to the tag whose folder contains the file.
     fn keep_unreferenced(&mut self) {
         let mut referenced = vec![false; self.files.len()];
         for tag in &self.tags {

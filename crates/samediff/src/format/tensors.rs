@@ -347,7 +347,7 @@ fn tensor_name(tag: &str, role: Role, name: &str, index: usize) -> String {
     }
 }
 
-/// Returns the description of an array, for reading its values in C order and little-endian.
+/// Returns the description of an array whose values are read in C order and little-endian.
 fn tensor_info(name: String, array: &Array) -> TensorInfo {
     let info: &ArrayInfo = array.info();
     let shape = if info.is_empty_scalar() {

@@ -21,7 +21,7 @@ const ENCRYPTED: u16 = 1;
 /// The flag of entries that are followed by their checksum and lengths.
 const SUMMED_BEHIND: u16 = 1 << 3;
 
-/// The length that means that an extra field has the real length.
+/// Special length, which means that the real length is in an extra field.
 const IN_EXTRA_FIELD: u64 = u32::MAX as u64;
 
 /// Size of the read at a local header. It includes the beginning of an array's file.

@@ -153,8 +153,8 @@ impl Model {
         reader.write(&plan, sink)
     }
 
-    /// Returns the message as a source to be split. For a `.pb`, the source is the file at `path`,
-    /// so that changes to the file are detected.
+    /// Returns the message as a source for splitting. For a `.pb`, the source is the file at
+    /// `path`, so that changes to the file are detected.
     pub(super) fn source(&self, path: &Path) -> Result<Source> {
         let descriptor = descriptor(SAVED_MODEL)?;
         match self.form {
