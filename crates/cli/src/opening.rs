@@ -44,7 +44,7 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Creates options with the type of the message, and the places where its chunks may be.
+    /// Creates options with the type of the message, and the locations where its chunks may be.
     pub(crate) fn of_shards(
         schema: &'a SchemaArgs,
         shards: ShardArgs,

@@ -125,7 +125,7 @@ pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failur
         return standard_input();
     }
     if remote::is_url(named) {
-        // All other objects were copied before.
+        // All other objects have already been copied.
         return Ok(Place::new(named.to_owned(), None));
     }
     let metadata = match fs::metadata(named) {

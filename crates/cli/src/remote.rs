@@ -54,7 +54,8 @@ pub(crate) fn hide_secrets(args: &[OsString]) {
         if let Cow::Owned(shown) = redact(arg) {
             rename(arg, &shown);
         }
-        // Objects on the same host have the same password. Logs may show it without the scheme.
+        // Also hides the password without the scheme, since logs may show it in this form. All
+        // objects on a host have the same password.
         if let Some(at) = arg[..host].rfind('@')
             && let Cow::Owned(shown) = redact(&arg[..=at])
         {
@@ -230,7 +231,7 @@ fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Fail
         }
         Ok(File::open(path)?)
     });
-    // If the copy is unreadable, its reader reports the error.
+    // If the copy can't be read, the command that reads it reports the error.
     drop(copied);
     failed.map_or(Ok(()), Err)
 }

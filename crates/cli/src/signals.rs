@@ -1,6 +1,6 @@
 //! Signals that stop the process.
 //!
-//! If a signal stops the process, it cleans up and then ends by the same signal, instead of
+//! If a signal stops the process, it cleans up and then ends with the same signal, instead of
 //! returning a status. Shells check for this in order to stop a loop.
 
 pub(crate) use system::watch;
@@ -53,7 +53,7 @@ mod system {
     }
 
     impl Watched {
-        /// If a signal stopped the process, ends the process by the same signal.
+        /// If a signal stopped the process, ends the process with the same signal.
         pub(crate) fn end(&self) {
             let signal = self.0.load(Ordering::Relaxed);
             if signal != 0 {

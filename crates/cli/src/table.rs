@@ -77,7 +77,7 @@ pub(crate) struct Columns<const N: usize> {
     aligns: [Align; N],
     hidden: [bool; N],
     widths: [u16; N],
-    /// Largest number of characters in the last column.
+    /// Maximum number of characters in a cell of the last column.
     last: usize,
 }
 

@@ -64,7 +64,7 @@ impl Types {
     fn sequence_named(&self, name: &str) -> Result<Root, Failure> {
         let parent = || self.get(name.rsplit_once('.')?.0);
         if self.get(name).or_else(parent).is_none() {
-            // If the name is unknown, this error has a suggestion.
+            // If the name is unknown, this call fails with a suggestion.
             self.named(name)?;
         }
         Root::find(name, |name| self.get(name))

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
 }
 
 /// Returns the report for a chunked file that can't be opened. Such a file counts as checked, and
-/// the failure is the result.
+/// the failure is the result of the check.
 pub(crate) fn unreadable(file: &Path, failure: &Failure) -> Option<VerifyReport> {
     let is_damaged = failure.exit() == Exit::Bad && place::is_chunked_at(file);
     let problem = || Error::new(ErrorKind::Record, failure.message());

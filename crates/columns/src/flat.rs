@@ -124,7 +124,7 @@ impl Flat {
                 Arc::new(DictionaryArray::try_new(places, names)?)
             }
         };
-        // Keeps the memory for the next rows.
+        // Clearing keeps the allocated memory for the next rows.
         self.bits.clear();
         if let Some(is_there) = &mut self.is_there {
             is_there.clear();

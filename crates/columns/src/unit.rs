@@ -15,10 +15,10 @@ use crate::shape::MessageShape;
 /// other fields may be of any size.
 const LARGE: u64 = 64 << 10;
 
-/// Largest size of one element in memory, in bytes.
+/// Maximum size of one element in memory, in bytes.
 const MOST_HELD: u64 = 1 << 30;
 
-/// Largest buffer to keep for another unit, in bytes.
+/// Maximum size of a buffer to keep for another unit, in bytes.
 const MOST_SPARE: usize = 32 << 20;
 
 /// Elements and their parents.
@@ -134,7 +134,7 @@ fn place(start: u64, range: Range<usize>) -> Place {
     }
 }
 
-/// Largest size of a [`Unit`], unless it is a single element.
+/// Maximum size of a [`Unit`], unless it is a single element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitSize {
     pub(crate) rows: usize,

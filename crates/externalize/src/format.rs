@@ -99,7 +99,7 @@ impl Format for ExternalizedFormat {
         SavedModelFormat.variables(folder)
     }
 
-    /// The format of SavedModels has these message types.
+    /// Returns the same message types as the format of SavedModels.
     fn message_types(&self) -> &'static [&'static str] {
         &[SAVED_MODEL]
     }

@@ -17,7 +17,7 @@ use record_file::ReadAt;
 use crate::constant::Varints;
 use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix};
 
-/// Prefix of the file's name in errors about the original.
+/// Name under which errors in the original are reported, in place of a file's name.
 const ORIGINAL: &str = "the original";
 
 impl Record {

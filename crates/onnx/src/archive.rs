@@ -181,7 +181,7 @@ impl Archive for ModelArchive {
             return Err(Error::new(ErrorKind::InvalidMessage, problem));
         }
         let has_checksums = self.model.verify_checksums(progress)?;
-        // Read all data, to find unreadable parts.
+        // Reads all data, to find unreadable parts.
         let total = tensors.all.iter().filter_map(|one| one.raw_len()).sum();
         let meter = progress.meter(total);
         for tensor in tensors.all.iter().filter(|one| one.raw_len().is_some()) {

@@ -38,12 +38,12 @@ pub use written::WrittenOnnx;
 /// Default minimum size of tensors that are moved out of the model, in bytes, as in `onnx`.
 pub const DEFAULT_MIN_SIZE: u64 = 1024;
 
-/// Smallest `min_size` allowed without force, in bytes. onnxruntime refuses models whose scalars
-/// and small shapes are external.
+/// Minimum value of `min_size` that is allowed without force, in bytes. onnxruntime refuses models
+/// whose scalars and small shapes are external.
 pub const LEAST_MIN_SIZE: u64 = 64;
 
-/// Largest one-dimensional integer tensor that stays inside, in bytes: shapes, axes and indices,
-/// which shape inference has to read.
+/// Maximum size of one-dimensional integer tensors that stay inside, in bytes: shapes, axes and
+/// indices, which shape inference has to read.
 pub const MAX_SHAPE_CARRIER: u64 = 64 << 10;
 
 /// Default alignment of large tensors, in bytes. Tensors with this alignment can be mapped on every
@@ -53,7 +53,7 @@ pub const DEFAULT_ALIGNMENT: u64 = 64 << 10;
 /// Size above which tensors are aligned: 1 MiB.
 pub const ALIGNED_ABOVE: u64 = 1 << 20;
 
-/// Largest file that every reader of protobuf accepts, in bytes: 2^31 - 1.
+/// Maximum size of a file that every protobuf parser accepts, in bytes: 2^31 - 1.
 pub const MAX_MODEL_SIZE: u64 = (1 << 31) - 1;
 
 /// The format of the files next to a model.

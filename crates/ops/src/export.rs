@@ -128,8 +128,8 @@ pub struct ExportReport {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidMessage`] if the format supports none of the tensors, or two of them have
-///   the same name.
+/// - [`ErrorKind::InvalidMessage`] if there is no tensor that the format supports, or two tensors
+///   have the same name.
 /// - [`ErrorKind::AlreadyExists`] if the file exists and `force` is not set.
 /// - [`ErrorKind::InvalidConfig`] if the file is an input, or its name implies no format.
 /// - Any error if the input is damaged, or something can't be read or written.

@@ -9,7 +9,7 @@ use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::view::{MessageView, ScalarPath, ScalarValue};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Largest number of groups.
+/// Maximum number of groups.
 const MOST_GROUPS: usize = 1 << 20;
 
 /// Options for [`tally`].

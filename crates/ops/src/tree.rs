@@ -189,7 +189,7 @@ fn of_message(
     measured().map_err(|error| at(input, error))
 }
 
-/// The place to start from. A query is resolved by the contents of the message.
+/// The part of the message to start from. A query is resolved by the contents of the message.
 enum Start {
     Place(TreePlace),
     Query(PathQuery),

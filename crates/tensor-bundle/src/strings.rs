@@ -29,17 +29,17 @@ pub(crate) struct ElementsCrc {
 /// The part of a tensor to which the next byte belongs.
 #[derive(Clone, Debug)]
 enum Part {
-    /// A length, with the bytes of it that have arrived.
+    /// A length, with those of its bytes that have arrived.
     Length {
         value: u64,
         bytes: u32,
     },
-    /// A checksum, with the bytes of it that have arrived.
+    /// A checksum, with those of its bytes that have arrived.
     Checksum {
         bytes: [u8; 4],
         have: usize,
     },
-    /// Bytes of elements, with their number.
+    /// Bytes of elements, with the number of those that haven't arrived.
     Content(u64),
     End,
 }

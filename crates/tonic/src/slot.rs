@@ -20,8 +20,8 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) receiver: Receiver,
-    /// Number of the latest transfer. An earlier transfer that is still running can't push frames
-    /// any more.
+    /// Number of the latest transfer. An earlier transfer that is still running can no longer push
+    /// frames.
     turn: u64,
     touched: Instant,
 }

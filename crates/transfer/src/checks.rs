@@ -80,7 +80,7 @@ pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()
     Ok(())
 }
 
-/// Checks that a piece has the expected place, and returns its decompressed bytes.
+/// Checks that a piece has the expected chunk and offset, and returns its decompressed bytes.
 pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<Bytes> {
     if data.chunk != chunk || data.offset != offset {
         let message = format!(

@@ -116,7 +116,7 @@ impl Receiver {
     pub fn break_off(&mut self) {
         self.state = State::Begin;
         match &mut self.store {
-            // Nothing was received yet.
+            // Nothing has been received yet.
             None => {}
             Some(store) => {
                 store.drop_partial();

@@ -75,7 +75,7 @@ impl Codec {
         match head {
             #[cfg(feature = "codecs")]
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Codec::Zstd),
-            // The check bits of a zlib header are valid, whatever the level.
+            // At any compression level, the check bits of a zlib header are valid.
             [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Codec::Zlib),
             _ => None,
         }

@@ -353,7 +353,7 @@ impl Printer {
         if let Some(default) = &field.default_value {
             let default = match field.r#type() {
                 Type::String => text::scalar(&Value::String(default.clone()), &Kind::String),
-                // A descriptor already has these escaped.
+                // In a descriptor, the default of a bytes field is already escaped.
                 Type::Bytes => format!("\"{default}\""),
                 _ => default.clone(),
             };

@@ -261,7 +261,7 @@ struct Interim(Vec<PathBuf>);
 impl Drop for Interim {
     fn drop(&mut self) {
         for path in &self.0 {
-            // The error that caused this is more useful.
+            // The error that caused the removal is more useful than an error from it.
             let _ = fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! Choosing the tensors that are moved out of a model, and their places.
+//! Choosing the tensors that are moved out of a model, and their locations.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ const INSIDE: &[u32] = &[
     field::DATA_LOCATION,
 ];
 
-/// Largest alignment: 1 GiB.
+/// Maximum alignment: 1 GiB.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
 /// Maximum ratio of the size of raw data to the size in the model: a varint of one byte becomes an
@@ -48,7 +48,7 @@ const MAX_ALIGNMENT: u64 = 1 << 30;
 /// limits the sizes that a model can claim.
 const MAX_GROWTH: u64 = 8;
 
-/// A plan to write a model with external data: the tensors that are moved out, and their places.
+/// A plan to write a model with external data: the tensors that are moved out, and their locations.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -402,7 +402,7 @@ fn is_shape_carrier(tensor: &Tensor, len: u64) -> bool {
         && len <= MAX_SHAPE_CARRIER
 }
 
-/// Assigns each tensor its place, one after another.
+/// Assigns locations to the tensors, one after another.
 fn lay_out(
     same: &[Option<usize>],
     leaving: &mut [Leaving],

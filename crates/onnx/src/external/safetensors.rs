@@ -21,7 +21,7 @@ use crate::proto::tensor_proto::DataType;
 /// Size of the length before the header, in bytes.
 pub(crate) const LEN_LEN: u64 = 8;
 
-/// Largest header that the library `safetensors` reads, in bytes.
+/// Maximum size of a header that the library `safetensors` reads, in bytes.
 pub(crate) const MAX_HEADER_LEN: u64 = 100_000_000;
 
 /// Returns the type of a tensor's elements in the format, and the corresponding shape.

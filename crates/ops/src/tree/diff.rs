@@ -9,7 +9,7 @@ use proto_splitter_core::size_tree::{MemberChange, Sum, TreeChange, TreeDiff};
 
 use super::{LeastSize, TreeLimits, TreeOptions, of_message};
 
-/// Largest number of members of a field to compare. Each takes some hundred bytes.
+/// Maximum number of members of a field to compare. Each takes some hundred bytes.
 const COMPARED: usize = 10_000;
 
 /// The result of [`tree_diff`].

@@ -9,7 +9,7 @@ use super::{PaddleOpenOptions, open_program};
 use crate::parameters::append_checked;
 use crate::stream::TensorSpec;
 
-/// The place of an appended tensor.
+/// The location of an appended tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {

@@ -92,7 +92,7 @@ impl PaddleModel {
     ///
     /// [`ErrorKind::SourceChanged`] if a file has changed; [`ErrorKind::InvalidPath`] if a name
     /// isn't Unicode; [`ErrorKind::InvalidMessage`] if the description of a tensor has a group or a
-    /// field of number 100: Paddle ignores both, and the message can't represent them.
+    /// field with the number 100: Paddle ignores both, and the message can't represent them.
     pub fn source(&self) -> Result<Source> {
         let descriptor = descriptor_pool().get_message_by_name(MODEL);
         let descriptor = descriptor.ok_or_else(|| {

@@ -22,7 +22,7 @@ const BUFFER_LEN: usize = 256 << 10;
 /// Maximum number of files that wait for large parts: 64. All of these files are open.
 const MAX_WAITING: usize = 64;
 
-/// Smallest range that is copied by other threads: 256 KiB.
+/// Minimum size of a range that is copied by other threads: 256 KiB.
 const LEAST_GAP: u64 = 256 << 10;
 
 /// A range of the message that is still to be copied to a file.
@@ -155,7 +155,7 @@ impl<'m> Files<'m> {
         // The last parameter file may still be open.
         self.end_file()?;
         match self.arrangement {
-            // The name comes from the file of all parameters, which isn't written.
+            // The companion is named after the file of all parameters, which isn't written.
             Arrangement::Separate(_) => {
                 self.left_out.push(name);
                 Ok(())
@@ -166,7 +166,7 @@ impl<'m> Files<'m> {
 
     pub(super) fn end_companion(&mut self) -> Result<()> {
         match self.companion.take() {
-            // A file without content.
+            // The file has no content.
             Some(name) => {
                 self.companion = Some(name);
                 self.begin_companion()?;

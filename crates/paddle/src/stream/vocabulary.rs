@@ -11,7 +11,7 @@ use super::{Layout, Stream, StreamKind};
 /// Number of bytes read at once.
 const WINDOW: usize = 64 << 10;
 
-/// Smallest size of an entry: the length of its string, and its number.
+/// Minimum size of an entry, in bytes: the length of its string, and its number.
 const LEAST_ENTRY: u64 = 8 + 4;
 
 /// Maximum size of a word: 1 MiB.

@@ -455,7 +455,7 @@ pub(super) struct Events {
     shift: i64,
 }
 
-/// Largest run, in bytes, unless a single event is larger.
+/// Maximum size of a run, in bytes, unless a single event is larger.
 pub(super) const MAX_RUN: u64 = 16 << 20;
 
 impl Events {
