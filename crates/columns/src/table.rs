@@ -189,8 +189,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Adds to an error that has an offset: the path of the element there, and the location in its
-    /// chunk.
+    /// If an error has an offset, adds the path of the element at the offset, and the corresponding
+    /// offset in its chunk.
     #[cold]
     fn at_fault(&self, error: Error) -> Error {
         let is_placed = error.path().is_some() || error.chunk().is_some();

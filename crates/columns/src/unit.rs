@@ -11,8 +11,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::fields::Origin;
 use crate::shape::MessageShape;
 
-/// Size, in bytes, from which only those fields of an element that become columns are copied. The
-/// other fields may be of any size.
+/// Elements of at least this many bytes are copied only in part: the fields that become columns.
+/// The other fields may be of any size.
 const LARGE: u64 = 64 << 10;
 
 /// Maximum size of one element in memory, in bytes.

@@ -27,8 +27,8 @@ pub(crate) fn copy(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write)
     copy_range(source, range, sink).map(|()| bytes)
 }
 
-/// Converts the elements in a typed field of the tensor at `tensor` to raw data of `bits` bits
-/// each. Returns the number of bytes written.
+/// Converts the elements in a typed field of the tensor at `tensor` to raw data, in which each
+/// element has `bits` bits. Returns the number of bytes written.
 pub(crate) fn convert(
     source: &dyn ReadAt,
     tensor: Range<u64>,

@@ -175,7 +175,7 @@ pub struct Frames {
     state: State,
     options: SendOptions,
     meter: Meter,
-    /// Index of the first chunk to send. Earlier chunks are read only for their checksums.
+    /// Index of the first chunk to send. Earlier chunks are only read to compute their checksums.
     first_chunk: u64,
     /// A piece that didn't fit in the previous frame.
     pending: Option<Data>,

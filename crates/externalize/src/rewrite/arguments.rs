@@ -275,8 +275,8 @@ impl Caller<'_> {
         Ok(added)
     }
 
-    /// Adds the nodes that read the contents with the index `content` for a call. Returns the
-    /// output that becomes an input of the call.
+    /// Adds the nodes that read the content with the index `content` for a call. Returns the output
+    /// that becomes an input of the call.
     fn read(
         &self,
         call: &NodeDef,

@@ -194,8 +194,9 @@ impl Rewriter<'_> {
         }));
     }
 
-    /// Rewires nodes that run before `init`, and would read variables without values. They read the
-    /// contents directly, or wait. Returns these contents, by the names of the constants.
+    /// Rewires the nodes that run before `init` and would read variables without values, so that
+    /// they read the contents directly, or wait. Returns these contents, by the names of the
+    /// constants.
     fn read_by_ancestors(&mut self, init: &str) -> Result<BTreeMap<String, usize>> {
         let moved = &self.in_main;
         let contents = self.contents;

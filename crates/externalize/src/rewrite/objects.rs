@@ -124,9 +124,9 @@ impl Rewriter<'_> {
         captured
     }
 
-    /// Replaces captured constants with resources. Constants with the same content get only one.
-    /// `body` makes the function that becomes the resource's `_create_resource` and returns the
-    /// content. Further constants with the same content are removed.
+    /// Replaces captured constants with resources. If several constants have the same content, only
+    /// the first one becomes a resource, which all references to the others then lead to. `body`
+    /// makes the function that becomes the resource's `_create_resource` and returns the content.
     pub(super) fn capture_from(
         &mut self,
         objects: &mut SavedObjectGraph,

@@ -353,7 +353,7 @@ impl OldData {
     }
 }
 
-/// Returns the path of the index of the data of the model at `target`.
+/// Returns the path of the index for the data files of the model at `target`.
 fn index_of(target: &Path) -> Option<PathBuf> {
     let name = target.file_name()?.to_string_lossy();
     Some(target.with_file_name(safetensors::index_name(&name)))

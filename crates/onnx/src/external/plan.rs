@@ -205,7 +205,7 @@ impl ExternalPlan {
     }
 
     /// Returns the path and content of the file that maps tensors to data files, if there are
-    /// several in the safetensors format.
+    /// several data files, in the safetensors format.
     pub(super) fn index(&self) -> Result<Option<(PathBuf, String)>> {
         if self.options.data_format == DataFormat::Raw || self.files.len() < 2 {
             return Ok(None);

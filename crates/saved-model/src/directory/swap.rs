@@ -18,7 +18,7 @@ pub(super) fn aside(to: &Path) -> PathBuf {
     parent(to).join(name)
 }
 
-/// If a folder is missing since an interrupted replacement moved it aside, returns its current
+/// If a folder is missing because an interrupted replacement moved it aside, returns its current
 /// path.
 pub(super) fn put_aside(folder: &Path) -> Option<PathBuf> {
     let aside = aside(folder);

@@ -1,4 +1,4 @@
-//! Content that is too large for a FlatBuffer. It is only declared, without being written.
+//! Content that is too large for a FlatBuffer. The tests declare it without writing it.
 
 use std::io;
 
