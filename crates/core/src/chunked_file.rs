@@ -61,7 +61,8 @@ impl ChunkedFile<File> {
         Ok(ChunkedFile { store })
     }
 
-    /// Opens a `.cpb` file with `metadata` in place of the stored trailer, to read a part of it.
+    /// Opens a `.cpb` file with `metadata` in place of the stored trailer, to read only a part of
+    /// the message.
     ///
     /// # Errors
     ///
@@ -128,7 +129,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         Ok(ChunkedFile { store })
     }
 
-    /// Opens a source with `metadata` in place of the stored trailer, to read a part of it.
+    /// Opens a source with `metadata` in place of the stored trailer, to read only a part of the
+    /// message.
     ///
     /// # Errors
     ///
@@ -139,8 +141,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         ChunkedFile::with_metadata_and(source, metadata, TrailerUse::Part, limits, none)
     }
 
-    /// Like [`with_metadata`](Self::with_metadata), but chunks may be in several sources, and the
-    /// metadata may describe the whole message.
+    /// Like [`with_metadata`](Self::with_metadata), but the chunks may be in several sources, and
+    /// the metadata may describe the whole message.
     pub(crate) fn with_metadata_and(
         source: S,
         metadata: ChunkMetadata,
@@ -174,9 +176,9 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.store.position(chunk.into().to_usize())
     }
 
-    /// Returns the index of the file with a chunk's record, in the order of
-    /// [`record_files`](Self::record_files), and the record's position in it; `None` if the record
-    /// doesn't match the trailer.
+    /// Returns the index of the file that contains a chunk's record, in the order of
+    /// [`record_files`](Self::record_files), and the record's position in that file; `None` if the
+    /// record can't be found or doesn't match the trailer.
     pub fn place(&self, chunk: impl Into<ChunkIndex>) -> Option<(usize, RecordPosition)> {
         self.store.place(chunk.into().to_usize())
     }
@@ -201,7 +203,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSchema`] if the types are inconsistent, [`ErrorKind::LimitExceeded`] if
-    /// there are too many, and [`ErrorKind::Record`] if the file is damaged there.
+    /// there are too many, and [`ErrorKind::Record`] if the file's metadata is damaged.
     pub fn schema(&self) -> Result<Option<DescriptorPool>> {
         read_schema(self.record_file(), self.store.required_root())
     }

@@ -75,8 +75,8 @@ pub fn recompress<S: ReadAt>(
     Ok(recompressed(Rewrite::new(file, target, None, options), file)?.0)
 }
 
-/// Recompresses to the file `target`, and to others next to it if a maximum file size requires
-/// several. Either all files appear, complete, or none.
+/// Recompresses a file and writes the result to `target`, and to other files next to it if a
+/// maximum file size requires several. Either all files appear, complete, or none.
 ///
 /// ```
 /// use proto_splitter_core::container::ChunkedFile;
@@ -154,8 +154,8 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     Ok(replaced(rewrite, file, path, value, reading)?.0)
 }
 
-/// Replaces a value and writes to the file `target`, and to others next to it if a maximum file
-/// size requires several. Either all files appear, complete, or none.
+/// Replaces a value and writes the new file to `target`, and to other files next to it if a maximum
+/// file size requires several. Either all files appear, complete, or none.
 ///
 /// # Errors
 ///

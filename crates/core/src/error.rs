@@ -34,7 +34,7 @@ pub enum ErrorKind {
     InvalidConfig,
     /// The source changed while it was being read.
     SourceChanged,
-    /// A file exists already.
+    /// The file to write exists already, and may not be overwritten.
     AlreadyExists,
     /// The folder to write to does not exist.
     NoFolder,
@@ -136,8 +136,8 @@ impl Error {
         self.inner.chunk
     }
 
-    /// Returns the byte offset of the error, if known: in the chunk if there is one, otherwise in
-    /// the message or file.
+    /// Returns the byte offset of the error, if known: an offset in the [chunk](Self::chunk) if
+    /// that is known, otherwise in the message or file.
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }
@@ -227,8 +227,8 @@ impl Error {
         self.context(path.display())
     }
 
-    /// Prepends the file that was read like [`in_file`](Self::in_file), unless the message names it
-    /// already or isn't about it.
+    /// Prepends the file that was read, as [`in_file`](Self::in_file) does, unless the message
+    /// already names that file or isn't about it.
     #[doc(hidden)]
     #[must_use]
     pub fn in_file_unless_named(mut self, path: &Path) -> Self {

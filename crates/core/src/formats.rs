@@ -282,7 +282,7 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// Returns the settings of [`convert`](Self::convert). Default: none.
+    /// Returns the settings for [`convert`](Self::convert). Default: none.
     fn convert_settings(&self) -> &'static [ConvertSetting] {
         &[]
     }
@@ -314,7 +314,7 @@ pub trait Format: Debug + Send + Sync {
     }
 }
 
-/// Returns the error of a format that can't write a form.
+/// Returns the error for a format that can't write a form.
 #[cold]
 fn no_target(title: &str, target: &str) -> Error {
     let message = format!("there is no form {target:?} for a file of the kind {title}");

@@ -1,4 +1,4 @@
-//! Merging: from chunks and their places to the message.
+//! Merging chunks into the message they were cut from.
 //!
 //! A [`MergePlan`] lists the origin of every byte of the output; a [`Merger`] executes one.
 //! Planning reads only the chunks that other chunks are spliced into, as streams, and keeps up to

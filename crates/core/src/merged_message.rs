@@ -123,7 +123,7 @@ impl<S: ReadAt> MergedMessage<S> {
         }
     }
 
-    /// Compares the checksum of the whole message once all its bytes have been read.
+    /// Makes the message compare its checksum once all of its bytes have been read.
     fn summed(self) -> Self {
         let sum = WholeSum::of(self.file.trailer(), self.total_size());
         MergedMessage { sum, ..self }

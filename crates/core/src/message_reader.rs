@@ -47,7 +47,7 @@ const STEP: u64 = 64 << 10;
 pub struct MessageReader {
     bytes: Arc<dyn ReadAt>,
     size: u64,
-    /// The same bytes, if they are merged from chunks.
+    /// The merged message that provides these bytes, if they are merged from chunks.
     merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
 }
 
@@ -148,7 +148,7 @@ impl MessageReader {
         self.merged().map(MergedMessage::file)
     }
 
-    /// Returns the same message as one merged from chunks; `None` if it is in one piece.
+    /// Returns the merged message that provides the bytes; `None` if the message is in one piece.
     pub(crate) fn merged(&self) -> Option<&MergedMessage<Arc<dyn ReadAt>>> {
         self.merged.as_deref()
     }
@@ -297,7 +297,8 @@ impl ReadAt for MessageReader {
     }
 }
 
-/// Divides the range of a place: the range of each piece, the place, and the offset in its file.
+/// Divides the range of a place into pieces. Returns for each piece its range, the place, and the
+/// offset in the place's file.
 fn pieces<'p, 'f>(
     place: &'p FilePlace<'f>,
 ) -> impl Iterator<Item = (Range<u64>, &'p FilePlace<'f>, u64)> {

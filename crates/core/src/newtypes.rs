@@ -20,7 +20,7 @@ impl ChunkIndex {
     /// The base chunk of the message.
     pub const BASE: ChunkIndex = ChunkIndex(0);
 
-    /// Creates the index from a number, as in files.
+    /// Creates the index with this number, as it appears in files.
     #[must_use]
     pub const fn new(index: u64) -> Self {
         ChunkIndex(index)
@@ -66,7 +66,7 @@ impl From<usize> for ChunkIndex {
 pub struct MessageOffset(u64);
 
 impl MessageOffset {
-    /// Creates the offset of a byte, from 0.
+    /// Creates the offset of a byte, counted from 0.
     #[must_use]
     pub const fn new(offset: u64) -> Self {
         MessageOffset(offset)

@@ -174,7 +174,7 @@ fn check_imports(pool: &DescriptorPool, files: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if the pool has a file of this name that lacks some of its fields.
+/// Returns true if the pool has a file with this name that lacks some of the fields in `file`.
 fn known_otherwise(pool: &DescriptorPool, name: &str, file: &DynamicMessage) -> bool {
     if name.starts_with("google/protobuf/") {
         return false;

@@ -132,8 +132,8 @@ impl Spans {
         self.files.read(file, at, buf)
     }
 
-    /// Returns the remainder of the span with the byte at `offset`, from that byte on; `None` at or
-    /// after the end of the message.
+    /// Returns the span that contains the byte at `offset`, cut so that it begins with that byte;
+    /// `None` if `offset` isn't before the end of the message.
     ///
     /// ```
     /// use proto_splitter_core::spans::{SpanSource, SpansBuilder};

@@ -1,4 +1,4 @@
-//! Splitting: from a message to a plan of its chunks, and to a file.
+//! Splitting a message: planning its chunks, and writing them to a file.
 //!
 //! A [`Source`] is the message, and a [`ComposableSplitter`] decides which parts become chunks. The
 //! result is a [`SplitPlan`], made by reading only tags and lengths. Executing it in memory returns

@@ -1,4 +1,4 @@
-//! Tensors in a field of a message, in a file of an archive, or in an entry of one.
+//! Tensors in a field of a message, in a file, or in an entry of an archive.
 //!
 //! A [`TensorInfo`] is the header of a tensor: its name, its element type ([`DType`]), its shape,
 //! and the size and location of its bytes. A [`TensorReader`] produces the bytes, from first to

@@ -528,8 +528,8 @@ impl<'a> MessageView<'a> {
         }
     }
 
-    /// Returns the sum to compare once the value at a path is read; `None` unless the value is the
-    /// whole message, whose checksum is in the file.
+    /// Returns the checksum to verify while the value at a path is read; `None` unless the value is
+    /// the whole message and the file has a checksum of it.
     fn whole_sum(&self, path: &FieldPath, portion: &Portion<'_>) -> Option<WholeSum> {
         let trailer = self.stored.trailer().filter(|_| path.is_root())?;
         WholeSum::of(trailer, portion.plan().total_len())
@@ -598,7 +598,7 @@ impl<'a> MessageView<'a> {
     }
 }
 
-/// Fails if one of the first `most` fields has another wire type than the type declares.
+/// Fails if one of the first `most` fields doesn't have the wire type that the type declares.
 fn check_front<I: Input>(
     cursor: &mut WireCursor<I>,
     descriptor: &MessageDescriptor,

@@ -27,7 +27,7 @@ enum Bucket {
     },
     /// Elements, each with its tag.
     List(Plan),
-    /// Content of a packed run, and the source's field if it is identical.
+    /// Content of a packed run, and the field in the source if it has exactly this content.
     Packed(Plan, Option<Field>),
     /// Map entries, each with its tag.
     Map(BTreeMap<Key, Kept>),
@@ -274,7 +274,7 @@ impl Canonical<'_> {
                 }
                 plan.put_tag(field.number, WireType::EndGroup, field.value.end..field.end);
             }
-            // The cursor never returns this.
+            // The cursor never returns the end of a group.
             WireType::EndGroup => {}
         }
         Ok(())

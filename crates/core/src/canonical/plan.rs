@@ -53,7 +53,7 @@ impl Plan {
         }
     }
 
-    /// Adds all of another plan.
+    /// Appends all of another plan.
     pub fn append(&mut self, other: &Plan) {
         self.0.append(&other.0);
     }

@@ -70,7 +70,7 @@ impl<S: ReadAt> ChunkedFile<S> {
 
     /// Checks the whole file against a root, computing all hashes from the bytes of every chunk, of
     /// the file's metadata and of the trailer, and compares the stored hashes. Uses several
-    /// threads. Returns all problems: an empty list if the root was made of this file.
+    /// threads. Returns all problems: an empty list if the root was computed from this file.
     ///
     /// Checks only what the root covers: [`verify`](Self::verify) compares the same hashes and
     /// checks everything else, but without an expected root.

@@ -351,7 +351,7 @@ impl<'a> Walk<'a> {
             let a = of_entry(index(&mut sides.a, &a, Some(&entry))?);
             let b = of_entry(index(&mut sides.b, &b, Some(&entry))?);
             match value.kind() {
-                // A map entry without a value has an empty value.
+                // An entry without a value field has an empty message as its value.
                 Kind::Message(message) => {
                     let a = values_of(&mut sides.a, &a)?;
                     let b = values_of(&mut sides.b, &b)?;

@@ -26,7 +26,7 @@ pub const DEFAULT_LEAST_MAX_MERGED_SIZE: u64 = 8 << 30;
 /// more than this.
 pub const LARGEST_EXPANSION: u64 = 4096;
 
-/// Default maximum size of a shared record chunk to decode once and cache, in bytes: 64 MiB, many
+/// Default maximum total size of the decoded record chunks that are cached, in bytes: 64 MiB, many
 /// times the size of the record chunks that writers make.
 pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
 
@@ -34,7 +34,8 @@ pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
 /// smaller than the one above.
 pub const DEFAULT_MAX_TRAILER_LEVELS: u32 = 8;
 
-/// Default maximum number of other files with chunks. Only a few of them are open at a time.
+/// Default maximum number of files with chunks in addition to the main file. Only a few of them are
+/// open at a time.
 pub const DEFAULT_MAX_FILES: usize = 4096;
 
 /// Maximum value of [`SplitOptions::depth_limit`](crate::split::SplitOptions::depth_limit): 200,
@@ -128,23 +129,25 @@ impl Limits {
         self
     }
 
-    /// Sets the maximum number of other files with chunks. Default: [`DEFAULT_MAX_FILES`].
+    /// Sets the maximum number of files with chunks in addition to the main file. Default:
+    /// [`DEFAULT_MAX_FILES`].
     #[must_use]
     pub const fn max_files(mut self, files: usize) -> Self {
         self.max_files = files;
         self
     }
 
-    /// Sets whether the other files may be outside the folder of the file that names them. Default:
-    /// no.
+    /// Sets whether files with chunks may be outside the folder of the main file, which names them.
+    /// Default: no.
     #[must_use]
     pub const fn allow_outside(mut self, allow: bool) -> Self {
         self.allow_outside = allow;
         self
     }
 
-    /// Sets the maximum decoded size of a record chunk, in bytes, to cache for the other records
-    /// that share it. Default: [`DEFAULT_MAX_CACHED_SIZE`].
+    /// Sets the maximum total size, in bytes, of the decoded record chunks that are cached to read
+    /// other records from them. The most recently used one is always kept. Default:
+    /// [`DEFAULT_MAX_CACHED_SIZE`].
     #[must_use]
     pub const fn max_cached_size(mut self, bytes: u64) -> Self {
         self.max_cached_size = bytes;
@@ -195,18 +198,19 @@ impl Limits {
         self.max_trailer_levels
     }
 
-    /// Returns the maximum number of other files with chunks.
+    /// Returns the maximum number of files with chunks in addition to the main file.
     pub const fn get_max_files(&self) -> usize {
         self.max_files
     }
 
-    /// Returns whether the other files may be outside the folder of the file that names them.
+    /// Returns whether files with chunks may be outside the folder of the main file, which names
+    /// them.
     pub const fn get_allow_outside(&self) -> bool {
         self.allow_outside
     }
 
-    /// Returns the maximum decoded size of a record chunk, in bytes, to cache for the other records
-    /// that share it.
+    /// Returns the maximum total size, in bytes, of the decoded record chunks that are cached to
+    /// read other records from them.
     pub const fn get_max_cached_size(&self) -> u64 {
         self.max_cached_size
     }

@@ -218,7 +218,7 @@ impl Trailer {
         })
     }
 
-    /// Encodes the trailer after an edit, keeping the unknown fields of all parts that did not
+    /// Encodes the trailer after an edit, keeping the unknown fields of all parts that didn't
     /// change. `kept` marks the chunks that remain.
     pub(crate) fn encode_changed(&self, metadata: ChunkMetadata, kept: &[bool]) -> Result<Vec<u8>> {
         self.unknown.encode(&self.metadata, metadata, kept)

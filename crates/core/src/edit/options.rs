@@ -1,4 +1,4 @@
-//! Options and reports of rewriting files.
+//! Options for rewriting files, and the reports on rewritten files.
 
 use std::path::PathBuf;
 

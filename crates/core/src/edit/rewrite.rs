@@ -69,8 +69,8 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
     }
 
     /// Writes the chunks and then the trailer, which is `metadata` with updated chunk entries;
-    /// `kept` marks the old chunks among them. If there are options, the message has changed.
-    /// Returns the other files, which have no names yet.
+    /// `kept` marks the old chunks among them. If the message has changed, `changed` contains the
+    /// options for reading it. Returns the files other than the main one, which have no names yet.
     pub(super) fn run(
         self,
         contents: &[Content<'_>],
@@ -358,7 +358,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
                 // The stream compares its bytes with the trailer's crc32c.
                 let written =
                     self.write_anew(&|| file.stream(chunk), file.size(chunk), info, meter)?;
-                // The name of a part is a hash of its content, so its last record must have it.
+                // The name of a part is a hash of its content, so the last record of the part must
+                // have this checksum.
                 info.crc32c = written.crc32c;
                 (written.file, written.offset)
             }
@@ -401,7 +402,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         })
     }
 
-    /// Returns the number of the old file with a chunk's record, and the record's position.
+    /// Returns the number of the old file that contains a chunk's record, and the record's position
+    /// in that file.
     fn place(&self, chunk: usize) -> Result<(usize, RecordPosition)> {
         let none = || Error::new(ErrorKind::InvalidTrailer, "there is no such chunk");
         self.file.place(chunk).ok_or_else(none)

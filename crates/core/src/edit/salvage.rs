@@ -387,8 +387,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Marks the useless chunks at a node: the damaged ones, and for a value cut into parts, all of
-    /// its parts if one is damaged.
+    /// Marks the useless chunks at a node: the damaged ones, and, if a value was cut into parts and
+    /// one of them is damaged, all of its parts.
     fn broken(&self, chunks: &[ChunkRef]) -> Vec<bool> {
         let mut lost = Vec::with_capacity(chunks.len());
         for parts in chunks.chunk_by(|_, next| next.within) {

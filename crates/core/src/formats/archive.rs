@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::tensor::{Location, TensorInfo, TensorReader};
 use crate::{Error, ErrorKind, Result};
 
-/// Named tensors, and any other content of an input of their format.
+/// The named tensors of an input, and any other content that its format defines.
 ///
 /// Opening an archive reads its headers; tensors are read on demand.
 pub trait Archive: Any + Debug + Send + Sync {
@@ -147,7 +147,7 @@ impl Entry {
         self
     }
 
-    /// Creates the entry of a tensor.
+    /// Creates the entry for a tensor.
     pub fn of_tensor(tensor: &TensorInfo) -> Entry {
         let sizes: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
         Entry::new(&tensor.name, tensor.bytes, tensor.location.clone()).detail(format!(
@@ -201,7 +201,7 @@ impl Verified {
     }
 }
 
-/// Returns the error of an archive that lacks the requested tensor.
+/// Returns the error for an archive that lacks the requested tensor.
 #[cold]
 pub(super) fn no_tensor(name: &str) -> Error {
     Error::new(

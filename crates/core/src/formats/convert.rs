@@ -17,7 +17,7 @@ pub struct ConvertTarget {
     pub title: &'static str,
 }
 
-/// A format-specific setting of conversions.
+/// A format-specific setting for conversions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvertSetting {
     /// Name for [`ConvertOptions::setting`], such as `alignment`.
@@ -30,7 +30,7 @@ pub struct ConvertSetting {
     pub forms: &'static [&'static str],
 }
 
-/// Options of a conversion.
+/// Options for a conversion.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {

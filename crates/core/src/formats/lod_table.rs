@@ -14,14 +14,14 @@ use crate::{Error, ErrorKind, Result};
 /// Memory for one listed level: itself, and a share of a map's entry with a path.
 const LEVEL_MEMORY: usize = 256;
 
-/// The places of the levels of LoD in a message, by the paths of their tensors.
+/// The locations of the levels of LoD in a message, by the paths of their tensors.
 #[derive(Debug)]
 pub(super) struct LodTable {
     levels: HashMap<FieldPath, Vec<Level>>,
     offsets: FieldNumber,
 }
 
-/// A level of LoD: the place of its message.
+/// The location of the message that contains one level of LoD.
 #[derive(Debug)]
 enum Level {
     Range(Range<u64>),

@@ -254,7 +254,7 @@ fn may_be_of(format: &dyn Format, message_type: &str) -> bool {
     types.is_empty() || types.contains(&message_type)
 }
 
-/// Returns the error of an input with a companion file it doesn't support.
+/// Returns the error for an input that doesn't support a companion file.
 #[cold]
 fn alone(what: &str) -> Error {
     let message = format!("no other file goes with {what}");

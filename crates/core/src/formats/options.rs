@@ -117,10 +117,10 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the Merkle root that the input must have. Everything that is read from it is checked
-    /// against the root first, as by
-    /// [`ChunkedFile::require_root`](crate::ChunkedFile::require_root). Default: none. Only messages
-    /// in chunks have roots; other inputs are refused.
+    /// Sets the Merkle root that the input must have. Everything that is read from it is first
+    /// checked against the root: see
+    /// [`ChunkedFile::require_root`](crate::ChunkedFile::require_root). Default: none. Only
+    /// messages in chunks have roots; other inputs are refused.
     #[must_use]
     pub fn root(mut self, root: impl Into<Option<MerkleRoot>>) -> Self {
         self.root = root.into();

@@ -270,8 +270,8 @@ impl AtomicFile {
         })
     }
 
-    /// Starts a file in the same folder, with the same mode. [`commit_as`](Self::commit_as) names
-    /// it.
+    /// Starts another file in the folder of this one, with the mode of this one.
+    /// [`commit_as`](Self::commit_as) names it.
     pub(crate) fn create_beside(&self) -> Result<AtomicFile> {
         let target = self.target.with_extension("protosplit-part");
         AtomicFile::create_with(&target, true, &NewMode::Of(self.as_file()))

@@ -35,7 +35,7 @@ struct Piece {
 }
 
 impl CrcOfPieces {
-    /// Creates a sum with no bytes read.
+    /// Creates a checksum of which no bytes have been read yet.
     #[must_use]
     pub fn new(len: u64) -> Self {
         CrcOfPieces {
@@ -172,7 +172,7 @@ mod tests {
             &[10..20, 15..45, 40..45, 5..12, 0..6, 44..100],
         ] {
             let sum = CrcOfPieces::new(LEN as u64);
-            // Twice, since the sum starts over.
+            // Twice, since the checksum starts over.
             for _ in 0..2 {
                 let found = read(&sum, ranges);
                 let (last, before) = found.split_last().unwrap();

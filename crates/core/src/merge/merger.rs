@@ -1,4 +1,4 @@
-//! The merger: from chunks or files to a message, bytes, or a file.
+//! The merger, which turns chunks or files into a message, bytes, or a file.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};

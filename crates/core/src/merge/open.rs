@@ -78,7 +78,8 @@ fn open_within<S: ReadAt>(
     Ok(RecordStore { paths, ..file })
 }
 
-/// Opens a `.cpb` file with `metadata` instead of the trailer in the file, to read a part of it.
+/// Opens a `.cpb` file with `metadata` instead of the trailer in the file, to read only a part of
+/// the message.
 pub(crate) fn open_path_with(
     path: &Path,
     metadata: ChunkMetadata,

@@ -31,7 +31,7 @@ impl<'a> From<&'a ChunkedMessage> for Placement<'a> {
 }
 
 impl Placement<'_> {
-    /// Returns the metadata of these chunks in a message of this type.
+    /// Returns the metadata for these chunks in a message of this type.
     pub(super) fn metadata(
         self,
         chunks: &[Bytes],

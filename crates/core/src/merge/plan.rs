@@ -1,4 +1,4 @@
-//! From the chunks and their places to a [`MergePlan`](merge_plan::MergePlan).
+//! Making a [`MergePlan`](merge_plan::MergePlan) from the chunks and their places.
 
 pub(super) mod build;
 pub(super) mod layout;

@@ -44,7 +44,7 @@ pub enum MergeCheck {
     },
     /// The check depends on the message's type, for this reason.
     NeedsType(Error),
-    /// The chunks don't form a message; the problems have the reason.
+    /// The chunks don't form a message; the reason is among the problems.
     Failed,
 }
 
@@ -198,7 +198,7 @@ fn counted_slices(trailer: &Trailer) -> HashMap<usize, FieldNumber> {
 }
 
 /// Compares the numbers of elements in slices with the trailer, since views rely on them. Damaged
-/// slices have other problems.
+/// slices are skipped, since their damage is reported separately.
 fn check_counts(
     trailer: &Trailer,
     elements: &HashMap<usize, u64>,

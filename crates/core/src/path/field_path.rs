@@ -90,7 +90,7 @@ impl FieldPath {
         self.steps.push(step);
     }
 
-    /// Removes the last step; `None` at the root.
+    /// Removes and returns the last step; `None` if this is the root.
     pub fn pop(&mut self) -> Option<Step> {
         self.steps.pop()
     }

@@ -72,7 +72,7 @@ pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
 }
 
 /// Calls `look` with the key of an entry. If the entry has several keys, the last one is used, as
-/// by every reader.
+/// in every protobuf parser.
 pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,

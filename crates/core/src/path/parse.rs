@@ -45,7 +45,8 @@ impl FieldPath {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if the text is not a path, or doesn't exist in `root`: an unknown
-    /// field, an index on a field that isn't repeated, or a key of another type than the map's.
+    /// field, an index on a field that isn't repeated, or a key that doesn't have the map's key
+    /// type.
     pub fn parse(text: &str, root: &MessageDescriptor) -> Result<Self> {
         query(text, Some(root))?.into_path()
     }

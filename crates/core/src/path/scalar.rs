@@ -46,7 +46,7 @@ impl ScalarValue {
         let eight = || <[u8; 8]>::try_from(&bytes[..]).ok();
         Some(match kind {
             Kind::Int64 => ScalarValue::Signed(varint()?.cast_signed()),
-            // Bits beyond the lower 32 are dropped, as in every reader.
+            // Bits beyond the lower 32 are dropped, as in every protobuf parser.
             Kind::Int32 | Kind::Enum(_) => ScalarValue::Signed(low(varint()?).cast_signed().into()),
             Kind::Sint64 => ScalarValue::Signed(unzigzag(varint()?)),
             Kind::Sint32 => ScalarValue::Signed(unzigzag(low(varint()?).into())),

@@ -78,7 +78,7 @@ impl Features {
     }
 }
 
-/// Converts a file of an edition to proto2, with the same wire format. Leaves other files
+/// Converts a file that uses editions to proto2, keeping its wire format. Leaves other files
 /// unchanged.
 pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
     match text(file, number::SYNTAX).as_str() {

@@ -127,7 +127,7 @@ enum What<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Replaces a part by the parts inside it. Returns false if the part itself should be named.
+    /// Replaces a part with the parts inside it. Returns false if the part itself should be named.
     fn refine(&mut self, part: &Part<'a>) -> bool {
         match part.what {
             What::Field(node, is_single) => match node.members.as_slice() {

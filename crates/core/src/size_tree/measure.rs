@@ -16,9 +16,9 @@ use crate::path::{FieldPath, TargetKind};
 use crate::view::MessageView;
 use crate::wire::{Input, WireCursor};
 
-/// Measures the message, or the value, at a path: sizes by field path. Reads only the names of the
-/// largest members and, for a chunked message, the chunks that other chunks are spliced into and
-/// the chunks that are messages.
+/// Measures the message or value at a path, and returns the sizes by field path. Reads only the
+/// names of the largest members and, for a chunked message, the chunks that other chunks are
+/// spliced into and the chunks that are messages.
 ///
 /// # Errors
 ///

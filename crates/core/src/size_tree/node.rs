@@ -22,12 +22,12 @@ pub struct TreeNode {
     /// Field name, or its number if the type lacks it; empty for the root.
     pub name: String,
     /// Type of the values: a message's full name, or `string`, `map<string, int32>` and the like;
-    /// `None` if the type lacks the field.
+    /// `None` if the enclosing message's type lacks the field.
     pub type_name: Option<String>,
     /// Appearance of the values, if the type lacks the field.
     pub guessed: Option<Guessed>,
-    /// True if the field can occur several times in a message or, if the type lacks the field, if
-    /// it does.
+    /// True if the field can occur several times in a message; for a field that the type lacks,
+    /// true if it does.
     pub repeated: bool,
     /// Number of occurrences of the field. A packed run counts once.
     pub count: u64,

@@ -271,7 +271,7 @@ impl SpansBuilder {
         })
     }
 
-    /// Returns the file's path or name, as in errors.
+    /// Returns the file's path or name, as it appears in error messages.
     pub fn file_name(&self, file: SourceId) -> &Path {
         self.files.name(file)
     }

@@ -283,8 +283,8 @@ impl SpanList {
         behind.checked_sub(1)
     }
 
-    /// Returns the remainder of a span from the byte at `offset` on; `None` at or after the end of
-    /// the message.
+    /// Returns the span that contains the byte at `offset`, cut so that it begins with that byte;
+    /// `None` if `offset` isn't before the end of the message.
     #[must_use]
     pub fn locate(&self, offset: u64) -> Option<Span<'_>> {
         let span = self.get(self.index_of(offset)?)?;

@@ -14,15 +14,15 @@ pub(crate) struct SpanListBuilder {
     list: SpanList,
     /// Fields that are still open.
     open: Vec<OpenField>,
-    /// Lengths of ended fields: the index of the piece, and the range in the literals.
+    /// Lengths of finished fields: for each, the index of its piece and its range in the literals.
     lengths: Vec<(usize, Range<usize>)>,
-    /// Size of the lengths of ended fields, in bytes.
+    /// Total size of the lengths of finished fields, in bytes.
     length_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct OpenField {
-    /// Index of the piece for its length.
+    /// Index of the piece for the field's length.
     length: usize,
     /// Size of the message before the value, without the lengths of open fields, in bytes.
     value_start: u64,
@@ -41,7 +41,7 @@ pub struct Mark {
 }
 
 impl SpanListBuilder {
-    /// Returns the present number of bytes, without the lengths of open fields.
+    /// Returns the current number of bytes, without the lengths of open fields.
     pub(crate) fn size(&self) -> u64 {
         self.list.len.saturating_add(self.length_bytes)
     }

@@ -1,4 +1,4 @@
-//! Upper bounds of the sizes of record files.
+//! Upper bounds on the sizes of record files.
 
 /// Returns the maximum stored size of a record with `size` bytes, including headers and the growth
 /// of incompressible data.

@@ -29,7 +29,7 @@ pub const DEFAULT_MAX_SLICE_SIZE: u64 = 4 << 20;
 /// Minimum of [`SplitOptions::max_file_size`]: 4 KiB.
 pub const LEAST_MAX_FILE_SIZE: u64 = 4 << 10;
 
-/// Default of [`SplitOptions::depth_limit`]: 100, like protobuf's own.
+/// Default of [`SplitOptions::depth_limit`]: 100, like protobuf's own limit.
 pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
 
 /// Fails if this maximum file size is too small.
@@ -114,7 +114,7 @@ impl SplitOptions {
     }
 
     /// Sets the minimum size of bytes and string values that become separate chunks once a message
-    /// must be cut; with `None`, only values that have to be cut. Default:
+    /// must be cut. With `None`, values become chunks only if they have to be cut. Default:
     /// [`DEFAULT_VALUE_CHUNK_SIZE`].
     #[must_use]
     pub const fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
@@ -178,7 +178,7 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the options of the record writer, in the form of Riegeli's option strings: the
+    /// Sets the options for the record writer, in the form of Riegeli's option strings: the
     /// compression, and whether to transpose chunks that are messages, field by field, which makes
     /// them smaller. Default: not transposed.
     ///
@@ -269,7 +269,7 @@ impl SplitOptions {
     }
 
     /// Returns the minimum size of bytes and string values that become separate chunks once a
-    /// message must be cut; with `None`, only values that have to be cut.
+    /// message must be cut. `None` means that values become chunks only if they have to be cut.
     pub const fn get_value_chunk_size(&self) -> Option<u64> {
         self.value_chunk_size
     }
@@ -304,7 +304,7 @@ impl SplitOptions {
         self.compression
     }
 
-    /// Returns the options of the record writer.
+    /// Returns the options for the record writer.
     pub const fn get_records(&self) -> Option<&WriterOptions> {
         self.records.as_ref()
     }

@@ -1,4 +1,4 @@
-//! From splitters' decisions to a [`SplitPlan`](split_plan::SplitPlan).
+//! Making a [`SplitPlan`](split_plan::SplitPlan) from splitters' decisions.
 
 pub(super) mod added_places;
 pub(super) mod chunk_layout;

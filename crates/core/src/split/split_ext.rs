@@ -1,4 +1,4 @@
-//! Running a splitter: to a plan, in memory, to a file, or to a stream.
+//! Running a splitter, to plan a split, or to split in memory, to a file, or to a stream.
 
 use std::io::Write;
 use std::path::Path;
@@ -74,8 +74,8 @@ pub trait SplitExt: ComposableSplitter {
         Ok(ChunkPieces::new(plan, source))
     }
 
-    /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut, with the
-    /// default options.
+    /// Splits the message with the default options, and writes it to `PREFIX.cpb`, or to
+    /// `PREFIX.pb` if nothing was cut.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ pub trait SplitExt: ComposableSplitter {
         self.write_with(source, prefix, &SplitOptions::default())
     }
 
-    /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut.
+    /// Splits the message and writes it to `PREFIX.cpb`, or to `PREFIX.pb` if nothing was cut.
     ///
     /// The file appears complete or not at all. If the source itself is `PREFIX.pb` and nothing was
     /// cut, writes nothing; the source is never removed. If the file is [always
@@ -110,8 +110,8 @@ pub trait SplitExt: ComposableSplitter {
         file::write(&plan, &source, prefix.as_ref(), options)
     }
 
-    /// Splits the message to a sequential sink, such as a pipe or a connection, or writes it
-    /// unchanged if nothing was cut, with the default options.
+    /// Splits the message with the default options, and writes it to a sequential sink, such as a
+    /// pipe or a connection. If nothing was cut, the message is written unchanged.
     ///
     /// # Errors
     ///
@@ -124,8 +124,8 @@ pub trait SplitExt: ComposableSplitter {
         self.write_to_with(source, sink, &SplitOptions::default())
     }
 
-    /// Splits the message to a sequential sink, such as a pipe or a connection, or writes it
-    /// unchanged if nothing was cut.
+    /// Splits the message and writes it to a sequential sink, such as a pipe or a connection. If
+    /// nothing was cut, the message is written unchanged.
     ///
     /// Writes the same bytes as to a file. Reads large uncompressed chunks twice, since their
     /// hashes precede them. Chunks that are compressed ahead wait in memory or, if there are many,

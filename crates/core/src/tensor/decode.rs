@@ -26,7 +26,7 @@ const LARGEST_FILLED: u64 = 8 << 30;
 /// Number of bytes of single elements to gather for a write: a multiple of every element width.
 const GATHER: usize = 64 << 10;
 
-/// The contents of a tensor's message, except its elements.
+/// Everything in a tensor's message except the elements.
 #[derive(Debug, Default)]
 pub(super) struct TensorHeader {
     number: u64,

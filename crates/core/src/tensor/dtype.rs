@@ -92,8 +92,8 @@ type Row = (
     Option<&'static str>,
 );
 
-/// NumPy files have no names for the types of `ml_dtypes`: they are stored as opaque bytes (`V`),
-/// as NumPy does. Elements of less than a byte take a byte each.
+/// NumPy files have no names for the types of `ml_dtypes`: like NumPy, this crate stores their
+/// elements as opaque bytes (`V`). Elements of less than a byte take a byte each.
 const TABLE: &[Row] = &[
     (DType::Bool, "bool", 8, Some("b1"), Some("BOOL")),
     (DType::I2, "int2", 2, Some("V1"), None),

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 /// A function that writes all bytes of a tensor.
 type All<'a> = dyn FnOnce(&mut dyn Write) -> Result<()> + Send + 'a;
 
-/// A function that writes any range of the bytes, and reads no others.
+/// A function that writes any range of the bytes, and reads no other bytes.
 type Part<'a> = dyn FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a;
 
 /// The function that writes the bytes of a tensor.
@@ -64,8 +64,8 @@ impl<'a> TensorReader<'a> {
         TensorReader { info, produce }
     }
 
-    /// Creates a reader whose bytes `produce` writes, in any requested range, without reading
-    /// others.
+    /// Creates a reader whose bytes `produce` writes, in any requested range, without reading other
+    /// bytes.
     pub fn of_parts(
         info: TensorInfo,
         produce: impl FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a,

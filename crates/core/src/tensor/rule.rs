@@ -38,7 +38,7 @@ pub struct TensorRule {
     pub shape: ShapeRule,
     /// Bytes field with all elements in the layout of memory.
     pub content: u32,
-    /// Byte order of the elements there.
+    /// Byte order of the elements in the field `content`.
     pub byte_order: ByteOrder,
     /// Supported element types.
     pub elements: &'static [ElementRule],

@@ -202,7 +202,7 @@ impl WayStep {
                 }
                 let Some(met) = cursor.next()? else { break };
                 if met.number != step.field {
-                    // Another member of its oneof ends the value.
+                    // Another member of the field's oneof clears the value.
                     if self.rivals.contains(&met.number.0) {
                         found = Found::default();
                     }

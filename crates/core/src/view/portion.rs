@@ -41,7 +41,8 @@ impl<'a> Portion<'a> {
         self.input.check()
     }
 
-    /// Returns the error of a walk over the part. Damage of an accessed chunk takes precedence.
+    /// Returns the error to report after a walk over the part failed with `error`. Damage in an
+    /// accessed chunk takes precedence.
     pub(crate) fn damage_first(&mut self, error: Error) -> Error {
         self.input.damage_first(error)
     }

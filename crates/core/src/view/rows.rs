@@ -36,10 +36,10 @@ impl Selected<'_> {
         element.first().map(|piece| piece.start)
     }
 
-    /// Adds to an error about the last value returned the offset at which the value starts, unless
-    /// the error has an offset. For a message in chunks, adds the chunk and the offset in the chunk
-    /// instead, and the chunk's file if it isn't the file with the trailer. Damage of a chunk that
-    /// was read takes precedence over the error.
+    /// If an error about the last value returned has no offset, adds the offset at which the value
+    /// starts. For a message in chunks, adds the chunk and the offset in the chunk instead, and the
+    /// chunk's file if it isn't the file with the trailer. Damage in a chunk that was read takes
+    /// precedence over the error.
     #[must_use]
     pub fn at_fault(&mut self, error: Error) -> Error {
         let start = self.start();

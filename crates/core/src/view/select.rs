@@ -224,8 +224,8 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Explains why a path leads to nothing, if an index is out of range, with the number of
-    /// elements.
+    /// If a path leads to nothing because an index is out of range, explains that, with the number
+    /// of elements.
     pub(super) fn missing(&self, path: &FieldPath) -> Result<Option<String>> {
         let mut above = path.clone();
         while let Some(step) = above.pop() {

@@ -8,11 +8,11 @@ use super::tag::{FieldNumber, WireType};
 use super::varint::{MAX_VARINT_LEN, decode_varint};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the field at the beginning of `range`, after finding the end of a group; `None` if the
-/// range is empty.
+/// Returns the field at the beginning of `range`; `None` if the range is empty. A group is read to
+/// its end.
 ///
-/// Requests no byte after the field's length, which in a chunked message may be the first byte of a
-/// large chunk.
+/// For a length-delimited field, no byte after its length is requested: in a chunked message, that
+/// byte may be the first of a large chunk.
 pub(crate) fn field<I: Input + ?Sized>(input: &mut I, range: Range<u64>) -> Result<Option<Field>> {
     let (start, left) = (range.start, range.end - range.start);
     if left == 0 {
@@ -73,7 +73,8 @@ fn parse(bytes: &[u8], start: u64, left: u64) -> Option<Header> {
     })
 }
 
-/// Returns the field at the beginning of `range` if it is well-formed, for optional information.
+/// Returns the field at the beginning of `range`, or `None` if it is malformed, for callers to
+/// which a missing field is no error.
 pub(crate) fn field_if_any<I: Input + ?Sized>(
     input: &mut I,
     range: Range<u64>,

@@ -27,8 +27,8 @@ fn way(path: &[Step], steps: usize) -> Kept {
 }
 
 impl ChunkTree {
-    /// Returns true if a chunk may end the value at a path of a message of type `root` by setting
-    /// another member of a oneof on the path.
+    /// Returns true if a chunk may clear the value at a path of a message of type `root`, by
+    /// setting another member of a oneof on the path.
     pub(crate) fn may_end(&self, path: &FieldPath, root: &MessageDescriptor) -> bool {
         let (mut node, mut message) = (NodeId::ROOT, Some(root.clone()));
         for wanted in path.steps() {
@@ -93,7 +93,7 @@ impl ChunkTree {
         Ok(self.only(&needed))
     }
 
-    /// Returns the tree of these nodes, a set that is closed under parents.
+    /// Returns the tree with only these nodes. They must include the parents of each.
     fn only(&self, needed: &[bool]) -> ChunkTree {
         let mut ids = Vec::with_capacity(needed.len());
         let mut next = 0;
@@ -126,7 +126,7 @@ impl ChunkTree {
 }
 
 /// Converts the length of a list to 32 bits. No list of the pruned tree is longer than the
-/// original, whose length fits.
+/// original, whose length fits in 32 bits.
 fn len<T>(list: &[T]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX)
 }

@@ -20,7 +20,7 @@ mod with_sha2 {
     /// can pass for a node.
     const NODE: u8 = 1;
 
-    /// The ability to hash, which not every build has.
+    /// A proof that this build can compute hashes.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Hashing(());
 
@@ -67,7 +67,7 @@ mod with_sha2 {
 mod without_sha2 {
     use super::{HASH_LEN, Hash};
 
-    /// The ability to hash, which this build lacks, so that no value of this type exists.
+    /// A proof that this build can compute hashes. It can't, so no value of this type exists.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Hashing(());
 
@@ -140,7 +140,8 @@ pub fn check_hashing() -> Result<()> {
     Hashing::new().map(drop)
 }
 
-/// Returns the hash that a field of a trailer has, or an error that names the field.
+/// Converts the bytes of a trailer's field to a hash. If they aren't a hash, the error names the
+/// field.
 pub(crate) fn hash_of(bytes: &[u8], what: &str) -> Result<Hash> {
     bytes.try_into().map_err(|_| {
         let (found, expected) = (bytes.len(), HASH_LEN);

@@ -52,7 +52,7 @@ impl Levels {
             .saturating_mul(HASH_LEN as u64)
     }
 
-    /// Returns the place of a node among the stored ones, in bytes.
+    /// Returns the range of a stored node, in bytes from the start of the first stored node.
     pub(crate) fn place(self, level: u32, index: u64) -> Range<u64> {
         let below: u64 = self.sizes().take(level as usize).sum();
         let start = below.saturating_add(index).saturating_mul(HASH_LEN as u64);

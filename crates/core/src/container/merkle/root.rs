@@ -30,8 +30,9 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// trailer            the serialized trailer, in one piece, without
 ///                      ChunkMetadata.files (1007) and ChunkMetadata.merkle_tree (1010),
-///                      and in each ChunkMetadata.chunks (2), whose length becomes that of the rest
-///                      in a varint of minimal size, ChunkInfo.offset (3) and ChunkInfo.file (1001)
+///                      and without ChunkInfo.offset (3) and ChunkInfo.file (1001) in each
+///                      ChunkMetadata.chunks (2), whose length is replaced by that of the
+///                      remaining bytes, as a varint of minimal size
 /// metadata           the serialized metadata of the record file, `riegeli.RecordsMetadata`;
 ///                      empty if the file has no metadata
 /// chunks             the root of the tree of RFC 9162, section 2.1.1, whose leaf number i is
@@ -45,11 +46,11 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// The trailer doesn't store the root itself. It stores the roots of two subtrees in
 /// `ChunkMetadata.merkle_tree`, from which the root follows: `chunks` and `leaf(metadata)`. The
-/// other nodes of the chunks' tree are in a record before the trailer, uncompressed and alone in
-/// its record chunk, which no chunk of the message uses: the leaves in their order, then each level
-/// above, without the root. A node without a sibling is on the next level, too, unchanged. So the
-/// place of every node is known, and a check of one of `n` chunks reads at most log2(n) of them,
-/// rounded up.
+/// other nodes of the chunks' tree are in a separate record before the trailer: the leaves in
+/// order, then each level above them, without the root. The record is uncompressed, alone in its
+/// record chunk, and not a chunk of the message. A node without a sibling is repeated unchanged on
+/// the next level. So the place of every node is known, and a check of one of `n` chunks reads at
+/// most log2(n) of them, rounded up.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;

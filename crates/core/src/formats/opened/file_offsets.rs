@@ -21,8 +21,8 @@ impl Opened {
         self
     }
 
-    /// Replaces the offset in the message by the offset in the file in an error of reading the
-    /// message, if the two differ.
+    /// In an error from reading the message, replaces the offset in the message with the offset in
+    /// the file. Leaves the error unchanged if the two are equal or the latter is unknown.
     #[must_use]
     pub fn placed(&self, error: Error) -> Error {
         let is_placed = error.kind() == ErrorKind::InvalidMessage && error.chunk().is_none();

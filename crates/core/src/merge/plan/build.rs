@@ -1,4 +1,4 @@
-//! From the chunks and their places to the layout of the merged message.
+//! Planning the layout of the merged message from its chunks and their places.
 
 use super::layout::Layout;
 use super::merge_plan::MergePlan;

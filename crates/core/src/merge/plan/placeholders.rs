@@ -189,7 +189,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Returns the error of a path whose target doesn't exist.
+    /// Returns the error for a path whose target doesn't exist.
     fn missing<T>(&self, node: NodeId) -> Result<T> {
         let chunk = self.tree.first_chunk(node).unwrap_or(0);
         let what = match self.tree.above(node) {

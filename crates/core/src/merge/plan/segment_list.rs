@@ -164,7 +164,7 @@ impl SegmentList {
         self.edit(at, 0, rank, part);
     }
 
-    /// Replaces the `remove` bytes at `at` by `part`.
+    /// Replaces the `remove` bytes at `at` with `part`.
     pub(in crate::merge) fn replace(&mut self, at: &Pos, remove: u64, part: Part) {
         self.edit(at, remove, 0, part);
     }
@@ -271,7 +271,7 @@ impl Cursor {
 }
 
 impl Use {
-    /// Adds the bytes of a range of its chunk.
+    /// Adds the bytes in a range of the chunk of this use.
     fn copy(&self, range: Range<u64>, layout: &mut SpanList) -> Result<()> {
         if let Some((chunk, _)) = &self.source {
             layout.push_span(SourceId::new(*chunk)?, range);

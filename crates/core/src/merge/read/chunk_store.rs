@@ -55,8 +55,8 @@ pub trait ChunkStore: Sync {
         Ok(())
     }
 
-    /// Fails if the chunks' descriptions are evidently wrong before they are read, on up to
-    /// `threads` threads. A merge calls it before it allocates memory or writes.
+    /// Checks, before any chunk is read, that the chunks' descriptions aren't evidently wrong. Uses
+    /// up to `threads` threads. A merge calls this method before it allocates memory or writes.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ pub trait ChunkStore: Sync {
             .fold(0, u64::saturating_add)
     }
 
-    /// Fails like [`prepare`](ChunkStore::prepare), for only these chunks.
+    /// Checks as [`prepare`](ChunkStore::prepare) does, but only these chunks.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ pub trait Places<'b> {
     fn filled(&mut self, chunk: usize, crc32c: u32);
 }
 
-/// Reads one chunk to its place.
+/// Reads one chunk into its place.
 pub(crate) fn read_to_place<S: ChunkStore + ?Sized>(
     store: &S,
     chunk: usize,
@@ -155,7 +155,8 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
     }
 }
 
-/// Returns the error of work on a chunk, or the error of the chunk itself if it is damaged.
+/// Returns the error to report after work on a chunk failed: the error of the chunk itself if it is
+/// damaged, otherwise the error of the work.
 ///
 /// A chunk is checked at its end, which a failed walk doesn't reach, so the chunk is read again.
 #[cold]

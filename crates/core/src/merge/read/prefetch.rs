@@ -10,7 +10,7 @@ use crate::read_options::ReadOptions;
 use crate::wire::StreamInput;
 use crate::{Error, Result};
 
-/// Minimum size of a chunk for a thread, in bytes.
+/// Minimum size of a chunk that another thread reads ahead, in bytes.
 const AHEAD_FROM: u64 = 4 << 20;
 
 /// Size of a window, in bytes: small enough to stay in the cache until it is walked.

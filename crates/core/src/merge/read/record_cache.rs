@@ -19,7 +19,7 @@ pub(in crate::merge) struct RecordChunkCache {
     kept: Mutex<VecDeque<(Place, DecodedChunk)>>,
 }
 
-/// The number of the file with a record chunk, and the offset in it.
+/// The number of the file that contains a record chunk, and the record chunk's offset in that file.
 type Place = (usize, u64);
 
 impl RecordChunkCache {

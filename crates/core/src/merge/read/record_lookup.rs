@@ -66,8 +66,8 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(*slot.get_or_init(|| record))
     }
 
-    /// Returns the number of the file with a chunk's record, and its record chunk; `None` if the
-    /// record doesn't match the trailer.
+    /// Finds the record of a chunk, and returns the number of its file and the record chunk that
+    /// contains it; `None` if the record can't be found or doesn't match the trailer.
     pub(in crate::merge) fn record_chunk(&self, chunk: usize) -> Option<(usize, Chunk)> {
         let record = self.record(chunk).ok()?;
         Some((record.file, record.chunk))

@@ -108,9 +108,9 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Returns the index of the file with a chunk's record, in the order of
-    /// [`record_files`](Self::record_files), and the record's position in it; `None` if the record
-    /// doesn't match the trailer.
+    /// Returns the index of the file that contains a chunk's record, in the order of
+    /// [`record_files`](Self::record_files), and the record's position in that file; `None` if the
+    /// record can't be found or doesn't match the trailer.
     pub(crate) fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
         let record = self.record(chunk).ok()?;
         Some((record.file, record.position))
@@ -130,7 +130,7 @@ impl<S: ReadAt> RecordStore<S> {
         (part.map_or(&self.file, |part| &part.file), named)
     }
 
-    /// Returns other file `number`, counted from 1.
+    /// Returns the file with this number among `parts`, counted from 1.
     fn part(&self, number: usize) -> Option<&Part<S>> {
         number.checked_sub(1).and_then(|at| self.parts.get(at))
     }
@@ -141,9 +141,9 @@ impl<S: ReadAt> RecordStore<S> {
         &self.paths
     }
 
-    /// Fails if all chunks, counted as many times as the trailer names them, exceed the limit of a
-    /// merge that the file was opened with. For operations that read every chunk, whether or not
-    /// they merge them.
+    /// Fails if the total size of all chunks, each counted as many times as the trailer names it,
+    /// exceeds the limit for merges with which the file was opened. For operations that read every
+    /// chunk, whether or not they merge it.
     pub(crate) fn check_merged_size(&self) -> Result<()> {
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
         let tree = self.trailer.chunk_tree();

@@ -1,4 +1,4 @@
-//! The known records of the chunks.
+//! The records that were found so far, by chunk.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ pub(in crate::merge) struct Record {
     pub(super) chunk: Chunk,
 }
 
-/// The known records of all chunks, and the ranges they need.
+/// The records found so far, by chunk, and the range of the file to read for each chunk.
 #[derive(Debug)]
 pub(in crate::merge) struct Records {
     pub(super) found: Vec<OnceLock<Record>>,

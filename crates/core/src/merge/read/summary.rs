@@ -25,16 +25,16 @@ pub struct ChunkSummary {
     pub places: Vec<ChunkPlace>,
     /// Uncompressed size, in bytes.
     pub size: u64,
-    /// Stored size, in bytes; `None` if other records share its record chunk, or its header wasn't
-    /// read.
+    /// Stored size, in bytes; `None` if other records share its record chunk, or the record chunk's
+    /// header wasn't read.
     pub stored_size: Option<u64>,
     /// The other chunks in the chunk's record chunk: chunks that are compressed together with it,
     /// and chunks that are stored in the same record.
     pub shared_with: SharedWith,
-    /// Compression; `None` if its header wasn't read.
+    /// Compression; `None` if the record chunk's header wasn't read.
     pub compression: Option<CompressionKind>,
-    /// Number of the file with the chunk's record: 0 is the one with the trailer, the others are
-    /// numbered as in the trailer.
+    /// Number of the file that contains the chunk's record: 0 is the file with the trailer, and the
+    /// others are numbered as in the trailer.
     pub file: usize,
     /// Position of the chunk's record in that file.
     pub position: RecordPosition,

@@ -1,5 +1,5 @@
-//! Reading every chunk once, on several threads: checks it, computes checksums of the segments that
-//! a merge takes from it, and counts the elements of slices.
+//! Reading every chunk once, on several threads, to check it, to compute the checksums of the
+//! segments that a merge takes from it, and to count the elements of slices.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -27,7 +27,7 @@ pub(in crate::merge) struct ChecksumPass {
     pub(in crate::merge) crcs: Vec<u32>,
     /// Number of the first field of every chunk that was in memory as a whole, if it has one.
     pub(in crate::merge) first_fields: Vec<Option<FieldNumber>>,
-    /// Numbers of elements of the requested slices, as far as they are messages.
+    /// Numbers of elements of the requested slices, as far as the slices are messages.
     pub(in crate::merge) elements: HashMap<usize, u64>,
 }
 

@@ -43,7 +43,7 @@ pub fn with_plan<S: ChunkStore + ?Sized, T>(
     done.map_err(|error| with_largest_chunks(error, trailer, options.descriptor.as_ref()))
 }
 
-/// Like [`with_plan`], but `work` makes the plan.
+/// Like [`with_plan`], but calls `work` with the cache, and `work` makes the plan.
 pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,

@@ -8,7 +8,7 @@ use crate::progress::Meter;
 /// Size up to which small pieces are gathered; larger ones pass through.
 const GATHER: usize = 256 << 10;
 
-/// A writer that counts and sums the bytes that pass through it.
+/// A writer that counts the bytes that pass through it, and computes their checksum.
 pub(in crate::merge) struct CountingWriter<'a> {
     inner: BufWriter<&'a mut dyn Write>,
     size: u64,

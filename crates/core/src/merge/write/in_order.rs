@@ -31,7 +31,7 @@ pub fn write<S: ChunkStore + ?Sized>(
     write_summed(plan, store, None, sink)
 }
 
-/// Writes like [`write`], and adds the written bytes to the sum of the message.
+/// Writes like [`write`], and adds the written bytes to the checksum of the message.
 pub(crate) fn write_summed<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -42,9 +42,9 @@ pub(crate) fn write_summed<S: ChunkStore + ?Sized>(
     write_around(plan, store, sum, sink, &mut |_, _| Ok(0))
 }
 
-/// Writes like [`write`], but offers each whole chunk to `leave_out`, with its range in the message,
-/// and leaves out as many of its first bytes as it returns. Adds the written bytes to the sum of the
-/// message.
+/// Writes like [`write`], but offers each whole chunk to `leave_out`, with its range in the
+/// message, and leaves out as many of its first bytes as it returns. Adds the written bytes to the
+/// checksum of the message.
 pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -130,7 +130,7 @@ struct Streams<'a, S: ?Sized> {
 struct OpenChunk<'a> {
     stream: Box<dyn Read + 'a>,
     position: u64,
-    /// Tracing span for the time spent reading it.
+    /// Tracing span for the time spent reading the chunk.
     timed: Span,
 }
 

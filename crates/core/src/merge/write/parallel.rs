@@ -211,7 +211,8 @@ pub struct FilePlace<'a> {
     pub offset: u64,
 }
 
-/// Copies parts of the planned message to their destinations, and adds them to its sum.
+/// Copies parts of the planned message to their destinations, and adds their bytes to the checksum
+/// of the message.
 pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -236,7 +237,8 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     sum.map_or(Ok(()), |sum| add_to(sum, plan, ranges, &crcs))
 }
 
-/// Adds ranges of the planned message to its sum, by the crc32c of each of their stored spans.
+/// Adds ranges of the planned message to its checksum, given the crc32c of each stored span in
+/// these ranges.
 fn add_to(
     sum: &WholeSum,
     plan: &MergePlan,
@@ -253,8 +255,8 @@ fn add_to(
     Ok(())
 }
 
-/// Reads parts of the planned message into memory, each into a buffer of equal length. Adds them to
-/// the sum of the message.
+/// Reads parts of the planned message into memory, each into a buffer of equal length. Adds the
+/// bytes read to the checksum of the message.
 pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,

@@ -55,7 +55,7 @@ struct UnpackedChunks {
     at: HashMap<usize, u64>,
     /// Number of bytes read again, by chunk.
     again: HashMap<usize, u64>,
-    /// True if no such file can be written, so that chunks are read again.
+    /// True if no temporary file can be written, so that chunks are read again instead.
     impossible: bool,
 }
 
@@ -112,7 +112,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         Ok(())
     }
 
-    /// Returns the error of a walk over the message. Damage of an accessed chunk takes precedence.
+    /// Returns the error to report after a walk over the message failed with `error`. Damage in an
+    /// accessed chunk takes precedence.
     #[cold]
     pub(crate) fn damage_first(&mut self, error: Error) -> Error {
         if !may_be_led_to(&error) {

@@ -16,8 +16,8 @@ pub(crate) struct WholeSum {
 }
 
 impl WholeSum {
-    /// Creates the sum for a message of this size. Returns `None` if the trailer stores no checksum of
-    /// the merged message.
+    /// Creates the checksum of a message of this size. Returns `None` if the trailer stores no
+    /// checksum of the merged message.
     pub(crate) fn of(trailer: &Trailer, size: u64) -> Option<WholeSum> {
         Some(WholeSum {
             expected: trailer.merged_crc32c()?,
@@ -52,14 +52,14 @@ impl WholeSum {
     }
 }
 
-/// Returns the error of a merged message whose crc32c differs from the stored one.
+/// Returns the error for a merged message whose crc32c differs from the stored one.
 #[cold]
 pub(super) fn other_message(found: u32, expected: u32) -> Error {
     let message = format!("the merge has crc32c {found:08x}, what was split had {expected:08x}");
     Error::new(ErrorKind::ChecksumMismatch, message)
 }
 
-/// A writer that adds the bytes it passes on to the sum of their message.
+/// A writer that adds the bytes it passes on to the checksum of their message.
 pub(super) struct Passing<'a, W: ?Sized> {
     pub(super) sink: &'a mut W,
     pub(super) sum: Option<&'a WholeSum>,

@@ -1,5 +1,5 @@
-//! From cuts to chunks: every byte of the source becomes part of the chunk of the innermost span
-//! around it.
+//! Laying out the chunks that result from the cuts: every byte of the source becomes part of the
+//! chunk of the innermost span around it.
 
 use std::ops::Range;
 
@@ -160,8 +160,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Moves the beginning of a bytes value that is too large for one chunk to separate chunks.
-    /// Returns the remainder, for the last one.
+    /// If a bytes value is too large for one chunk, moves its beginning into separate chunks.
+    /// Returns the range of the remainder, which is for the last chunk.
     fn pieces(&mut self, field: &Field, id: ChunkId, to: usize) -> Range<u64> {
         let mut value = field.value.clone();
         let decided = self.marks.chunk(id);

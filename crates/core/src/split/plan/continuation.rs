@@ -14,7 +14,8 @@ use crate::split::read::source::Source;
 use crate::wire::{Field, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum number of runs of fields with one number in a message that isn't cut in source order.
+/// Maximum number of runs in a message that isn't cut in source order. A run consists of
+/// consecutive fields with the same number.
 pub(in crate::split) const MOST_RUNS: u64 = 1 << 20;
 
 /// Number of fields between two checks for cancellation.
@@ -131,7 +132,7 @@ fn cut_within(marks: &mut Cuts, field: &Field, most: u64) {
     }
 }
 
-/// Fails if the message is of another type.
+/// Fails if this field shows that the message isn't of its declared type.
 fn check(source: &Source, field: &Field) -> Result<()> {
     let root = Some(source.descriptor());
     check_field(source.descriptor(), field)

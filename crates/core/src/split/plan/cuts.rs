@@ -1,4 +1,4 @@
-//! The cuts: nested spans of the source that are moved out of their parents, each to its chunk.
+//! The cuts: nested spans of the source that are moved out of their parents, each into its chunk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,13 +15,13 @@ pub(crate) struct ChunkId(pub(crate) usize);
 /// The treatment of a span of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// A run of whole fields is moved to a chunk.
+    /// A run of whole fields is moved into a chunk.
     Slice(ChunkId),
     /// A field stays in place, but its length is rewritten, since something inside is moved out.
     Enclose(Field),
-    /// A field's value is moved to a chunk. The field stays, with an empty value.
+    /// A field's value is moved into a chunk. The field stays, with an empty value.
     Value(Field, ChunkId),
-    /// A run of packed elements is moved to a chunk, with a new tag and length.
+    /// A run of packed elements is moved into a chunk, with a new tag and length.
     PackedSlice(Field, ChunkId),
 }
 
@@ -153,8 +153,8 @@ impl Cuts {
         }
     }
 
-    /// Moves the end of the root message, from a range on, to a chunk that continues the preceding
-    /// one; `within` is true if it begins inside a field.
+    /// Moves the end of the root message, from a range on, into a chunk that continues the
+    /// preceding one; `within` is true if the chunk begins inside a field.
     pub(crate) fn tail(&mut self, range: Range<u64>, within: bool) {
         let id = self.decide(FieldPath::root(), ChunkKind::Message, None, false);
         self.chunks[id.0].tail = true;

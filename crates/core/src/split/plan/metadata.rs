@@ -1,4 +1,4 @@
-//! From a plan to the trailer: `ChunkMetadata`.
+//! Making the trailer, a `ChunkMetadata`, from a plan.
 
 use std::collections::BTreeSet;
 
@@ -191,7 +191,7 @@ pub fn draft_trailer(plan: &SplitPlan) -> ChunkMetadata {
     metadata(plan, &vec![unknown; plan.chunks.len()], 0)
 }
 
-/// Returns the maximum size of the trailer in bytes, without the other files that it names.
+/// Returns the maximum size of the trailer in bytes, excluding its list of other files.
 pub(in crate::split) fn most_of_trailer(plan: &SplitPlan) -> u64 {
     let largest = WrittenInfo {
         file: u32::MAX,

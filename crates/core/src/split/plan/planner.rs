@@ -1,4 +1,4 @@
-//! From a splitter and a source to a plan.
+//! Planning a split: running a splitter over a source.
 
 use std::collections::BTreeSet;
 

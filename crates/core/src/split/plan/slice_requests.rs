@@ -30,7 +30,7 @@ pub(in crate::split) struct Slices {
 struct SliceStarts {
     message: Located,
     wire_type: WireType,
-    /// By offset in the source.
+    /// The beginnings, by offset in the source.
     starts: BTreeMap<u64, SliceStart>,
 }
 
@@ -79,8 +79,8 @@ impl Slices {
         Ok(())
     }
 
-    /// Marks the slices. Scans a message again only if the elements of a slice are not contiguous,
-    /// and after the last beginning.
+    /// Marks the slices. Scans a part of a message again only for slices whose elements are not
+    /// contiguous, and for the last slice of each field.
     pub(in crate::split) fn mark(
         self,
         source: &Source,

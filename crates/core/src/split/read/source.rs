@@ -154,7 +154,7 @@ impl Source {
     }
 
     /// Opens a serialized message of the type `M` in a file. The file is read in pieces, never as a
-    /// whole, and not decoded to an `M`.
+    /// whole, and not decoded into an `M`.
     ///
     /// ```
     /// use prost_reflect::prost_types::Timestamp;

@@ -237,7 +237,8 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns the index among the elements of its field; `None` for other values.
+    /// Returns the value's index among the elements of its field; `None` if its path doesn't end
+    /// with an index.
     pub fn index(&self) -> Option<u64> {
         match self.step.select {
             Select::Index(index) => Some(index),

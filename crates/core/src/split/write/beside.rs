@@ -8,8 +8,8 @@ use crate::io::{AtomicFile, CHUNKED_EXTENSION, folder};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the name of the file after the first `count` others, with this size and last record:
-/// `MAIN.00001-89abcdef.cpb`.
+/// Returns the name of the file that follows `count` other files and has this size and this last
+/// record: `MAIN.00001-89abcdef.cpb`.
 ///
 /// The name depends on the content, so a new file never replaces one that the main file of an
 /// earlier split needs.
@@ -30,7 +30,8 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Empty if the folder can't be listed: the files in it then stay, and nothing refers to them.
+/// Also empty if this process isn't allowed to list the folder: the files in it then stay, and
+/// nothing refers to them.
 ///
 /// # Errors
 ///

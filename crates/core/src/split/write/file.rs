@@ -101,7 +101,7 @@ pub(in crate::split) fn write(
     Ok(written)
 }
 
-/// Fails if the message exists in its other form.
+/// Fails if the message exists in its other form and may not be overwritten.
 fn check_sibling(sibling: &Path, force: bool) -> Result<()> {
     check_absent(sibling, force)?;
     if sibling.is_dir() {

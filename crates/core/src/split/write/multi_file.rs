@@ -56,7 +56,7 @@ pub(in crate::split) fn sure_to_fit(
 #[derive(Debug)]
 pub(crate) struct ChunkFiles<'a> {
     main: ChunkFile,
-    /// The main file, whose mode the others have, and the maximum size of one.
+    /// The main file, whose mode the other files get, and the maximum size of each file.
     several: Option<(&'a AtomicFile, u64)>,
     open: Option<(AtomicFile, ChunkFile)>,
     done: Vec<DonePart>,

@@ -17,8 +17,8 @@ use crate::split::plan::reader_limits::check_file_count;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 
-/// Writes the plan's chunks and the trailer to the file `main`, or the chunks to others with its
-/// mode if necessary. Temporary files go next to it.
+/// Writes the plan's chunks and the trailer to the file `main`. If necessary, writes the chunks to
+/// other files, which get the mode of `main`. Temporary files go next to `main`.
 pub(in crate::split) fn write_records(
     plan: &SplitPlan,
     source: &Source,

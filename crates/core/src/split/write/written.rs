@@ -72,8 +72,8 @@ pub struct WrittenChunk {
     pub stored_size: u64,
     /// Compression of the record.
     pub compression: CompressionKind,
-    /// Number of the file with the chunk's record: 0 is the main one, the others are numbered as in
-    /// [`Written::files`].
+    /// Number of the file that contains the chunk's record: 0 is the main file, and the others are
+    /// numbered as in [`Written::files`].
     pub file: usize,
     /// Position of the chunk's record in that file.
     pub position: RecordPosition,

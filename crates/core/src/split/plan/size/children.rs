@@ -258,7 +258,7 @@ impl Engine<'_> {
         Ok(named.collect())
     }
 
-    /// Returns, for each piece of a singular submessage, the contents of the other pieces.
+    /// Returns, for each piece of a singular submessage, the facts about its other pieces.
     fn pieces(&self, group: &Group) -> Result<Vec<Siblings>> {
         let mut counts: Vec<HashMap<FieldNumber, u64>> = Vec::new();
         let mut pieces = WireCursor::new(self.source.input());

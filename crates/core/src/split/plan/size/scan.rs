@@ -63,7 +63,7 @@ struct Run {
     at: usize,
     /// True if the fields can contain other fields or bytes.
     nested: bool,
-    /// True if the fields have another wire type than the type declares.
+    /// True if the fields don't have the wire type that the message's type declares.
     odd: bool,
     /// True if the fields can only become chunks one by one.
     spare: bool,

@@ -44,8 +44,8 @@ impl Node {
     }
 }
 
-/// The contents of other pieces of the same message: a singular submessage may be written in
-/// several.
+/// Facts about the other pieces of the same message: a singular submessage may be written in
+/// several pieces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Siblings {
     /// Number of occurrences of each field in earlier pieces.
@@ -90,8 +90,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns true if indices count exactly its occurrences: each is one element, of the expected
-    /// wire type.
+    /// Returns true if indices count exactly the occurrences in this group: each of them is one
+    /// element, and has the expected wire type.
     fn is_countable(&self) -> bool {
         self.addressable && !matches!(self.class, Class::Numbers { .. })
     }
@@ -145,7 +145,7 @@ pub(super) struct Child {
     pub(super) entry: Option<Field>,
     /// Size of the value's content that stays, in bytes.
     pub(super) content: u64,
-    /// Contents of the other pieces, if it is one of several.
+    /// Contents of the message's other pieces, if the value is one piece of several.
     pub(super) siblings: Siblings,
     pub(super) node: Option<Box<Node>>,
     /// Number of chunks moved out of the value, set once the value is finished.
@@ -190,7 +190,7 @@ impl Child {
         self.outer_with(if self.cut == Cut::No { self.content } else { 0 })
     }
 
-    /// Returns the number of bytes by which its parent shrinks if it is moved out.
+    /// Returns the number of bytes by which the parent shrinks if the member is moved out.
     pub(super) fn gain(&self) -> u64 {
         self.outer_with(self.content)
             .saturating_sub(self.outer_with(0))
@@ -234,7 +234,7 @@ pub(super) fn field_size(field: &Field, content: u64) -> u64 {
 pub(super) enum Slice {
     /// Whole fields, at these ranges of the source.
     Fields {
-        /// Ordinal of the first.
+        /// Ordinal of the first member in the slice.
         first: u64,
         runs: Vec<Range<u64>>,
     },

@@ -63,7 +63,7 @@ pub struct Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// Returns the index among the elements of its field.
+    /// Returns the element's index among the elements of its field.
     #[inline]
     pub fn index(&self) -> u64 {
         self.index
