@@ -25,7 +25,7 @@ impl BlockPool {
             .unwrap_or_else(|| vec![0; SMALLEST << class])
     }
 
-    /// Keeps a block for reuse, or drops it if it has another size.
+    /// Keeps a block for reuse, or drops it if its size isn't one of the pool's sizes.
     pub(crate) fn give(&mut self, block: Vec<u8>) {
         let len = block.len();
         if (SMALLEST..=LARGEST).contains(&len) && len.is_power_of_two() {
@@ -153,8 +153,8 @@ impl PieceQueue {
         }
     }
 
-    /// Takes the next `len` bytes: borrowed from their piece, or copied to `joined` if they span
-    /// several. Emptied blocks return to the pool.
+    /// Takes the next `len` bytes: borrowed from their piece, or copied into `joined` if they span
+    /// several pieces. Emptied blocks return to the pool.
     #[inline]
     pub(crate) fn take<'a>(
         &'a mut self,

@@ -154,7 +154,8 @@ impl Compression {
         }
     }
 
-    /// Checks level and window, and that this build [has the codec](CompressionKind::is_available).
+    /// Checks the level and the window, and that this build [has the
+    /// codec](CompressionKind::is_available).
     ///
     /// # Errors
     ///

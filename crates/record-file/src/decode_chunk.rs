@@ -1,4 +1,4 @@
-//! Decoding the data of any kind of chunk to its records.
+//! Decoding the data of any kind of chunk into its records.
 
 use crate::chunk::{Chunk, ChunkType};
 use crate::codec::Decoders;
@@ -9,8 +9,8 @@ use crate::simple;
 use crate::stored::Stored;
 use crate::transpose::{self, FieldProjection};
 
-/// Decodes a chunk whose data has the right hash to its records. A metadata chunk has a single
-/// record.
+/// Decodes a chunk into its records. The caller has checked the hash of the data. A metadata chunk
+/// has a single record.
 pub(crate) fn decode_chunk(
     chunk: &Chunk,
     data: Stored,

@@ -49,7 +49,7 @@ impl DecodedChunk {
         self.range(index).map(|range| self.data.slice(range))
     }
 
-    /// Returns the record at `position`, which is in this chunk, sharing its memory.
+    /// Returns the record at `position`, which must be in this chunk, sharing the chunk's memory.
     ///
     /// # Errors
     ///

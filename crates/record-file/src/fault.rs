@@ -35,7 +35,7 @@ impl Fault {
         }
     }
 
-    /// Returns the fault of a chunk with a valid header and wrong data.
+    /// Returns the fault for a chunk with a valid header and wrong data.
     pub(crate) fn in_data(chunk: &Chunk, error: Error) -> Self {
         Fault {
             error: error.or_at(chunk.begin),

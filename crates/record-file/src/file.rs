@@ -350,7 +350,7 @@ impl<S: ReadAt> RecordFile<S> {
         self.read_data(chunk, memory).map(Stored::from)
     }
 
-    /// Reads the stored data of a chunk to `data`, replacing its content, and verifies it.
+    /// Reads the stored data of a chunk into `data`, replacing its content, and verifies it.
     pub(crate) fn read_data(&self, chunk: &Chunk, mut data: Vec<u8>) -> Result<Vec<u8>> {
         data.clear();
         self.reserve(chunk, &mut data)?;
@@ -412,7 +412,7 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Reads one record into `buf`, which must have its length. A record in its own chunk is read
-    /// directly to `buf`, and may have any size.
+    /// directly into `buf`, and may have any size.
     ///
     /// # Errors
     ///

@@ -57,7 +57,7 @@ pub(crate) const MOST_HEADER: usize = CHUNK_HEADER_LEN + BLOCK_HEADER_LEN;
 
 /// Returns whether the source begins like a record file. One of its first two headers is enough, so
 /// that damage to the other doesn't hide the format; [`RecordFile::open`](crate::RecordFile::open)
-/// reports such damage. An empty source doesn't qualify.
+/// reports such damage. Returns false for an empty source.
 ///
 /// # Errors
 ///

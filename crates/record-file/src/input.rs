@@ -30,7 +30,7 @@ pub trait RecordInput: sealed::Sealed {
         Ok(filled)
     }
 
-    /// Returns whether reading into several buffers is faster than reading to one and copying.
+    /// Returns whether reading into several buffers is faster than reading into one and copying.
     #[doc(hidden)]
     fn is_vectored(&self) -> bool {
         false
@@ -122,7 +122,7 @@ impl<R: Read> Sequential<R> {
         }
     }
 
-    /// Returns the stream, at its current position.
+    /// Returns the stream, which remains at its current position.
     pub fn into_inner(self) -> R {
         self.inner
     }

@@ -1,9 +1,9 @@
-//! Limits and options of readers.
+//! Limits and options for readers.
 use crate::error::{Error, ErrorKind, Result};
 
-/// Default limit of the memory for one record chunk in a reader, in bytes.
+/// Default limit on the memory for one record chunk in a reader, in bytes.
 pub const DEFAULT_MAX_CHUNK_MEMORY: u64 = 2 << 30;
-/// Default limit of the decompression window of streams, as a base-2 logarithm.
+/// Default limit on the decompression window of streams, as a base-2 logarithm.
 pub const DEFAULT_MAX_WINDOW_LOG: u32 = 27;
 /// Default size from which records are streamed if possible, in bytes.
 pub const DEFAULT_STREAM_FROM: u64 = 8 << 20;

@@ -1,4 +1,4 @@
-//! Reading the data of a chunk past the block headers inside it.
+//! Reading the data of a chunk without the block headers inside it.
 use std::io::IoSliceMut;
 
 use crate::block::{
@@ -16,14 +16,14 @@ use crate::varint;
 /// copied.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
-/// Largest number of block headers in as much payload as this many blocks have.
+/// Largest number of block headers in as much payload as [`AT_ONCE`] blocks have.
 const MOST_HEADERS: usize = 5;
 
 /// Number of bytes of a chunk's data to read together with its header: the bytes before the record
 /// in a chunk of one record, and little more.
 const FRONT: usize = 64;
 
-/// The data of a chunk, piece by piece, comparing every block header on the way with its expected
+/// The data of a chunk, piece by piece, comparing every block header in between with its expected
 /// value.
 #[derive(Debug)]
 pub(crate) struct Payload {
@@ -209,7 +209,7 @@ impl Payload {
         Ok(())
     }
 
-    /// Reads the next bytes directly to `buf`, and returns their number: 0 if that isn't faster.
+    /// Reads the next bytes directly into `buf`, and returns their number: 0 if that isn't faster.
     fn read_straight<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -302,7 +302,7 @@ impl Payload {
         Ok(())
     }
 
-    /// Reads the rest and compares the hash.
+    /// Reads the remaining data and compares the hash.
     pub(crate) fn finish<I: RecordInput + ?Sized>(&mut self, input: &mut I) -> Result<(), Fault> {
         while !self.piece(input, u64::MAX)?.is_empty() {}
         let Some(hasher) = self.hasher.take() else {
@@ -379,7 +379,7 @@ struct Window {
     bytes: Vec<u8>,
     /// Offset in the file of the first byte.
     begin: u64,
-    /// True if the input ended after them.
+    /// True if the input ended after these bytes.
     is_short: bool,
 }
 
@@ -430,7 +430,7 @@ impl Window {
             // A stream can't go back to earlier bytes.
             return Err(Fault::ends_inside(chunk, self.end()));
         }
-        // Never reads beyond the data, for the same reason.
+        // Never reads beyond the data, since a stream can't go back to the bytes after it.
         let wanted = (payload_end(at, left) - at).min(WINDOW - at % BLOCK);
         // `wanted` is at most WINDOW, which fits.
         self.bytes.resize(usize::try_from(wanted).unwrap_or(0), 0);

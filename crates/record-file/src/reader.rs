@@ -161,7 +161,8 @@ impl<I: RecordInput> RecordReader<I> {
     /// Reports damage to `callback` and skips it, instead of returning an error.
     ///
     /// The reported regions are in file order. If the callback returns `false`, the read that found
-    /// the damage returns as at the end of the file; the next read continues after the region.
+    /// the damage returns as if it were at the end of the file; the next read continues after the
+    /// region.
     ///
     /// # Examples
     ///
@@ -229,13 +230,15 @@ impl<I: RecordInput> RecordReader<I> {
         &self.input.inner
     }
 
-    /// Returns the position of the next record, or of the end of the chunk if it has no more.
+    /// Returns the position of the next record, or the position of the chunk's end if the chunk has
+    /// no more records.
     #[must_use]
     pub fn position(&self) -> RecordPosition {
         RecordPosition::new(self.begin, self.index as u64)
     }
 
-    /// Returns the position of the record read last; `None` before the first, and after seeking.
+    /// Returns the position of the record read last; `None` before the first record is read, and
+    /// after seeking.
     #[must_use]
     pub fn last_position(&self) -> Option<RecordPosition> {
         self.last
@@ -257,8 +260,8 @@ impl<I: RecordInput> RecordReader<I> {
     /// [`Io`](crate::ErrorKind::Io). [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the
     /// record's chunk is larger than the options allow: then it can be
     /// [streamed](Self::read_record_stream) or [skipped](Self::skip_record). After an error the
-    /// reader doesn't move, so that a temporary failure (a file that is still being written) can be
-    /// retried.
+    /// reader doesn't move, so that the read can be repeated after a temporary failure (such as the
+    /// end of a file that is still being written).
     #[inline]
     pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
         if !self.load_record()? {
@@ -311,7 +314,7 @@ impl<I: RecordInput> RecordReader<I> {
         )
     }
 
-    /// Makes sure that the next record is loaded; false at the end.
+    /// Makes sure that the next record is loaded. Returns false at the end of the file.
     #[inline]
     fn load_record(&mut self) -> Result<bool> {
         match &self.loaded {
@@ -372,7 +375,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Loads the chunk at `begin`; false at the end of the file.
+    /// Loads the chunk at `begin`. Returns false at the end of the file.
     fn load(&mut self) -> Result<bool, Fault> {
         self.drop_verified_elsewhere();
         let Some(chunk) = self.header_at(self.begin)? else {

@@ -7,8 +7,8 @@ use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
-/// The divisor of the extra room in an allocation, so that the memory can be reused for the next
-/// chunk of about the same size.
+/// The divisor of an allocation's size that gives its extra room. With that room, the memory can be
+/// reused for a next chunk of about the same size.
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
@@ -19,7 +19,7 @@ const LEAST_KEPT: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) memory: Vec<u8>,
-    /// Start of the range of memory that holds it.
+    /// Start of the range of memory that holds the data.
     pub(crate) begin: usize,
     pub(crate) len: usize,
     /// An empty list, for the ends of records.
@@ -122,9 +122,9 @@ impl Stored {
         &mut self.memory[self.begin..self.begin + self.len]
     }
 
-    /// Reads the data of a transposed chunk to memory in which it can be decoded in place. Returns
-    /// `None` if a chunk with `known` bytes of data can't get that much memory on the claim of its
-    /// header alone.
+    /// Reads the data of a transposed chunk into memory in which it can be decoded in place.
+    /// Returns `None` if a chunk with `known` bytes of data can't get that much memory on the claim
+    /// of its header alone.
     pub(crate) fn read_with_room<I: RecordInput + ?Sized>(
         payload: &mut Payload,
         input: &mut I,

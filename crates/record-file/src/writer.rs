@@ -42,8 +42,8 @@ use streamed::Source;
 ///
 /// A writer holds the records of a chunk and their compressed form, once for each of its
 /// [threads](WriterOptions::threads), and a few MiB. A record in its own chunk isn't copied, except
-/// for a thread; but its compressed form is held, because the header before it has its length and
-/// hash. For files and other outputs that can seek back to fill in a header, call
+/// to hand it to a thread; but its compressed form is held, because the header before it has its
+/// length and hash. For files and other outputs that can seek back to fill in a header, call
 /// [`seekable`](Self::seekable): then large records stream.
 ///
 /// # Examples
@@ -86,12 +86,13 @@ pub struct RecordWriter<W> {
     unsaid: Option<Error>,
 }
 
-/// Bytes counted per record in addition to its own: bounds the number of empty records in a chunk.
+/// Bytes counted per record in addition to the record's own bytes. This bounds the number of empty
+/// records in a chunk.
 const RECORD_OVERHEAD: u64 = 8;
 /// Smallest uncompressed chunk that a thread hashes, in bytes: a smaller chunk is hashed faster
 /// than it is handed over.
 const MIN_HASHED_APART: u64 = 64 << 10;
-/// Smallest uncompressed record that is worth a thread to copy it, in bytes.
+/// Smallest uncompressed record that is worth copying on another thread, in bytes.
 const MIN_BEHIND: u64 = 1 << 20;
 
 impl<W: Write> RecordWriter<W> {
@@ -237,8 +238,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Passes all records written until now to the underlying writer, without flushing it: the weakest of the
-    /// three flushes.
+    /// Passes all records written so far to the underlying writer, without flushing it: the weakest
+    /// of the three flushes.
     ///
     /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding)
     /// ask for it, so frequent flushes make a file larger. Without new records a flush writes
@@ -310,7 +311,8 @@ impl<W: Write> RecordWriter<W> {
         Ok(self.sink.into_inner())
     }
 
-    /// Returns the position that the next record gets, unless it no longer fits in the same chunk.
+    /// Returns the position that the next record gets, unless that record no longer fits in the
+    /// current chunk.
     ///
     /// With [`threads`](WriterOptions::threads), this waits for all chunks to be encoded and
     /// written. If one of them fails, the next write, flush or [`finish`](Self::finish) returns the
@@ -390,7 +392,7 @@ impl<W: Write> RecordWriter<W> {
         self.last_data_size
     }
 
-    /// Returns the present size of the file, without the records of chunks that aren't encoded and
+    /// Returns the current size of the file, without the records of chunks that aren't encoded and
     /// written yet.
     #[must_use]
     pub fn estimated_size(&self) -> u64 {
@@ -545,7 +547,7 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Writes a chunk of gathered records that were encoded to `data`.
+    /// Writes a chunk of gathered records that were encoded into `data`.
     fn write_gathered(
         &mut self,
         header: &ChunkHeader,

@@ -37,8 +37,8 @@ impl Encoder {
     }
 
     /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
-    /// of `input` is compressed; if `end` is set, no input follows and that includes the end of the
-    /// stream.
+    /// of `input` is compressed. If `end` is set, no input follows, and true also means that the
+    /// stream has been ended.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],

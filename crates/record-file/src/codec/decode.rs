@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::varint;
 
-/// Maximum size of a decoder that is kept for the next stream, including its window, in bytes.
+/// Maximum size of a decoder, including its window, that is kept for the next stream, in bytes.
 const KEPT_CONTEXT: usize = 8 << 20;
 /// Largest window a brotli stream may announce if its whole output is held: the decoder's window
 /// grows with the output, so it needs no limit.

@@ -6,7 +6,7 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// Number of bytes compressed at once. The result is still in a core's cache for the next step.
+/// Number of bytes compressed at once. The result is then still in a core's cache in the next step.
 const TURN: usize = 128 << 10;
 /// Bytes that brotli's lowest levels get at once, since they look only at the bytes of one call.
 /// With half as many, the output for text is 1 % larger; nothing else changes.
@@ -52,8 +52,8 @@ impl Encoders {
         if let (Compression::Zstd { .. }, Ok(size)) = (compression, usize::try_from(size)) {
             let most = zstd::most_compressed(size);
             if out.capacity() - out.len() < most {
-                // The buffer doesn't double, since it hardly grows any more; this leaves some room
-                // for a chunk that is a little larger.
+                // The buffer doesn't double, since it hardly grows any more. The extra room is for
+                // a next chunk that is a little larger.
                 out.reserve_exact(most.saturating_add(most / 64));
             }
         }

@@ -15,7 +15,7 @@ pub(crate) struct Memory {
     ends: Vec<u64>,
     /// True if chunks are read two at a time.
     by_two: bool,
-    /// True if all requests are for about the same size.
+    /// True if all requests are for buffers of about the same size.
     alike: bool,
     /// Number of bytes requested last.
     wanted: u64,

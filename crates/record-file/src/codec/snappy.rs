@@ -37,7 +37,7 @@ impl Encoder {
     }
 }
 
-/// Decompresses all of `stream` to `out`, which has the size of the decompressed data.
+/// Decompresses all of `stream` into `out`, which has the size of the decompressed data.
 pub(super) fn decompress(stream: &[u8], out: &mut [u8]) -> Result<()> {
     snap::raw::Decoder::new()
         .decompress(stream, out)

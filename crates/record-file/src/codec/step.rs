@@ -4,7 +4,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Largest growth of the output at once; a zstd block has the same size.
 pub(super) const STEP: usize = 128 << 10;
 
-/// A callback that gets the output whenever it has grown by about a [`STEP`], and may take it away.
+/// A callback that receives the output whenever the output has grown by about a [`STEP`], and that
+/// may take it away.
 pub(crate) type Each<'a> = dyn FnMut(&mut Vec<u8>) -> Result<()> + 'a;
 
 /// The progress of one decoding step.

@@ -93,8 +93,8 @@ impl Encoder {
     }
 
     /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
-    /// of `input` is compressed; if `end` is set, no input follows and that includes the end of the
-    /// stream.
+    /// of `input` is compressed. If `end` is set, no input follows, and true also means that the
+    /// stream has been ended.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],
@@ -142,7 +142,7 @@ impl Decoder {
         self.0.sizeof()
     }
 
-    /// Decompresses a whole frame to `out`, and returns the number of bytes written.
+    /// Decompresses a whole frame into `out`, and returns the number of bytes written.
     pub(super) fn decompress(&mut self, stream: &[u8], out: &mut [u8]) -> Result<usize> {
         let size = out.len() as u64;
         self.0
@@ -150,7 +150,7 @@ impl Decoder {
             .map_err(|code| bad(code, size))
     }
 
-    /// Decompresses a whole frame to an empty vector, up to its capacity; `size` bytes are
+    /// Decompresses a whole frame into an empty vector, up to its capacity; `size` bytes are
     /// expected.
     pub(super) fn decompress_to(
         &mut self,

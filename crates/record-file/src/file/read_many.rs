@@ -7,7 +7,7 @@ use crate::file::stream::{PairStep, RecordPair, WantedRecord, Watch};
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// A record, and the buffer it is read to.
+/// A record, and the buffer it is read into.
 type Wanted<'b> = (RecordPosition, &'b mut [u8]);
 
 /// The number of the run that a record belongs to.

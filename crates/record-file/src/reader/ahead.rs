@@ -27,11 +27,11 @@ pub(super) struct Ahead {
     chunks: VecDeque<Chunk>,
     /// Start of the chunk after `chunks`.
     next: u64,
-    /// True if that chunk is left to the reader, because it is too large to hold together with
-    /// others.
+    /// True if the chunk at `next` is left to the reader, because it is too large to hold together
+    /// with others.
     is_left: bool,
-    /// The fault found at that position, if it was read, and the chunk whose header was read before
-    /// the fault.
+    /// The fault found at `next`, if there was one, and the chunk whose header was read before the
+    /// fault.
     fault: Option<(Fault, Option<Chunk>)>,
 }
 
@@ -144,7 +144,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(true)
     }
 
-    /// Reads one more chunk; false at the end of the file, and before a large chunk.
+    /// Reads one more chunk. Returns false at the end of the file, and before a large chunk.
     fn hand_over(&mut self, ahead: &mut Ahead) -> Result<bool, Fault> {
         let Some(chunk) = self.header_at(ahead.next)? else {
             return Ok(false);

@@ -94,7 +94,7 @@ impl<I: RecordInput> RecordReader<I> {
     }
 }
 
-/// A chunk that is being read to memory.
+/// A chunk that is being read into memory.
 struct Lane {
     payload: Payload,
     hasher: Hasher,

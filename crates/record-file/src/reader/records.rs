@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::input::RecordInput;
 use crate::metadata::RecordsMetadata;
 
-/// The records of a reader, one after another, from iterating over a [`RecordReader`] or over a
-/// reference to one. The iterator ends after an error; the reader itself can continue.
+/// An iterator over the records of a [`RecordReader`], created by iterating over the reader or over
+/// a mutable reference to it. The iterator ends after an error; the reader itself can continue.
 ///
 /// # Examples
 ///
@@ -89,8 +89,8 @@ impl<'a, I: RecordInput> IntoIterator for &'a mut RecordReader<I> {
 
 impl<I: RecordInput> RecordReader<I> {
     /// Returns the number of records according to the file's metadata, or `None` if the metadata
-    /// doesn't have it. Only the metadata is read, so the number is the writer's unverified claim.
-    /// The reader must be at the beginning of the file. Afterwards it is after the metadata.
+    /// doesn't state it. Only the metadata is read, so the number is the writer's unverified claim.
+    /// The reader must be at the beginning of the file. Afterwards it is just past the metadata.
     ///
     /// # Errors
     ///

@@ -34,7 +34,7 @@ pub enum SearchResult {
     Greater,
     /// No record is equal or comes after; the reader is at the end.
     Nothing,
-    /// The test ended the search; the reader is at the record tested last.
+    /// The test ended the search. The record tested last will be read next.
     Stopped,
 }
 
@@ -204,7 +204,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok((Judged::Unordered, loaded.end))
     }
 
-    /// Moves to the first record from `low` on, in the chunk at `begin`, that isn't less.
+    /// Moves to the first record from `low` on, in the chunk at `begin`, that doesn't come before
+    /// the wanted record.
     fn search_in_chunk(
         &mut self,
         begin: u64,

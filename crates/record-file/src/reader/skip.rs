@@ -1,7 +1,8 @@
 //! Skipping damaged chunks.
 //!
-//! A chunk whose header can be trusted gives the beginning of the next one. Otherwise the header of
-//! the next block does: every block header names the chunk that reaches into the block.
+//! If the header of a chunk can be trusted, the next chunk begins where that chunk ends. Otherwise,
+//! the header of the next block is used: every block header locates the chunk that reaches into the
+//! block.
 use super::RecordReader;
 use crate::block::{BLOCK, is_chunk_boundary, next_boundary};
 use crate::chunk::Chunk;

@@ -16,9 +16,9 @@ use crate::position::RecordPosition;
 
 /// The next record of a [`RecordReader`], read as a stream.
 ///
-/// The reader is already after the record, even if not all of the record is read. The read that
-/// returns the last bytes verifies all bytes before them, and fails, with an [`io::Error`] that
-/// wraps an [`Error`](crate::Error), if the record is damaged.
+/// The reader has already moved past the record, even if not all of the record is read. The read
+/// that returns the last bytes verifies all bytes before them, and fails, with an [`io::Error`]
+/// that wraps an [`Error`](crate::Error), if the record is damaged.
 pub struct StreamedRecord<'a, I> {
     reader: &'a mut RecordReader<I>,
     record: OneRecord,
@@ -35,7 +35,7 @@ enum Next {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Opens the next record as a stream, and moves after it; `None` at the end of the file.
+    /// Opens the next record as a stream, and moves past it; `None` at the end of the file.
     ///
     /// A record of any length is read in bounded memory if it has its own simple chunk, of more
     /// than [`stream_from`](ReaderOptions::stream_from) bytes, stored or decoded (except with
@@ -52,8 +52,8 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// The errors of [`read_record`](Self::read_record), for errors that show before the record's
     /// data is read. After a `read_record` that failed with
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded), this method reads the record, also from a plain
-    /// stream.
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded), this method can still read the record, even
+    /// from a plain stream.
     ///
     /// # Examples
     ///
@@ -90,10 +90,10 @@ impl<I: RecordInput> RecordReader<I> {
         }))
     }
 
-    /// Moves after the next record without decoding it; false at the end of the file.
+    /// Moves past the next record without decoding it. Returns false at the end of the file.
     ///
-    /// If the chunk isn't in memory, only its header is read. So this method skips a record that is
-    /// too large, or whose data is damaged, also in a plain stream.
+    /// If the chunk isn't in memory, only its header is read. So this method can skip a record that
+    /// is too large or whose data is damaged, even in a plain stream.
     ///
     /// # Errors
     ///
@@ -242,8 +242,8 @@ impl<I: RecordInput> RecordReader<I> {
         if self.at_hand().is_some() {
             return false;
         }
-        // After a failure a plain stream is after the data, unless the chunk was too large to be
-        // read.
+        // After a failure, a plain stream is already past the data, unless the chunk was too large
+        // to be read.
         let failed = self.failed.as_ref();
         header.kind == ChunkType::Simple
             && header.num_records == 1
@@ -281,7 +281,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(())
     }
 
-    /// Moves the next position after the chunk, once every record of the chunk has been skipped or
+    /// Moves the next position past the chunk, once every record of the chunk has been skipped or
     /// streamed.
     fn pass_if_read(&mut self, chunk: &Chunk) {
         if self.index as u64 >= chunk.records() {
@@ -290,7 +290,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Moves after a chunk that wasn't loaded, if the reader is at its end.
+    /// Moves past a chunk that wasn't loaded, if the reader is at its end.
     pub(super) fn leave_passed(&mut self) -> Result<(), Fault> {
         if let Some(chunk) = self.passed {
             // Perhaps only the chunk's header was read.

@@ -2,8 +2,8 @@
 //!
 //! Everything happens in one memory, with room for a chunk's records and its stored data. The
 //! stored data is at the end, so that the decompressed data goes to the front; then records are
-//! assembled from the end downwards, over the stored data. The rest of the buffers is compacted
-//! whenever the records reach it.
+//! assembled from the end downwards, over the stored data. The parts of the buffers that aren't
+//! used yet are compacted whenever the records reach them.
 use std::ops::Range;
 
 use super::fast::{Cursor, FastWalk, Found, Records, Stop, TOO_LARGE};
@@ -175,7 +175,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Compacts the rest of the front.
+    /// Compacts the parts of the front that aren't used yet.
     fn move_together(&mut self) {
         let mut end = 0;
         let mut move_down = |at: usize, until: usize| {
@@ -214,7 +214,7 @@ fn finish(records: Records, num_records: u64, size: Option<usize>) -> Found<Deco
         return Err("transposed chunk: records of another size than it claims");
     }
     // Converts the number of bytes after the beginning of each record, last record first, to the
-    // ends.
+    // ends of the records.
     if ends.pop().is_some() {
         ends.reverse();
         ends.iter_mut().for_each(|end| *end = total as u64 - *end);

@@ -30,7 +30,7 @@ use crate::compression::Compression;
 use crate::error::Result;
 use crate::varint;
 
-/// The storage options of chunks.
+/// Options for storing chunks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Storage<'a> {
     pub(crate) compression: &'a Compression,
@@ -52,8 +52,8 @@ pub(crate) struct ChunkEncoder {
 }
 
 impl ChunkEncoder {
-    /// Encodes a chunk of records, `sizes` having one varint each. The front of the data is
-    /// appended to `front`, and the rest is returned.
+    /// Encodes a chunk of records, `sizes` having one varint each. Appends the front of the data to
+    /// `front`, and returns the remaining data.
     pub(crate) fn encode(
         &mut self,
         encoders: &mut Encoders,

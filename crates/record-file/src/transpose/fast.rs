@@ -71,7 +71,7 @@ pub(crate) struct FastWalk {
     num_records: u64,
     /// The next state.
     step: u32,
-    /// Number of bytes of transitions used to get there.
+    /// Number of bytes of transitions used to reach that state.
     pub(crate) transition: usize,
     /// Number of following transitions that have no byte.
     free: u32,
@@ -265,7 +265,7 @@ impl FastWalk {
     }
 
     /// Finds the next length-prefixed bytes in the state's buffer: returns the offset of the
-    /// length, and the size of both.
+    /// length, and the total size of the length and the bytes.
     #[inline]
     fn prefixed(&self, step: &Step, bytes: &[u8]) -> Found<(usize, usize)> {
         let cursor = self.cursors.get(step.buffer as usize);

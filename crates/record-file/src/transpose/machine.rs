@@ -150,8 +150,8 @@ impl<'a> Machine<'a> {
         Ok((stored, size))
     }
 
-    /// Decompresses all buckets, one after another, and then the transitions: to the front of
-    /// `place`, or if it is too small, to newly allocated memory. Returns the range of the
+    /// Decompresses all buckets, one after another, and then the transitions: into the front of
+    /// `place` or, if `place` is too small, into newly allocated memory. Returns the range of the
     /// transitions.
     pub(crate) fn decompress_all(
         &self,
@@ -183,7 +183,7 @@ impl<'a> Machine<'a> {
         Ok((from..to, None))
     }
 
-    /// Decompresses like [`decompress_all`](Self::decompress_all), to memory that grows as data
+    /// Decompresses like [`decompress_all`](Self::decompress_all), into memory that grows as data
     /// arrives.
     fn decompress_apart(
         &self,

@@ -73,7 +73,7 @@ struct Run<'a> {
     ends: Vec<u64>,
     /// The enclosing messages and groups.
     open: Vec<Open<'a>>,
-    /// The part to read of the innermost of them.
+    /// The part to read of the innermost of these messages and groups.
     selected: Selected<'a>,
     root: Selected<'a>,
 }

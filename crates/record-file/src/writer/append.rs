@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 const MAX_POSITION: u64 = i64::MAX as u64;
 
 impl<W: Write> RecordWriter<W> {
-    /// Continues a file of `position` bytes; `inner` must be at its end. 0 begins a new file.
+    /// Continues a file of `position` bytes; `inner` must be at its end. A position of 0 begins a
+    /// new file.
     ///
     /// The existing content isn't read. If no chunk can begin at its end, zeros are written up to
     /// the next block, and readers report them as damage. That happens only if the content doesn't

@@ -13,7 +13,7 @@ use crate::varint;
 /// Maximum memory in blocks that is kept even if chunks are small, in bytes.
 const LEAST_KEPT: u64 = 1 << 20;
 
-/// The encoding options of chunks.
+/// Options for encoding chunks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
     pub(super) compression: Compression,
@@ -43,7 +43,7 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Encodes a chunk of gathered records to `out`, which is empty: the data, or the part of it
+    /// Encodes a chunk of gathered records into `out`, which is empty: the data, or the part of it
     /// before the [values](Gathered::values).
     pub(super) fn encode(
         &mut self,
@@ -160,8 +160,8 @@ impl Encoder {
     }
 }
 
-/// Encodes a chunk of one record, given in parts, to `out`: the data, or the part of it before the
-/// record.
+/// Encodes a chunk of one record, given in parts, into `out`: the data, or the part of it before
+/// the record.
 pub(super) fn encode_alone(
     encoder: &mut Encoder,
     compression: &Compression,

@@ -1,4 +1,4 @@
-//! Options of a writer.
+//! Options for a writer.
 mod text;
 
 use crate::chunk::MAX_RECORDS;
@@ -15,18 +15,18 @@ pub const DEFAULT_CHUNK_SIZE: u64 = 1 << 20;
 pub const DEFAULT_UNCOMPRESSED_CHUNK_SIZE: u64 = 4 << 10;
 /// Default part of a transposed chunk that is compressed together.
 pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
-/// Default size of the largest record that is copied so that a thread can compress or hash it, in
+/// Default maximum size of a record that is copied so that a thread can compress or hash it, in
 /// bytes.
 pub const DEFAULT_MAX_COPIED: u64 = 64 << 20;
-/// Multiple, in bytes, that `padding` without a value means in an option string: the size of a
-/// block.
+/// The multiple, in bytes, to which a file is padded if an option string contains `padding` without
+/// a value: the size of a block.
 pub const DEFAULT_PADDING: u64 = 64 << 10;
 /// Largest multiple, in bytes, that files are padded to: 1 GiB. The zeros of the padding are
 /// written to the file.
 pub const LARGEST_PADDING: u64 = 1 << 30;
 
-/// The options of a writer: typed, or as the string that writers of this format accept in every
-/// language.
+/// Options for a writer: as typed values, or as the string that writers of this format accept in
+/// every language.
 ///
 /// ```text
 /// options = option? ("," option?)*        in any order, each at most once
@@ -94,7 +94,7 @@ impl WriterOptions {
         self
     }
 
-    /// Returns whether all options for chunks, except their compression, have their defaults.
+    /// Returns whether all options for chunks, except their compression, have their default values.
     ///
     /// # Examples
     ///
@@ -162,17 +162,17 @@ impl WriterOptions {
 
     /// Sets the number of threads that encode and compress chunks. Default: 0, the caller's thread.
     ///
-    /// The file is the same. Up to this many chunks are held meanwhile, with their compressed
-    /// forms. Chunks of 64 KiB or more that are neither compressed nor transposed are only hashed
-    /// by threads; if they consist of a record of 1 MiB or more, a thread copies one while the
-    /// previous one is written, so only two are held.
+    /// The resulting file doesn't depend on this number. Up to this many chunks are held at a time,
+    /// with their compressed forms. Chunks of 64 KiB or more that are neither compressed nor
+    /// transposed are only hashed by threads; if such a chunk consists of one record of 1 MiB or
+    /// more, a thread copies the record while the previous record is written, so only two are held.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Sets the metadata of the file; used only for a new file.
+    /// Sets the metadata of the file. It is written only if the file is new.
     ///
     /// # Examples
     ///

@@ -55,7 +55,7 @@ impl Pool {
         self.threads.is_empty()
     }
 
-    /// Submits a chunk, to be encoded to reused memory; the pool must have room.
+    /// Submits a chunk, to be encoded into reused memory; the pool must have room.
     pub(super) fn submit(&mut self, gathered: Gathered, begin: Begin) -> Result<()> {
         let data = self.spare.pop().unwrap_or_default();
         self.threads.submit((gathered, data))?;
@@ -108,7 +108,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Writes the chunk that was submitted first; false if there is none.
+    /// Writes the chunk that was submitted first. Returns false if there is none.
     pub(super) fn write_next(&mut self) -> Result<bool> {
         let next = self.pool.as_mut().and_then(Pool::next);
         if let Some((begin, done)) = next {

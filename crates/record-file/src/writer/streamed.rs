@@ -16,15 +16,16 @@ use crate::varint;
 const STEP: usize = 1 << 20;
 
 impl<W: Write + Seek> RecordWriter<W> {
-    /// Allows the writer to seek back, so that large compressed records given in memory are
-    /// [streamed](crate::WriterOptions::stream_from): a few MiB of their compressed form are held,
-    /// and the header before it is filled in afterwards.
+    /// Allows the writer to seek back, so that it can [stream](crate::WriterOptions::stream_from)
+    /// large compressed records given in memory: it holds only a few MiB of the compressed form at
+    /// a time, and fills in the record's header afterwards.
     ///
-    /// The file is the same. So that its headers can be filled in, it must not have been opened for
-    /// appending only (with `O_APPEND`, which [`append`](Self::append) doesn't need): the first
-    /// streamed record would fail. The underlying writer must return its real position when it
-    /// seeks, which `/dev/null` doesn't. If writing is interrupted before a record is complete,
-    /// readers report the incomplete record as damage, rather than as a truncated file.
+    /// The resulting file is the same as without seeking. A file must not have been opened in
+    /// append mode (`O_APPEND`), since headers couldn't be filled in and the first streamed record
+    /// would fail; [`append`](Self::append) doesn't need that mode. The underlying writer must
+    /// return its real position when it seeks, which `/dev/null` doesn't. If writing is interrupted
+    /// before a record is complete, readers report the incomplete record as damage, rather than as
+    /// a truncated file.
     ///
     /// # Examples
     ///
@@ -122,7 +123,7 @@ impl<W: Write> RecordWriter<W> {
     /// writer can't seek but the source can: it is read and compressed twice, since the header
     /// before a record has its length and hash.
     ///
-    /// The bytes are the same.
+    /// The bytes written are the same as those that `write_record_from` writes.
     ///
     /// # Errors
     ///
@@ -261,14 +262,14 @@ pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHe
     Ok((header, front))
 }
 
-/// The source of a record's bytes.
+/// The source of the bytes of a record.
 pub(super) enum Source<'a> {
     Read(&'a mut dyn Read),
     Parts(&'a [&'a [u8]]),
 }
 
 impl Source<'_> {
-    /// Passes `len` bytes to `each`: all of them, if the source is in parts.
+    /// Passes `len` bytes to `each`. A source in parts passes all of its bytes.
     fn pieces(self, len: u64, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Source::Read(source) => read_pieces(source, len, each),

@@ -16,7 +16,7 @@ use std::io::{self, BufWriter, Cursor, Write};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait SyncData {
-    /// Waits until everything that was written would survive.
+    /// Waits until everything that was written would survive a crash of the machine.
     ///
     /// # Errors
     ///

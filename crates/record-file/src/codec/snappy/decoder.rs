@@ -1,7 +1,7 @@
 //! Snappy decompression, piece by piece.
 //!
 //! The format doesn't limit the distance of copies. Compressors work on fragments of 64 KiB, so no
-//! known one makes longer distances.
+//! known compressor produces longer distances.
 use super::super::step::{Progress, SNAPPY_FRAGMENT, bad_stream, size_differs, window_too_large};
 use crate::error::Result;
 use crate::varint;
@@ -41,7 +41,7 @@ impl Decoder {
         })
     }
 
-    /// Decodes some of `input` to `output`, and returns whether the stream has ended.
+    /// Decodes some of `input` into `output`, and returns whether the stream has ended.
     pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<(Progress, bool)> {
         let mut rest = input;
         while self.window.len() - self.taken < AHEAD.min(output.len().max(1)) {

@@ -33,7 +33,7 @@ pub(crate) trait Access {
     fn with_decoders<T>(&mut self, run: impl FnOnce(&mut Decoders) -> T) -> T;
 }
 
-/// The unread rest of a record.
+/// The unread part of a record.
 pub(crate) struct OneRecord {
     state: State,
     remaining: u64,
@@ -65,7 +65,7 @@ struct Compressed {
 /// The content of the front of a simple chunk with one record.
 pub(crate) enum Opened {
     Stream(OneRecord),
-    /// The record can't be streamed. Contains the data already read, and the rest.
+    /// The record can't be streamed. Contains the data already read, and the remaining data.
     Whole(Vec<u8>, Box<Payload>),
 }
 
@@ -133,8 +133,8 @@ impl OneRecord {
         self.check_end(access)
     }
 
-    /// Returns the compression and the stored values of a record before any of it was read; or the
-    /// record itself, if it is in memory.
+    /// Returns the compression and the stored values of a record of which nothing was read yet, or
+    /// the record itself if it is in memory.
     pub(crate) fn into_stored(self) -> Result<(CompressionKind, Payload), Self> {
         match self.state {
             State::Plain(payload) => Ok((CompressionKind::None, *payload)),
@@ -156,7 +156,7 @@ impl OneRecord {
         self.read_some(access, buf)
     }
 
-    /// Reads at least one remaining byte; neither the rest nor `buf` is empty.
+    /// Reads at least one remaining byte; some must remain, and `buf` must not be empty.
     fn read_some<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<usize> {
         let most = usize::try_from(self.remaining).map_or(buf.len(), |left| left.min(buf.len()));
         let buf = &mut buf[..most];

@@ -135,9 +135,9 @@ struct Lane<'f, 'b, S, W> {
 
 #[derive(Debug)]
 enum ReadMode<'f, S> {
-    /// Reads directly to the buffer.
+    /// Reads directly into the buffer.
     Plain(Remaining),
-    /// Reads the whole stored data to memory, and decodes it from there.
+    /// Reads the whole stored data into memory, and decodes it from there.
     Compressed {
         from: Remaining,
         kind: CompressionKind,
@@ -147,7 +147,7 @@ enum ReadMode<'f, S> {
     Streamed(RecordStream<'f, S>),
 }
 
-/// The unread rest of a chunk's data.
+/// The unread part of a chunk's data.
 #[derive(Debug)]
 struct Remaining {
     payload: Payload,
@@ -228,8 +228,8 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
     /// Advances by one step; `None` if there is nothing left to do.
     ///
     /// At most two records are read at a time, as numbers 0 and 1. Calls `next` with each of these
-    /// numbers that has no record. `next` may return `None` for the moment. While a record is
-    /// decoded as a stream, no second one is begun.
+    /// numbers that has no record. `next` may return `None` if it has no record at the moment.
+    /// While a record is decoded as a stream, no second one is begun.
     pub fn step(
         &mut self,
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,

@@ -22,7 +22,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Removes all events, and prepares for the events of this many bytes of records.
+    /// Removes all events, and prepares for the events of new records with `size` bytes in total.
     pub(crate) fn clear(&mut self, size: usize, blocks: &mut BlockPool) {
         self.first = None;
         self.last = None;
@@ -99,7 +99,7 @@ impl Path {
         }
     }
 
-    /// Takes the numbers from the last one on, a block at a time, and frees their memory.
+    /// Takes the numbers, the last one first, a block at a time, and frees their memory.
     pub(super) fn take_back(
         &mut self,
         blocks: &mut BlockPool,

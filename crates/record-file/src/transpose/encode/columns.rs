@@ -14,7 +14,8 @@ pub(crate) const LENGTHS: u32 = u32::MAX;
 const ROOT: u32 = 4;
 /// Varints up to this value have their own state rather than a buffer.
 const MAX_INLINE: u8 = 3;
-/// Kinds of events of one path: ten lengths of varints and four values; other types have fewer.
+/// Number of kinds of events for one path: ten lengths of varints and four values; other types have
+/// fewer.
 const KINDS: usize = INLINE as usize + MAX_INLINE as usize + 1;
 
 const BYTES: u8 = 0;
@@ -73,7 +74,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Removes all records, and prepares for others of this many bytes.
+    /// Removes all records, and prepares for new ones of `size` bytes in total.
     pub(crate) fn clear(&mut self, size: usize) {
         self.nodes.clear();
         self.node_numbers.clear(size / 8);

@@ -59,7 +59,7 @@ impl Fields {
         &self.found
     }
 
-    /// Finds the fields of a record; false if it is not a message.
+    /// Finds the fields of a record. Returns false if it is not a message.
     pub(crate) fn find(&mut self, record: &[u8]) -> bool {
         self.found.clear();
         self.groups.clear();
@@ -188,8 +188,8 @@ const CLOSES: u32 = 1 << 19;
 /// The first byte isn't enough to decide.
 const UNKNOWN: u32 = 1 << 20;
 
-/// Returns whether the rest of `bytes` is certainly not a message. For most strings, jumping over
-/// their would-be first fields is enough, and the code is the same for all fields: branches on
+/// Returns whether the remainder of `bytes` is certainly not a message. For most strings, jumping
+/// over their would-be first fields is enough, and the code is the same for all fields: branches on
 /// their types would be mispredicted half of the time.
 fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     let mut open = false;

@@ -27,7 +27,8 @@ pub(super) struct Event {
     pub(super) implicit: bool,
 }
 
-/// A step, and the index of its target in the private list of its source, if it is there.
+/// A step, and the index of its target in the private list of its source, if the target is in that
+/// list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) from: u32,
@@ -191,8 +192,9 @@ impl Lists {
         }
     }
 
-    /// Returns the first of the states from which everything in the public list that follows
-    /// `event` is reached: the lowest one in a block that leads to all their blocks.
+    /// Returns the base of the transitions from `event` into the public list: the lowest of the
+    /// states that these transitions name first. All of these states are in one block, from which
+    /// the blocks of all targets can be reached.
     fn base_in_public_list(&self, event: usize) -> u32 {
         let (begin, end) = self.events[event].steps;
         let mut block = NONE;

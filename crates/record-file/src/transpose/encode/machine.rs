@@ -28,7 +28,7 @@ pub(crate) struct Machine {
 struct Written {
     begin: u32,
     len: u16,
-    /// The first of them.
+    /// The first of these transitions.
     only: u8,
 }
 

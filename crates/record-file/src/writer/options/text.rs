@@ -1,4 +1,4 @@
-//! The options of a writer as a string.
+//! Options for a writer, as a string.
 use std::fmt;
 use std::str::FromStr;
 
