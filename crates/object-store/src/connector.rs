@@ -56,7 +56,7 @@ pub(crate) struct StoreKind {
     pub(crate) allow_http: &'static str,
     /// Further endpoint that provides credentials.
     pub(crate) metadata_endpoint: Option<String>,
-    /// True if the client continues after that endpoint refuses.
+    /// True if the client continues after `metadata_endpoint` refuses a request.
     pub(crate) falls_back: bool,
 }
 
@@ -134,7 +134,7 @@ impl HttpService for Watched {
             };
             let status = response.status();
             let code = status.as_u16();
-            // Some servers respond with a web page.
+            // Some servers respond to a listing with a web page.
             let is_page = is_listing && status.is_success() && code != 207;
             if !is_page && (status.is_success() || status.is_redirection() || code == 304) {
                 watch.worked();
@@ -166,7 +166,7 @@ impl HttpService for Watched {
                 ));
             }
             if is_refused {
-                // `object_store` handles refused requests itself.
+                // The store has answered; `object_store` itself handles requests that it refused.
                 watch.worked();
                 return Ok(HttpResponse::from_parts(parts, body.into()));
             }
@@ -189,7 +189,7 @@ impl HttpService for Watched {
 }
 
 /// Checks the headers of an object's content. Adds its length if the server doesn't report it,
-/// since `object_store` rejects content without a length. `is_part` is true if a range was
+/// since `object_store` rejects content without a length. `is_part` is true if only a range was
 /// requested.
 fn completed(mut response: HttpResponse, is_part: bool) -> Result<HttpResponse, HttpError> {
     let wrong = |trouble| Err(HttpError::new(HttpErrorKind::Decode, trouble));
@@ -310,7 +310,7 @@ impl Watch {
                 read.extend_from_slice(&piece[..piece.len().min(room)]);
             }
         };
-        // A timeout keeps the part received.
+        // After a timeout, the part received so far is kept.
         let _ = tokio::time::timeout(self.options.idle_timeout(), reading).await;
         let text = String::from_utf8_lossy(&read);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -331,7 +331,7 @@ struct Throttled {
 }
 
 impl Throttled {
-    /// Returns the next pause, longer than the last; `None` after the time limit.
+    /// Returns the next pause, which is longer than the last one; `None` after the time limit.
     fn pause(&mut self, limit: Duration) -> Option<Duration> {
         let begun = *self.since.get_or_insert_with(Instant::now);
         let left = limit.checked_sub(begun.elapsed())?;

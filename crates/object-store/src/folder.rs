@@ -45,7 +45,7 @@ pub struct Item {
 }
 
 impl Folder {
-    /// Creates a folder of this name. Makes no request.
+    /// Returns the folder with this name. Makes no request.
     pub fn new(location: &ObjectLocation) -> Folder {
         Folder {
             location: location.clone(),
@@ -157,7 +157,7 @@ impl Folder {
         }
     }
 
-    /// Copies all files of a folder to objects, several at once. Files selected by `last` are
+    /// Copies all files in a local folder to objects, several at once. Files selected by `last` are
     /// copied after all others.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ pub const SCHEMES: &[&str] = &[
 #[derive(Clone)]
 pub struct ObjectLocation {
     store: Arc<dyn ObjectStore>,
-    /// The same store for uploads in parts by several hosts, if it supports them.
+    /// The interface of the same store for uploads in parts by several hosts, if it supports them.
     uploads: Option<Uploads>,
     /// Common prefix of the URLs of all objects in the store.
     base: String,
@@ -117,8 +117,9 @@ impl ObjectLocation {
         })
     }
 
-    /// Returns an object of a store configured elsewhere, with the store's display name. Such an object can't be uploaded by several hosts,
-    /// which requires a store given by URL.
+    /// Returns an object of a store that was configured elsewhere. The store's display name takes
+    /// the place of a URL. Several hosts can't upload such an object together, since that requires a
+    /// store given by URL.
     pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> ObjectLocation {
         ObjectLocation {
             base: format!("{store}/"),

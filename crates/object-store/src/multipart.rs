@@ -15,7 +15,8 @@ const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
 #[derive(Clone)]
 pub(crate) struct Uploads {
     store: Arc<dyn MultipartStore>,
-    /// The same store, for requests that fail if the object exists; `None` if the store doesn't support this condition.
+    /// The interface of the same store for requests that fail if the object exists; `None` if the
+    /// store doesn't support this condition.
     creating: Option<Arc<dyn MultipartStore>>,
 }
 
@@ -36,7 +37,8 @@ impl Uploads {
         }
     }
 
-    /// Adds `creating`, the same store for requests that fail if the object exists.
+    /// Adds `creating`, the interface of the same store for requests that fail if the object
+    /// exists.
     pub(crate) fn creating_by(mut self, creating: Arc<dyn MultipartStore>) -> Uploads {
         self.creating = Some(creating);
         self

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Default time for retrying a failed request: 3 minutes.
 pub const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Environment variable that sets this time, in seconds.
+/// Environment variable that sets the time for retrying a failed request, in seconds.
 pub const RETRY_TIMEOUT_VARIABLE: &str = "PROTO_SPLITTER_RETRY_TIMEOUT";
 
 /// Default number of bytes to fetch at an object's start when it is opened: 64 KiB.
@@ -15,16 +15,16 @@ pub const DEFAULT_HEAD_SIZE: u64 = 64 << 10;
 /// Default number of bytes to fetch at an object's end when it is opened: 256 KiB.
 pub const DEFAULT_TAIL_SIZE: u64 = 256 << 10;
 
-/// Default size of the largest request: 8 MiB.
+/// Default maximum size of a request: 8 MiB.
 pub const DEFAULT_REQUEST_SIZE: u64 = 8 << 20;
 
-/// Default size of the largest gap between two ranges fetched by one request: 1 MiB.
+/// Default maximum gap between two ranges that one request fetches: 1 MiB.
 pub const DEFAULT_COALESCE: u64 = 1 << 20;
 
 /// Default number of simultaneous requests: 12.
 pub const DEFAULT_AT_ONCE: usize = 12;
 
-/// Default size of the cache of an object: 160 MiB.
+/// Default size of the cache for an object: 160 MiB.
 pub const DEFAULT_CACHE_SIZE: u64 = 160 << 20;
 
 /// Default minimum size of the parts of an upload: 8 MiB.
@@ -161,7 +161,7 @@ impl ObjectReadOptions {
         self
     }
 
-    /// Sets the largest gap between two ranges that one request fetches, in bytes. Default:
+    /// Sets the maximum gap between two ranges that one request fetches, in bytes. Default:
     /// [`DEFAULT_COALESCE`]. Ranges shorter than the gap between them are fetched separately.
     #[must_use]
     pub const fn coalesce(mut self, bytes: u64) -> Self {
@@ -184,12 +184,12 @@ impl ObjectReadOptions {
         self
     }
 
-    /// Returns the size of the largest request, in bytes.
+    /// Returns the maximum size of a request, in bytes.
     pub const fn get_request_size(&self) -> u64 {
         self.request_size
     }
 
-    /// Returns the largest gap between two ranges that one request fetches, in bytes.
+    /// Returns the maximum gap between two ranges that one request fetches, in bytes.
     pub const fn get_coalesce(&self) -> u64 {
         self.coalesce
     }
@@ -199,7 +199,7 @@ impl ObjectReadOptions {
         self.at_once
     }
 
-    /// Returns the size of the cache.
+    /// Returns the size of the cache, in bytes.
     pub const fn get_cache_size(&self) -> u64 {
         self.cache_size
     }
@@ -296,11 +296,12 @@ impl ObjectWriteOptions {
 }
 
 const MEBIBYTE: u64 = 1 << 20;
-/// S3's minimum, except for the last part.
+/// The minimum size of a part in S3, except for the last part.
 const SMALLEST_PART: u64 = 5 << 20;
-/// More would take too much memory.
+/// Maximum size of a part: a larger one would take too much memory.
 const LARGEST_PART: u64 = 1 << 30;
-/// The limit of S3 is 10,000. The object may turn out somewhat larger than expected.
+/// Maximum number of parts to plan for. S3 allows 10,000; the margin is for objects that turn out
+/// somewhat larger than expected.
 const MOST_PARTS: u64 = 9_000;
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ struct State {
     told: Vec<Range<u64>>,
     /// Number of running requests.
     running: usize,
-    /// End of the last read without prefetch, and the number of bytes that the next one fetches.
+    /// End of the last read without prefetch, and the number of bytes to fetch for the next such
+    /// read.
     sequence: (u64, u64),
     traffic: Traffic,
 }

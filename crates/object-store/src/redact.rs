@@ -85,7 +85,7 @@ fn is_port(text: &str) -> bool {
 fn is_secret(before: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '%');
     let stem = before.trim_end_matches(is_name);
-    // The semicolon is the end of `&amp;`.
+    // The semicolon may be the end of `&amp;`.
     if !stem.ends_with(['?', '&', ';']) {
         return false;
     }

@@ -76,7 +76,8 @@ pub(crate) fn store(
     Ok(made)
 }
 
-/// Creates a builder with a URL, monitored connections and the settings that the builder supports.
+/// Creates a builder with a URL, with monitored connections, and with the settings that the builder
+/// supports.
 macro_rules! configured {
     ($builder:expr, $url:expr, $settings:expr, $asked:expr) => {{
         let (client, connector, retries) = $asked;

@@ -31,7 +31,7 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// Returns the cause of an error, if known.
+    /// Returns the cause of an error, if it is known.
     pub(crate) fn of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Trouble> {
         let mut cause = Some(error);
         while let Some(error) = cause {

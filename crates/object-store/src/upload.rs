@@ -159,7 +159,7 @@ impl Drop for Uploader {
     }
 }
 
-/// Returns the store's error about an upload.
+/// Converts the store's error about an upload.
 pub(crate) fn said(name: &str, error: &object_store::Error) -> io::Error {
     match error {
         object_store::Error::NotFound { .. } => {

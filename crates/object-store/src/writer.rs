@@ -135,7 +135,7 @@ impl ObjectWriter {
             Upload::Named(mut uploader) => {
                 let finished = self.put_together(&mut uploader, last);
                 if finished.is_err() {
-                    // Dropping it aborts the upload.
+                    // If an error returns here, dropping the uploader aborts the upload.
                     self.upload = Some(Upload::Named(uploader));
                 }
                 finished?;

@@ -26,8 +26,7 @@ pub(super) struct FetchedEnds {
     pub(super) bytes: Vec<(u64, Bytes)>,
 }
 
-/// Waits for a request. Callers that wait for its result receive an error even if the request
-/// panics.
+/// Runs a request. A panic in it becomes an error, so that no caller waits for the result forever.
 pub(super) async fn caught<T>(
     shared: &Shared,
     request: impl Future<Output = Result<T, Failure>>,
@@ -65,7 +64,7 @@ pub(super) async fn ends(shared: &Shared) -> Result<FetchedEnds, Failure> {
             }
             let begin = tail.0.size.saturating_sub(tail.1.len() as u64);
             let mut bytes = vec![(begin, tail.1)];
-            // The tail is preferred where they overlap.
+            // Where the head and the tail overlap, the bytes of the tail are used.
             let front = usize::try_from(begin).unwrap_or(usize::MAX);
             bytes.push((0, head.1.slice(..front.min(head.1.len()))));
             Ok(FetchedEnds {
@@ -152,7 +151,7 @@ async fn get(
     };
     let options = GetOptions {
         range: Some(range),
-        // A weak ETag says that two versions are equivalent, not identical, and never matches.
+        // A weak ETag identifies equivalent versions, not identical ones, and never matches.
         if_match: object
             .and_then(|object| object.e_tag.clone())
             .filter(|e_tag| !e_tag.starts_with("W/")),

@@ -92,7 +92,7 @@ impl Pieces {
         }
     }
 
-    /// Returns the subranges that are neither cached nor queued.
+    /// Returns the parts of `range` that are neither cached nor queued.
     fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut at = range.start;
@@ -114,7 +114,8 @@ impl Pieces {
         missing
     }
 
-    /// Queues the missing subranges at the end, as requests of at most this many bytes. Ranges close to each other become one.
+    /// Adds the missing parts of these ranges to the end of the queue, as requests of at most
+    /// `request` bytes. Ranges close to each other become one.
     pub(super) fn queue(&mut self, ranges: &[Range<u64>], coalesce: u64, request: u64) {
         let mut joined: Vec<Range<u64>> = Vec::new();
         for range in ranges.iter().filter(|range| range.start < range.end) {
@@ -205,7 +206,7 @@ impl Pieces {
         }
     }
 
-    /// Stores bytes fetched without a request from here.
+    /// Stores bytes that were fetched without a request from this queue.
     pub(super) fn insert(&mut self, begin: u64, bytes: Bytes) {
         let range = begin..begin + bytes.len() as u64;
         if range.start < range.end && self.missing(range.clone()) == [range.clone()] {
