@@ -24,12 +24,12 @@ pub(crate) fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S
     serializer.collect_seq(paths.iter().map(|path| path.display().to_string()))
 }
 
-/// Serializes a checksum as eight digits.
+/// Serializes a checksum as eight hexadecimal digits.
 pub(crate) fn crc32c<S: Serializer>(sum: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
     sum.map(|sum| format!("{sum:08x}")).serialize(serializer)
 }
 
-/// Serializes a Merkle root as its digits.
+/// Serializes a Merkle root as its hexadecimal digits.
 pub(crate) fn merkle_root<S: Serializer>(
     root: &Option<MerkleRoot>,
     serializer: S,

@@ -26,7 +26,7 @@ pub(super) struct ChunkedInput {
     part_ends: Vec<u64>,
 }
 
-/// Returns the error of an invalid plan of a `verb`.
+/// Returns the error for an invalid plan. `verb` names the planned operation, such as `merge`.
 pub(super) fn invalid_plan(verb: &str, why: &str) -> Error {
     Error::new(
         ErrorKind::InvalidMessage,
@@ -62,7 +62,7 @@ fn open_object(name: &str, objects: &dyn Objects, limits: &Limits) -> Result<(Ch
 }
 
 impl ChunkedInput {
-    /// Checks the input in the plan of a `verb`.
+    /// Checks the input of a plan. `verb` names the planned operation, such as `merge`.
     pub(super) fn checked(
         verb: &str,
         input: Option<Input>,
@@ -111,7 +111,7 @@ impl ChunkedInput {
         check_ends(&self.part_ends, all)
     }
 
-    /// Returns the options for reading the file in a part with these options.
+    /// Returns the options for reading the file in a part that runs with `options`.
     pub(super) fn options(&self, options: &PartOptions) -> ReadOptions {
         let reading = self.options.clone().limits(options.limits.clone());
         reading

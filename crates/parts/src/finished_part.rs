@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::plan::PartsPlan;
 use super::report::PartReport;
 
-/// A report on a part that has run, whose own report for the commit is in a file.
+/// A report on a part that has run. The part's own report, which the commit needs, is in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

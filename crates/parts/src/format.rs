@@ -16,7 +16,7 @@ pub const DEFAULT_MAX_PLAN_SIZE: u64 = 1 << 30;
 /// Tag of the checksum in plans and reports: field 15, a fixed32.
 const CHECKSUM_TAG: u8 = 15 << 3 | 5;
 
-/// Size of that field, in bytes.
+/// Size of the checksum's field, in bytes.
 const CHECKSUM_LEN: usize = 5;
 
 /// Appends the checksum to a serialized plan or report without one.

@@ -74,7 +74,7 @@ pub(super) fn plan(
     })
 }
 
-/// Returns the absolute path of the new file, which means the same on every host.
+/// Returns the absolute path of the new file. The path means the same on every host.
 fn place_of(input: &Path, target: &Path, force: bool) -> Result<String> {
     let target = written_through(target)?;
     MadeFrom::files([input]).check_apart(&target)?;
@@ -189,8 +189,8 @@ impl Planned {
         }
     }
 
-    /// Creates the file that the parts write to. An existing file has data that parts of the same
-    /// plan have written.
+    /// Creates the file that the parts write to. Keeps an existing file, since it has data that
+    /// parts of the same plan have written.
     pub(super) fn make_room(&self, id: &[u8; 16]) -> Result<()> {
         if self.upload.is_some() {
             return Ok(());
@@ -274,7 +274,7 @@ impl Planned {
         })?;
         let failed = |error: io::Error| Error::from(error).in_file(&room);
         file.sync_data().map_err(failed)?;
-        // After the commit the file has another name, and its readers see correct data.
+        // After the commit, the file has its final name, and its readers see correct data.
         if !is_at(&file, &room) {
             return Err(self.no_room(&room));
         }
@@ -333,7 +333,7 @@ impl Planned {
         let room = self.room(id);
         match self.open_room(&room) {
             Ok(_) if !self.force && self.is_done(crc32c, options)? => {
-                // An earlier commit was interrupted before it removed the name.
+                // An earlier commit was interrupted before it removed the old name.
                 remove_room(&room);
                 return Ok(merged);
             }

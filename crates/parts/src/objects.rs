@@ -179,7 +179,7 @@ pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<Nam
     }
 }
 
-/// Returns the same as [`found`] for a name in a plan.
+/// Like [`found`], for a name in a plan.
 ///
 /// # Errors
 ///

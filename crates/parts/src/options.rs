@@ -73,7 +73,7 @@ impl PartOptions {
     }
 
     /// Sets whether a commit of a split or a merge rereads all data that the parts have written,
-    /// and compares it with the checksums in the reports. Default: yes.
+    /// and compares the data with the checksums in the reports. Default: yes.
     ///
     /// Without rereading, a commit doesn't notice damage that happened after a part ran. A reader
     /// of a chunked file detects such damage by the file's own checksums. A merged message has no
@@ -105,7 +105,7 @@ impl PartOptions {
     }
 
     /// Returns whether a commit of a split or a merge rereads all data that the parts have written,
-    /// and compares it with the checksums in the reports.
+    /// and compares the data with the checksums in the reports.
     pub const fn get_reread(&self) -> bool {
         self.reread
     }

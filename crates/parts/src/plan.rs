@@ -152,9 +152,9 @@ impl Planner {
 
 impl PartsPlan {
     /// Plans to split a message to `PREFIX.cpb` in at most this many parts, each of which writes a
-    /// separate file next to it. Reads only tags and lengths. There are more parts if a [maximum
-    /// file size](SplitOptions::max_file_size) requires more files, and fewer parts if there are
-    /// fewer chunks.
+    /// separate file next to `PREFIX.cpb`. Reads only tags and lengths. There are more parts if a
+    /// [maximum file size](SplitOptions::max_file_size) requires more files, and fewer parts if
+    /// there are fewer chunks.
     ///
     /// Equal chunks are shared within a part, not between parts. A message that needs no cut also
     /// becomes a `.cpb`.
@@ -178,7 +178,7 @@ impl PartsPlan {
     }
 
     /// Plans to merge a chunked file to the file `target` in at most this many parts. Creates a
-    /// hidden file of that size next to it, into which the parts write.
+    /// hidden file of the merged message's size next to the target, into which the parts write.
     ///
     /// # Errors
     ///

@@ -109,7 +109,7 @@ impl PlanFile {
         PlanReport::new(&self.path, &self.plan)
     }
 
-    /// Fails unless this is the plan of a `verb`: `split`, `merge` or `verify`.
+    /// Fails unless the plan's operation is `verb`: `split`, `merge` or `verify`.
     ///
     /// # Errors
     ///

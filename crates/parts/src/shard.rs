@@ -293,10 +293,10 @@ impl ShardWriter {
 /// hosts.
 ///
 /// `rest` is the part of the message that no host wrote. The chunks are merged into it in the order
-/// of the hosts' numbers, as by TensorFlow's Merger: a value replaces the existing one, and a
-/// message is merged into it. The file embeds the schema, which readers need to merge the chunks.
-/// Of `options`, only [`force`](SplitOptions::force), the compression, the size of the trailer, and
-/// cancellation apply.
+/// of the hosts' numbers, as TensorFlow's Merger does: a value replaces the existing value, and a
+/// message is merged into the existing message. The file embeds the schema, which readers need to
+/// merge the chunks. Of `options`, only [`force`](SplitOptions::force), the compression, the size
+/// of the trailer, and cancellation apply.
 ///
 /// # Errors
 ///

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 /// Divides items of these sizes into at most `count` non-empty shares, and returns the end of each.
-/// `has_room` determines whether a range of items fits in one share; if shares have to end earlier,
-/// there may be more than `count`.
+/// `has_room` determines whether a range of items fits in one share; if some shares have to end
+/// earlier for that reason, there may be more than `count` shares.
 pub(super) fn shares(
     sizes: &[u64],
     count: NonZeroUsize,

@@ -1,4 +1,4 @@
-//! The chunks of a split in a plan's file.
+//! The chunks of a split, as the file of a plan contains them.
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
@@ -31,8 +31,8 @@ pub(super) fn chunk_of(chunk: &PlannedChunk, literals: &mut Vec<u8>) -> Chunk {
     }
 }
 
-/// Converts the chunks of a file to a plan whose chunks have no paths, after checking them against
-/// the trailer.
+/// Converts the chunks in a plan's file into a split plan whose chunks have no paths, after
+/// checking them against the trailer.
 pub(super) fn decoded(
     chunks: Vec<Chunk>,
     infos: &[ChunkInfo],

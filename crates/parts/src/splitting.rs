@@ -456,7 +456,8 @@ impl Planned {
 }
 
 impl CommittedSplit {
-    /// Returns a report on a main file with these other files, with this many chunks each.
+    /// Returns a report on a main file and its other files `files`, which contain `counts` chunks
+    /// each.
     pub(super) fn over(main: &Path, files: &[ExternalFile], counts: &[usize]) -> CommittedSplit {
         let written = files.iter().zip(counts).map(|(file, &chunks)| {
             WrittenFile::new(main.with_file_name(&file.path), file.size, chunks)

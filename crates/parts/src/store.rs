@@ -26,7 +26,8 @@ pub trait PartStore: Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if that fails; [`ErrorKind::NoFolder`] if the folder doesn't exist.
+    /// [`ErrorKind::Io`] if the file can't be created; [`ErrorKind::NoFolder`] if the folder
+    /// doesn't exist.
     fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile>;
 
     /// Takes over a complete file. An existing file with that name has the same content.
@@ -48,7 +49,8 @@ pub trait PartStore: Sync {
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if it is another file.
+    /// The errors of [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if the file with this
+    /// name is a different one.
     fn check(&self, file: &ExternalFile) -> Result<()> {
         let checked = check_content(self.open(&file.path)?, file);
         checked.map_err(|error| error.context(file.path.escape_debug()))

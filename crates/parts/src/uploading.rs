@@ -85,7 +85,7 @@ impl Uploading {
         })
     }
 
-    /// Completes the upload, unless that was done before. The object is not readable before that,
+    /// Completes the upload, unless it was completed before. The object can't be read until then,
     /// so it is compared with the parts' data only afterwards.
     pub(super) fn commit(
         &self,
