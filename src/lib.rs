@@ -59,7 +59,7 @@
 //!
 //! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` adds reading `saved_model.pbtxt`.
 //! - `externalize`: SavedModels of any size in unmodified TensorFlow.
-//! - `onnx`, `paddle`, `samediff`, `xla`: the models, modules and executables of these.
+//! - `onnx`, `paddle`, `samediff`, `xla`: the models, modules and executables of these projects.
 //! - `perfetto`: the type of traces, known by name.
 //! - `sequences`: delimited files, and record files of messages.
 //! - `formats`: all of the above.
@@ -143,8 +143,9 @@ pub mod formats;
 
 pub use formats::{OpenOptions, Opened};
 
-/// Opens any input: a chunked file or plain message, a folder, or a file of any other known [format](formats::ALL). A path without a file
-/// is the prefix of a `.cpb` or `.pb`. Use [`view`](Opened::view) to get a [`MessageView`](view::MessageView).
+/// Opens any input: a chunked file or plain message, a folder, or a file of any other known
+/// [format](formats::ALL). If there is no file at the path, the path is taken as the prefix of a
+/// `.cpb` or `.pb` file. Use [`view`](Opened::view) to get a [`MessageView`](view::MessageView).
 ///
 /// ```
 /// let folder = tempfile::tempdir()?;

@@ -1,5 +1,5 @@
-//! Small files with large claims. For each of them, each command has to end, with a result or one
-//! line of error, and use little memory.
+//! Small files with large claims. For each of these files, each command has to end, with a result
+//! or one line of error, and to use little memory.
 //!
 //! All of them are valid record files, including the hashes, so they can only be refused for their
 //! content.
@@ -39,7 +39,7 @@ impl Scale {
         depth: 200_000,
         sparse: 1 << 40,
     };
-    /// A hundredth of those, for tests.
+    /// A hundredth of the sizes of [`WHOLE`](Scale::WHOLE), for tests.
     pub const SMALL: Scale = Scale {
         count: 20_000,
         size: 4 << 20,
@@ -202,7 +202,7 @@ fn reading(path: &str) -> Vec<Vec<String>> {
     commands.into_iter().map(own).collect()
 }
 
-/// Returns those commands for a plain message, whose type has to be given.
+/// Returns the commands that only read, for a plain message, whose type has to be given.
 fn of_plain(path: &str) -> Vec<Vec<String>> {
     let mut commands = reading(path);
     commands.retain(|command| !["info", "ls", "recompress"].contains(&command[0].as_str()));

@@ -78,7 +78,7 @@ impl Random {
         &from[usize::try_from(self.below(from.len() as u64)).expect("small")]
     }
 
-    /// Returns true once in `n` times.
+    /// Returns true in one of `n` calls on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn memory_that_a_command_takes_for_a_moment_is_seen() {
-        // A shell that holds 64 MiB in a variable.
+        // This shell holds 64 MiB in a variable.
         let script = "x=$(head -c 67108864 /dev/zero | tr '\\0' x); sleep 0.1; echo ${#x}";
         let (status, peak) = watch(Command::new("sh").args(["-c", script])).unwrap();
         assert!(status.success());

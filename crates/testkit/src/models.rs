@@ -83,7 +83,7 @@ impl Parts {
         self
     }
 
-    /// Adds encoded fields.
+    /// Adds fields that are already encoded.
     #[must_use]
     pub fn raw(mut self, fields: &[u8]) -> Self {
         self.put(fields);

@@ -9,7 +9,7 @@ use proto_splitter_core::proto::field_index::map_key::Type;
 use proto_splitter_core::proto::field_index::{Kind as Tag, MapKey as KeyTag};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage, FieldIndex};
 
-/// Merges chunks in memory to a message of this type.
+/// Merges chunks in memory into a message of this type.
 ///
 /// # Panics
 ///

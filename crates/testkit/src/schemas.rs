@@ -226,7 +226,7 @@ impl Writer<'_> {
         text
     }
 
-    /// Returns a field number: mostly small, but of all lengths that a tag can have. Excludes
+    /// Returns a random field number, often a small one; tags of every length occur. Excludes the
     /// numbers of extensions and those reserved by protobuf.
     fn number(&mut self) -> u32 {
         let (from, to) = *self.random.choose(&[
@@ -239,7 +239,7 @@ impl Writer<'_> {
         from + u32::try_from(self.random.below(u64::from(to - from + 1))).expect("small")
     }
 
-    /// Generates a field that is not a map, or in a oneof, a singular field.
+    /// Generates a field that is not a map; in a oneof, a singular field.
     fn plain_field(&mut self, number: u32, name: &str, oneof: Option<String>) -> String {
         let label = match (self.random.below(5), &oneof, self.level) {
             (0 | 1, None, _) => "REPEATED",

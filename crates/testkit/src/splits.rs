@@ -19,8 +19,8 @@ pub enum Outcome {
     Uncuttable,
 }
 
-/// Splits a message and checks the properties: chunks within the maximum, no unnecessary cut, and a
-/// merge by reflection that returns an equal message.
+/// Splits a message and checks the properties: chunks within the maximum, no unnecessary cut, and
+/// an equal message as the result of a merge by reflection.
 ///
 /// # Panics
 ///
@@ -53,7 +53,7 @@ pub fn check<S: ComposableSplitter>(
         }
     }
     if options.get_profile() == Profile::Extended {
-        // TensorFlow's rules don't apply to it, so the result is compared by bytes.
+        // TensorFlow's rules don't apply to this split, so the result is compared by bytes.
         return Outcome::Split(Box::new(split));
     }
     let merged = reference::merge(&chunks, &split.message(), source.descriptor());

@@ -70,8 +70,8 @@ impl Times {
     }
 }
 
-/// Runs this many turns of each, in a different order every time, after one turn that isn't
-/// counted; returns the times of all their parts, in the given order.
+/// Runs each contestant for `rounds` turns, in a different order every time, after one turn that
+/// isn't counted. Returns the times of all parts of the contestants, in the given order.
 ///
 /// # Errors
 ///

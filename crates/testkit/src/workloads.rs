@@ -5,7 +5,7 @@ use proto_splitter_core::split::{LARGEST_MAX_CHUNK_SIZE, SplitOptions};
 
 const MIB: u64 = 1 << 20;
 
-/// The number of functions of W3, and their contents.
+/// The number of functions in W3, and the numbers and sizes of the nodes and constants in each.
 const FUNCTIONS: u64 = 1000;
 const FUNCTION_NODES: u64 = 400;
 const FUNCTION_CONSTANTS: u64 = 8;
@@ -23,19 +23,19 @@ pub enum Workload {
     /// A SavedModel of 1 GiB in four float constants of 256 MiB, in chunks of 64 MiB: each constant
     /// is a separate chunk.
     W1,
-    /// The same with twelve constants: 3 GiB.
+    /// The same as [`W1`](Self::W1), with twelve constants: 3 GiB.
     W1Large,
     /// A GraphDef of 2,000,000 small nodes, about 190 MB, in chunks of 16 MiB.
     W2,
     /// A GraphDef of 540 MB: 1,000 functions of 400 small nodes and eight constants of 64 KiB, in
     /// chunks of 64 KiB: each constant is a separate chunk.
     W3,
-    /// The same in chunks of 1 MiB.
+    /// The same as [`W3`](Self::W3), in chunks of 1 MiB.
     W3Coarse,
 }
 
 impl Workload {
-    /// The workloads of merges to memory.
+    /// The workloads of merges into memory.
     pub const MERGED: [Workload; 4] =
         [Workload::W1, Workload::W2, Workload::W3, Workload::W3Coarse];
 
