@@ -111,8 +111,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         ChunkedFile::from_sources(source, limits, |_| no_way_to_others())
     }
 
-    /// Opens a chunked message whose chunks may be in several sources. `open` opens one of the
-    /// others by its name.
+    /// Opens a chunked message whose chunks may be in several sources. `source` is the main file;
+    /// `open` opens another file by the name that the main file has for it.
     ///
     /// Fails with [`ErrorKind::ChecksumMismatch`] if a source differs from the file that the
     /// trailer names.
@@ -170,8 +170,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.store.record_files()
     }
 
-    /// Returns the position of a chunk's record, if it is in the file with the trailer and matches
-    /// the trailer.
+    /// Returns the position of a chunk's record, if that record is in the file that contains the
+    /// trailer, and matches the trailer.
     pub fn position(&self, chunk: impl Into<ChunkIndex>) -> Option<RecordPosition> {
         self.store.position(chunk.into().to_usize())
     }

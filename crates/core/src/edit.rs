@@ -58,7 +58,7 @@ use place::{check_value, enclosing_tag, enclosing_value};
 use rewrite::{Content, Rewrite};
 pub use salvage::{Loss, Lost, Salvaged, salvage};
 
-/// Writes the chunks of a file with another compression to `target`, which must be empty. The
+/// Writes the chunks of a file to `target`, with another compression. The target must be empty. The
 /// chunks and their order stay the same. Chunks in other files move to `target`, too.
 ///
 /// # Errors

@@ -131,7 +131,7 @@ impl Error {
         self.inner.path.as_deref()
     }
 
-    /// Returns the index of the chunk with the error, if known.
+    /// Returns the index of the chunk in which the error occurred, if known.
     pub fn chunk(&self) -> Option<ChunkIndex> {
         self.inner.chunk
     }

@@ -300,8 +300,8 @@ pub trait Format: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the format has no such target, as by default; any error of
-    /// reading and writing.
+    /// [`ErrorKind::InvalidConfig`] if the format has no such target, which is the default; any
+    /// error of reading and writing.
     fn convert(
         &self,
         opened: &Opened,

@@ -301,7 +301,7 @@ impl<S: ReadAt> MergedMessage<S> {
             return Ok(access);
         }
         let access = self.checked(chunk).map_err(|error| error.in_chunk(chunk))?;
-        // Another thread may have been first. Its result is the same.
+        // Another thread may have been first, with the same result.
         Ok(slot.get_or_init(|| access))
     }
 
@@ -336,7 +336,7 @@ impl<S: ReadAt> MergedMessage<S> {
             Some(spill) => spill,
             none => none.insert(tempfile::tempfile()?),
         };
-        // A chunk that couldn't be read to its end may have left bytes there.
+        // A chunk that couldn't be read to its end may have left bytes at this offset.
         spill.seek(SeekFrom::Start(start))?;
         let written = io::copy(&mut stream, spill)
             .map_err(|error| at_target(error.into(), &std::env::temp_dir()))?;

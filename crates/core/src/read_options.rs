@@ -12,9 +12,9 @@ use crate::progress::Progress;
 /// Views, comparisons, edits, trees and verifications take these;
 /// [`MergeOptions`](crate::merge::MergeOptions) add options for writing a merge.
 ///
-/// Marked files in chunks need no type. For others the type determines properties that the bytes
-/// alone don't show: whether a value is bytes or a number written as text, how a map's integer keys
-/// are encoded, whether a message is a group, and which fields share a oneof.
+/// Marked files in chunks need no type. For other messages the type determines properties that the
+/// bytes alone don't show: whether a value is bytes or a number written as text, how a map's
+/// integer keys are encoded, whether a message is a group, and which fields share a oneof.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct ReadOptions {

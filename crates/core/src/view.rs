@@ -161,9 +161,9 @@ impl<'a> MessageView<'a> {
         self.options.descriptor.as_ref()
     }
 
-    /// Fails if the message is evidently of another type than declared, since a field at its
-    /// beginning has an unexpected wire type. Does nothing without a type, or if the file itself
-    /// names its type, which takes precedence.
+    /// Fails if the message evidently isn't of the declared type, since a field at its beginning
+    /// has an unexpected wire type. Does nothing without a type, or if the file itself names its
+    /// type, which takes precedence.
     ///
     /// ```
     /// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};

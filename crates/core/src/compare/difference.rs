@@ -38,8 +38,8 @@ pub enum DifferenceKind {
     /// Numbers of elements that a repeated field has in the first and in the second message. The
     /// elements that both have are equal.
     Counts(u64, u64),
-    /// Indices of an element in the first and in the second message. Its order relative to the
-    /// other common elements differs.
+    /// Indices of an element in the first and in the second message. Its order relative to other
+    /// elements that both messages have differs.
     Moved(u64, u64),
     /// Different numbers or short strings, as text.
     Values(String, String),

@@ -28,7 +28,7 @@ const SHOWN_NAME: usize = 200;
 struct List<'a> {
     field: &'a FieldRef,
     kind: Kind,
-    /// Path of the field with an element's name.
+    /// Path of the field that contains an element's name.
     name: Option<Vec<u32>>,
     hashes: RandomState,
     depth: u32,

@@ -15,8 +15,8 @@ pub(super) enum Match {
     Second(usize),
 }
 
-/// Matches elements by name; `None` if a list has a name twice. If both sides have the same number
-/// of unmatched elements between two matched ones, these count as renamed.
+/// Matches elements by name; `None` if a list has a name twice. Where both lists have the same
+/// number of unmatched elements between two matched ones, these elements count as renamed.
 pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>> {
     let places: HashMap<K, usize> = b.iter().copied().zip(0..).collect();
     let of_a: HashSet<K> = a.iter().copied().collect();

@@ -37,7 +37,7 @@ fn largest_chunks(trailer: &Trailer, root: Option<&MessageDescriptor>) -> Vec<La
             *sum = sum.saturating_add(size);
         }
     }
-    // The root chunk holds the rest of the message, and has no path.
+    // The root chunk holds the remainder of the message, and has no path.
     let is_part =
         |(id, slice_of): &(NodeId, Option<FieldNumber>)| *id != NodeId::ROOT || slice_of.is_some();
     let mut sizes: Vec<_> = sizes.into_iter().filter(|(at, _)| is_part(at)).collect();

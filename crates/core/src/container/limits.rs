@@ -162,10 +162,10 @@ impl Limits {
         self
     }
 
-    /// Sets the maximum size of the merged message, in bytes, whatever its destination. Default:
-    /// [`DEFAULT_LEAST_MAX_MERGED_SIZE`], or [`LARGEST_EXPANSION`] times the size of its files if
-    /// that is more. This guards against files in which a few bytes claim that a thousand chunks
-    /// are all the same record.
+    /// Sets the maximum size of the merged message, in bytes, wherever it is written. Default:
+    /// [`DEFAULT_LEAST_MAX_MERGED_SIZE`], or [`LARGEST_EXPANSION`] times the size of the message's
+    /// files if that is more. This guards against files in which a few bytes claim that a thousand
+    /// chunks are all the same record.
     #[must_use]
     pub fn max_merged_size(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.max_merged_size = bytes.into();

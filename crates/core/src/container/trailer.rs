@@ -330,8 +330,8 @@ impl Trailer {
         })
     }
 
-    /// Returns true if a chunk begins within a field of another one. Then neither of the two is a
-    /// message without the other.
+    /// Returns true if a chunk begins within a field of another chunk. Neither of these chunks is
+    /// then a message without the other.
     pub(crate) fn cuts_within_fields(&self) -> bool {
         let mut chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.any(|c| c.within)

@@ -164,7 +164,7 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
 }
 
 /// The origin of a chunk that is copied as a whole: the number of the old file and the offset in
-/// it. Chunks with the same origin are written once.
+/// that file. Chunks with the same origin are written once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
     /// A record chunk, which is copied.
@@ -182,7 +182,7 @@ struct Writing<'a, S> {
     trailer_chunks: HashSet<(usize, u64)>,
     compression: ChunkCompression,
     files: ChunkFiles<'a>,
-    /// The number of the new file and the offset there, for every origin written so far.
+    /// For every origin written so far, the number of the new file and the offset in that file.
     written: HashMap<Origin, (u32, u64)>,
     /// The chunks in the new files, by file and offset. Several chunks may share a record.
     noted: HashSet<(u32, u64)>,
@@ -252,7 +252,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
     }
 
-    /// Returns the maximum number of bytes written for a chunk with this origin.
+    /// Returns the maximum number of bytes that writing a chunk with this content and origin adds.
     fn most_of(&self, content: &Content<'_>, from: Option<Origin>) -> Result<u64> {
         let size = match (content, from) {
             (_, Some(Origin::RecordChunk(number, begin))) => {

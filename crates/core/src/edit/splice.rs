@@ -122,8 +122,8 @@ impl<'a> Splicer<'a> {
         }
     }
 
-    /// Adds a message with its settled splices and updated lengths of the enclosing messages.
-    /// Descends only as deep as the splices.
+    /// Adds a message, with its settled splices, and with updated lengths of the enclosing
+    /// messages. Descends only as deep as the splices.
     pub(super) fn message(&mut self, range: Range<u64>, mut splices: &[Splice]) -> Result<()> {
         let mut copied = range.start;
         self.cursor.set_range(range.clone());

@@ -128,7 +128,7 @@ impl<'a> Stripper<'a> {
     }
 }
 
-/// Returns the numbers of the fields with a tensor's elements.
+/// Returns the numbers of the fields that contain a tensor's elements.
 fn elements_of(rule: &TensorRule) -> Vec<u32> {
     let mut fields: Vec<u32> = rule.elements.iter().map(|element| element.field).collect();
     fields.push(rule.content);

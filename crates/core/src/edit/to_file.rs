@@ -10,8 +10,8 @@ use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
 use record_file::ReadAt;
 use std::path::Path;
 
-/// Writes a file, and others next to it if needed. Either all files appear, complete and the main
-/// file last, or none. Removes leftovers of an earlier split.
+/// Writes a file, and other files next to it if needed. Either no file appears, or all of them do,
+/// complete, the main file last. Removes leftovers of an earlier split.
 pub(super) fn write<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &Path,

@@ -59,8 +59,8 @@ pub trait Archive: Any + Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns the file and the range with a tensor's elements, if they are contiguous, have the
-    /// layout of memory, and no checksum covers them. Default: `None`.
+    /// Returns the file that contains a tensor's elements, and their range in it, if the elements
+    /// are contiguous, have the layout of memory, and no checksum covers them. Default: `None`.
     fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {
         let _ = info;
         None

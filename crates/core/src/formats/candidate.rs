@@ -66,7 +66,7 @@ pub struct Candidate<'a> {
     bytes: OnceCell<Bytes>,
     head: OnceCell<Vec<u8>>,
     tail: OnceCell<Vec<u8>>,
-    /// Opens the other files that a file in chunks names.
+    /// Opens a file that is named by the trailer of a file in chunks.
     beside: Option<Beside<'a>>,
 }
 
@@ -168,8 +168,8 @@ impl<'a> Candidate<'a> {
     }
 
     /// Sets the function that opens the other files of a message in chunks by the names in its
-    /// trailer, for an input that [isn't a file](Self::of_source). Without it, the message can't
-    /// have other files.
+    /// trailer, for an input that [isn't a file](Self::of_source). Without this function, a message
+    /// in several files can't be opened.
     #[must_use]
     pub fn beside(mut self, open: impl Fn(&str) -> Result<Arc<dyn ReadAt>> + 'a) -> Self {
         self.beside = Some(Box::new(open));

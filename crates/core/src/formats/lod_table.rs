@@ -11,7 +11,7 @@ use crate::view::MessageView;
 use crate::wire::{FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Memory for one listed level: itself, and a share of a map's entry with a path.
+/// Memory for one listed level: the level itself, and a share of the map entry with its path.
 const LEVEL_MEMORY: usize = 256;
 
 /// The locations of the levels of LoD in a message, by the paths of their tensors.

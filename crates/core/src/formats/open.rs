@@ -113,9 +113,9 @@ impl Registry {
         Ok(input.is_chunked()? && !self.is_claimed(input))
     }
 
-    /// Returns true if a format is certain that a record file is its own, so that it isn't a
-    /// message in chunks. A file with a trailer is in chunks, even if a format recognizes its first
-    /// chunk.
+    /// Returns true if a format is certain that a record file belongs to it, so that the file isn't
+    /// a message in chunks. A file with a trailer is in chunks, even if a format recognizes its
+    /// first chunk.
     fn is_claimed(&self, input: &Candidate<'_>) -> bool {
         let surest = self.surest(input);
         surest.is_some_and(|(sure, _)| sure == Confidence::Certain)

@@ -398,8 +398,8 @@ impl Opened {
         self.options.threads
     }
 
-    /// Reads everything and checks all checksums of a file in chunks and of formats with checksums;
-    /// for others, checks the structure.
+    /// Reads everything and checks all checksums of a file in chunks and of formats with checksums.
+    /// For other formats, checks the structure.
     ///
     /// # Errors
     ///

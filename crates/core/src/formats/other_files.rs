@@ -86,7 +86,7 @@ impl Registry {
     }
 }
 
-/// Fails if a file whose name fits a format is something else.
+/// Fails if a file whose name fits a format isn't a file of that format.
 fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
     let title = format.title();
     let is_one_message = format.companion().is_none() && !format.message_types().is_empty();
@@ -232,7 +232,7 @@ impl ReadAt for Endless<'_> {
     }
 }
 
-/// Describes a file with this beginning, if no file of a known format begins like that.
+/// Describes a file with this beginning, unless a file of a known format may begin like that.
 fn download(head: &[u8]) -> Option<String> {
     let known = BEGINNINGS.iter().find(|(magic, _)| head.starts_with(magic));
     if let Some((_, what)) = known {

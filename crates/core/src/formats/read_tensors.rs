@@ -10,9 +10,10 @@ use crate::{Error, ErrorKind, Result};
 
 /// Reading contiguous tensors of a message.
 impl Opened {
-    /// Returns the file and the range with a tensor's elements, if they are contiguous, have the
-    /// layout of memory, and no checksum covers them. Mapping the file gives access to such a
-    /// tensor without a copy. `None` for any other tensor, such as one in a file in chunks.
+    /// Returns the file that contains a tensor's elements, and their range in it, if the elements
+    /// are contiguous, have the layout of memory, and no checksum covers them. Mapping the file
+    /// gives access to such a tensor without a copy. `None` for any other tensor, such as one in a
+    /// file in chunks.
     ///
     /// The tensors of a message must have been [listed](Opened::tensors) before.
     ///

@@ -92,7 +92,7 @@ impl TensorTable {
     }
 
     /// Reads the tensors with known places, each into its buffer of equal length, and returns the
-    /// others.
+    /// tensors without a known place.
     pub(super) fn fill<'w, 'b>(
         &self,
         wanted: Vec<(&'w TensorInfo, &'b mut [u8])>,

@@ -408,16 +408,16 @@ impl AtomicFile {
         self
     }
 
-    /// Syncs the file and moves it to this path in the same folder instead of its target, replacing
-    /// any file there. Doesn't sync the folder.
+    /// Syncs the file and moves it to the path `target` in the same folder, instead of the target
+    /// given before, and replaces any file there. Doesn't sync the folder.
     #[doc(hidden)]
     pub fn commit_as(self, target: PathBuf) -> Result<()> {
         self.sync()?;
         self.place_as(target)
     }
 
-    /// Moves the file like [`place`](Self::place), but to this name in its folder, replacing any
-    /// file there.
+    /// Moves the file like [`place`](Self::place), but to the path `target` in the same folder, and
+    /// replaces any file there.
     #[doc(hidden)]
     pub fn place_as(mut self, target: PathBuf) -> Result<()> {
         self.target = target;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// The extension of a chunked file's name, which readers prefer to [`PLAIN_EXTENSION`].
 pub const CHUNKED_EXTENSION: &str = "cpb";
 
-/// The extension of a file with a message in one piece.
+/// The extension of a file that contains a message in one piece.
 pub const PLAIN_EXTENSION: &str = "pb";
 
 /// Appends a dot and an extension to a prefix. Unlike [`Path::with_extension`], it keeps a dot in

@@ -145,7 +145,7 @@ mod tests {
         fs::write(folder.path().join("other"), b"two").unwrap();
         fs::rename(folder.path().join("other"), &path).unwrap();
         let mut bytes = [0; 3];
-        // While it is open it remains the same file.
+        // While the file is open, it remains the same file.
         file.read_exact_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"one");
         pool.open.lock().unwrap().clear();

@@ -1,8 +1,8 @@
 //! A lock between writers that put several files in place.
 //!
 //! One rename puts one file in place. For several files, a writer checks which files of an earlier
-//! split exist, moves its own into place, and removes the others. Another writer doing the same at
-//! that time would remove needed files.
+//! split exist, moves its own into place, and removes the others. If another writer did the same at
+//! that time, it would remove needed files.
 
 use std::ffi::OsStr;
 use std::fs;

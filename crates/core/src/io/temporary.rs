@@ -79,7 +79,7 @@ pub struct TemporaryFolder {
 
 /// The lock of a folder, released on drop. Closing the folder isn't enough: a child process between
 /// fork and exec has the folder open, too. Before that child closes it, the folder may already be a
-/// model that others lock.
+/// model that other processes lock.
 #[derive(Debug)]
 struct Held(File);
 
@@ -406,7 +406,7 @@ mod system {
         is_at(&file, path).then_some(file)
     }
 
-    /// Releases a lock, even while another process has the same handle.
+    /// Releases a lock, even while another process still has the locked file open.
     pub(super) fn release(file: &File) {
         let _ = flock(file, FlockOperation::Unlock);
     }

@@ -21,8 +21,8 @@ pub fn count(asked: Option<NonZeroUsize>) -> NonZeroUsize {
 }
 
 /// Spawns up to `count` threads that run the same function, and returns the number that the system
-/// allowed to start. Reaching a limit on processes or memory isn't an error if other threads do the
-/// work.
+/// allowed to start. Reaching a limit on processes or memory isn't an error if other threads can do
+/// the work.
 pub(crate) fn spawn_up_to<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     count: usize,

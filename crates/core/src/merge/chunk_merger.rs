@@ -61,9 +61,10 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if there is no chunk with this index, its size differs, or it
-    /// was inserted before; [`ErrorKind::ChecksumMismatch`] if its checksum differs from
-    /// `metadata`. After an error the chunk is still missing, or the earlier one is kept.
+    /// [`ErrorKind::InvalidTrailer`] if there is no chunk with this index, the chunk has another
+    /// size, or it was inserted before; [`ErrorKind::ChecksumMismatch`] if its checksum differs
+    /// from the one in the metadata. After an error, the chunk is still missing, or the chunk that
+    /// was inserted before is kept.
     pub fn insert(&mut self, index: impl Into<ChunkIndex>, chunk: impl Into<Bytes>) -> Result<()> {
         let index = index.into().to_usize();
         let chunk = chunk.into();

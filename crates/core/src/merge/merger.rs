@@ -434,8 +434,8 @@ fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
     M::decode(bytes).map_err(undecodable)
 }
 
-/// Opens a file with a message in one piece. Checks the top-level fields, but not their content,
-/// since that requires the type.
+/// Opens a file that contains a message in one piece. Checks the top-level fields, but not their
+/// content, since that would require the type.
 fn open_plain(path: &Path) -> Result<File> {
     let file = open_file(path)?;
     check_plain(path, &file)?;
@@ -452,7 +452,7 @@ fn check_plain(path: &Path, file: &File) -> Result<()> {
     check().map_err(|error| error.in_file(path))
 }
 
-/// Copies an open file with a message in one piece.
+/// Copies an open file that contains a message in one piece.
 pub(crate) fn copy_to_file(
     (path, file): (&Path, File),
     mut out: AtomicFile,

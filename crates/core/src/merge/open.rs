@@ -96,8 +96,8 @@ pub(crate) fn open_path_with(
     Ok(RecordStore { paths, ..file })
 }
 
-/// Opens a chunked message whose chunks may be in several sources. `open` opens one of the others
-/// by its name.
+/// Opens a chunked message whose chunks may be in several sources. `source` is the main file;
+/// `open` opens another file by the name that the main file has for it.
 ///
 /// Fails with [`ErrorKind::ChecksumMismatch`] if a source differs from the file that the trailer
 /// names.
@@ -137,8 +137,8 @@ pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
 }
 
 /// Number of bytes at the end of a file to search for a trailer that the preceding chunks don't
-/// lead to. A trailer that begins before them crosses a block boundary, and the block header there
-/// has the trailer's position.
+/// lead to. A trailer that begins before these bytes crosses a block boundary, and the block header
+/// at that boundary has the trailer's position.
 const SEARCHED: u64 = 64 << 10;
 
 /// Finds a trailer at the end of the file that no intact chunk leads to.
@@ -213,7 +213,7 @@ pub fn open_sources_with<S: ReadAt>(
     complete(file, None, trailer, cache, limits, open)
 }
 
-/// Opens the other files, and checks the parts of the trailer that need no record.
+/// Opens the files that the trailer names, and checks the parts of the trailer that need no record.
 fn complete<S: ReadAt>(
     file: RecordFile<FileSource<S>>,
     end: Option<RecordPosition>,
@@ -328,7 +328,7 @@ fn unfold<S: ReadAt>(
     Ok((file, trailer, cache, chunks))
 }
 
-/// Opens one of the other files, and checks its identity.
+/// Opens one of the files that the trailer names, and checks its identity.
 fn open_part<S: ReadAt>(
     source: FileSource<S>,
     number: usize,
@@ -376,7 +376,7 @@ pub fn no_way_to_others<S>() -> Result<S> {
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// Opens the file with the trailer, in two reads.
+/// Opens the file that contains the trailer, in two reads.
 fn open_main<S: ReadAt>(source: FileSource<S>) -> Result<RecordFile<FileSource<S>>> {
     let opened = RecordFile::open_with_ends(source, ReaderOptions::new(), HEAD, TAIL);
     opened.map_err(not_records)

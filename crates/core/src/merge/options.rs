@@ -4,8 +4,8 @@ use crate::read_options::ReadOptions;
 
 /// Options for reading a message with a [`Merger`](super::Merger), and for writing it.
 ///
-/// Functions that only read take [`ReadOptions`],
-/// which convert to these with defaults for the other options.
+/// Functions that only read take [`ReadOptions`], which convert to these options, with defaults for
+/// writing.
 ///
 /// ```
 /// use proto_splitter_core::ReadOptions;

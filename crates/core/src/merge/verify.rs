@@ -55,7 +55,7 @@ pub enum SourceCheck {
     /// The same bytes: size and crc32c are equal.
     Same,
     /// An equal message, but not necessarily the same bytes: according to the file, a merge can't
-    /// reproduce them.
+    /// reproduce the original bytes.
     EqualAsMessage,
 }
 
@@ -70,7 +70,7 @@ impl Verification {
         self.bytes
     }
 
-    /// Returns all problems, except those hidden by others.
+    /// Returns all problems, except problems that other problems hide.
     pub fn problems(&self) -> &[Error] {
         &self.problems
     }

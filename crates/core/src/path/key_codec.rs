@@ -56,7 +56,8 @@ impl KeyCodec {
         }
     }
 
-    /// Returns this codec, or the codec with this wire type for the same keys.
+    /// Returns the fixed-width codec for the same keys if `wire` is its wire type, otherwise this
+    /// codec.
     fn with_wire(self, wire: WireType) -> KeyCodec {
         match (self, wire) {
             (KeyCodec::Uint32, WireType::Fixed32) => KeyCodec::Fixed32,
@@ -245,7 +246,8 @@ impl<'a> EntryKey<'a> {
         }
     }
 
-    /// Returns the key in a field with these bytes; absent for a group, which is not a key.
+    /// Returns the key in a field with these bytes; [`Absent`](Self::Absent) for a group, which is
+    /// not a key.
     pub(crate) fn of_value(wire: WireType, bytes: &'a [u8]) -> Self {
         let number = match wire {
             WireType::Len => return EntryKey::Bytes(bytes),

@@ -1,4 +1,4 @@
-//! Keys of maps, as in paths.
+//! Keys of maps, in the form that paths have.
 
 use std::fmt::{self, Write};
 

@@ -8,7 +8,7 @@ use super::map_key::MapKey;
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// A path whose steps may select elements by more than an index or key.
+/// A path whose steps may select elements in other ways than by an index or a key.
 ///
 /// The text of a [`FieldPath`] alone identifies a value. The values that a query selects depend on
 /// the message: [`MessageView::select`](crate::view::MessageView::select) finds them.

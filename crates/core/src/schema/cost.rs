@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn what_is_not_known_and_packed_numbers_count() {
         let descriptor = FileDescriptorProto::default().descriptor();
-        // Field 10, `public_dependency`, as a packed run of 100,000 bytes; field 1000 the same
-        // number of times.
+        // Field 10, `public_dependency`, as a packed run of 100,000 bytes; then field 1000, as
+        // often.
         let packed = [b"\x52\xa0\x8d\x06".as_slice(), &[1; 100_000]].concat();
         let unknown = b"\xc0\x3e\x01".repeat(100_000);
         for message in [packed, unknown] {

@@ -214,7 +214,7 @@ impl Arena {
             Look::HopAndKeep | Look::Guess => true,
             Look::Message | Look::Group => repeated,
         };
-        // There are at most `MAX_NODES` nodes, and one for the other fields of each.
+        // There are at most `MAX_NODES` nodes, and, for each of them, one for its other fields.
         let id = u32::try_from(self.nodes.len()).unwrap_or(EMPTY);
         self.nodes.push(Node {
             slots: Vec::new(),

@@ -204,7 +204,7 @@ impl<'a> Search<'a> {
 }
 
 impl Ord for Part<'_> {
-    /// Orders by size. If two parts have the same size, the one with the first path compares as
+    /// Orders by size. If two parts have the same size, the one whose path sorts first compares as
     /// larger.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_size = self.size.cmp(&other.size);

@@ -31,7 +31,7 @@ impl Place {
 }
 
 /// Adds the pieces of a message to the sums of its fields, and of the fields of messages inside it,
-/// down to this many levels.
+/// down to `levels` levels.
 pub(super) fn walk<I: Input>(
     cursor: &mut WireCursor<I>,
     arena: &mut Arena,

@@ -70,7 +70,7 @@ impl SpansBuilder {
     }
 
     /// Adds a regular file that `open` opens each time it is called, for files whose paths can't be
-    /// trusted. `name` identifies it in errors.
+    /// trusted. `name` identifies the file in errors.
     ///
     /// `open` must always return the same, unchanged file.
     ///

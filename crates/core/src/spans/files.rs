@@ -15,7 +15,7 @@ use super::SourceId;
 use crate::io::Stamp;
 use crate::{Error, ErrorKind, Result};
 
-/// A function that opens the same file again.
+/// A function that opens the same file each time it is called.
 pub(super) type Opener = Box<dyn Fn() -> io::Result<File> + Send + Sync>;
 
 /// A source of spans.

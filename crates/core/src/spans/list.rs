@@ -191,7 +191,7 @@ impl SpanList {
         self.push(source, range.start, range.end.saturating_sub(range.start));
     }
 
-    /// Appends all spans of another list with the same sources.
+    /// Appends all spans of another list. Both lists must have the same sources.
     pub fn append(&mut self, other: &SpanList) {
         for span in other.iter() {
             self.push_clipped(&span);

@@ -218,7 +218,7 @@ fn a_file_that_is_changed_replaced_or_removed_is_an_error() {
         fs::write(&path, b"0123456789").unwrap();
         let other = folder.path().join("other");
         fs::write(&other, b"other").unwrap();
-        // One file is open at a time, so that the other has to be opened again.
+        // Only one file is open at a time, so that the files have to be opened again in turn.
         let mut builder = SpansBuilder::new().max_open_files(NonZeroUsize::MIN);
         let weights = builder.open(&path).unwrap();
         builder.span(weights, 0..10).unwrap();

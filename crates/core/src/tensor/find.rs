@@ -98,7 +98,7 @@ impl Types {
     }
 }
 
-/// Returns, for each member of a oneof, the others on the path to tensors.
+/// Returns, for each member of a oneof, the other members that are on the path to tensors.
 fn rivals(
     message: &MessageDescriptor,
     on_the_way: &HashMap<u32, FieldOnTheWay>,

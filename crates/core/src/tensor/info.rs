@@ -22,7 +22,7 @@ pub enum ByteOrder {
 pub enum Location {
     /// In the message, as the value at a path.
     Message {
-        /// Path of the message with the tensor.
+        /// Path of the message that contains the tensor.
         path: FieldPath,
         /// Path as text, with field names.
         text: String,

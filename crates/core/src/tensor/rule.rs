@@ -2,8 +2,8 @@
 
 use super::{ByteOrder, DType};
 
-/// A description of tensors in messages of one type: the fields with the element type, the shape
-/// and the elements. A format has one rule for each message type that contains a tensor.
+/// A description of tensors in messages of one type: the fields that contain the element type, the
+/// shape and the elements. A format has one rule for each message type that contains a tensor.
 ///
 /// The elements are either all in one bytes field, with the layout of memory, or one by one in a
 /// repeated field that depends on their type ([`ElementRule::field`]).
@@ -100,8 +100,9 @@ impl ElementRule {
 
 impl TensorRule {
     /// Creates a rule for messages of this type, to complete by struct update: `dtype` is the field
-    /// with the number of the element type. Sizes are in field 1, the content is in field 9, no
-    /// element type is known, and elements are neither packed, nor filled up, nor in another file.
+    /// that contains the number of the element type. Sizes are in field 1, the content is in field
+    /// 9, no element type is known, and elements are neither packed, nor filled up, nor in another
+    /// file.
     pub const fn new(message: &'static str, dtype: u32) -> TensorRule {
         TensorRule {
             message,

@@ -244,7 +244,7 @@ impl Pieces<'_> {
                 .is_none_or(|wire_type| field.wire_type == wire_type)
     }
 
-    /// Finds the message with the elements, and the other fields for the pieces.
+    /// Finds the message that contains the elements, and the other fields that the pieces include.
     fn find(&mut self, path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<()> {
         let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidPath, message));
         let all = self.left.clone();
@@ -322,7 +322,7 @@ impl Pieces<'_> {
         self.stretches.clear();
         let (max_size, max_count) = (self.options.max_size, self.options.max_count.max(1));
         let rest = total(&self.rest);
-        // The current content of the message with the elements.
+        // The current content of the message that contains the elements.
         let (mut inner, mut count, first) = (rest, 0, self.next);
         self.cursor.set_range(self.left.clone());
         while let Some(field) = self.cursor.next()? {

@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) struct Place {
     /// Range in the message.
     pub(crate) value: Range<u64>,
-    /// The field with the value.
+    /// The field that contains the value.
     pub(crate) field: Field,
     /// The kind of value, if known.
     pub(crate) kind: Option<TargetKind>,
@@ -20,7 +20,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns the chunk with the value's tag, and the offset of the tag in it.
+    /// Returns the chunk that contains the value's tag, and the tag's offset in that chunk.
     pub(crate) fn in_chunk(&self) -> Result<(usize, u64)> {
         let at = self.field.start;
         let span = self.plan.as_ref().and_then(|plan| plan.spans().locate(at));

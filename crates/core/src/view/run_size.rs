@@ -20,8 +20,8 @@ pub struct RunSize {
 impl Selected<'_> {
     /// Copies to `out` the elements that follow the last value returned, with their tags and
     /// lengths, as long as all of them are selected, adjacent, and in memory already. For each,
-    /// calls `met` with its start in the message and the range of its value in `out`. May copy none
-    /// even if elements follow; [`next`](Iterator::next) then returns them.
+    /// calls `met` with its start in the message and the range of its value in `out`. May copy no
+    /// elements even if some follow; [`next`](Iterator::next) then returns them.
     ///
     /// The last element copied is then the last value returned.
     pub fn copy_run(

@@ -28,7 +28,7 @@ const COPY_LEN: usize = 64 << 10;
 /// path are available until the next item is requested.
 pub struct Selected<'a> {
     pub(super) cursor: WireCursor<Portion<'a>>,
-    /// The path to the first field with a level.
+    /// The path to the first field whose elements are iterated over.
     prefix: FieldPath,
     pub(super) levels: Vec<Level>,
     pub(super) frames: Vec<Frame>,

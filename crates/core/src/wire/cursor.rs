@@ -274,7 +274,8 @@ impl<I: Input> WireCursor<I> {
     /// length-delimited, are shorter than `limit`, and `pass` returns true for the start and the
     /// value of each. May stop earlier.
     ///
-    /// A faster [`next`](Self::next) for the many small elements of a long repeated field.
+    /// This is faster than [`next`](Self::next) for the many small elements of a long repeated
+    /// field.
     ///
     /// # Errors
     ///

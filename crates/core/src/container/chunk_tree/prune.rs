@@ -61,8 +61,8 @@ impl ChunkTree {
     ///
     /// # Errors
     ///
-    /// If the path lacks an index or key that the file's paths have there, or has one that they
-    /// lack.
+    /// If the path lacks an index or key where the file's paths have one, or has one where they
+    /// have none.
     pub(crate) fn pruned(&self, path: &FieldPath) -> Result<ChunkTree> {
         let mut kept = Vec::with_capacity(self.len());
         for id in self.ids() {

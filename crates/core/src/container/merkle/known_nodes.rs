@@ -6,7 +6,7 @@ use super::hashing::{Hash, Hashing, hex};
 use super::levels::Levels;
 use crate::{Error, ErrorKind, Result};
 
-/// A node: its level, counted from the leaves, and its index there.
+/// A node: its level, counted from the leaves, and its index on that level.
 pub(crate) type Node = (u32, u64);
 
 /// The nodes of a tree that are known to belong to its root.

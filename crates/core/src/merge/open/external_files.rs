@@ -14,8 +14,8 @@ use crate::{Error, ErrorKind, Result};
 /// An opener of the files that another file's trailer names.
 #[derive(Debug)]
 pub(super) struct ExternalFiles {
-    /// Folder of the file with the trailer, without symbolic links; `None` for an open file without
-    /// a name.
+    /// Folder of the file that contains the trailer, without symbolic links; `None` for an open
+    /// file without a name.
     folder: Option<PathBuf>,
     allow_outside: bool,
     /// Paths of the opened files, without symbolic links.

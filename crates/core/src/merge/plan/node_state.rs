@@ -284,10 +284,11 @@ pub(in crate::merge) struct NodeState {
     pub(in crate::merge) content: Option<Box<Content>>,
 }
 
-/// The state of a message that something may be inserted into.
+/// The state of a message into which something may be inserted.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Content {
-    /// True if paths lead to members of oneofs, which a later member of the same oneof replaces.
+    /// True if paths lead to members of oneofs. A later member of the same oneof replaces such a
+    /// member.
     pub(in crate::merge) has_oneofs: bool,
     pub(in crate::merge) fields: LastFields,
     /// Start of the content, and its end so far.

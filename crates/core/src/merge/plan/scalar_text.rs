@@ -12,8 +12,8 @@ pub(in crate::merge) const MAX_TEXT: u64 = 4096;
 /// Encodes a field with its tag and the value that `text` spells: a decimal number, `true` or
 /// `false`, or the name of an enum value.
 ///
-/// TensorFlow's reader stops at the first invalid character, or aborts. This one requires the whole
-/// text to be valid.
+/// TensorFlow's reader stops at the first invalid character, or aborts. This function requires the
+/// whole text to be valid.
 pub(in crate::merge) fn field_from_text(
     number: FieldNumber,
     kind: &Kind,

@@ -97,7 +97,7 @@ struct Edit {
 
 impl Edit {
     /// Returns the sort key. Inner messages end before outer ones at the same offset; a replacement
-    /// comes after insertions before it.
+    /// comes after the insertions at its start.
     fn order(&self) -> (u64, Reverse<u32>, bool, u32) {
         (self.offset, Reverse(self.depth), self.remove > 0, self.rank)
     }

@@ -405,7 +405,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         Ok(())
     }
 
-    /// Remembers the last field of each number, where something may be inserted after it.
+    /// Remembers the last field of each number, if something may be inserted after it.
     #[inline]
     pub(in crate::merge) fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
         // Inserted parts go after existing fields; only a slice's last run can be continued.

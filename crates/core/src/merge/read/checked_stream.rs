@@ -17,7 +17,7 @@ pub(in crate::merge) struct CheckedStream<'a, R> {
     checked: bool,
 }
 
-/// Compares the crc32c of a chunk with the trailer's, if it has one.
+/// Compares the crc32c of a chunk with the one in the trailer, if the trailer has one.
 pub(in crate::merge) fn check_crc32c(found: u32, expected: Option<u32>) -> Result<()> {
     match expected {
         Some(expected) if expected != found => {

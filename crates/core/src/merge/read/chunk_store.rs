@@ -33,11 +33,11 @@ pub trait ChunkStore: Sync {
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>>;
 
     /// Reads a whole chunk into a buffer of its [`size`](ChunkStore::size), with the same checks.
-    /// Cheaper than a stream for small chunks.
+    /// This is cheaper than a stream for small chunks.
     ///
     /// # Errors
     ///
-    /// If the chunk can't be read, or its size differs.
+    /// If the chunk can't be read, or doesn't have its declared size.
     fn read_into(&self, chunk: usize, buffer: &mut [u8]) -> Result<()> {
         read_stream(&mut *self.stream(chunk)?, buffer)
     }
@@ -47,7 +47,8 @@ pub trait ChunkStore: Sync {
     ///
     /// # Errors
     ///
-    /// If a chunk can't be read or its size differs from its place's, and any error of `places`.
+    /// If a chunk can't be read, or its size differs from the size of its place; any error of
+    /// `places`.
     fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
         while let Some((chunk, place)) = places.next(0) {
             read_to_place(self, chunk, place, places)?;
@@ -113,8 +114,8 @@ pub trait ChunkStore: Sync {
 
 /// The chunks to read whole, and their destinations.
 pub trait Places<'b> {
-    /// Returns the next chunk, and a buffer of its size. A reader of two chunks at once passes 0
-    /// for one of them and 1 for the other as `lane`.
+    /// Returns the next chunk, and a buffer of its size. A reader that reads two chunks at once
+    /// passes 0 as `lane` for one of them, and 1 for the other.
     fn next(&mut self, lane: usize) -> Option<(usize, &'b mut [u8])>;
 
     /// Counts this many more bytes as read.

@@ -27,7 +27,7 @@ impl<S> FileSource<S> {
         FileSource(Inner::Pooled(file))
     }
 
-    /// Returns the caller's source, which the file with the trailer always has.
+    /// Returns the caller's source. The file that contains the trailer always has one.
     pub fn get_ref(&self) -> Option<&S> {
         match &self.0 {
             Inner::Given(source) => Some(source),

@@ -45,7 +45,7 @@ pub(super) fn locate_all<S: ReadAt>(
     wanted.sort_unstable_by_key(|&at| infos[at].offset);
     let located = match in_parts(file, infos, &wanted, threads) {
         Some(parts) => parts,
-        // A single pass reports the same problem for any number of threads.
+        // A single pass reports the same problem regardless of the number of threads.
         None => pass(file, infos, &wanted, 0, None)?.0,
     };
     for (at, record) in located {

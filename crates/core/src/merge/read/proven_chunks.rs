@@ -28,7 +28,7 @@ impl<S: ReadAt> RecordStore<S> {
     /// the root when they are read, before their first byte is returned.
     pub(crate) fn require_root(&self, root: &MerkleRoot) -> Result<()> {
         let required = RequiredRoot::of(&self.trailer, root)?;
-        // If another root was required before, it is the same, since the trailer leads to both.
+        // If a root was required before, it is equal to this one, since the trailer leads to both.
         self.root.get_or_init(|| required);
         Ok(())
     }

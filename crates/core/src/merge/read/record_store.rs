@@ -39,7 +39,7 @@ pub struct RecordStore<S> {
     pub(in crate::merge) root: OnceLock<RequiredRoot>,
 }
 
-/// One of the other files.
+/// One of the files in addition to the main file.
 #[derive(Debug)]
 pub(in crate::merge) struct Part<S> {
     pub(in crate::merge) name: String,
@@ -91,15 +91,15 @@ impl<S: ReadAt> RecordStore<S> {
         std::iter::once(&self.file).chain(self.parts.iter().map(|part| &part.file))
     }
 
-    /// Returns the position of a chunk's record, if it is in the file with the trailer and matches
-    /// the trailer.
+    /// Returns the position of a chunk's record, if that record is in the file that contains the
+    /// trailer, and matches the trailer.
     pub(crate) fn position(&self, chunk: usize) -> Option<RecordPosition> {
         let record = self.record(chunk).ok();
         let record = record.filter(|record| record.file == 0);
         record.map(|record| record.position)
     }
 
-    /// Returns the offsets of the record chunks with the trailer or, for another file, with its
+    /// Returns the offsets of the record chunks that contain the trailer or, for another file, its
     /// last record. Files are numbered as in [`record_files`](Self::record_files).
     pub(crate) fn trailer_chunks(&self, file: usize) -> Vec<u64> {
         match self.part(file) {
@@ -287,7 +287,8 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
 }
 
 impl<S: ReadAt> RecordStore<S> {
-    /// Returns a stream of a chunk that is compared with its checksums, but not with a root.
+    /// Returns a stream of a chunk's bytes. Reading compares the chunk with its checksums, but not
+    /// with a root.
     pub(super) fn unproven(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
         let Some(info) = self.trailer.metadata().chunks.get(chunk) else {
             return Err(Error::new(

@@ -144,7 +144,7 @@ fn shared(records: &[Record]) -> Vec<SharedWith> {
     shared
 }
 
-/// Sets for each chunk the others in its record chunk, which are adjacent in `order`.
+/// Sets for each chunk the other chunks in its record chunk, which are adjacent in `order`.
 fn share(
     order: &[usize],
     are_together: impl Fn(&usize, &usize) -> bool,

@@ -209,7 +209,7 @@ impl<R: Read> Read for SummingReader<'_, '_, R> {
     }
 }
 
-/// Counts the fields of a message with this number.
+/// Counts the fields with this number in a message.
 fn count(message: impl Input, number: FieldNumber) -> Result<u64> {
     let mut cursor = WireCursor::new(message);
     let mut count = 0;

@@ -24,7 +24,7 @@ const MOST_KEPT: u64 = 32 << 20;
 ///
 /// A plan must walk the chunks that other chunks are spliced into one after the other, so other
 /// threads read ahead. As many of these chunks as fit in a fixed amount of memory are kept until
-/// the merge is complete; the others are read as streams.
+/// the merge is complete; the other chunks are read as streams.
 ///
 /// # Errors
 ///

@@ -130,7 +130,7 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] if it is a different message.
+/// [`ErrorKind::ChecksumMismatch`] if the merged message differs.
 pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
     let whole = trailer.is_whole();
     let exact = trailer.is_byte_exact();

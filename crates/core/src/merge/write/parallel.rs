@@ -295,7 +295,7 @@ struct Work<'b, P> {
 }
 
 impl<'f> Work<'_, FileAt<&'f File>> {
-    /// Adds a range of the message with a destination in a file.
+    /// Adds a range of the message whose destination is in a file.
     fn add_file(
         &mut self,
         plan: &MergePlan,
@@ -331,7 +331,7 @@ fn split_off<'b>(rest: &mut &'b mut [u8], len: u64) -> &'b mut [u8] {
 }
 
 impl<'b> Work<'b, InMemory<'b>> {
-    /// Adds a range of the message with a buffer of its length as the destination.
+    /// Adds a range of the message whose destination is a buffer of the same length.
     fn add_buffer<S: ChunkStore + ?Sized>(
         &mut self,
         plan: &MergePlan,

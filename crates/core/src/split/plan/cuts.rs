@@ -105,7 +105,7 @@ impl Cuts {
         self.reordered |= other.reordered;
     }
 
-    /// Returns the chunk with the value of this field, if it was cut.
+    /// Returns the chunk that contains the value of this field, if the value was cut.
     pub(crate) fn cut_at(&self, field: &Field) -> Option<ChunkId> {
         match self.spans.get(&field_place(field)) {
             Some(Cut::Value(_, id)) => Some(*id),
@@ -223,7 +223,7 @@ impl Cuts {
                     .entry(path.join(step))
                     .or_insert_with(|| (occurrence.field.clone(), 0));
                 entry.1 += 1;
-                // The entry is between the value and the message with the map.
+                // The entry is between the value and the message that contains the map.
                 next = next.as_ref().map_or(&None, |entry| &entry.parent);
             }
         }

@@ -21,7 +21,7 @@ pub enum AddedChunk {
     Bytes(Bytes),
 }
 
-/// An added chunk, with its position among the others.
+/// An added chunk, and its position among all chunks.
 #[derive(Debug)]
 pub(in crate::split) struct Added {
     pub(in crate::split) chunk: PlannedChunk,

@@ -109,8 +109,8 @@ struct Place<'a> {
     within: bool,
 }
 
-/// Returns the fields of a ChunkedMessage at `base`. If several share a map key, the first is the
-/// value at that key and contains the others.
+/// Returns the fields of a ChunkedMessage at `base`. If several fields share a map key, the first
+/// of them is the value at that key and contains the other fields.
 fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) -> Vec<ChunkedField> {
     let mut fields = Vec::new();
     let mut rest = places;

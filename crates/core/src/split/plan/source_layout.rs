@@ -1,4 +1,4 @@
-//! The destination of every source byte, for a trailer. It makes a merge byte-exact where the
+//! The destination of every source byte, for a trailer. With it, a merge is byte-exact even if the
 //! source has overlong lengths, or the elements of a sliced field are not contiguous, as in
 //! concatenated messages.
 

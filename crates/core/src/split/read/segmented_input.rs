@@ -32,7 +32,7 @@ impl SegmentedInput {
         self.pieces.last().map_or(0, |(start, _)| *start)
     }
 
-    /// Returns the piece with the byte at `offset`, and the offset in the piece.
+    /// Returns the piece that contains the byte at `offset`, and the byte's offset in the piece.
     fn at(&self, offset: u64) -> Option<(&Bytes, usize)> {
         let after = self.pieces.partition_point(|(start, _)| *start <= offset);
         let (start, piece) = self.pieces.get(after.checked_sub(1)?)?;

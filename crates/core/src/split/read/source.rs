@@ -226,7 +226,8 @@ impl Source {
         MadeFrom::files(self.path().into_iter().chain(spans).chain(others))
     }
 
-    /// Returns the path of the file with the message, if it is in one.
+    /// Returns the path of the file that contains the message; `None` if the message isn't in one
+    /// file.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
     }

@@ -140,7 +140,7 @@ impl Located {
     /// Scans the message's own fields, without parsing their content.
     ///
     /// Fails on a field that the type encodes differently: readers would treat it as unknown, and
-    /// the message is most likely of another type than declared.
+    /// most likely the message isn't of the declared type.
     pub(in crate::split) fn check_fields(&self, source: &Source) -> Result<()> {
         let Some(descriptor) = &self.descriptor else {
             return Ok(());
@@ -435,7 +435,7 @@ impl<'a> SourceView<'a> {
     /// and several passes for more than two million.
     ///
     /// If several entries have the same key, only the last one is returned, since it replaces the
-    /// others. An empty value that the writer omitted is returned with size 0.
+    /// earlier entries. An empty value that the writer omitted is returned with size 0.
     ///
     /// # Errors
     ///

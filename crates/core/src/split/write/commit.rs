@@ -211,7 +211,7 @@ mod tests {
         LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions, Written,
     };
 
-    /// Returns a message that is split into a main file and several others.
+    /// Returns a message that is split into a main file and several other files.
     fn message(text: char) -> FileDescriptorProto {
         let dependency = (0..6).map(|at| format!("{at}{}", text.to_string().repeat(900)));
         FileDescriptorProto {

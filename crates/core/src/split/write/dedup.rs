@@ -19,7 +19,8 @@ const LEAST_SHARED: u64 = 256;
 const SAMPLE: u64 = 64;
 
 /// Maximum number of chunks to compare a chunk with, among the chunks with the same size, samples
-/// and checksum. The first is usually equal, unless chunks were constructed to collide.
+/// and checksum as that chunk. The first of them is usually equal, unless chunks were constructed
+/// to collide.
 const MOST_COMPARED: usize = 4;
 
 /// Number of bytes of two chunks to compare at a time.

@@ -58,8 +58,8 @@ pub(in crate::split) fn write(
         }
         return Ok(written);
     }
-    // Readers prefer the file in chunks. If chunked files are always requested, the other file
-    // isn't known to be an older form of the message.
+    // Readers prefer the file in chunks. If chunked files are always requested, the file in the
+    // other form isn't known to be an older form of this message.
     let sibling_goes = !written.source_stays && !options.always_chunked;
     let main = written_through(&chunked)?;
     recover(&main, &options.progress)?;
@@ -111,8 +111,8 @@ fn check_sibling(sibling: &Path, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes the chunks and the trailer, or the whole message if it was not cut. Returns the other
-/// files.
+/// Writes the chunks and the trailer, or the whole message if it was not cut. Returns the files
+/// other than the main one.
 fn write_content(
     plan: &SplitPlan,
     source: &Source,

@@ -1,4 +1,4 @@
-//! The files of records: one, or a main file with the trailer and others of limited size.
+//! The files of records: one, or a main file with the trailer and other files of limited size.
 
 use record_file::WriterOptions;
 
@@ -52,7 +52,7 @@ pub(in crate::split) fn sure_to_fit(
 }
 
 /// The files of a message: a main one that ends with the trailer and, once chunks [go beside
-/// it](Self::go_beside), others of limited size.
+/// it](Self::go_beside), other files of limited size.
 #[derive(Debug)]
 pub(crate) struct ChunkFiles<'a> {
     main: ChunkFile,

@@ -1,11 +1,11 @@
 //! Writing chunks to their places in a file, on several threads.
 //!
-//! Records are in the order of the chunks, so each begins where the one before ends. The end is
-//! known immediately for an uncompressed chunk, but only after compressing any other. So the file
-//! is filled after a frontier, the first chunk whose end isn't known: chunks before it are written
-//! to their places in any order. Chunks after it that were compressed already wait, small ones in
-//! memory and others in a temporary file; uncompressed ones simply wait. The number of waiting
-//! chunks is bounded. The bytes of the file don't depend on the order of the work.
+//! Records are in the order of the chunks, so each begins where the one before ends. The end of an
+//! uncompressed chunk is known immediately, the end of any other chunk only after compressing it.
+//! So the file is filled after a frontier, the first chunk whose end isn't known: chunks before it
+//! are written to their places in any order. Chunks after it that were compressed already wait,
+//! small ones in memory and others in a temporary file; uncompressed ones simply wait. The number
+//! of waiting chunks is bounded. The bytes of the file don't depend on the order of the work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

@@ -63,7 +63,8 @@ pub(in crate::split) fn front(
         .metadata(described)
 }
 
-/// A sink of a main file, and others next to it if its chunks exceed the maximum size.
+/// A sink that writes a main file, and other files next to it if the chunks exceed the maximum size
+/// of one file.
 struct FileSink<'a> {
     files: ChunkFiles<'a>,
     main: &'a AtomicFile,

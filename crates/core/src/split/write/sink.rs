@@ -1,8 +1,8 @@
 //! Destinations of chunks: one driver that passes a plan's chunks to a sink, and a ledger of the
 //! resulting records.
 //!
-//! The sinks are a file ([`ChunkFile`](super::chunk_file::ChunkFile)), a main file and others next
-//! to it ([`ChunkFiles`](super::multi_file::ChunkFiles)), a stream, and memory.
+//! The sinks are a file ([`ChunkFile`](super::chunk_file::ChunkFile)), a main file and other files
+//! next to it ([`ChunkFiles`](super::multi_file::ChunkFiles)), a stream, and memory.
 
 use std::num::NonZeroUsize;
 
@@ -23,7 +23,7 @@ use crate::split::plan::metadata::{WrittenInfo, chunk_info, metadata};
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 
-/// A sink of a plan's chunks that returns their records.
+/// A sink for a plan's chunks, which returns the record of each chunk.
 pub(in crate::split) trait ChunkSink {
     /// True if chunks with the same bytes are passed once.
     const SHARES: bool = true;

@@ -77,6 +77,6 @@ pub struct WrittenChunk {
     pub file: usize,
     /// Position of the chunk's record in that file.
     pub position: RecordPosition,
-    /// An earlier chunk with the same bytes, whose record it shares.
+    /// An earlier chunk with the same bytes, whose record this chunk shares.
     pub same_as: Option<ChunkIndex>,
 }

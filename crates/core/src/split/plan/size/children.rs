@@ -196,8 +196,8 @@ impl Engine<'_> {
         if nests && child.chunkable && child.inside > 1 {
             child.cut = Cut::Always;
         }
-        // Only children that may not become chunks themselves are reduced again. For the others,
-        // keeping their state isn't worth its memory.
+        // Only children that may not become chunks themselves are reduced again. For other
+        // children, keeping their state isn't worth the memory.
         if child.chunkable && inner.size <= self.max() {
             mark_node(&inner, &mut self.decided.borrow_mut());
             return Ok(());
@@ -206,8 +206,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// For each key of the held members, returns the last entry with the key, which is the one that
-    /// counts. `message` is the type of the values, if they are messages.
+    /// For each key among the held members, returns the last entry with that key, since only that
+    /// entry counts. `message` is the type of the values, if they are messages.
     fn last_keys(
         &self,
         group: &Group,

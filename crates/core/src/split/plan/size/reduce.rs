@@ -9,7 +9,8 @@ use crate::Result;
 use crate::wire::WireType;
 
 /// A part of a node that could become a chunk: the value of a child, or the tail of a repeated
-/// field. Ordered by gain. If two have the same gain, the earlier one in the source is greater.
+/// field. Ordered by gain. If two candidates have the same gain, the one that is earlier in the
+/// source is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     gain: u64,
@@ -286,7 +287,7 @@ fn first_size(group: &Group) -> u64 {
     let size = match group.children.first() {
         Some(run) if is_packed_run(group, run) => run.outer_with(0),
         Some(first) if first.ordinal == 0 => first.outer(),
-        // The value can't be moved out, or the member is not a field with a value inside.
+        // The value can't be moved out, or the member isn't a field that contains a separate value.
         _ => group.first,
     };
     size.min(group.total)

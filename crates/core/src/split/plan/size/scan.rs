@@ -16,8 +16,8 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum size of a field's tag and length, in bytes.
 const HEADER: u64 = 20;
 
-/// Maximum number of pieces of a singular submessage that cuts go into. Writers make one; each
-/// piece stores facts about all others.
+/// Maximum number of pieces of a singular submessage in which cuts are made. Writers make one
+/// piece. Each piece stores facts about all other pieces.
 const MOST_PIECES: u64 = 16;
 
 /// Maximum number of distinct field numbers in a message that is cut. Types have hundreds at most;

@@ -98,7 +98,7 @@ impl Filling {
 
 impl Engine<'_> {
     /// Keeps `budget` bytes of members in the parent, at least the first member, and fills slices
-    /// with the others, in order.
+    /// with the other members, in order.
     pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<GroupSlices> {
         let group = &node.groups[at];
         let numbers = matches!(group.class, Class::Numbers { .. });

@@ -53,7 +53,7 @@ pub struct Element<'a> {
     value: (u64, u64),
     /// Start of the contiguous elements up to this one.
     run: u64,
-    /// Index of the message's piece with the element.
+    /// Index of the message's piece that contains the element.
     piece: usize,
     number: FieldNumber,
     wire_type: WireType,
@@ -76,7 +76,7 @@ impl<'a> Element<'a> {
         self.value.1 - self.value.0
     }
 
-    /// Returns the message with the element.
+    /// Returns the message that contains the element.
     pub fn message(&self) -> &'a SourceView<'a> {
         self.message
     }

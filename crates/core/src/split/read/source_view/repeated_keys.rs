@@ -25,7 +25,7 @@ pub(super) struct RepeatedKeys<'a> {
     field: FieldRef,
     entry: MessageDescriptor,
     hasher: RandomState,
-    /// Hashes shared by several entries, nearly always with the same key.
+    /// Hashes that several entries share, nearly always because they have the same key.
     doubted: SharedHashes,
     /// Keys with such hashes, from the entries in the current window before `known_to`.
     keys: HashMap<MapKey, RepeatedKey>,
@@ -36,12 +36,14 @@ pub(super) struct RepeatedKeys<'a> {
 /// A key that may be repeated.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedKey {
-    /// Index of the last entry with the key, and the position of its value; empty if it has none.
+    /// Index of the last entry with the key.
     pub(super) last: u64,
+    /// Position of that entry's value; empty if the entry has none.
     value: Range<u64>,
     /// True if parts of that entry's content may become chunks only if the value itself does.
     closed: bool,
-    /// True if no path can lead to that entry, because of the values of the other entries.
+    /// True if no path can lead to that entry, because of the values of other entries with the same
+    /// key.
     pub(super) hidden: bool,
     seen: bool,
 }
