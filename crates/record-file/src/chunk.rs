@@ -125,8 +125,8 @@ impl ChunkHeader {
         })
     }
 
-    /// Returns the end of a chunk with this header that begins at `begin`: the end of its data, or
-    /// a later position if that is needed for every record to have its own position.
+    /// Returns the end of a chunk that has this header and begins at `begin`: the end of its data,
+    /// or a later position if the records would otherwise not have positions of their own.
     pub(crate) fn end(&self, begin: u64) -> u64 {
         let data_end = payload_end(begin, self.data_size.saturating_add(CHUNK_HEADER));
         data_end.max(round_to_chunk_boundary(
@@ -208,7 +208,7 @@ impl Chunk {
     }
 
     /// Returns the position in the file of byte `offset` of the chunk's data, and the number of
-    /// bytes that are contiguous there: up to the next block's header, which may be after the end
+    /// bytes that are contiguous from there to the next block's header, which may be after the end
     /// of the data.
     ///
     /// # Examples

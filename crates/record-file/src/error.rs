@@ -29,7 +29,7 @@ struct Inner {
     kind: ErrorKind,
     offset: Option<u64>,
     detail: Cow<'static, str>,
-    /// Shared by repetitions of the same error.
+    /// The underlying error, shared by repetitions of this error.
     source: Option<Arc<io::Error>>,
 }
 

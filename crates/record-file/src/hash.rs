@@ -13,7 +13,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     HighwayHasher::new(KEY).hash64(bytes)
 }
 
-/// Number of bytes to hash before other work on the same bytes continues. It is small enough for a
+/// Number of bytes to hash before other work on the same bytes continues. This is few enough for a
 /// core to begin the other work while it still waits for the hash. A multiple of [`PACKET`].
 const TURN: usize = 512;
 /// Number of bytes the hash consumes in one step.
@@ -65,7 +65,7 @@ const TURN_OF_TWO: usize = 256;
 /// Alignment of the pieces, for observers that read whole words.
 const WORD: usize = 8;
 
-/// Bytes to be hashed in step with others, and the observer of each piece.
+/// Bytes to be hashed in turns with other bytes, and the observer of each piece.
 pub(crate) struct InStep<'a, F> {
     hasher: &'a mut Hasher,
     unhashed: &'a [u8],

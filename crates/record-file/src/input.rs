@@ -192,7 +192,8 @@ impl<R: Read> RecordInput for Sequential<R> {
 /// Size of the read that serves small requests, in bytes.
 const AHEAD: usize = 256 << 10;
 
-/// An input that serves small requests, such as for headers, from a larger read.
+/// An input that reads more than small requests ask for, and serves later small requests, such as
+/// those for headers, from that read.
 #[derive(Debug)]
 pub(crate) struct ReadAhead<I> {
     pub(crate) inner: I,

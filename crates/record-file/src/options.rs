@@ -67,10 +67,10 @@ impl ReaderOptions {
 
     /// Sets the number of threads that verify and decode chunks. Default: 0, the caller's thread.
     ///
-    /// A [`RecordReader`](crate::RecordReader) reads this many chunks ahead, but no chunk of more
+    /// A [`RecordReader`](crate::RecordReader) reads this many chunks ahead, except chunks of more
     /// than [`stream_from`](Self::stream_from) bytes, and holds them with their decoded data. The
-    /// order of records and errors stays the same. A [`RecordFile`](crate::RecordFile) uses them in
-    /// [`read_records_into`](crate::RecordFile::read_records_into).
+    /// order of records and errors stays the same. A [`RecordFile`](crate::RecordFile) uses the
+    /// threads in [`read_records_into`](crate::RecordFile::read_records_into).
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;

@@ -48,8 +48,8 @@ impl Payload {
         }
     }
 
-    /// Returns the data of the chunk at `begin`, hashed as it is read, after reading its beginning
-    /// together with the header. `None` if the input ends there.
+    /// Returns the data of the chunk at `begin`, hashed as it is read, after reading the beginning
+    /// of the data together with the header. `None` if the input ends there.
     pub(crate) fn open<I: RecordInput + ?Sized>(
         input: &mut I,
         begin: u64,

@@ -5,8 +5,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
 /// Returns the position in the file of byte `offset` of an uncompressed record, and the number of
-/// bytes from there to the next block header, which is in the middle of longer records. The record
-/// has `len` bytes, and its own chunk, which begins at `begin`.
+/// bytes from there to the next block header, which may be inside the record. The record has `len`
+/// bytes and is alone in its chunk, which begins at `begin`.
 ///
 /// # Errors
 ///

@@ -22,8 +22,8 @@ impl From<u64> for ChunkOffset {
 
 /// The position of a record: the offset of its chunk, and the index of the record in it.
 ///
-/// A chunk spans at least as many bytes as it holds records, so the sum of the two, the
-/// [`numeric`](Self::numeric) form, identifies a record as well.
+/// A chunk spans at least as many bytes as it holds records, so the sum of the offset and the
+/// index, the [`numeric`](Self::numeric) form, identifies a record as well.
 ///
 /// # Examples
 ///
@@ -73,7 +73,7 @@ impl RecordPosition {
         self.record_index
     }
 
-    /// Returns the sum of the chunk's offset and the index, which is unique in the file.
+    /// Returns the sum of the chunk's offset and the record's index. The sum is unique in the file.
     #[must_use]
     pub const fn numeric(self) -> u64 {
         self.chunk_begin + self.record_index

@@ -36,8 +36,8 @@ use crate::transpose::FieldProjection;
 
 /// A reader of the records of a file in order, which can also seek.
 ///
-/// The input is any [`ReadAt`](crate::ReadAt) source, or with
-/// [`from_read`](RecordReader::from_read) a plain stream, which only moves forward. Damage is an
+/// The input is any [`ReadAt`](crate::ReadAt) source, or, with
+/// [`from_read`](RecordReader::from_read), a plain stream, which only moves forward. Damage is an
 /// error, and reading again returns the same error; with a [recovery callback](Self::on_damage)
 /// damaged regions are reported and skipped.
 ///
@@ -213,7 +213,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// ```
     pub fn set_field_projection(&mut self, projection: FieldProjection) {
         self.projection = projection;
-        // Decode the chunk again, with the same next record.
+        // Decodes the chunk again. The next record stays the same.
         let (index, passed) = (self.index, self.passed);
         self.unload();
         (self.index, self.passed) = (index, passed);

@@ -53,8 +53,8 @@ where
         self.results.is_empty()
     }
 
-    /// Adds a job, after all others. If the system refuses to start a thread, the existing threads
-    /// do it, or the caller's.
+    /// Adds a job, after all others. If the system refuses to start a thread, an existing thread
+    /// does the job, or the caller's thread.
     pub(crate) fn submit(&mut self, job: J) -> Result<()> {
         // Start one more thread as long as all of them may be busy.
         if self.running.len() < self.most.min(self.results.len() + 1) {

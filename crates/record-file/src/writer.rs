@@ -372,8 +372,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Returns the size of the data of the chunk written last, as in its header: after compression
-    /// and without headers. 0 before the first chunk.
+    /// Returns the size of the data of the chunk written last, as its header states it: after
+    /// compression and without headers. Returns 0 before the first chunk.
     ///
     /// # Examples
     ///
@@ -480,7 +480,7 @@ impl<W: Write> RecordWriter<W> {
         self.pool.is_some() && (len >= MIN_HASHED_APART || !self.format.keeps_values())
     }
 
-    /// Returns the beginning of a chunk that follows all others.
+    /// Returns the beginning of a chunk that follows all chunks so far.
     fn next_begin(&self) -> Begin {
         match &self.pool {
             Some(pool) if !pool.is_empty() => Begin::later(),

@@ -38,8 +38,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no record has it, or any error of
-    /// reading headers.
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no record has this number, or any
+    /// error of reading headers.
     ///
     /// # Examples
     ///

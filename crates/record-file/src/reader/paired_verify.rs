@@ -2,8 +2,8 @@
 //!
 //! Every step of a hash waits for the previous step, so two hashes that take turns take little
 //! longer than one. Therefore the next chunk is read together with the current one, if records are
-//! read in order and both chunks are small. An error in it is ignored until the reader gets there,
-//! reads the chunk again and reports the error as for any other chunk.
+//! read in order and both chunks are small. An error in the next chunk is ignored until the reader
+//! gets there, reads the chunk again and reports the error as it does for any other chunk.
 use super::RecordReader;
 use crate::chunk::{Chunk, ChunkType};
 use crate::codec::{Decoders, SMALL_CHUNK};
@@ -41,7 +41,8 @@ impl<I: RecordInput> RecordReader<I> {
         self.read_data(Payload::hashed(*chunk))
     }
 
-    /// Drops the chunk that was read together with the previous chunk, unless the reader is there.
+    /// Drops the chunk that was read together with the previous chunk, unless the reader is now at
+    /// that chunk.
     pub(super) fn drop_verified_elsewhere(&mut self) {
         let begin = self.begin;
         let elsewhere = |verified: &mut Verified| verified.chunk.begin != begin;

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// The result of comparing a record with the wanted one.
+/// The result of comparing a record with the wanted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchGuide {
     /// The record comes before, is equal to, or comes after the wanted one.
@@ -48,8 +48,8 @@ enum Judged {
 impl<S: ReadAt> RecordReader<S> {
     /// Searches a file whose records are sorted, reading few of its chunks.
     ///
-    /// `test` compares a record with the wanted one: [`Ordering::Less`] if the record comes before
-    /// it. Damaged chunks count as [`SearchGuide::Unordered`].
+    /// `test` compares a record with the wanted record: [`Ordering::Less`] means that the record
+    /// comes before the wanted one. Damaged chunks count as [`SearchGuide::Unordered`].
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(found)
     }
 
-    /// Returns the beginning of the chunk around `pos`, or the end of the damage there.
+    /// Returns the beginning of the chunk that contains `pos`, or the end of the damage at `pos`.
     fn begin_of_chunk_at(&mut self, pos: u64) -> Result<u64> {
         match self.chunk_at(pos) {
             Ok(chunk) => Ok(chunk.map_or(pos, |chunk: Chunk| chunk.begin)),

@@ -84,7 +84,7 @@ impl<S: ReadAt> RecordReader<S> {
         }
     }
 
-    /// Moves to the record with this number, or if there isn't one, to the next record.
+    /// Moves to the record with this number, or, if there is none, to the next record.
     ///
     /// # Errors
     ///
@@ -219,7 +219,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok((start, last))
     }
 
-    /// Returns the chunk that spans `numeric`, or its expected position and the fault found there.
+    /// Returns the chunk that spans `numeric`, or the expected position of that chunk and the fault
+    /// found there.
     pub(super) fn chunk_at(&mut self, numeric: u64) -> Result<Option<Chunk>, (u64, Fault)> {
         if matches!(self.size(), Ok(size) if size == numeric) {
             return Ok(None);

@@ -39,11 +39,11 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// A record of any length is read in bounded memory if it has its own simple chunk, of more
     /// than [`stream_from`](ReaderOptions::stream_from) bytes, stored or decoded (except with
-    /// snappy, which has no streaming mode). Other records come from their decoded chunk, as with
-    /// [`read_record`](Self::read_record).
+    /// snappy, which has no streaming mode). Any other record is taken from its decoded chunk, as
+    /// by [`read_record`](Self::read_record).
     ///
-    /// With [`threads`](ReaderOptions::threads), records that threads have already decoded come
-    /// from their decoded chunk, too.
+    /// With [`threads`](ReaderOptions::threads), records that threads have already decoded are
+    /// taken from their decoded chunk, too.
     ///
     /// Damage in a streamed record is an error of the stream, even with a
     /// [callback](Self::on_damage); reading continues after the record.

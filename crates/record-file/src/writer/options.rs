@@ -70,7 +70,7 @@ pub struct WriterOptions {
 }
 
 impl WriterOptions {
-    /// Returns the defaults. Every writer of this format has the same ones.
+    /// Returns the default options. They are the same for every writer of this format.
     #[must_use]
     pub const fn new() -> Self {
         WriterOptions {

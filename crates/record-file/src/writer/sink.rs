@@ -59,7 +59,8 @@ impl<W: Write> BlockSink<W> {
         }
     }
 
-    /// Returns a sink for a file of `pos` bytes so far; `inner` must be at its end.
+    /// Returns a sink for a file that has `pos` bytes so far; `inner` must be at the end of the
+    /// file.
     ///
     /// If no chunk can begin there, zeros come first, up to the next block.
     pub(crate) fn append(inner: W, pos: u64) -> Self {

@@ -10,7 +10,7 @@ use crate::varint;
 const NONE: u32 = u32::MAX;
 /// Number of the column with the lengths of records that are not messages.
 pub(crate) const LENGTHS: u32 = u32::MAX;
-/// Id of the record's own message; ids of others count up from here.
+/// Id of the record's own message; the ids of nested messages count up from here.
 const ROOT: u32 = 4;
 /// Varints up to this value have their own state rather than a buffer.
 const MAX_INLINE: u8 = 3;

@@ -128,7 +128,7 @@ impl Lists {
             if step.in_list {
                 waiting.push((Reverse(step.count), step.to));
             } else if step.count == *incoming {
-                // No other event leads there.
+                // No other event leads to this state.
                 *incoming = 0;
                 waiting.push((Reverse(step.count), step.to));
             } else {

@@ -32,8 +32,8 @@ struct Written {
     only: u8,
 }
 
-/// Adds a transition after `byte` at `at`, if `there` is set: in a new byte, or as a repetition.
-/// Branch-free, since the choice is hard to predict.
+/// If `there` is set, adds a transition after `byte` at `at`: in a new byte, or as a repetition.
+/// This is branch-free, since the choice is hard to predict.
 #[inline]
 fn join(byte: u8, at: usize, offset: u8, there: bool) -> (u8, usize) {
     let repeats = offset == 0 && byte & MAX_REPEATED < MAX_REPEATED;

@@ -1,4 +1,4 @@
-//! A map from pairs of numbers, fast if the same pairs recur at short intervals.
+//! A map from pairs of numbers, which is fast if the same pairs recur at short intervals.
 use std::collections::HashMap;
 
 /// 2^64 over the golden ratio: spreads keys that differ in few bits.

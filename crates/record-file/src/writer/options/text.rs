@@ -84,7 +84,8 @@ impl<'a> Parsed<'a> {
                 });
                 Ok(())
             }
-            // Chooses between two encoders of the same format in another implementation.
+            // In another implementation, this option chooses between two encoders of the same
+            // format.
             "brotli_encoder" => match value {
                 Some("rbrotli_or_cbrotli" | "cbrotli" | "rbrotli") => Ok(()),
                 _ => Err(invalid(
@@ -221,8 +222,8 @@ fn invalid(key: &str, value: Option<&str>, expected: &str) -> Error {
     ))
 }
 
-/// Formats the string that [`FromStr`] parses to the same options: the compression, and all options
-/// that differ from their defaults.
+/// Formats the string that [`FromStr`] parses into the same options: the compression, and all
+/// options that differ from their defaults.
 impl fmt::Display for WriterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transpose {
