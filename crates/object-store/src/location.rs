@@ -71,7 +71,8 @@ impl ObjectLocation {
         scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()))
     }
 
-    /// Returns the object that a URL names, in a store with the options of [`StoreOptions::from_env`]. Makes no request.
+    /// Returns the object that a URL names, in a store with the options that
+    /// [`StoreOptions::from_env`] returns. Makes no request.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ pub struct CommitReport {
         )
     )]
     pub merkle_root: Option<MerkleRoot>,
-    /// True if the same commit was made before.
+    /// True if the same commit was made before, so that there was nothing to do.
     pub was_there: bool,
     /// Removed files of an earlier split, or of parts that ran more than once with different
     /// results.

@@ -71,7 +71,7 @@ pub(super) fn check_same(planned: &Input, now: &Input) -> Result<()> {
     Err(Error::new(ErrorKind::SourceChanged, message))
 }
 
-/// Returns a path that means the same in every folder.
+/// Returns the absolute form of a path, which means the same in every folder.
 pub(super) fn absolute(path: &Path) -> Result<String> {
     let absolute = match fs::canonicalize(path) {
         Ok(absolute) => absolute,
@@ -87,7 +87,7 @@ pub(super) fn absolute_beside(path: &Path, name: &str) -> Result<String> {
     Ok(format!("{}/{name}", folder.trim_end_matches('/')))
 }
 
-/// Converts a path to text, as in plans.
+/// Converts a path to text, in the form that plans contain.
 pub(super) fn text_of(path: PathBuf) -> Result<String> {
     path.into_os_string().into_string().map_err(|path| {
         let path = Path::new(&path).display();

@@ -172,8 +172,8 @@ impl Planned {
         format!(".protosplit-merge-{name:08x}-")
     }
 
-    /// Removes the files of earlier plans of a merge to the same target, which this plan replaces,
-    /// unless a host is working on one.
+    /// Removes the files of earlier plans for a merge to the same target, which this plan replaces,
+    /// except a file on which a host is working.
     fn remove_earlier(&self, room: &Path) {
         let (rooms, folder) = (self.rooms(), folder(room));
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -285,7 +285,7 @@ impl Planned {
         }))
     }
 
-    /// Plans the merge, and calls `execute` for the part of it with this range.
+    /// Plans the merge, and calls `execute` with the plan for this range of the message.
     fn with_part<T>(
         &self,
         range: Range<u64>,

@@ -60,8 +60,8 @@ impl PartStore for ObjectFolder {
     }
 }
 
-/// Writes a main file to the object with this name. Returns its size, and true if the same object
-/// existed before.
+/// Writes a main file to the object with this name. Returns its size, and true if an object with
+/// the same content existed before.
 pub(super) fn place_object(
     objects: &dyn Objects,
     name: &str,

@@ -17,8 +17,8 @@ pub trait Objects: Debug + Send + Sync {
     /// Returns true if a name is the URL of an object, rather than the path of a file.
     fn is_object(&self, name: &str) -> bool;
 
-    /// Fails if plans must not contain this name, such as a URL with a password: others may read a
-    /// plan.
+    /// Fails if plans must not contain this name, such as a URL with a password, since other people
+    /// may read a plan.
     ///
     /// # Errors
     ///

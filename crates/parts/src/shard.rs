@@ -125,8 +125,8 @@ impl ShardOptions {
         }
     }
 
-    /// Sets an id that distinguishes this message from others written to the same prefix, such as
-    /// the number of a training step. Default: empty. Reports with another id are refused.
+    /// Sets an id that distinguishes this message from other messages written to the same prefix,
+    /// such as the number of a training step. Default: empty. Reports with another id are refused.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
@@ -147,7 +147,8 @@ impl ShardOptions {
         self
     }
 
-    /// Returns an id that distinguishes this message from others written to the same prefix.
+    /// Returns an id that distinguishes this message from other messages written to the same
+    /// prefix.
     pub fn get_id(&self) -> &str {
         &self.id
     }
@@ -350,7 +351,7 @@ pub fn commit_shards(
 struct Together {
     files: Vec<ExternalFile>,
     counts: Vec<usize>,
-    /// Trailer entries, except the entry of the rest, which precedes them.
+    /// Trailer entries, except the entry for `rest`, which precedes them.
     infos: Vec<ChunkInfo>,
     paths: Vec<FieldPath>,
     /// The host that has written each value.
@@ -398,7 +399,7 @@ impl Together {
         Ok(())
     }
 
-    /// Returns the trailer, except for the position of the rest.
+    /// Returns the trailer, except for the position of `rest`.
     fn into_trailer(self, rest: &Source) -> ChunkMetadata {
         let base = ChunkInfo {
             r#type: Type::Message.into(),

@@ -155,8 +155,8 @@ pub(super) fn of_object(
     ))
 }
 
-/// Returns the path of the new main file, and its absolute prefix, which means the same on every
-/// host.
+/// Returns the path of the new main file, and its absolute prefix. The prefix means the same on
+/// every host.
 fn place_of(prefix: &Path, force: bool, stores: Stores<'_>) -> Result<(PathBuf, String)> {
     let main = main_of(prefix);
     if let Some((name, objects)) = named(&main, stores)? {

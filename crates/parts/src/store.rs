@@ -34,8 +34,8 @@ pub trait PartStore: Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be stored. After an error, the name either is unchanged,
-    /// or refers to the whole file.
+    /// [`ErrorKind::Io`] if the file can't be stored. After an error, the name either refers to the
+    /// same file as before, if any, or to the whole new file.
     fn keep(&self, file: AtomicFile, name: &str) -> Result<()>;
 
     /// Opens a file that was handed over with this name.

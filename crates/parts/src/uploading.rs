@@ -1,4 +1,4 @@
-//! A merge in parts to an object: hosts upload the parts of one upload.
+//! A merge in parts into an object: each host uploads some of the parts of one upload.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub struct CommittedVerify {
     pub records: u64,
     /// Size of the readable chunks, in bytes.
     pub bytes: u64,
-    /// All problems, except those hidden by others.
+    /// All problems, except problems that other problems hide.
     pub problems: Vec<String>,
     /// Result of checking that the chunks form the message that was split.
     pub merge: MergeCheck,

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::thread;
 
-/// Runs the same work on one thread per core: each takes shares of a common queue until it is
-/// empty.
+/// Runs the same work on one thread per core: each thread takes shares from a common queue until
+/// the queue is empty.
 ///
 /// # Errors
 ///

@@ -20,8 +20,8 @@ pub struct Peak {
     pub resident: u64,
 }
 
-/// Runs a command to its end, without input and output, and observes its memory; 0 if the system
-/// doesn't report it.
+/// Runs a command to its end, without input and output, and observes its memory, which is 0 if the
+/// system doesn't report it.
 ///
 /// # Errors
 ///

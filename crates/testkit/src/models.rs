@@ -270,7 +270,7 @@ impl ModelSize {
     };
 }
 
-/// Returns a `SavedModel` of this size, the same every time.
+/// Returns a `SavedModel` of this size. The model is the same every time.
 pub fn saved_model(size: &ModelSize) -> Parts {
     let mut graph = Parts::new();
     for index in 0..size.small_nodes {

@@ -7,7 +7,8 @@ use std::process::Command;
 /// Names the test for which a process was started.
 const STARTED_FOR: &str = "TEST_IN_OWN_PROCESS";
 
-/// Runs the body of a test in a separate process, so that the test can stay in the executable of all others.
+/// Runs the body of a test in a separate process, so that the test can stay in the same executable
+/// as all other tests.
 ///
 /// The process is the same executable, started for this test alone. Call this function from the test itself: the name of the test is
 /// that of the function that contains `body`.

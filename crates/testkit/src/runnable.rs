@@ -127,8 +127,8 @@ fn call(name: &str, function: &str, x: &str) -> NodeDef {
     node(name, "PartitionedCall", &[x], attrs)
 }
 
-/// Returns a model that adds the largest element of each of its constants to `x`; the same every
-/// time.
+/// Returns a model that adds the largest element of each of its constants to `x`. The model is the
+/// same every time.
 pub fn runnable_model(size: &RunnableSize) -> Parts {
     let bytes = size.constant_bytes;
     let placeholder = vec![

@@ -15,7 +15,7 @@ use crate::reference;
 pub enum Outcome {
     /// The message was split, and all properties hold.
     Split(Box<Split>),
-    /// Some part of it can't be cut.
+    /// Some part of the message can't be cut.
     Uncuttable,
 }
 
@@ -121,7 +121,7 @@ fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
     }
 }
 
-/// Checks that no chunk could be merged back to its parent, and no slice be joined with the
+/// Checks that no chunk could be merged back into its parent, and no slice could be joined with the
 /// previous one, without exceeding the bound. Ignores the growth of lengths, large values, and
 /// chunks that only hold others at a map key.
 fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {

@@ -11,8 +11,8 @@ const FUNCTION_NODES: u64 = 400;
 const FUNCTION_CONSTANTS: u64 = 8;
 const FUNCTION_CONSTANT_BYTES: u64 = 64 << 10;
 
-/// Constants of [`graph_and_function`]: the size of those that stay, their number per constant that
-/// is cut out, and the size of the latter.
+/// Constants of [`graph_and_function`]: the size of constants that stay, the number of these for
+/// each constant that is cut out, and the size of the constants that are cut out.
 const INNER_BYTES: u64 = 512 << 10;
 const CUT_EVERY: u64 = 64;
 const CUT_BYTES: u64 = 4 << 20;
@@ -105,9 +105,9 @@ pub fn small_nodes(count: u64) -> Parts {
     })
 }
 
-/// Returns a graph with a function. Each has `bytes` bytes in constants of 512 KiB, and some
-/// constants of 4 MiB that are cut out. If chunks have at most one and a half times as many bytes,
-/// both become separate chunks, into which others are spliced.
+/// Returns a graph with a function. Each of the two has `bytes` bytes in constants of 512 KiB, and
+/// some constants of 4 MiB that are cut out. If chunks have at most one and a half times as many
+/// bytes, both become separate chunks, into which other chunks are spliced.
 pub fn graph_and_function(bytes: u64) -> Parts {
     let nodes = |message: Parts, number: u32, seed: u64| {
         (0..bytes / INNER_BYTES).fold(message, |message, at| {
