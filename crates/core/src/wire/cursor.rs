@@ -358,9 +358,9 @@ pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
     (len <= behind.len() - len_len).then_some((1 + len_len, len))
 }
 
-/// Calls `met` with the tag and the value's range of each field of a message in memory, as long as
-/// `met` returns true. Returns `None` for malformed bytes and for groups, which a [`WireCursor`]
-/// can diagnose.
+/// Calls `met` for each field of a message in memory, with the field's tag and the range of its
+/// value, as long as `met` returns true. Returns `None` for malformed bytes and for groups, which a
+/// [`WireCursor`] can diagnose.
 #[inline]
 pub(crate) fn each_field(
     bytes: &[u8],

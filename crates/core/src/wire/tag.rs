@@ -24,7 +24,7 @@ pub enum WireType {
     Fixed64,
     /// 2: a varint length and that many bytes.
     Len,
-    /// 3: fields, up to the end group tag of the same number.
+    /// 3: fields, up to the end-group tag with the same number.
     StartGroup,
     /// 4: ends a group.
     EndGroup,
