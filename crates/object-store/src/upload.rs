@@ -1,4 +1,4 @@
-//! Uploading the parts of an object, all or some of them.
+//! Uploading all or some of the parts of an object.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

@@ -358,7 +358,8 @@ impl Planned {
         Ok((file, files, root))
     }
 
-    /// Adds part `part`'s facts about its chunks to the trailer. Returns its file and its report.
+    /// Adds to the trailer the facts that part `part` reported about its chunks. Returns its file
+    /// and its report.
     fn add<'a>(
         &self,
         part: usize,

@@ -199,7 +199,7 @@ pub(crate) struct ReadAhead<I> {
     pub(crate) inner: I,
     begin: u64,
     buf: Vec<u8>,
-    /// Size of the input when it was last asked; the input may have grown.
+    /// Size of the input when the input was last asked for it; the input may have grown since.
     size: u64,
 }
 

@@ -56,7 +56,7 @@ where
     /// Adds a job, after all others. If the system refuses to start a thread, an existing thread
     /// does the job, or the caller's thread.
     pub(crate) fn submit(&mut self, job: J) -> Result<()> {
-        // Start one more thread as long as all of them may be busy.
+        // Starts one more thread if all threads may be busy.
         if self.running.len() < self.most.min(self.results.len() + 1) {
             let shared = Arc::clone(&self.shared);
             let work = Arc::clone(&self.work);

@@ -16,7 +16,7 @@ struct Piece {
     unread: u64,
     /// True if the piece's last byte was read, so that the piece is probably no longer needed.
     is_passed: bool,
-    /// Number of the last read that used it.
+    /// Number of the last read that used the piece.
     used: u64,
 }
 

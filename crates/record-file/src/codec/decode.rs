@@ -142,8 +142,8 @@ impl Decoders {
         }
     }
 
-    /// Returns a decoder of a stream that begins with `start`; `None` if its window is too large,
-    /// or as large as its content, so that decoding it as a whole is better.
+    /// Returns a decoder of a stream that begins with `start`; `None` if the stream's window is too
+    /// large, or as large as the content, so that decoding the stream as a whole is better.
     pub(crate) fn stream(
         &mut self,
         kind: CompressionKind,

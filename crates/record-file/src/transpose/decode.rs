@@ -148,7 +148,7 @@ impl Prepared {
         }
     }
 
-    /// Makes room for `more` bytes, and for later ones.
+    /// Makes room for `more` bytes, and for some of the bytes that follow.
     fn make_room(&mut self, more: usize, size: usize) -> Found<()> {
         let filled = self.walk.filled;
         self.transitions.start += std::mem::take(&mut self.walk.transition);

@@ -123,8 +123,8 @@ impl FastWalk {
         })
     }
 
-    /// Visits states as long as the memory has room; its existing content is at its end. Buffers
-    /// are in `bytes`.
+    /// Visits states as long as the memory has room; the memory's existing content is at the end.
+    /// Buffers are in `bytes`.
     pub(crate) fn run(
         &mut self,
         transitions: &[u8],

@@ -68,7 +68,7 @@ impl FieldProjection {
         self
     }
 
-    /// Adds the existence of a field, without its content: it reads as zero or empty.
+    /// Adds the existence of a field, without its content: the field reads as zero or empty.
     #[must_use]
     pub fn existence(mut self, path: &[u32]) -> Self {
         self.node(path);

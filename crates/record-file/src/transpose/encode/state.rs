@@ -9,7 +9,7 @@ pub(crate) struct State {
     pub(super) event: u32,
     /// Base of the transitions from a state that emits nothing.
     pub(super) base: u32,
-    /// State that leads to the block of this one.
+    /// State that leads to the block that contains this state.
     pub(super) source: u32,
 }
 
