@@ -9,7 +9,7 @@ use std::ops::Range;
 pub(super) enum Match {
     /// Elements that correspond, whether or not they are equal.
     Both(usize, usize),
-    /// Elements that correspond, but whose order relative to others differs.
+    /// Elements that correspond, but whose order relative to other elements differs.
     Moved(usize, usize),
     First(usize),
     Second(usize),

@@ -15,7 +15,7 @@ use crate::proto::{ChunkMetadata, ChunkedMessage, VersionDef};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// Highest join version this reader supports, and the consumer version it compares with
+/// Highest join version this reader supports, and the consumer version that it compares with
 /// `bad_consumers`.
 pub const MAX_JOIN_VERSION: i32 = 1;
 
@@ -35,7 +35,7 @@ pub enum TrailerUse {
 pub struct ChunkPlace {
     /// Path from the root of the message.
     pub path: FieldPath,
-    /// True if the chunk continues a packed run there.
+    /// True if the chunk continues a packed run at that path.
     pub packed: bool,
 }
 

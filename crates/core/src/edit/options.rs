@@ -101,7 +101,7 @@ pub struct Rewritten {
     pub copied: usize,
     /// Size of the new file, in bytes, including the other files that it names.
     pub size: u64,
-    /// The other files with chunks, in the order of their numbers.
+    /// The files with chunks in addition to the main file, in the order of their numbers.
     pub files: Vec<WrittenFile>,
     /// Files of an earlier split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,

@@ -44,8 +44,8 @@ pub(super) fn enclosing_tag<S: ReadAt>(
 /// Number of bytes of a text to check at a time.
 const TEXT_WINDOW: usize = 64 << 10;
 
-/// Fails if a value doesn't fit the existing one's kind: a message's fields, a string's UTF-8, or a
-/// number's bytes.
+/// Fails if a value doesn't have the form that the kind of the existing value requires: a message's
+/// fields, a string's UTF-8, or a number's bytes.
 pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Result<()> {
     check_as(value, place.field.wire_type, place.kind.as_ref())
 }

@@ -208,7 +208,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }
     }
 
-    /// Returns the maximum size of all chunks in one file, in bytes.
+    /// Returns the maximum size of a single file that contains all chunks, in bytes.
     fn most_in_one(
         &mut self,
         contents: &[Content<'_>],

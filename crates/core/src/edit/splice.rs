@@ -185,7 +185,8 @@ impl<'a> Splicer<'a> {
         self.copy(copied..run.end)
     }
 
-    /// Adds the bytes before a splice, and its new bytes. Returns the position after the splice.
+    /// Adds the bytes before a splice, and the new bytes of the splice. Returns the position after
+    /// the splice.
     fn put(&mut self, copied: u64, splice: &Splice) -> Result<u64> {
         self.copy(copied..splice.range.start)?;
         for part in &splice.with {

@@ -118,9 +118,9 @@ impl TensorTable {
 /// A tensor, its place in the message, and its buffer.
 type Placed<'w, 'b> = (&'w TensorInfo, Range<u64>, &'b mut [u8]);
 
-/// Reads tensors of a file in chunks, and returns those to read by position. Chunks that are needed
-/// entirely, or almost entirely, are read once for all tensors. The checksums of other chunks are
-/// compared once while the input is open.
+/// Reads tensors of a file in chunks, and returns the tensors to read by position. Chunks that are
+/// needed entirely, or almost entirely, are read once for all tensors. The checksums of other
+/// chunks are compared once while the input is open.
 fn read_chunks<'w, 'b>(
     merged: &MergedMessage<Shared>,
     placed: Vec<Placed<'w, 'b>>,

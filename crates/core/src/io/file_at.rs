@@ -17,8 +17,8 @@ const SENT_FROM: u64 = 8 << 20;
 /// write.
 pub const WRITE_LEN: usize = 1 << 20;
 
-/// A writer at a position in a file, with its own offset, so that several can write to one file.
-/// The file is synced once at the end, so writes don't wait for the disk.
+/// A writer at a position in a file, with its own offset, so that several writers can write to one
+/// file. The file is synced once at the end, so writes don't wait for the disk.
 #[derive(Debug)]
 pub(crate) struct FileAt<F> {
     file: F,

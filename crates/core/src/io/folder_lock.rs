@@ -255,7 +255,7 @@ mod system {
 
     impl Drop for Held {
         fn drop(&mut self) {
-            // Waiting writers notice that it is gone, and create another.
+            // Waiting writers notice that the lock file is gone, and create another one.
             let _ = fs::remove_file(&self.1);
             // Closing isn't enough, since a child process between fork and exec has the file open
             // too.

@@ -288,7 +288,8 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
         return;
     }
     let places = trailer.places();
-    // The path of a slice is its message's, so the field of its elements is more specific.
+    // The path of a slice is the path of its message, so the field of its elements is more
+    // specific.
     let slices: HashMap<usize, FieldNumber> = trailer
         .slices()
         .map(|(chunk, field, _)| (chunk, field))
@@ -432,7 +433,8 @@ fn check_merge(
 }
 
 impl Verification {
-    /// Adds an error, unless it repeats one: planning reads some damaged data a second time.
+    /// Adds an error, unless it repeats an earlier error: planning reads some damaged data a second
+    /// time.
     fn add(&mut self, error: Error) {
         let known = self
             .problems

@@ -16,7 +16,7 @@ const MAX_NODES: usize = 1 << 16;
 /// Maximum number of distinct fields in one message.
 const MAX_CHILDREN: u32 = 4096;
 
-/// Limit of field numbers that are looked up by index; others are hashed.
+/// Limit of field numbers that are looked up by index; higher numbers are hashed.
 const MAX_SLOTS: usize = 128;
 
 const EMPTY: u32 = u32::MAX;

@@ -6,7 +6,7 @@ pub fn most_stored(size: u64) -> u64 {
     size.saturating_add(size / 64).saturating_add(512)
 }
 
-/// Returns the maximum size of a file's own last record, with this many chunks before it.
+/// Returns the maximum size of a file's own last record if the file contains this many chunks.
 pub fn most_of_trailer(chunks: usize) -> u64 {
     most_stored(64 + 48 * chunks as u64)
 }

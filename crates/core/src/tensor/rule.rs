@@ -81,9 +81,9 @@ pub struct LodRule {
     /// [Query](crate::path::PathQuery) for all levels. The levels of one tensor are in order, the
     /// coarsest first.
     pub levels: &'static str,
-    /// Field of the tensor in the parent message of its levels.
+    /// Field that contains the tensor, in the parent message of the tensor's levels.
     pub tensor: u32,
-    /// Field of a level with its offsets: repeated 64-bit numbers of fixed size.
+    /// Field of a level that contains the offsets: repeated 64-bit numbers of fixed size.
     pub offsets: u32,
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn short_tag(number: FieldNumber, wire_type: WireType) -> Option<u8> 
     tag.filter(|&tag| is_len && tag < 0x80)
 }
 
-/// Returns the tag of a field: its number and wire type, as on the wire.
+/// Returns the tag of a field: its number and wire type, as they are encoded on the wire.
 pub fn tag(number: FieldNumber, wire_type: WireType) -> u64 {
     u64::from(number.0) << 3 | wire_type.bits()
 }

@@ -10,7 +10,7 @@ pub(super) struct ListEntry {
     pub(super) node: NodeId,
     /// Chunk of the field, if any.
     pub(super) chunk: Option<u32>,
-    /// The list of fields below this one, if any.
+    /// The list of fields below this field, if any.
     pub(super) below: Option<u32>,
 }
 

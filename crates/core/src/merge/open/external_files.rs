@@ -1,4 +1,4 @@
-//! The other files that a trailer names: their paths, and whether they may be opened.
+//! The files that a trailer names: their paths, and whether they may be opened.
 
 use std::fs;
 use std::io;

@@ -25,7 +25,8 @@ pub fn plan<S: ChunkStore + ?Sized>(
     options: &ReadOptions,
 ) -> Result<MergePlan> {
     if trailer.is_whole() {
-        // The sizes are checked before any chunk is walked, which takes time proportional to them.
+        // The sizes are checked before any chunk is walked, since a walk takes time proportional to
+        // the size.
         let sizes = (0..chunks.len()).map(|chunk| chunks.size(chunk));
         let bytes = sizes.fold(0, u64::saturating_add);
         let stored = chunks.stored_len();
@@ -142,7 +143,8 @@ fn planned<S: ChunkStore + ?Sized>(
         } else {
             planner.complete_unmarked(node)?;
         }
-        // Its descendants only need to know that the node exists, and the state of its paths.
+        // The node's descendants only need to know that the node exists, and the state of its
+        // paths.
         planner.state(node).content = None;
         open.extend(tree.children(node).iter().rev());
     }

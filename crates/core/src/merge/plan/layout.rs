@@ -17,7 +17,7 @@ impl<'a> Layout<'a> {
         Layout::within(trailer, trailer.chunk_tree())
     }
 
-    /// Returns the layout of a trailer's chunks, with only these of their places.
+    /// Returns the layout of a trailer's chunks, with only the places in `tree`.
     pub(crate) fn within(trailer: &'a Trailer, tree: &'a ChunkTree) -> Layout<'a> {
         Layout {
             tree,

@@ -21,7 +21,7 @@ use crate::spans::{SourceId, Span, SpanList, SpanSource};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergePlan {
     spans: SpanList,
-    /// Indices of the spans from chunks, sorted by chunk and then by position in it.
+    /// Indices of the spans from chunks, sorted by chunk and then by position in the chunk.
     by_chunk: Vec<usize>,
     /// Start of each chunk's part of `by_chunk`, and the end.
     starts: Vec<usize>,

@@ -25,9 +25,9 @@ const MAX_RUNS: usize = 64;
 pub(in crate::merge) enum Role {
     /// The message's content from here on: later chunks are inserted among its fields.
     Content,
-    /// More elements of one field, inserted after the others.
+    /// More elements of one field, inserted after its existing elements.
     Slice(FieldNumber),
-    /// A message to merge into the existing one, one run of fields at a time.
+    /// A message to merge into the existing message, one run of fields at a time.
     Merged,
     /// A continuation at the end of the message.
     Tail,

@@ -24,7 +24,7 @@ pub struct RecordStore<S> {
     pub(in crate::merge) file: RecordFile<FileSource<S>>,
     /// Position of the file's last record, if it is the trailer in use.
     pub(in crate::merge) end: Option<RecordPosition>,
-    /// The other files with chunks.
+    /// The files with chunks in addition to the main file.
     pub(in crate::merge) parts: Vec<Part<S>>,
     pub(in crate::merge) trailer: Trailer,
     pub(in crate::merge) records: Records,

@@ -262,7 +262,7 @@ impl<'a> Sums<'a> {
         span.and_then(|span| Some(span.stored()?.1)).unwrap_or(0..0)
     }
 
-    /// Adds the next bytes of the chunk to all segments they belong to, which may overlap.
+    /// Adds the next bytes of the chunk to all segments that contain them; segments may overlap.
     fn add(&mut self, bytes: &[u8]) {
         let begin = self.position;
         let end = begin + bytes.len() as u64;

@@ -43,8 +43,8 @@ pub(crate) fn write_summed<S: ChunkStore + ?Sized>(
 }
 
 /// Writes like [`write`], but offers each whole chunk to `leave_out`, with its range in the
-/// message, and leaves out as many of its first bytes as it returns. Adds the written bytes to the
-/// checksum of the message.
+/// message, and leaves out as many of the chunk's first bytes as `leave_out` returns. Adds the
+/// written bytes to the checksum of the message.
 pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     plan: &MergePlan,
     store: &S,

@@ -25,8 +25,8 @@ pub(crate) enum Cut {
     PackedSlice(Field, ChunkId),
 }
 
-/// The sort key of spans: by start, the enclosing one first. If two spans are equal, the slice
-/// encloses the field.
+/// The sort key of spans: by start; of spans with the same start, the enclosing one comes first. If
+/// two spans are equal, the slice encloses the field.
 type Place = (u64, std::cmp::Reverse<u64>, u8);
 
 /// A planned chunk.

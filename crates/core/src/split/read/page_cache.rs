@@ -22,7 +22,7 @@ pub(in crate::split) struct PageCache<S> {
 
 #[derive(Default)]
 struct Pages {
-    /// Pages with their numbers; the oldest is replaced next.
+    /// Pages with their numbers; the oldest page is replaced next.
     slots: Vec<(u64, Vec<u8>)>,
     oldest: usize,
 }

@@ -34,8 +34,8 @@ fn is_of_content(error: &Error) -> bool {
     )
 }
 
-/// Walks through all messages in one of this type. Returns `false` if one of them is a map entry
-/// that no path could name, or they nest very deeply; fails if one is malformed.
+/// Walks through all messages inside a message of this type. Returns `false` if one of them is a
+/// map entry that no path could name, or they nest very deeply; fails if one is malformed.
 fn walk(source: &Source, range: Range<u64>, message: &MessageDescriptor) -> Result<bool> {
     let mut cursor = WireCursor::new(source.input());
     // Remainders of the enclosing messages.

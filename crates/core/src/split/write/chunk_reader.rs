@@ -26,7 +26,8 @@ pub(in crate::split) struct ChunkReader<'a> {
     source: &'a Source,
     position: u64,
     crc32c: u32,
-    /// True if the chunk is one span of the source, so that its checksum is the span's.
+    /// True if the chunk is one span of the source, so that its checksum is the checksum of the
+    /// span.
     is_span: bool,
     /// Hash of the chunk as a leaf of a Merkle tree, if wanted.
     leaf: Option<LeafHasher>,

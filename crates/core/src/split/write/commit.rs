@@ -21,7 +21,7 @@ use crate::{Error, Result};
 pub struct Commit<'a> {
     /// The main file, which ends with the trailer.
     pub main: AtomicFile,
-    /// The other files.
+    /// The files other than the main one.
     pub parts: Vec<DonePart>,
     /// Path of the main file of this message in chunks, whether or not it is `main`: files of an
     /// earlier split are next to it.

@@ -145,7 +145,7 @@ impl<'a> ChunkFiles<'a> {
         &self.done
     }
 
-    /// Returns the main file, and the other, completed ones.
+    /// Returns the main file, and the other files, which are complete.
     pub(crate) fn into_parts(self) -> (ChunkFile, Vec<DonePart>) {
         (self.main, self.done)
     }

@@ -127,7 +127,7 @@ enum Task {
     Look(usize),
 }
 
-/// A guard that wakes waiting threads if this one panics.
+/// A guard that wakes waiting threads if this thread panics.
 struct PanicGuard<'a>(&'a ParallelWriter<'a>);
 
 impl Drop for PanicGuard<'_> {

@@ -22,9 +22,9 @@ pub struct Written {
     pub chunks: Vec<WrittenChunk>,
     /// Size of the message, in bytes.
     pub source_size: u64,
-    /// Size of the file, including the other files it names, in bytes.
+    /// Size of the file, including the other files that it names, in bytes.
     pub output_size: u64,
-    /// The other files with chunks, in the order of their numbers.
+    /// The files with chunks in addition to the main file, in the order of their numbers.
     pub files: Vec<WrittenFile>,
     /// An existing file of the other form that was removed because `force` is set.
     pub removed: Option<PathBuf>,
