@@ -207,7 +207,7 @@ impl Meter {
         Metered { inner, meter: self }
     }
 
-    /// Wraps a writer. The bytes written through it are added to the bytes done.
+    /// Wraps a writer. The bytes written through the wrapper are added to the bytes done.
     pub fn written_to<W>(&self, inner: W) -> Metered<'_, W> {
         Metered { inner, meter: self }
     }

@@ -330,7 +330,7 @@ impl Payload {
         self.hasher.take().unwrap_or_else(Hasher::new)
     }
 
-    /// Compares the hash of a chunk's data with the stored one.
+    /// Compares the hash of a chunk's data with the stored hash.
     pub(crate) fn check_hash(chunk: &Chunk, computed: u64) -> Result<(), Fault> {
         let stored = chunk.header.data_hash;
         if stored == computed {

@@ -94,7 +94,7 @@ unsafe impl BufMut for Segments {
             return self.open.put(value);
         }
         self.close();
-        // `Bytes` returns itself; another `Buf` is copied, as it would be anyway.
+        // `Bytes` returns itself; any other `Buf` is copied, as it would have to be in any case.
         self.closed.push(value.copy_to_bytes(len));
     }
 

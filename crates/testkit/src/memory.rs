@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 pub struct Peak {
     /// Largest anonymous memory at any of the measurements. A peak between two of them is missed.
     pub anonymous: u64,
-    /// Largest resident memory, including pages of its program and of other files. The system
+    /// Largest resident memory, including pages of the program and of other files. The system
     /// tracks it, so it includes every peak, and is at least as large as the anonymous memory ever
     /// was.
     pub resident: u64,

@@ -47,11 +47,11 @@ impl Opens {
         }
     }
 
-    /// Returns the number of times each file was opened, without files that weren't opened.
+    /// Returns the number of times each file was opened, omitting files that weren't opened.
     ///
     /// # Panics
     ///
-    /// If the events can't be read, or were too many.
+    /// If the events can't be read, or if there were too many of them.
     pub fn counts(self) -> BTreeMap<PathBuf, usize> {
         let mut counts = BTreeMap::new();
         let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];

@@ -65,7 +65,7 @@ impl DifferenceKind {
     }
 }
 
-/// Returns true if an absent field equals one with the default value.
+/// Returns true if an absent field equals a field with the default value.
 pub(super) fn is_implicit(field: &FieldRef) -> bool {
     match field {
         FieldRef::Field(field) => !field.supports_presence(),

@@ -242,7 +242,7 @@ impl Trailer {
         root.map(Some)
     }
 
-    /// Compares the Merkle root that follows from the trailer with the expected one.
+    /// Compares the Merkle root that follows from the trailer with the expected root.
     ///
     /// # Errors
     ///

@@ -139,7 +139,7 @@ impl<'a> Finder<'a> {
             .map_err(|error| error.at_path(shown))
     }
 
-    /// Returns the path of an insertion, which may have siblings.
+    /// Returns the path at which a query inserts a value. Other values may exist next to it.
     fn insertion(&self, query: &PathQuery) -> Result<FieldPath> {
         let (parent, last) = query.split_last().ok_or_else(|| whole(query))?;
         match (query.as_path(), &last.pick) {

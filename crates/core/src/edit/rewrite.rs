@@ -178,7 +178,7 @@ struct Writing<'a, S> {
     file: &'a ChunkedFile<S>,
     /// The old files.
     records: Vec<&'a RecordFile<FileSource<S>>>,
-    /// Record chunks with trailers in the old files, which aren't copied.
+    /// Record chunks of the old files that contain trailers. These aren't copied.
     trailer_chunks: HashSet<(usize, u64)>,
     compression: ChunkCompression,
     files: ChunkFiles<'a>,
@@ -241,8 +241,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(most)
     }
 
-    /// Returns the maximum number of bytes that a chunk may add to a file, which is 0 if its origin
-    /// is already written.
+    /// Returns the maximum number of bytes that a chunk may add to a file. The number is 0 if the
+    /// chunk's origin is already written.
     fn most_to_add(&self, content: &Content<'_>) -> Result<u64> {
         let from = self.origin(content)?;
         if from.is_some_and(|from| self.written.contains_key(&from)) {

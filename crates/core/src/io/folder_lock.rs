@@ -33,7 +33,7 @@ pub struct FolderLock {
 const REPLACED: char = '/';
 
 impl FolderLock {
-    /// Waits for the lock of the main file `main`.
+    /// Waits until it gets the lock for the main file `main`.
     ///
     /// # Errors
     ///

@@ -34,7 +34,7 @@ impl Owner {
         })
     }
 
-    /// Parses an owner and a hyphen at the beginning of a text.
+    /// Parses the owner at the beginning of a text, which a hyphen must follow.
     pub(super) fn parse(text: &str) -> Option<Owner> {
         let mut parts = text.splitn(4, '-');
         let host = parts.next().filter(|host| host.len() == 16)?;

@@ -628,7 +628,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let target = parent.path().join("model");
         let folder = TemporaryFolder::beside(&target, None).unwrap();
-        // A child process between fork and exec has such a handle.
+        // A child process between fork and exec has a handle like this one.
         let inherited = folder._held.as_ref().unwrap().0.try_clone().unwrap();
         fs::rename(folder.path(), &target).unwrap();
         folder.keep();

@@ -478,7 +478,7 @@ pub(crate) fn write_to_file(
     out.write(|sink| write_to_sink((input, size), sink, options, write))
 }
 
-/// Writes a message in one piece to `sink`, as `write` does.
+/// Writes a message in one piece to `sink`, using `write`.
 pub(crate) fn write_to_sink(
     (input, size): (PathBuf, u64),
     sink: &mut dyn Write,

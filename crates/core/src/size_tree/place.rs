@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct TreePlace {
     /// The value, which is measured as a whole.
     pub path: FieldPath,
-    /// Field names from the value to the sum.
+    /// Names of the fields that lead from the value to the fields that are summed up.
     pub below: Vec<String>,
 }
 

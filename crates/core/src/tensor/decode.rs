@@ -211,7 +211,8 @@ trait TensorPlace {
     where
         Self: 's;
 
-    /// Opens the input with the message, and returns the ranges of the message in it.
+    /// Opens the input that contains the message, and returns the ranges of the message in that
+    /// input.
     fn open(&self) -> Result<(Self::Input<'_>, Vec<Range<u64>>)>;
 
     /// Returns the error that takes precedence after walking the input failed.

@@ -110,7 +110,7 @@ pub struct Pieces<'a> {
     stretches: Vec<Range<u64>>,
 }
 
-/// A field that encloses the elements' message. Each piece has it around its elements.
+/// A field that encloses the elements' message. Each piece has such a field around its elements.
 struct Around {
     number: FieldNumber,
     is_group: bool,

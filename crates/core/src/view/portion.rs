@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub(crate) struct Portion<'a> {
     input: PlanReader<'a, dyn ChunkStore + 'a>,
     furthest: HighWaterMark,
-    /// The slices in the part whose number of elements is known, in order.
+    /// The slices in this part of the message whose numbers of elements are known, in order.
     runs: Vec<ElementRun>,
 }
 

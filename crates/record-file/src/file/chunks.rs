@@ -60,7 +60,7 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Returns the position of the record with this number, as [`locate`](Self::locate) does, and
-    /// its chunk.
+    /// the record's chunk.
     ///
     /// # Errors
     ///

@@ -40,7 +40,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// A record of any length is read in bounded memory if it has its own simple chunk, of more
     /// than [`stream_from`](ReaderOptions::stream_from) bytes, stored or decoded (except with
     /// snappy, which has no streaming mode). Any other record is taken from its decoded chunk, as
-    /// by [`read_record`](Self::read_record).
+    /// [`read_record`](Self::read_record) does.
     ///
     /// With [`threads`](ReaderOptions::threads), records that threads have already decoded are
     /// taken from their decoded chunk, too.

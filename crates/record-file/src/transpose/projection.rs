@@ -39,7 +39,7 @@ impl FieldProjection {
         }
     }
 
-    /// Returns a projection without fields, to add fields to.
+    /// Returns a projection without fields, to which fields can be added.
     #[must_use]
     pub fn none() -> Self {
         FieldProjection::default()

@@ -20,7 +20,7 @@ impl UseId {
     }
 }
 
-/// A length-delimited field that encloses an edit, so that its length must be rewritten.
+/// A length-delimited field that encloses an edit, so that the field's length must be rewritten.
 ///
 /// Frames are reference-counted. A frame lives as long as something inside it is remembered, so a
 /// walk over a million messages keeps only the relevant frames.

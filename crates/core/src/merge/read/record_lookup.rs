@@ -12,7 +12,7 @@ use super::records::Record;
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
-/// Size of a block in a file, whose header leads to its record chunks.
+/// Size of a block in a file. The header of a block leads to the record chunks in it.
 const BLOCK: u64 = 1 << 16;
 
 /// Minimum size of a record chunk, which is its header. Chunks whose offsets are closer share one.

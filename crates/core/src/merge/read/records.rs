@@ -24,7 +24,7 @@ pub(in crate::merge) struct Record {
 #[derive(Debug)]
 pub(in crate::merge) struct Records {
     pub(super) found: Vec<OnceLock<Record>>,
-    /// True if all records were found and match.
+    /// True if all records were found and match the trailer.
     pub(super) are_checked: AtomicBool,
     pub(super) extents: OnceLock<Vec<Range<u64>>>,
 }

@@ -12,8 +12,8 @@ use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, Versi
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// A field number that no type uses: protobuf's largest. TensorFlow's Merger, which doesn't check
-/// versions, refuses chunks of this field.
+/// A field number that no type uses: the largest number that protobuf allows. TensorFlow's Merger,
+/// which doesn't check versions, refuses chunks of this field.
 const NO_FIELD: u32 = 536_870_911;
 
 /// Returns the join version of files for these readers.

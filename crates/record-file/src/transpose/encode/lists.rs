@@ -49,8 +49,8 @@ pub(super) struct Lists {
     public_begin: u32,
 }
 
-/// The states that wait for a place in a list: the least frequent state comes first, and among
-/// equally frequent states the last.
+/// The states that wait for a place in a list: the least frequent state comes first; among equally
+/// frequent states, the one with the highest number comes first.
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Lists {

@@ -142,7 +142,8 @@ impl Engine<'_> {
         Ok(Some(key))
     }
 
-    /// Determines whether a message child or parts of its content may become chunks, and enters it.
+    /// Determines whether a message child or parts of its content may become chunks, and enters the
+    /// child.
     fn go_below(
         &self,
         child: &mut Child,
