@@ -119,8 +119,8 @@ impl ObjectLocation {
     }
 
     /// Returns an object of a store that was configured elsewhere. The store's display name takes
-    /// the place of a URL. Several hosts can't upload such an object together, since that requires a
-    /// store given by URL.
+    /// the place of a URL. Several hosts can't upload such an object together, since that requires
+    /// a store given by URL.
     pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> ObjectLocation {
         ObjectLocation {
             base: format!("{store}/"),
