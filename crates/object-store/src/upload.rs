@@ -163,7 +163,7 @@ impl Drop for Uploader {
 pub(crate) fn said(name: &str, error: &object_store::Error) -> io::Error {
     match error {
         object_store::Error::NotFound { .. } => {
-            let message = format!("{name}: the upload that was begun for it is there no more");
+            let message = format!("{name}: its unfinished upload no longer exists");
             io::Error::other(message)
         }
         error => Failure::of(name, error).into(),
