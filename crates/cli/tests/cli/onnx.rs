@@ -466,10 +466,15 @@ fn a_changed_pair_stays_a_pair_unless_another_form_is_asked_for() {
         &"external",
     ];
     run_all(to_pair).ok();
+    let [chunks, chunks_without] = [&one, &one_without].map(|model| {
+        let chunks = model.with_extension("cpb");
+        run([&"convert", model, &"-o", &chunks]).ok();
+        chunks
+    });
     for (command, arguments) in CHANGES {
-        let (one, pair) = match command {
-            "insert" => (&one_without, &pair_without),
-            _ => (&one, &pair),
+        let (one, pair, chunks) = match command {
+            "insert" => (&one_without, &pair_without, &chunks_without),
+            _ => (&one, &pair, &chunks),
         };
         let change = |input: &Path, output: &str, more: &[&str]| {
             let mut args: Vec<PathBuf> = vec![command.into(), input.to_owned()];
@@ -485,10 +490,11 @@ fn a_changed_pair_stays_a_pair_unless_another_form_is_asked_for() {
         assert!(fs::metadata(&changed).unwrap().len() < 1000, "{command}");
         run([&"diff", &changed, &expected]).ok();
         let whole = change(pair, &format!("{command}.whole.onnx"), &["--to", "onnx"]);
-        assert!(
-            fs::read(&whole).unwrap() == fs::read(&expected).unwrap(),
-            "{command}"
-        );
+        let from_chunks = change(chunks, &format!("{command}.merged.onnx"), &["--to", "onnx"]);
+        for made in [whole, from_chunks] {
+            let is_same = fs::read(&made).unwrap() == fs::read(&expected).unwrap();
+            assert!(is_same, "{command}: {}", made.display());
+        }
     }
     let error = run([
         &"edit",
