@@ -65,8 +65,8 @@ impl OnnxOptions {
     }
 
     /// Sets whether to keep references to missing files, so that the other parts of the model can
-    /// be inspected; see [`OnnxSource::outside_files`]. Default: false, which makes opening the
-    /// model fail.
+    /// be inspected; see [`OnnxSource::outside_files`](crate::OnnxSource::outside_files). Default:
+    /// false, which makes opening the model fail.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;
