@@ -3,6 +3,7 @@
 use proto_splitter::formats;
 use proto_splitter::prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::proto::saved_model::descriptor_pool;
+use proto_splitter::schema::decode_descriptor_set;
 use proto_splitter::sequences::Root;
 use pyo3::prelude::*;
 
@@ -14,7 +15,7 @@ struct Types(Option<DescriptorPool>);
 
 impl Types {
     fn new(py: Python<'_>, schema: Option<&[u8]>) -> PyResult<Types> {
-        let given = schema.map(DescriptorPool::decode).transpose();
+        let given = schema.map(decode_descriptor_set).transpose();
         let given = given.map_err(|error| schema_error(py, &format!("schema: {error}")))?;
         Ok(Types(given))
     }

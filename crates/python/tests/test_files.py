@@ -74,6 +74,14 @@ def test_a_merge_writes_the_bytes_that_were_split(tree: Any, split: Path, tmp_pa
     assert (tmp_path / "merged.pb").read_bytes() == tree.SerializeToString()
 
 
+def test_a_schema_may_use_editions() -> None:
+    data = Path(__file__).parents[3] / "tests/data/schemas"
+    schema = (data / "edition_2023.binpb").read_bytes()
+    with ps.open(data / "edition_2023.pb", "edition.Root", schema) as file:
+        assert file.get("loose[7]") == 7
+        assert file.get('by_name["x"].kids[1].name') == file.get('by_name["y"].kids[1].name')
+
+
 def test_records_of_another_format_are_merged_as_they_are_opened(tmp_path: Path) -> None:
     """XLA's split protos are Riegeli files, and not in chunks."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
