@@ -5,6 +5,7 @@ use std::io::sink;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
+use proto_splitter_core::MessageReader;
 use proto_splitter_onnx::external::{DEFAULT_ALIGNMENT, ExternalOptions, ExternalPlan};
 use proto_splitter_onnx::{ModelTensors, OnnxOptions};
 
@@ -25,7 +26,8 @@ fuzz_target!(|data: &[u8]| {
         .min_size(1)
         .everywhere(true)
         .force(true);
-    if let Ok(plan) = ExternalPlan::new(bytes, size, "model.onnx", &options) {
+    let model = MessageReader::new(bytes, size);
+    if let Ok(plan) = ExternalPlan::new(model, "model.onnx", &options) {
         // Eight bytes for each byte of the model, and the alignment of each tensor.
         let most = size * 8 + plan.tensor_count() as u64 * DEFAULT_ALIGNMENT;
         assert!(plan.data_size() <= most);
