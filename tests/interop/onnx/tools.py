@@ -4,8 +4,8 @@
     tools.py --megabytes 3221 --alone    the figures of docs/onnx.md, with the error of each tool alone
 
 Each runs in a process of its own, from a `.cpb`; `alone` it gets what people give it, a message in
-memory or one file. Of 40 MB a tool alone has no trouble, so that is asked for large models only; the
-model is a pair there, too, as `to="external"` asks for. What a tool makes has to compute what the model
+memory or one file. Of 40 MB a tool alone has no trouble, so that is asked for large models only; with the line
+the model is always a pair. What a tool makes has to compute what the model
 computes, in onnxruntime. Ends with one line, `N passed, 0 failed`.
 """
 
@@ -24,6 +24,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import proto_splitter.onnx as pso
+from proto_splitter import _onnx_paths
 
 WIDTH = 1024
 LAYERS = 8
@@ -202,6 +203,9 @@ def one(name, how, folder):
             plain = os.path.join(folder, "model.onnx")
             tool.alone(pso.load(chunked), plain)
         else:
+            # A model of any size is a pair, as one over protobuf's limit is.
+            as_path = _onnx_paths.as_path
+            _onnx_paths.as_path = lambda model, **options: as_path(model, **{**options, "to": "external"})
             tool.line(chunked, output)
             if os.path.exists(output):
                 expected = np.load(os.path.join(folder, "expected.npy"))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from . import _files, _handle, _messages, _models
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import ModelProto, NodeProto, TensorProto
 
     from ._files import Source, Target
 
@@ -181,6 +182,7 @@ def run(
         else:
             made = _call(tool, path, filled, arguments, options)
         if os.path.exists(written):
+            _add_data(written, os.path.dirname(path))
             if output is None:
                 return onnx.load(written)
             return onnx.convert(written, output, to=_form(output, to), force=force)
@@ -237,6 +239,44 @@ def _skeleton(path: str) -> ModelProto:
     import onnx
 
     return onnx.load(path, load_external_data=False)
+
+
+def _tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    """Returns the tensors in the attributes of nodes, and in their graphs."""
+    for node in nodes:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for graph in (attribute.g, *attribute.graphs):
+                yield from graph.initializer
+                yield from _tensors(graph.node)
+
+
+def _locations(model: ModelProto) -> set[str]:
+    """Returns the files to which the tensors of a model refer."""
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    nodes = itertools.chain(model.graph.node, *(function.node for function in model.functions))
+    tensors = itertools.chain(model.graph.initializer, _tensors(nodes))
+    return {ExternalDataInfo(one).location for one in tensors if uses_external_data(one)}
+
+
+def _add_data(path: str, folder: str) -> None:
+    """Adds the data files in the input's folder to which a tool's model still refers.
+
+    A tool that changes no tensors writes the references of its input.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        locations = _locations(_skeleton(path)) if os.path.getsize(path) <= _MOST else set()
+    except DecodeError:
+        return  # The conversion describes the problem.
+    for location in locations:
+        source = os.path.join(folder, location)
+        target = os.path.join(os.path.dirname(path), location)
+        if os.path.isfile(source) and not os.path.exists(target):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            _take_over(source, target, hard_links=True)
 
 
 def _with_data(model: ModelProto, folder: str) -> ModelProto:
