@@ -102,6 +102,35 @@ pub(super) fn message(data: &[u8]) {
         if split.metadata.byte_exact {
             assert!(merged == data);
         }
+        let source = Source::from_bytes(data.clone(), descriptor());
+        let mut file = Vec::new();
+        let options = options.merkle_root(true).always_chunked(true);
+        SizeSplitter
+            .write_to_with(source, &mut file, &options)
+            .unwrap();
+        rooted(file, &merged);
+    }
+}
+
+/// Tests a file with a Merkle root: the root holds, the file is the message, and with one bit
+/// changed, what is still read by the root is the message, too.
+fn rooted(mut bytes: Vec<u8>, message: &[u8]) {
+    let open = |bytes: &[u8]| ChunkedFile::from_source(bytes.to_vec(), &limits());
+    let file = open(&bytes).unwrap();
+    let root = file.trailer().merkle_root().unwrap().unwrap();
+    let problems = file.verify_against(&root, &options()[0]).unwrap();
+    assert!(problems.is_empty(), "{problems:?}");
+    file.require_root(&root).unwrap();
+    assert!(file.merge_to_bytes(&options()[0]).unwrap().to_vec() == message);
+
+    let bit = u64::from(crc32c::crc32c(message)) % (bytes.len() as u64 * 8);
+    bytes[usize::try_from(bit / 8).unwrap()] ^= 1 << (bit % 8);
+    let Ok(changed) = open(&bytes) else { return };
+    let _ = changed.verify_against(&root, &options()[0]);
+    if changed.require_root(&root).is_ok()
+        && let Ok(merged) = changed.merge_to_bytes(&options()[0])
+    {
+        assert!(merged.to_vec() == message);
     }
 }
 
