@@ -6,26 +6,8 @@ use proto_splitter_tensor_bundle::Bundle;
 
 /// Adds TensorFlow's checkpoints to the corpus.
 fn plant() {
-    let Some(corpus) = proto_splitter_fuzz::corpus("checkpoint") else {
-        return;
-    };
-    let root = proto_splitter_fuzz::root();
-    let mut open = vec![root.join("../tests/data/checkpoints")];
-    while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(folder).expect("the fixtures") {
-            let path = entry.expect("a fixture").path();
-            if path.is_dir() {
-                open.push(path);
-            } else if path
-                .extension()
-                .is_some_and(|extension| extension == "index")
-            {
-                let name = path.to_string_lossy().replace('/', "-");
-                let index = std::fs::read(&path).expect("a fixture");
-                std::fs::write(corpus.join(&name[name.len().saturating_sub(40)..]), index)
-                    .expect("a seed");
-            }
-        }
+    for folder in ["checkpoints", "tensorflow"] {
+        proto_splitter_fuzz::plant_fixtures("checkpoint", folder, &["index"]);
     }
 }
 

@@ -6,7 +6,27 @@ use std::path::Component;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use proto_splitter_onnx::ExternalReference;
 
-fuzz_target!(|data: &[u8]| -> Corpus {
+/// Adds references with each key to the corpus.
+fn plant() {
+    let Some(corpus) = proto_splitter_fuzz::corpus("onnx_reference") else {
+        return;
+    };
+    for (name, text) in [
+        ("range", "location\0a/./b.bin\0offset\x004096\0length\x0024"),
+        (
+            "checksum",
+            "checksum\0da39a3ee\0location\0a/c/../b\0length\x000",
+        ),
+        ("keys", "prepacked_0\0x\0other\0y\0location\0a\0location\0b"),
+        ("outside", "location\0a/../../b"),
+        ("absolute", "location\0/a"),
+        ("number", "location\0a\0offset\0-1"),
+    ] {
+        std::fs::write(corpus.join(name), text).expect("a seed");
+    }
+}
+
+fuzz_target!(init: plant(), |data: &[u8]| -> Corpus {
     let Ok(text) = std::str::from_utf8(data) else {
         return Corpus::Reject;
     };

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_core::formats::{Candidate, Format, OpenOptions};
-use proto_splitter_fuzz::records;
+use proto_splitter_fuzz::{plant_fixtures, records};
 use proto_splitter_xla::{Draft, ProfileDraft, ProfileFormat, SplitProto, XlaFormat};
 use record_file::ReadAt;
 
-fuzz_target!(|data: &[u8]| {
+fuzz_target!(init: plant_fixtures("split_proto", "xla", &["aot", "pb", "riegeli"]), |data: &[u8]| {
     for bytes in [data.to_vec(), records(data)] {
         let source: Arc<dyn ReadAt> = Arc::new(bytes);
         if let Ok(Some(split)) = SplitProto::recognize(Arc::clone(&source), None) {
@@ -21,8 +21,14 @@ fuzz_target!(|data: &[u8]| {
             }
             let _ = split.findings();
         }
-        for format in [&XlaFormat as &dyn Format, &ProfileFormat] {
-            let input = Candidate::of_source("a.xplane.riegeli".as_ref(), Arc::clone(&source));
+        let named = [
+            (&XlaFormat as &dyn Format, "a.hlo.pb"),
+            (&XlaFormat, "a.riegeli"),
+            (&ProfileFormat, "a.xplane.pb"),
+            (&ProfileFormat, "a.xplane.riegeli"),
+        ];
+        for (format, name) in named {
+            let input = Candidate::of_source(name.as_ref(), Arc::clone(&source));
             let input = input.expect("it has a size");
             format.recognize(&input);
             if let Ok(opened) = format.open(&input, &OpenOptions::new()) {

@@ -19,8 +19,8 @@
 //! | a trailer that is itself in chunks, repeatedly | `trailer_levels` |
 //! | schemas: descriptor sets, and those inside a file | `schema` |
 //! | paths and queries as text, paths as tags | `path` |
-//! | any protobuf message, with a type or without: sizes, comparison, parts, splitting | `message`
-//! |
+//! | any protobuf message, with a type or without: sizes, comparison, parts, splitting, Merkle
+//! roots | `message` |
 //! | a SavedModel: its meta graphs, assets and fingerprint, as bytes and as text | `saved_model` |
 //! | a checkpoint's index and data | `checkpoint` |
 //! | a SameDiff model: zip, FlatBuffers, tags | `samediff` |
@@ -87,15 +87,17 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the folder for the seeds of a target, made if it is absent; `None` on a machine without
-/// the sources, where a target runs with the seeds that it was packed with.
+/// Returns the folder for the seeds of a target, made if it is absent, in the folder that the
+/// environment variable `FUZZ_CORPUS` names, or else in `corpus`; `None` on a machine without the
+/// sources, where a target runs with the seeds that it was packed with.
 ///
 /// # Panics
 ///
 /// If the folder can't be made.
 #[must_use]
 pub fn corpus(name: &str) -> Option<PathBuf> {
-    let corpus = root().is_dir().then(|| root().join("corpus").join(name))?;
+    let corpora = std::env::var_os("FUZZ_CORPUS").map_or_else(|| root().join("corpus"), Into::into);
+    let corpus = root().is_dir().then(|| corpora.join(name))?;
     std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
     Some(corpus)
 }
@@ -121,7 +123,40 @@ pub fn plant(name: &str) {
     }
 }
 
-/// Adds a small SameDiff model, and its classic file, to the corpus of `samediff`.
+/// Adds the fixtures in a folder of `tests/data` that have one of these extensions, and aren't longer
+/// than an input, to the corpus of a target.
+///
+/// # Panics
+///
+/// If they can't be read or written.
+pub fn plant_fixtures(name: &str, folder: &str, extensions: &[&str]) {
+    const LONGEST: usize = 8192;
+    let Some(corpus) = corpus(name) else { return };
+    let data = root().join("../tests/data");
+    let mut open = vec![data.join(folder)];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).expect("the fixtures") {
+            let path = entry.expect("a fixture").path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            if !extension.is_some_and(|extension| extensions.contains(&extension)) {
+                continue;
+            }
+            let bytes = std::fs::read(&path).expect("a fixture");
+            if bytes.len() <= LONGEST {
+                let place = path.strip_prefix(&data).expect("it is in the folder");
+                let name = place.to_string_lossy().replace(['/', '\\'], "-");
+                std::fs::write(corpus.join(name), bytes).expect("a seed");
+            }
+        }
+    }
+}
+
+/// Adds a small SameDiff model, its classic file, and the fixtures of other forms, to the corpus of
+/// `samediff`.
 ///
 /// # Panics
 ///
@@ -157,4 +192,9 @@ pub fn plant_samediff() {
     draft.write(&model, &options).expect("a seed");
     let model = Model::open(model).expect("a model");
     write_classic(&model.default_tag(), corpus.join("seed-classic"), &options).expect("a seed");
+    plant_fixtures(
+        "samediff",
+        "samediff",
+        &["fb", "safetensors", "sdnb", "sdz", "zip"],
+    );
 }
