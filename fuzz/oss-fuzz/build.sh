@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds every fuzz target into $OUT, with the seeds that it makes itself. OSS-Fuzz sets $SRC and $OUT.
+# Builds every fuzz target into $OUT, with the seeds that it makes itself and the committed ones. OSS-Fuzz sets $SRC and $OUT.
 set -euo pipefail
 cd "$SRC/proto-splitter/fuzz"
 
@@ -11,5 +11,6 @@ for target in fuzz_targets/*.rs; do
   # A target plants its seeds before it reads any input.
   mkdir -p "corpus/$name"
   "$OUT/$name" -runs=0 "corpus/$name"
+  [ ! -d "seeds/$name" ] || cp "seeds/$name"/* "corpus/$name"
   (cd "corpus/$name" && [ -z "$(ls -A)" ] || zip --quiet --recurse-paths "$OUT/${name}_seed_corpus.zip" .)
 done
