@@ -2,12 +2,14 @@
 //! engine`.
 //!
 //! Each row is a piece of work and a reference for the same bytes: a bare walk, a copy in memory,
-//! `cp` and `sync`. They take turns, after one turn that isn't counted, and the medians are
-//! compared. Files are created again in every turn.
+//! `cp` and `sync`, or the same work without an option. They take turns, after one turn that isn't
+//! counted, and the medians are compared. Files are created again in every turn.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "engine/merges.rs"]
 mod merges;
+#[path = "engine/merkle.rs"]
+mod merkle;
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -52,6 +54,7 @@ fn main() -> Outcome<()> {
     fixtures()?;
     plans(folder.path(), scale)?;
     files(folder.path(), scale)?;
+    merkle::merkle(folder.path(), scale)?;
     merges::merges(folder.path(), scale)
 }
 
