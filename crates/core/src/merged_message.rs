@@ -30,7 +30,7 @@ const MAX_HELD: u64 = 16 << 20;
 ///
 /// A chunk is read completely, with all its checksums, before its first byte is returned. An
 /// uncompressed chunk is then read in place. Others are kept decompressed: 16 MiB in memory, and
-/// the remainder in a temporary file. For copying, [`copy_to_files`](Self::copy_to_files) is
+/// the remainder in a temporary file. For copying, [`MessageReader::copy_to_files`](crate::MessageReader::copy_to_files) is
 /// faster.
 ///
 /// Once all bytes of the message have been read, in any order, their checksum is compared with the
@@ -140,7 +140,7 @@ impl<S: ReadAt> MergedMessage<S> {
     }
 
     /// Returns the chunks in a range of the message, if it consists of whole chunks only.
-    pub fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
+    pub(crate) fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
         let (mut at, mut chunks) = (range.start, Vec::new());
         for span in self.plan.spans().parts(range.clone()) {
             let (chunk, part) = chunk_of(&span)?;
@@ -175,17 +175,9 @@ impl<S: ReadAt> MergedMessage<S> {
         Ok(())
     }
 
-    /// Copies parts of the message to places in files, on `threads` threads; `None` means the
-    /// number of cores.
-    ///
-    /// Streams each needed chunk once, with all its checksums, directly to its destinations, and
-    /// keeps nothing. Don't use the copied bytes unless this succeeds.
-    ///
-    /// # Errors
-    ///
-    /// If a chunk can't be read, or a file can't be written; [`ErrorKind::InvalidConfig`] if a part
-    /// exceeds the message; [`ErrorKind::Cancelled`].
-    pub fn copy_to_files(
+    /// Copies parts of the message to places in files: see
+    /// [`MessageReader::copy_to_files`](crate::MessageReader::copy_to_files).
+    pub(crate) fn copy_to_files(
         &self,
         places: &[FilePlace<'_>],
         threads: Option<NonZeroUsize>,

@@ -72,8 +72,12 @@ impl From<MergedMessage<Arc<dyn ReadAt>>> for MessageReader {
 }
 
 impl From<MessageReader> for Arc<dyn ReadAt> {
+    /// Returns the message without its size, as a source that ends where the message does.
     fn from(reader: MessageReader) -> Self {
-        reader.bytes
+        match reader.bytes.size() {
+            Ok(size) if size == reader.size => reader.bytes,
+            _ => Arc::new(reader),
+        }
     }
 }
 
@@ -358,6 +362,18 @@ mod tests {
         let at = usize::try_from(left.start).unwrap();
         kept.splice(at..at, copied);
         assert!(kept == bytes);
+    }
+
+    #[test]
+    fn a_message_before_other_bytes_is_a_source_without_them() {
+        let message = MessageReader::new(Arc::new(b"\x08\x01more".to_vec()), 2);
+        let source: Arc<dyn ReadAt> = message.into();
+        let mut buffer = [0; 6];
+        assert_eq!(source.read_at(0, &mut buffer).unwrap(), 2);
+        assert_eq!(
+            (source.size().unwrap(), &buffer[..2]),
+            (2, &b"\x08\x01"[..])
+        );
     }
 
     #[test]
