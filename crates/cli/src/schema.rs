@@ -84,8 +84,8 @@ fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
     editions.mark(set).map_err(Failure::usage)
 }
 
-/// Fails if another file of the same name is found before a file. The compiler compares only the
-/// paths of files that it opens itself, and those of editions are opened for it.
+/// Fails if the compiler would find another file of the same name before `file`. The compiler checks
+/// only files that it opens itself, and doesn't open those that use editions.
 fn check_not_shadowed(folders: &[PathBuf], file: &Path) -> Result<(), Failure> {
     let mut named = folders.iter().enumerate().filter_map(|(at, folder)| {
         let name = IncludeFileResolver::new(folder.clone()).resolve_path(file)?;
@@ -121,7 +121,7 @@ fn folder_of(file: &Path) -> PathBuf {
 /// Returns the error of the compiler. Its `Debug` output has file, line and column.
 fn failure(file: &Path, error: &protox::Error, editions: &EditionSources) -> Failure {
     if !error.is_file_not_found() && error.file().is_none() {
-        // From reading an edition, with file, line and column.
+        // An error from reading a source that uses editions has its file, line and column.
         return Failure::usage(error.to_string());
     }
     let said = match error.file() {

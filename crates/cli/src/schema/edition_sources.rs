@@ -1,7 +1,7 @@
-//! Sources in an edition, which the compiler of .proto files can't read.
+//! Sources that use editions, which the compiler of .proto files can't read.
 //!
-//! They are rewritten to proto2 before they are compiled, and their descriptors are marked as those
-//! of an edition again, so that their features apply like those of a compiled schema.
+//! These sources are rewritten to proto2 before they are compiled. Then their descriptors are marked
+//! with their edition again, so that their features apply as in a schema that protoc compiled.
 
 mod draft;
 mod rewrite;
@@ -33,7 +33,7 @@ mod field {
 pub(super) struct EditionSources(Rc<RefCell<BTreeMap<String, Rewritten>>>);
 
 impl EditionSources {
-    /// Returns a resolver that finds sources in a folder, of editions too.
+    /// Returns a resolver that finds the sources in a folder, including those that use editions.
     pub(super) fn in_folder(&self, folder: &Path) -> impl FileResolver + 'static {
         Folder {
             folder: folder.to_owned(),

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// A text that is being changed. What is removed becomes spaces, so that all that follows keeps its
-/// place.
+/// A text that is being changed. Removed parts become spaces, so that everything after them keeps
+/// its place.
 #[derive(Debug)]
 pub(super) struct Draft {
     text: Vec<u8>,

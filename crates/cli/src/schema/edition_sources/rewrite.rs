@@ -20,7 +20,7 @@ pub(super) struct Rewritten {
     pub(super) insertions: Insertions,
 }
 
-/// A part of a source, which determines what its statements are.
+/// The enclosing definition, which determines the meaning of statements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     File,
@@ -44,8 +44,8 @@ struct Rewriter<'a> {
 ///
 /// # Errors
 ///
-/// Line, column and message, if the edition is not known or a statement isn't one of an edition.
-/// All other errors are left to the compiler.
+/// The line, column and message if the edition is unknown or a statement isn't allowed in it. All
+/// other errors are left to the compiler.
 pub(super) fn rewrite(source: &str) -> Result<Option<Rewritten>, String> {
     if tokens(source)
         .next()
@@ -183,7 +183,7 @@ impl Rewriter<'_> {
         self.tokens.len()
     }
 
-    /// Gives a field the label that proto2 wants.
+    /// Adds the label that proto2 requires to a field without one.
     fn field(&mut self, scope: Scope, at: usize) -> Result<(), String> {
         let first = self.text_at(at);
         if first == "optional" {
@@ -220,7 +220,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Makes strings of reserved names.
+    /// Adds quotes to reserved names, which are strings in proto2.
     fn quote_names(&mut self, reserved: Range<usize>) {
         if !self.tokens.get(reserved.start).is_some_and(Token::is_name) {
             return;
@@ -236,8 +236,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Makes an import of options an ordinary one. Removes that of a language's features, which are
-    /// dropped.
+    /// Turns an import of options into an ordinary import. Removes imports of the features of
+    /// programming languages, since these features are dropped.
     fn import(&mut self, import: Range<usize>) {
         let word = self.text_at(import.start + 1);
         let is_of_options = self.edition >= 1001 && word == "option";
@@ -306,7 +306,7 @@ impl Rewriter<'_> {
         }
         let name = self.text_at(option.start + 2);
         match self.text_at(option.start + 1) {
-            // Those in parentheses are for one programming language.
+            // Features in parentheses are for one programming language.
             "." if name == "(" || DROPPED.contains(&name) => self.is_assignment(&option),
             "=" if name == "{" => {
                 self.drop_in_message(option.start + 3..option.end);

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-/// A token of a source. Comments and white space are none.
+/// A token of a source. Comments and white space aren't tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     /// Identifier, number, string with its quotes, or single character.
@@ -71,7 +71,7 @@ fn is_word(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || *byte == b'_'
 }
 
-/// Returns the length of a string with its quotes. One that isn't terminated ends with its line.
+/// Returns the length of a string with its quotes. An unterminated string ends with its line.
 fn string_length(quote: u8, content: &[u8]) -> usize {
     let mut is_escaped = false;
     for (at, byte) in content.iter().enumerate() {
