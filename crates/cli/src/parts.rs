@@ -101,7 +101,8 @@ pub(crate) fn write_plan(
     Ok(Exit::Done)
 }
 
-/// Executes a part of the given plan, or commits the plan. Returns `None` if there is no plan.
+/// Runs a part of the plan that the arguments name, or commits the plan. Returns `None` if they name
+/// none.
 pub(crate) fn run(
     args: &PartsArgs,
     verb: &'static str,

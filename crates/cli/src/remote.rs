@@ -85,7 +85,8 @@ pub(crate) fn check_scheme(named: &Path) -> Result<(), Failure> {
         return Ok(());
     };
     let (named, known) = (shown(named), SCHEMES.join(", "));
-    let message = format!("{named}: {scheme}:// is no known scheme; those of stores are {known}");
+    let message =
+        format!("{named}: the scheme {scheme}:// is unknown; those of stores are {known}");
     Err(Failure::usage(message))
 }
 

@@ -125,8 +125,8 @@ fn closing_quote(key: &str, quote: char) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// Replaces each step, starting in `message`, with the nearest valid one. Returns `None` if a step
-/// has no near match.
+/// Replaces each step, starting in `message`, with the nearest valid one. Returns `None` if there
+/// is a step without a similar one.
 fn mend(
     steps: &[(&str, Option<&str>)],
     message: &MessageDescriptor,

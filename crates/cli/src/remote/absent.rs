@@ -49,7 +49,7 @@ pub(crate) fn is_url(_: &Path) -> bool {
     false
 }
 
-/// Returns `None`, since there are no schemes without stores.
+/// Returns `None`: a build without stores has no list of schemes to compare with.
 fn unknown_scheme(_: &Path) -> Option<&str> {
     None
 }

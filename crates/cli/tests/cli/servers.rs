@@ -387,7 +387,7 @@ fn an_unknown_scheme_is_answered_by_those_that_are_known() {
         asked(&["split", model.to_str().unwrap(), "-o", url], &[]),
     ] {
         let error = said(&output);
-        let begin = format!("protosplit: {url}: hdfs:// is no known scheme; ");
+        let begin = format!("protosplit: {url}: the scheme hdfs:// is unknown; ");
         assert!(error.starts_with(&begin), "{error}");
         assert!(error.contains("s3, s3a, gs, az, "), "{error}");
     }

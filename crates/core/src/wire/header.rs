@@ -73,8 +73,8 @@ fn parse(bytes: &[u8], start: u64, left: u64) -> Option<Header> {
     })
 }
 
-/// Returns the field at the beginning of `range`, or `None` if it is malformed, for callers to
-/// which a missing field is no error.
+/// Returns the field at the beginning of `range`, or `None` if it is malformed, for callers that can
+/// do without the field.
 pub(crate) fn field_if_any<I: Input + ?Sized>(
     input: &mut I,
     range: Range<u64>,
