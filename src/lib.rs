@@ -84,10 +84,12 @@ pub use proto_splitter_core::proto::{
     ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, VersionDef,
 };
 pub use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitExt};
+#[doc(inline)]
+pub use proto_splitter_core::view::size_tree;
 pub use proto_splitter_core::{
     ChunkIndex, ChunkedFile, Error, ErrorKind, MergedMessage, MessageOffset, MessageReader,
-    ReadOptions, Result, atomic, compare, container, edit, merge, path, progress, schema,
-    size_tree, spans, split, tensor, threads, view, wire,
+    ReadOptions, Result, atomic, compare, container, edit, merge, path, progress, schema, spans,
+    split, tensor, threads, view, wire,
 };
 /// The crates whose types appear in this crate's signatures.
 #[doc(no_inline)]

@@ -8,7 +8,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::path::PathQuery;
-use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::view::size_tree::NameRule;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::{Table, TableOptions};

@@ -11,10 +11,10 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use prost_reflect::Kind;
 use proto_splitter_core::path::{FieldPath, MapKey, PathQuery, QueryLevel, TargetKind};
-use proto_splitter_core::size_tree::NameRule;
-use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::threads::{self, Ahead};
 use proto_splitter_core::view::MessageView;
+use proto_splitter_core::view::size_tree::NameRule;
+use proto_splitter_core::view::size_tree::with_largest;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::TableOptions;

@@ -48,8 +48,8 @@ pub(crate) use trailer::check_version;
 pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
 pub(crate) use trailer_memory::check as check_trailer_memory;
 
-pub use crate::chunked_file::ChunkedFile;
+pub use crate::error::ChunkIndex;
 pub use crate::io::detect::is_chunked;
 pub use crate::io::file_names::{CHUNKED_EXTENSION, PLAIN_EXTENSION, prefix_of, with_extension};
 pub use crate::merge::{ChunkSummary, SharedWith};
-pub use crate::newtypes::ChunkIndex;
+pub use crate::message::ChunkedFile;

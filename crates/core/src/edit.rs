@@ -44,9 +44,9 @@ use std::path::Path;
 
 use record_file::ReadAt;
 
-use crate::chunked_file::ChunkedFile;
 use crate::merge::ChunkStore;
 use crate::merge::ReadOptions;
+use crate::message::ChunkedFile;
 use crate::path::FieldPath;
 use crate::split::{DonePart, LARGEST_MAX_CHUNK_SIZE};
 use crate::view::MessageView;

@@ -1,10 +1,14 @@
-//! The error type of this crate: what went wrong, where, and what was expected.
+//! The error type of this crate: what went wrong, where, and what was expected; and the types of the
+//! places and sizes that errors name.
+
+mod large_part;
+mod newtypes;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::large_part::{LargePart, largest_named};
-use crate::newtypes::ChunkIndex;
+pub use large_part::{LargePart, NAMED, largest_named, shown_size};
+pub use newtypes::{ChunkIndex, MessageOffset};
 
 /// A coarse, stable classification of errors, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -149,7 +153,7 @@ impl Error {
     }
 
     /// Marks the error as caused by the size of a message, for
-    /// [`with_largest`](crate::size_tree::with_largest).
+    /// [`with_largest`](crate::view::size_tree::with_largest).
     #[must_use]
     pub fn refusing_size(mut self) -> Self {
         self.inner.refuses_size = true;

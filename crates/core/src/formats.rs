@@ -121,9 +121,9 @@ pub use options::OpenOptions;
 pub use other_files::what_else;
 pub use registry::Registry;
 
-use crate::size_tree::NameRule;
 use crate::split::ComposableSplitter;
 use crate::tensor::{LodRule, PlacedTensor, TensorRule};
+use crate::view::size_tree::NameRule;
 use crate::{Error, ErrorKind, Result};
 
 /// The implementation of one format.

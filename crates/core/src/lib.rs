@@ -30,7 +30,7 @@
 //! [`SplitPlan`](split::SplitPlan), and writes them: [`SizeSplitter`](split::SizeSplitter) decides
 //! by sizes alone, and your own implementation cuts the fields it chooses. A
 //! [`Merger`](merge::Merger) reassembles a file. A [`MessageView`](view::MessageView) reads single
-//! values of a message of any size, [`size_tree`] measures what takes up space in it, [`compare`]
+//! values of a message of any size, [`size_tree`](view::size_tree) measures what takes up space in it, [`compare`]
 //! finds where two messages differ, and [`edit`] changes a file without merging it. Long operations
 //! report to a [`Progress`](progress::Progress), which can also cancel them.
 //!
@@ -68,44 +68,34 @@ pub mod part_work {
         stem_beside, write_base, write_main, write_part,
     };
 }
-/// Internals for the formats that hash messages in canonical form.
-#[doc(hidden)]
-pub mod canonical;
-mod chunked_file;
 pub mod compare;
 pub mod container;
 pub mod edit;
 mod error;
 pub mod formats;
 mod io;
-mod large_part;
-mod member_names;
 pub mod merge;
-mod merged_message;
-mod message_reader;
-mod newtypes;
+mod message;
 pub mod path;
 pub mod progress;
 pub mod proto;
-mod read_options;
 pub mod schema;
-pub mod size_tree;
 pub mod spans;
 pub mod split;
 pub mod tensor;
 pub mod view;
 pub mod wire;
 
-pub use chunked_file::ChunkedFile;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{ChunkIndex, Error, ErrorKind, MessageOffset, Result};
 #[doc(hidden)]
 pub use io::atomic_file as atomic;
 #[doc(hidden)]
 pub use io::threads;
-pub use merged_message::MergedMessage;
-pub use message_reader::MessageReader;
-pub use newtypes::{ChunkIndex, MessageOffset};
-pub use read_options::ReadOptions;
+pub use merge::ReadOptions;
+/// Internals for the formats that hash messages in canonical form.
+#[doc(hidden)]
+pub use message::canonical;
+pub use message::{ChunkedFile, MergedMessage, MessageReader};
 /// The crates whose types appear in this crate's signatures, in the matching versions.
 #[doc(no_inline)]
 pub use {bytes, prost, prost_reflect};

@@ -19,6 +19,7 @@ mod options;
 mod placement;
 mod plan;
 mod read;
+mod read_options;
 mod verify;
 mod write;
 
@@ -48,6 +49,7 @@ pub use read::file_source::FileSource;
 pub use read::record_store::RecordStore;
 pub use read::summary::{ChunkSummary, SharedWith};
 pub(crate) use read::summary::{listed, summaries};
+pub use read_options::ReadOptions;
 pub(crate) use verify::verify;
 pub use verify::{MergeCheck, SourceCheck, Verification};
 #[doc(hidden)]
@@ -75,4 +77,3 @@ pub use crate::container::{
     DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_LEVELS,
     DEFAULT_MAX_TRAILER_MEMORY, DEFAULT_MAX_TRAILER_SIZE, LARGEST_EXPANSION, Limits,
 };
-pub use crate::read_options::ReadOptions;

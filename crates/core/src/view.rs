@@ -28,6 +28,7 @@ mod fields;
 mod from_scalar;
 mod levels;
 mod locate;
+mod member_names;
 mod packed;
 mod pieces;
 mod place;
@@ -36,6 +37,7 @@ mod rows;
 mod run_size;
 mod scalar_path;
 mod select;
+pub mod size_tree;
 
 use std::io::Write;
 use std::ops::Range;
@@ -62,6 +64,10 @@ pub(crate) use portion::Portion;
 
 pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
 pub use from_scalar::{FromScalar, ScalarValue};
+pub(crate) use member_names::{
+    Kindred, MAX_TEXT, Naming, PROBED_TEXT, is_text, name_field, name_of,
+};
+pub use member_names::{MemberFields, MemberName, NameRule};
 pub use pieces::{Piece, PieceOptions, Pieces};
 pub(crate) use place::{Place, enclosing, enclosing_range};
 pub use run_size::RunSize;

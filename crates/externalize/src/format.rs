@@ -7,10 +7,10 @@ use proto_splitter_core::formats::{
     Archive, Candidate, CandidateKind, Checks, Confidence, Format, OpenOptions, Opened, Verified,
 };
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::spans::{Spans, read_pieces};
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{TensorInfo, TensorReader};
+use proto_splitter_core::view::size_tree::NameRule;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_saved_model::proto::descriptor_pool;
 use proto_splitter_saved_model::{NAMES, SAVED_MODEL, SavedModelFormat, SavedModelSplitter};

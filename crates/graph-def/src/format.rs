@@ -3,9 +3,9 @@
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::Result;
 use proto_splitter_core::formats::{Candidate, Confidence, Format, OpenOptions, Opened};
-use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule};
+use proto_splitter_core::view::size_tree::NameRule;
 
 use crate::proto::descriptor_pool;
 use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};

@@ -2,7 +2,7 @@
 
 use prost::Message;
 use proto_splitter_core::Result;
-use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
+use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
 
 use crate::proto::{DataType, TensorShapeProto};
 
@@ -16,7 +16,7 @@ const MAX_SHAPE: usize = 1024;
 /// use proto_splitter_core::view::MessageView;
 /// use proto_splitter_core::merge::ReadOptions;
 /// use proto_splitter_core::path::FieldPath;
-/// use proto_splitter_core::size_tree::{TreeOptions, measure};
+/// use proto_splitter_core::view::size_tree::{TreeOptions, measure};
 /// use proto_splitter_graph_def::{NAMES, proto::{GraphDef, NodeDef}};
 /// use prost::Message;
 /// use prost_reflect::ReflectMessage;

@@ -13,9 +13,9 @@ use proto_splitter_core::formats::{
 };
 use proto_splitter_core::merge::{MergeOptions, ReadOptions};
 use proto_splitter_core::path::FieldPath;
-use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{Location, PlacedTensor, TensorRule};
+use proto_splitter_core::view::size_tree::NameRule;
 use proto_splitter_core::wire::{WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;

@@ -1,7 +1,7 @@
 //! The names of the parts of a model.
 
 use proto_splitter_core::Result;
-use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
+use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
 
 use crate::data_type::type_name;
 use crate::proto::tensor_proto::DataType;
@@ -13,7 +13,7 @@ use crate::proto::tensor_proto::DataType;
 /// use proto_splitter_core::view::MessageView;
 /// use proto_splitter_core::merge::ReadOptions;
 /// use proto_splitter_core::path::FieldPath;
-/// use proto_splitter_core::size_tree::{TreeOptions, measure};
+/// use proto_splitter_core::view::size_tree::{TreeOptions, measure};
 /// use proto_splitter_onnx::{NAMES, proto::{GraphProto, ModelProto, NodeProto}};
 /// use prost::Message;
 /// use prost_reflect::ReflectMessage;

@@ -8,7 +8,7 @@ use proto_splitter_core::atomic::{MadeFrom, TemporaryFolder, create_new};
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::path::{FieldPath, PathQuery, Step};
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::size_tree::with_largest;
+use proto_splitter_core::view::size_tree::with_largest;
 use proto_splitter_core::view::{MessageView, Piece, PieceOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 

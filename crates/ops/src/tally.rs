@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use prost_reflect::Kind;
 use proto_splitter_core::path::PathQuery;
-use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::view::size_tree::NameRule;
 use proto_splitter_core::view::{MessageView, ScalarPath, ScalarValue};
 use proto_splitter_core::{Error, ErrorKind, Result};
 

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::formats::Opened;
 use proto_splitter_core::path::PathQuery;
-use proto_splitter_core::size_tree::{self, LargePart, NAMED, NameRule, SizeTree, TreePlace};
 use proto_splitter_core::view::MessageView;
+use proto_splitter_core::view::size_tree::{self, LargePart, NAMED, NameRule, SizeTree, TreePlace};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::error_place::at;

@@ -11,11 +11,11 @@ use proto_splitter_core::formats::{
     Converted, Entry, Format, OpenOptions, Opened, Verified,
 };
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{
     DType, ElementRule, Location, LodRule, ShapeRule, TensorInfo, TensorReader, TensorRule,
 };
+use proto_splitter_core::view::size_tree::NameRule;
 use proto_splitter_core::wire::{SourceInput, WireCursor};
 use proto_splitter_core::{Error, ErrorKind, Result};
 

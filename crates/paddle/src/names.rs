@@ -1,7 +1,7 @@
 //! The names of the parts of a program and a model.
 
 use proto_splitter_core::Result;
-use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
+use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
 use proto_splitter_core::wire::{SourceInput, WireCursor};
 
 use crate::proto::framework::var_type::{TensorDesc, Type};

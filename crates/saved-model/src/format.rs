@@ -7,8 +7,8 @@ use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
 use proto_splitter_core::formats::{
     Archive, Candidate, CandidateKind, Confidence, Format, OpenOptions, Opened,
 };
-use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
+use proto_splitter_core::view::size_tree::NameRule;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::directory::{MODEL_STEM, variables};

@@ -1,7 +1,7 @@
 //! The names of the parts of a SavedModel.
 
 use proto_splitter_core::Result;
-use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
+use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
 use proto_splitter_graph_def::type_and_shape;
 
 /// Names of the parts of a `SavedModel` in a tree of sizes. A meta graph has its first tag, and an

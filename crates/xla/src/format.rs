@@ -11,8 +11,8 @@ use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, ConvertOptions, ConvertSetting, ConvertTarget, Converted,
     Format, OpenOptions, Opened,
 };
-use proto_splitter_core::size_tree::{MemberName, NameRule};
 use proto_splitter_core::spans::copy_range;
+use proto_splitter_core::view::size_tree::{MemberName, NameRule};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::{Compression, ReadAt};
 

@@ -10,8 +10,8 @@ use super::elements::{Occurrences, Runs};
 use super::matching::{Match, by_content, by_key};
 use super::walk::{Sides, WINDOW, Walk, first_byte};
 use crate::Result;
-use crate::member_names::{MemberFields, name_field};
 use crate::path::{FieldRef, Step};
+use crate::view::{MemberFields, name_field};
 use crate::wire::{Input, WireCursor};
 
 /// Maximum number of elements to match per side, from the first difference on. Each takes 32 bytes.

@@ -7,7 +7,7 @@ use prost_reflect::MessageDescriptor;
 use super::chunk_tree::NodeId;
 use super::trailer::Trailer;
 use crate::Error;
-use crate::large_part::{LargePart, NAMED};
+use crate::error::{LargePart, NAMED};
 use crate::path::{Select, Step};
 use crate::wire::FieldNumber;
 

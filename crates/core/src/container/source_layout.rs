@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use crate::newtypes::ChunkIndex;
+use crate::error::ChunkIndex;
 use crate::wire::{decode_varint, put_varint};
 use crate::{Error, ErrorKind, Result};
 

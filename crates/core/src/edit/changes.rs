@@ -8,13 +8,13 @@ use record_file::ReadAt;
 use super::find::Finder;
 use super::splice::{Splice, SpliceKind, Splicer, settle};
 use super::strip::Stripper;
-use crate::member_names::NameRule;
 use crate::merge::ReadOptions;
 use crate::path::PathQuery;
 use crate::progress::Progress;
 use crate::spans::{Spans, SpansBuilder, copy_range};
 use crate::tensor::TensorRule;
 use crate::view::MessageView;
+use crate::view::NameRule;
 use crate::{Error, ErrorKind, Result};
 
 /// Changes to a message, made in one pass. Every path refers to the message before the changes:

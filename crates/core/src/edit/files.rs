@@ -2,8 +2,8 @@
 
 use record_file::ReadAt;
 
-use crate::chunked_file::ChunkedFile;
 use crate::io::AtomicFile;
+use crate::message::ChunkedFile;
 use crate::split::{check_max_file_size, stem_beside};
 use crate::{Error, ErrorKind, Result};
 

@@ -7,12 +7,12 @@ use record_file::ReadAt;
 
 use super::place::{check_as, check_value};
 use super::splice::{Replacement, Splice, SpliceKind};
-use crate::member_names::NameRule;
 use crate::path::{
     FieldPath, FieldRef, KeyForm, PathQuery, Pick, Select, Step, TargetKind, is_key, key_codec,
     message_below, with_key,
 };
 use crate::view::MessageView;
+use crate::view::NameRule;
 use crate::wire::{
     Field, FieldNumber, SourceInput, WireCursor, WireType, put_varint, tag, wire_type,
 };

@@ -6,9 +6,9 @@ use prost_reflect::Kind;
 use record_file::ReadAt;
 
 use super::edits::Sequence;
-use crate::chunked_file::ChunkedFile;
 use crate::merge::ChunkStore;
 use crate::merge::{MergePlan, PlanReader};
+use crate::message::ChunkedFile;
 use crate::path::TargetKind;
 use crate::view::{Place, enclosing, enclosing_range};
 use crate::wire::Input;

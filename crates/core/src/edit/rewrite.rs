@@ -9,10 +9,10 @@ use record_file::{ChunkOffset, ReadAt, RecordFile, RecordPosition, WriterOptions
 use super::edits::{Edits, Sequence};
 use super::files::check_max_size;
 use super::options::{RewriteOptions, Rewritten};
-use crate::chunked_file::ChunkedFile;
 use crate::container::{Hash, Hashing, Limits, TrailerUse};
 use crate::io::{AtomicFile, threads};
 use crate::merge::{ChunkStore, FileSource, ReadOptions};
+use crate::message::ChunkedFile;
 use crate::progress::Meter;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::{

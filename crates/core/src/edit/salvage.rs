@@ -5,10 +5,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use crate::chunked_file::ChunkedFile;
 use crate::container::{ChunkKind, ChunkRef, Limits, NodeId, Trailer};
+use crate::error::ChunkIndex;
 use crate::merge::{ChunkStore, ReadOptions, read_trailer};
-use crate::newtypes::ChunkIndex;
+use crate::message::ChunkedFile;
 use crate::path::{FieldPath, PathQuery, Select, Step};
 use crate::progress::Meter;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage};

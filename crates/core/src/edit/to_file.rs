@@ -3,9 +3,9 @@
 use super::options::{RewriteOptions, Rewritten};
 use super::rewrite::Rewrite;
 use crate::Result;
-use crate::chunked_file::ChunkedFile;
 use crate::io::folder_lock::recover;
 use crate::io::{AtomicFile, MadeFrom, at_target, check_absent, same_file};
+use crate::message::ChunkedFile;
 use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
 use record_file::ReadAt;
 use std::path::Path;

@@ -20,18 +20,17 @@ pub use file_offsets::FileOffsets;
 use super::lod_table::LodTable;
 use super::tensor_table::{Shared, TensorTable};
 use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
-use crate::canonical::canonical;
 use crate::container::ChunkedFile;
 use crate::error::undecodable;
 use crate::merge::{MergePlan, ReadOptions};
-use crate::merged_message::MergedMessage;
-use crate::message_reader::MessageReader;
+use crate::message::canonical::canonical;
+use crate::message::{MergedMessage, MessageReader};
 use crate::path::{FieldPath, PathQuery};
 use crate::progress::Progress;
-use crate::size_tree::{SizeTree, TreeOptions, measure};
 use crate::spans::read_through;
 use crate::split::Source;
 use crate::view::MessageView;
+use crate::view::size_tree::{SizeTree, TreeOptions, measure};
 use crate::{Error, ErrorKind, Result};
 
 /// An open input: a message, an archive of named tensors, or both. [`Registry::open`] and the

@@ -5,9 +5,9 @@ use std::path::Path;
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 use super::{Candidate, Confidence, Format};
-use crate::size_tree::NameRule;
 use crate::split::{ComposableSplitter, SizeSplitter};
 use crate::tensor::{LodRule, TensorRule};
+use crate::view::size_tree::NameRule;
 
 /// A list of formats. See the [module](super) for an example.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use record_file::ReadAt;
 
 use crate::Result;
-use crate::merged_message::MergedMessage;
-use crate::message_reader::MessageReader;
+use crate::message::{MergedMessage, MessageReader};
 use crate::progress::Meter;
 use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, read_many_into};
 

@@ -7,7 +7,7 @@ use super::read::record_store::RecordStore;
 use super::read::required_root::RequiredRoot;
 use crate::container::{Hash, Hashing, MerkleRoot, hash_of, hex, nodes_above};
 use crate::io::threads;
-use crate::read_options::ReadOptions;
+use crate::merge::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// Checks one chunk.

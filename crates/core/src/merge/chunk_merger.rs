@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::plan::build::plan;
 use crate::container::{Trailer, TrailerUse};
+use crate::error::ChunkIndex;
+use crate::merge::read_options::ReadOptions;
 use crate::merge::write::execute::{Merged, check_chunk, execute, to_bytes};
-use crate::newtypes::ChunkIndex;
 use crate::proto::ChunkMetadata;
-use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum number of missing chunks to name in an error.

@@ -19,12 +19,12 @@ use crate::io::{
     AtomicFile, CHUNKED_EXTENSION, MadeFrom, PLAIN_EXTENSION, at_target, open_file, with_extension,
 };
 use crate::merge::read::record_store::RecordStore;
+use crate::merge::read_options::ReadOptions;
 use crate::merge::write::buffer::reserve;
 use crate::merge::write::chunk_cache::with_plan;
 use crate::merge::write::counting_writer::CountingWriter;
 use crate::merge::write::execute::{Merged, check_chunk, execute, execute_to_file, to_bytes};
 use crate::proto::ChunkMetadata;
-use crate::read_options::ReadOptions;
 use crate::wire::{SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 

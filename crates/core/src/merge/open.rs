@@ -19,10 +19,10 @@ use crate::io::open_file;
 use crate::merge::read::chunk_store::ChunkStore;
 use crate::merge::read::record_cache::RecordChunkCache;
 use crate::merge::read::record_store::RecordStore;
+use crate::merge::read_options::ReadOptions;
 use crate::merge::write::execute::to_bytes;
 use crate::proto::ChunkMetadata;
 use crate::proto::chunk_metadata::ExternalFile;
-use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// Number of bytes to read at once at the beginning of a file: the file's metadata, and usually the

@@ -1,6 +1,6 @@
 //! Options for writing a merged message.
 
-use crate::read_options::ReadOptions;
+use crate::merge::read_options::ReadOptions;
 
 /// Options for reading a message with a [`Merger`](super::Merger), and for writing it.
 ///

@@ -11,12 +11,12 @@ use crate::container::Trailer;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::first_field::first_field;
 use crate::merge::read::record_store::RecordStore;
+use crate::merge::read_options::ReadOptions;
 use crate::merge::write::checksum_pass::{ChecksumPass, ChecksumRequest, read_all};
 use crate::merge::write::chunk_cache::with_walked;
 use crate::merge::write::execute::{check_size, compared};
 use crate::merge::write::parallel::combined;
 use crate::path::Step;
-use crate::read_options::ReadOptions;
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 

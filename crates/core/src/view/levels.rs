@@ -8,8 +8,8 @@ use super::element_runs::{ElementRuns, RunCursor};
 use super::locate::{self, Way};
 use super::packed::Packed;
 use crate::Result;
-use crate::member_names::{Kindred, MemberName, NameRule, Naming, is_text};
 use crate::path::{Condition, FieldPath, FieldRef, PathQuery, Pick, Step, message_below};
+use crate::view::{Kindred, MemberName, NameRule, Naming, is_text};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, short_tag, wire_type};
 
 /// Maximum size of a name to search for, in bytes: 4 KiB.

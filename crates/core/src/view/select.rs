@@ -11,10 +11,10 @@ use super::element_runs::RunCursor;
 use super::levels::{Level, count, levels, needs_count, range};
 use super::locate::Found;
 use super::portion::Portion;
-use crate::member_names::{MemberName, NameRule};
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec, with_key,
 };
+use crate::view::{MemberName, NameRule};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 

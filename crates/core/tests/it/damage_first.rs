@@ -9,7 +9,7 @@ use proto_splitter_core::compare::compare;
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::edit::{RewriteOptions, recompress};
 use proto_splitter_core::merge::{Limits, ReadOptions};
-use proto_splitter_core::size_tree::{TreeOptions, measure};
+use proto_splitter_core::view::size_tree::{TreeOptions, measure};
 use proto_splitter_core::{Error, ErrorKind};
 use record_file::Compression;
 

@@ -11,8 +11,8 @@ use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{OpenOptions, Registry};
 use proto_splitter_core::merge::{Limits, ReadOptions};
-use proto_splitter_core::size_tree::{TreeOptions, measure};
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
+use proto_splitter_core::view::size_tree::{TreeOptions, measure};
 use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
 use proto_splitter_graph_def::proto::{
     AttrValue, DataType, GraphDef, NodeDef, TensorProto, TensorShapeProto, attr_value,

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::path::FieldPath;
-use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::spans::{Spans, SpansBuilder};
 use proto_splitter_core::view::MessageView;
+use proto_splitter_core::view::size_tree::with_largest;
 use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag};
 use proto_splitter_core::{Error, ErrorKind, MessageReader, Result};
 use record_file::ReadAt;

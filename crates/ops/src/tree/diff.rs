@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use proto_splitter_core::Result;
 use proto_splitter_core::formats::Opened;
-use proto_splitter_core::size_tree::{MemberChange, Sum, TreeChange, TreeDiff};
+use proto_splitter_core::view::size_tree::{MemberChange, Sum, TreeChange, TreeDiff};
 
 use super::{LeastSize, TreeLimits, TreeOptions, of_message};
 

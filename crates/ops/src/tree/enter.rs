@@ -3,8 +3,8 @@
 use std::collections::{BinaryHeap, HashSet};
 
 use proto_splitter_core::Result;
-use proto_splitter_core::size_tree::{self, SizeTree, TreeOptions};
 use proto_splitter_core::view::MessageView;
+use proto_splitter_core::view::size_tree::{self, SizeTree, TreeOptions};
 
 /// Maximum number of members to measure separately. Each has at least 1/`LEAST_ENTERED` of the
 /// whole size.

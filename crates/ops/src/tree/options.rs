@@ -1,7 +1,7 @@
 //! The options for measuring, and the limits on what is listed.
 
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::size_tree;
+use proto_splitter_core::view::size_tree;
 
 /// Options for [`tree`](super::tree()), [`tree_diff`](super::tree_diff) and [`MeasuredTree`](super::MeasuredTree).
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use proto_splitter_core::ChunkIndex;
 use proto_splitter_core::path::Select;
-use proto_splitter_core::size_tree::{ChunkSet, Guessed, LargePart, Member, SizeTree, TreeNode};
+use proto_splitter_core::view::size_tree::{
+    ChunkSet, Guessed, LargePart, Member, SizeTree, TreeNode,
+};
 
 use super::{TreeLimits, TreeOrder};
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom, at_target};
 use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::path::FieldPath;
-use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::split::SplitExt;
 use proto_splitter_core::view::MessageView;
+use proto_splitter_core::view::size_tree::with_largest;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::options::{MAX_PLAIN_SIZE, SaveOptions, TargetForm};

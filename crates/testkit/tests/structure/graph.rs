@@ -39,7 +39,8 @@ impl Graph {
         graph
     }
 
-    /// Returns the graphs of the children of every module, each with everything below it.
+    /// Returns the graphs of the children of every module, each with everything below it; that of
+    /// the root's children is the first.
     pub(crate) fn of_levels(sources: &Crate, references: &[Reference]) -> Vec<Graph> {
         let mut graphs: BTreeMap<usize, Graph> = BTreeMap::new();
         for reference in references {
@@ -56,6 +57,37 @@ impl Graph {
             graph.add(&name(&from), &name(&to), &why(sources, reference));
         }
         graphs.into_values().collect()
+    }
+}
+
+impl Graph {
+    /// Returns the number of dependencies.
+    pub(crate) fn dependencies(&self) -> usize {
+        self.edges.values().map(BTreeMap::len).sum()
+    }
+
+    /// Returns the longest chain of dependencies, from the node that nothing depends on. The graph
+    /// must have no cycles.
+    pub(crate) fn longest_chain(&self) -> Vec<&str> {
+        fn from<'g>(
+            graph: &'g Graph,
+            node: &'g str,
+            known: &mut BTreeMap<&'g str, Vec<&'g str>>,
+        ) -> Vec<&'g str> {
+            if let Some(chain) = known.get(node) {
+                return chain.clone();
+            }
+            let targets = graph.edges.get(node).into_iter().flat_map(BTreeMap::keys);
+            let below = targets.map(|target| from(graph, target, known));
+            let below = below.max_by_key(Vec::len).unwrap_or_default();
+            let chain = [&[node][..], &below].concat();
+            known.insert(node, chain.clone());
+            chain
+        }
+        let mut known = BTreeMap::new();
+        let nodes = self.edges.keys();
+        let chains = nodes.map(|node| from(self, node, &mut known));
+        chains.max_by_key(Vec::len).unwrap_or_default()
     }
 }
 

@@ -53,6 +53,37 @@ fn crate_name(root: &Path) -> String {
     name.file_name().unwrap().to_string_lossy().into_owned()
 }
 
+/// Returns the graph of the modules that a crate's root declares.
+fn modules_at_root(root: &Path) -> Graph {
+    let sources = Crate::read(root);
+    let references = sources.references();
+    Graph::of_levels(&sources, &references).swap_remove(0)
+}
+
+#[test]
+fn the_modules_of_core_have_few_layers_and_few_dependencies() {
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/lib.rs");
+    let graph = modules_at_root(&core);
+    let chain = graph.longest_chain();
+    assert!((4..=8).contains(&chain.len()), "{}", chain.join(" -> "));
+    let dependencies = graph.dependencies();
+    assert!((40..=90).contains(&dependencies), "{dependencies}");
+}
+
+#[test]
+fn the_longest_chain_of_modules_and_their_dependencies_are_found() {
+    let (_folder, root) = written(&[
+        ("lib.rs", "mod a;\nmod b;\nmod c;\nmod d;\n"),
+        ("a.rs", "pub struct A;\n"),
+        ("b.rs", "use crate::a::A;\npub struct B(A);\n"),
+        ("c.rs", "use crate::{a::A, b::B};\npub struct C(A, B);\n"),
+        ("d.rs", "use crate::a::A;\npub struct D(A);\n"),
+    ]);
+    let graph = modules_at_root(&root);
+    assert_eq!(graph.longest_chain(), ["c", "b", "a"]);
+    assert_eq!(graph.dependencies(), 4);
+}
+
 #[test]
 fn no_file_or_module_of_any_crate_imports_itself_by_way_of_others() {
     let roots = crate_roots();

@@ -20,7 +20,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "core: container/chunk_tree/build.rs",
         "`ChunkTree::build`, with the options that only it takes",
     ),
-    ("core: newtypes.rs", "the usual word for such types"),
+    ("core: error/newtypes.rs", "the usual word for such types"),
     (
         "record-file: codec/brotli.rs",
         "every codec has an `Encoder` and a `Decoder`",

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter_core::path::FieldPath;
-use proto_splitter_core::size_tree::with_largest;
 use proto_splitter_core::spans::{SourceId, SpanList};
 use proto_splitter_core::view::MessageView;
+use proto_splitter_core::view::size_tree::with_largest;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{ReadOptions, Result};
 use record_file::ReadAt;

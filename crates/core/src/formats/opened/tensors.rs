@@ -9,7 +9,7 @@ use crate::formats::TensorIter;
 use crate::formats::archive::no_tensor;
 use crate::formats::lod_table::LodTable;
 use crate::formats::tensor_table::TensorTable;
-use crate::message_reader::MessageReader;
+use crate::message::MessageReader;
 use crate::path::FieldPath;
 use crate::tensor::{
     Location, TensorInfo, TensorReader, TensorRule, leading, placed_tensors_in, tensor_at,

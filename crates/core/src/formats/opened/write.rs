@@ -13,7 +13,7 @@ use crate::merge::{
     write_to_sink,
 };
 use crate::path::FieldPath;
-use crate::size_tree::with_largest;
+use crate::view::size_tree::with_largest;
 
 impl Opened {
     /// Returns all bytes of the message.

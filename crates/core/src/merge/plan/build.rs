@@ -8,8 +8,8 @@ use super::segment_list::{Pos, SegmentList};
 use super::{node_state, node_types};
 use crate::container::{LayoutReader, NodeId, Run, Trailer};
 use crate::merge::read::chunk_store::{ChunkStore, damage_first};
+use crate::merge::read_options::ReadOptions;
 use crate::path::FieldPath;
-use crate::read_options::ReadOptions;
 use crate::spans::{SourceId, SpanList};
 use crate::{Error, ErrorKind, Result};
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::Result;
-use crate::newtypes::ChunkIndex;
+use crate::error::ChunkIndex;
 use crate::spans::{SourceId, Span, SpanList, SpanSource};
 
 /// The origin of every byte of a merged message, known before any of it is written.

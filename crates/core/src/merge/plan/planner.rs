@@ -7,7 +7,7 @@ use super::node_types::NodeTypes;
 use super::segment_list::{SegmentList, UseId};
 use crate::container::{ChunkKind, ChunkRef, ChunkTree, NodeId};
 use crate::merge::read::chunk_store::ChunkStore;
-use crate::read_options::ReadOptions;
+use crate::merge::read_options::ReadOptions;
 use crate::wire::{Field, FieldNumber};
 use crate::{Error, ErrorKind, Result};
 

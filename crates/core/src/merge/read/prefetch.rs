@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread;
 
 use super::chunk_store::{ChunkInput, ChunkStore};
-use crate::read_options::ReadOptions;
+use crate::merge::read_options::ReadOptions;
 use crate::wire::StreamInput;
 use crate::{Error, Result};
 

@@ -9,8 +9,8 @@ use super::record_lookup::is_close;
 use super::record_store::RecordStore;
 use super::records::Record;
 use crate::container::{ChunkKind, ChunkPlace};
+use crate::error::ChunkIndex;
 use crate::io::threads;
-use crate::newtypes::ChunkIndex;
 use crate::{Error, Result};
 
 /// The storage and the place of a chunk.

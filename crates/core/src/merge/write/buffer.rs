@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use memmap2::MmapMut;
 
-use crate::read_options::ReadOptions;
+use crate::merge::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// Minimum size for huge pages, in bytes: half of the time of a merge into fresh memory goes to

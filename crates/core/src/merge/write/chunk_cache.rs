@@ -14,7 +14,7 @@ use crate::io::threads;
 use crate::merge::plan::build::plan;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, Places};
-use crate::read_options::ReadOptions;
+use crate::merge::read_options::ReadOptions;
 
 /// Maximum total size of such chunks to keep, in bytes. Other chunks are read twice: for the plan
 /// and for the merge.

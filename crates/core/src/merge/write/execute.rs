@@ -14,7 +14,7 @@ use super::{in_order, parallel};
 use crate::container::Trailer;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::ChunkStore;
-use crate::read_options::ReadOptions;
+use crate::merge::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// A report on a merge.

@@ -4,11 +4,11 @@ use bytes::Bytes;
 
 use super::execute::{check_size, compared};
 use crate::container::Trailer;
+use crate::error::ChunkIndex;
 use crate::io::combine;
 use crate::merge::plan::build::plan;
 use crate::merge::read::chunk_store::ChunkStore;
-use crate::newtypes::ChunkIndex;
-use crate::read_options::ReadOptions;
+use crate::merge::read_options::ReadOptions;
 use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 

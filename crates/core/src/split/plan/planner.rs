@@ -15,13 +15,13 @@ use super::source_layout::source_layout;
 use super::split_plan::{PlannedChunk, SplitPlan};
 use super::splitter::{ComposableSplitter, SplitContext, check_type};
 use crate::container::{ChunkKind, Profile};
+use crate::merge::ReadOptions;
 use crate::path::FieldPath;
-use crate::read_options::ReadOptions;
-use crate::size_tree::with_largest;
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 use crate::split::read::source_view::SourceView;
 use crate::view::MessageView;
+use crate::view::size_tree::with_largest;
 use crate::{Error, ErrorKind, Result};
 
 /// Runs a splitter over a source, and makes a plan from its decisions.

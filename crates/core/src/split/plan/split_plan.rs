@@ -6,7 +6,7 @@ use std::ops::Range;
 use prost_reflect::MessageDescriptor;
 
 use crate::container::{ChunkKind, Profile};
-use crate::newtypes::ChunkIndex;
+use crate::error::ChunkIndex;
 use crate::path::FieldPath;
 use crate::proto::VersionDef;
 use crate::spans::SpanList;

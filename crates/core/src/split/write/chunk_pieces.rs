@@ -5,8 +5,8 @@ use std::io::Read;
 use bytes::Bytes;
 
 use super::chunk_reader::{ChunkReader, Span, source_crc32c, tell};
+use crate::error::ChunkIndex;
 use crate::io::combine;
-use crate::newtypes::ChunkIndex;
 use crate::proto::ChunkMetadata;
 use crate::split::plan::metadata::{WrittenInfo, draft_trailer, metadata};
 use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use record_file::{CompressionKind, RecordPosition};
 
 use crate::container::{ChunkKind, MerkleRoot};
-use crate::newtypes::ChunkIndex;
+use crate::error::ChunkIndex;
 use crate::path::FieldPath;
 
 /// A report on a message that was written to a file.

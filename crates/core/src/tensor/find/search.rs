@@ -9,7 +9,7 @@ use super::super::decode::TensorHeader;
 use super::super::{Location, TensorRule};
 use super::{LONGEST_NAME, MAX_LIST_MEMORY, Many, PlacedTensor, TypeOnTheWay, Types};
 use crate::path::{FieldPath, KeyCodec, KeyForm, MapKey, Select, Step, with_key};
-use crate::size_tree::MemberFields;
+use crate::view::size_tree::MemberFields;
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 

@@ -8,9 +8,9 @@ use proto_splitter_core::merge::Merger;
 use proto_splitter_core::path::{FieldPath, PathQuery};
 use proto_splitter_core::proto::ChunkedField;
 use proto_splitter_core::schema::decode_descriptor_set;
-use proto_splitter_core::size_tree::{TreeOptions, measure};
 use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter_core::view::MessageView;
+use proto_splitter_core::view::size_tree::{TreeOptions, measure};
 use record_file::{RecordWriter, WriterOptions};
 
 use super::{limits, options};

@@ -2,7 +2,7 @@ use std::io::Cursor;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::newtypes::ChunkIndex;
+use crate::error::ChunkIndex;
 use crate::spans::{SourceId, SpanList};
 
 /// Equal chunks that can only be read sequentially; together they are the message.

@@ -7,7 +7,7 @@ use prost_reflect::MessageDescriptor;
 
 use super::tree::{Cut, Node, Siblings, mark_node};
 use crate::container::Profile;
-use crate::large_part::{LargePart, NAMED};
+use crate::error::{LargePart, NAMED};
 use crate::path::{FieldPath, Select, Step};
 use crate::split::options::{SizeRules, SplitOptions};
 use crate::split::plan::continuation::RunBudget;

@@ -12,7 +12,7 @@
 //! use proto_splitter_core::view::MessageView;
 //! use proto_splitter_core::merge::ReadOptions;
 //! use proto_splitter_core::path::FieldPath;
-//! use proto_splitter_core::size_tree::{Guessed, TreeOptions, measure};
+//! use proto_splitter_core::view::size_tree::{Guessed, TreeOptions, measure};
 //!
 //! // Field 3 is a message twice, with the strings "testing" and "it" in field 1.
 //! let message = b"\x1a\x09\x0a\x07testing\x1a\x04\x0a\x02it".to_vec();
@@ -48,8 +48,8 @@ pub use options::{DEFAULT_TOP, TreeOptions};
 pub use place::TreePlace;
 pub use schemaless::looks_like_message;
 
-pub use crate::large_part::{LargePart, NAMED, largest_named, shown_size};
-pub use crate::member_names::{MemberFields, MemberName, NameRule};
+pub use crate::error::{LargePart, NAMED, largest_named, shown_size};
+pub use crate::view::{MemberFields, MemberName, NameRule};
 
 #[cfg(test)]
 mod tests;

@@ -49,7 +49,7 @@ impl fmt::Display for LargePart {
 /// Formats parts as the end of a line: `; the largest: a 2.0 GiB, b 7 B`. Empty if there are none.
 ///
 /// ```
-/// use proto_splitter_core::size_tree::{LargePart, largest_named};
+/// use proto_splitter_core::view::size_tree::{LargePart, largest_named};
 ///
 /// let parts = [LargePart::new("a", 2 << 30), LargePart::new("b", 7)];
 /// assert_eq!(largest_named(&parts), "; the largest: a 2.0 GiB, b 7 B");
@@ -66,7 +66,7 @@ pub fn largest_named(parts: &[LargePart]) -> String {
 /// Formats a size in the largest unit of which it has at least one, with one decimal.
 ///
 /// ```
-/// assert_eq!(proto_splitter_core::size_tree::shown_size(1536), "1.5 KiB");
+/// assert_eq!(proto_splitter_core::view::size_tree::shown_size(1536), "1.5 KiB");
 /// ```
 pub fn shown_size(bytes: u64) -> String {
     if bytes < 1024 {

@@ -14,6 +14,7 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 use record_file::{ReadAt, RecordFile, RecordPosition};
 
 use crate::container::{Limits, Trailer, TrailerUse};
+use crate::error::ChunkIndex;
 use crate::merge::plan;
 use crate::merge::{
     ChunkStore, ChunkSummary, FileSource, MergePlan, Merged, Places, ReadOptions, RecordStore,
@@ -21,7 +22,6 @@ use crate::merge::{
     open_path_with, open_sources, open_sources_with, read_schema, summaries, to_bytes, to_sink,
     verify, with_plan,
 };
-use crate::newtypes::ChunkIndex;
 use crate::path::FieldPath;
 use crate::proto::ChunkMetadata;
 use crate::proto::chunk_metadata::ExternalFile;

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 /// The subject of a tree: one value, and a sum over repeated fields below it.
 ///
 /// ```
-/// use proto_splitter_core::size_tree::TreePlace;
+/// use proto_splitter_core::view::size_tree::TreePlace;
 ///
 /// let place = TreePlace::parse("2[0].2.1[*].5", None)?;
 /// assert_eq!(place.path.to_string(), "2[0].2");

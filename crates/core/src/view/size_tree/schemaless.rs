@@ -1,7 +1,7 @@
 //! Guessing the form of bytes without a type.
 
 use crate::Result;
-use crate::member_names::{PROBED_TEXT, is_text};
+use crate::view::{PROBED_TEXT, is_text};
 use crate::wire::header::is_malformed;
 use crate::wire::{Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint};
 
@@ -11,7 +11,7 @@ const PROBED_FIELDS: usize = 1024;
 /// Returns true if all of these bytes are consecutive fields, and unlikely to be text.
 ///
 /// ```
-/// use proto_splitter_core::size_tree::looks_like_message;
+/// use proto_splitter_core::view::size_tree::looks_like_message;
 /// assert!(looks_like_message(b"\x08\x96\x01"));
 /// assert!(!looks_like_message(b"weights"));
 /// ```

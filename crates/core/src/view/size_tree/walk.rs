@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::arena::{Arena, Look, NodeId};
 use super::schemaless;
-use crate::member_names::is_text;
+use crate::view::is_text;
 use crate::wire::header;
 use crate::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint};
 use crate::{Error, ErrorKind, Result};

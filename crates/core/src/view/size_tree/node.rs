@@ -1,8 +1,8 @@
 //! The nodes of a tree of sizes.
 
 use super::chunks::ChunkSet;
-use crate::member_names::MemberName;
 use crate::path::FieldPath;
+use crate::view::MemberName;
 use crate::wire::FieldNumber;
 
 /// The sizes of a message by field path.

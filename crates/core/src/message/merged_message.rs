@@ -11,13 +11,13 @@ use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
 use record_file::{Chunk, ChunkType, CompressionKind, ReadAt};
 
-use crate::chunked_file::ChunkedFile;
+use crate::error::ChunkIndex;
 use crate::io::{at_target, threads};
 use crate::merge::{
     ChunkStore, FilePlace, MergePlan, ReadOptions, WholeSum, chunk_of, copy_exactly, gather,
     scatter, write_around,
 };
-use crate::newtypes::ChunkIndex;
+use crate::message::ChunkedFile;
 use crate::progress::Meter;
 use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};

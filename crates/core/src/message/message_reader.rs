@@ -9,12 +9,12 @@ use std::sync::Arc;
 use prost_reflect::MessageDescriptor;
 use record_file::ReadAt;
 
-use crate::chunked_file::ChunkedFile;
+use crate::error::ChunkIndex;
 use crate::io::atomic_file::writer_at;
 use crate::io::{WRITE_LEN, open_file, threads};
 use crate::merge::{FilePlace, Found, ReadOptions, at_file, find};
-use crate::merged_message::MergedMessage;
-use crate::newtypes::ChunkIndex;
+use crate::message::ChunkedFile;
+use crate::message::MergedMessage;
 use crate::progress::Meter;
 use crate::spans::{copy_range, read_pieces};
 use crate::{Error, ErrorKind, Result};
@@ -320,7 +320,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::newtypes::MessageOffset;
+    use crate::error::MessageOffset;
     use crate::progress::Progress;
 
     fn place(file: &File, range: Range<u64>, offset: u64) -> FilePlace<'_> {

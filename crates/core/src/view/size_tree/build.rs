@@ -8,8 +8,8 @@ use super::arena::{Arena, Link, Look, NodeId, OTHERS, ROOT};
 use super::chunks::ChunkSet;
 use super::node::{Guessed, Member, TreeNode};
 use crate::Result;
-use crate::member_names::{Kindred, MAX_TEXT, MemberName, NameRule, name_of};
 use crate::path::{FieldPath, FieldRef, KeyForm, Select, Step, key_codec, with_key};
+use crate::view::{Kindred, MAX_TEXT, MemberName, NameRule, name_of};
 use crate::wire::header::{field_if_any, is_malformed};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::error::ChunkIndex;
 use crate::merge::{MergePlan, chunk_of};
-use crate::newtypes::ChunkIndex;
 use crate::spans::Span;
 
 /// No chunk: the message is in one piece, or the merge generates the bytes.

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::measure::measure;
 use super::node::{Member, SizeTree, TreeNode};
 use super::options::TreeOptions;
-use crate::large_part::{LargePart, NAMED};
+use crate::error::{LargePart, NAMED};
 use crate::path::FieldPath;
 use crate::view::MessageView;
 use crate::{Error, Result};
@@ -30,7 +30,7 @@ const TELLING_SHARE: u64 = 8;
 /// ```
 /// use proto_splitter_core::ReadOptions;
 /// use proto_splitter_core::path::FieldPath;
-/// use proto_splitter_core::size_tree::largest;
+/// use proto_splitter_core::view::size_tree::largest;
 /// use proto_splitter_core::view::MessageView;
 ///
 /// // Field 3 is a message twice, with the strings "testing" and "it" in field 1.

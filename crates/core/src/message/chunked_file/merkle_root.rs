@@ -4,8 +4,8 @@ use record_file::ReadAt;
 
 use super::ChunkedFile;
 use crate::container::MerkleRoot;
+use crate::error::ChunkIndex;
 use crate::merge::{ReadOptions, check_against_root, check_chunk_against_root};
-use crate::newtypes::ChunkIndex;
 use crate::{Error, Result};
 
 impl<S: ReadAt> ChunkedFile<S> {

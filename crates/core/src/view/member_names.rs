@@ -31,7 +31,7 @@ pub struct MemberName {
 /// from a message.
 ///
 /// ```
-/// use proto_splitter_core::size_tree::{MemberName, NameRule};
+/// use proto_splitter_core::view::size_tree::{MemberName, NameRule};
 ///
 /// // Field 1 of a node is its name, and field 2 its description.
 /// const NODE: NameRule = ("tensorflow.NodeDef", |node| {

@@ -1,6 +1,6 @@
 //! Options for measuring.
 
-use crate::member_names::NameRule;
+use crate::view::NameRule;
 
 /// Default number of members to list per field.
 pub const DEFAULT_TOP: usize = 10;

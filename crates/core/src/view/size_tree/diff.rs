@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::node::{Member, SizeTree, TreeNode};
-use crate::member_names::MemberName;
+use crate::view::MemberName;
 
 /// Changes between two messages of one type, by field path: what grew, shrank, appeared or
 /// disappeared.
@@ -91,7 +91,7 @@ impl TreeDiff {
     /// use proto_splitter_core::view::MessageView;
     /// use proto_splitter_core::merge::ReadOptions;
     /// use proto_splitter_core::path::FieldPath;
-    /// use proto_splitter_core::size_tree::{TreeDiff, TreeOptions, measure};
+    /// use proto_splitter_core::view::size_tree::{TreeDiff, TreeOptions, measure};
     ///
     /// let tree = |message: &'static [u8]| {
     ///     let view = MessageView::of_plain(&message, ReadOptions::new())?;
