@@ -15,7 +15,7 @@ use crate::args::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
 use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::get;
-use crate::input::{Form, Input, check_apart};
+use crate::input::{Input, check_apart};
 use crate::new_value;
 use crate::opening::Opening;
 use crate::output::Output;
@@ -138,23 +138,23 @@ impl<'a> Job<'a> {
         Ok(value.into())
     }
 
-    /// Returns whether to write chunks or one message.
-    fn form(&self) -> Form {
+    /// Returns the extension of the output's form: chunks, or one message.
+    fn extension(&self) -> &'static str {
         let named = match self.input.folder() {
             Some(_) => Path::new(""),
             None => &self.args.output,
         };
         if is_edited_in_chunks(&self.input, named) {
-            Form::Chunked
+            CHUNKED
         } else {
-            Form::Plain
+            PLAIN
         }
     }
 
     fn run(&self, changes: Changes, output: &mut Output<'_>) -> Result<Exit, Failure> {
         let (input, args) = (&self.input, self.args);
-        let form = self.form();
-        rewrite::check_several(&args.out, input, form)?;
+        let extension = self.extension();
+        rewrite::check_several(&args.out, input, extension)?;
         let asked = target_form::requested(args.form.to.as_deref(), input, &args.output)?;
         check_apart(input.files().iter().chain(&self.values), &args.output)?;
         let split = SplitOptions::new()
@@ -171,10 +171,6 @@ impl<'a> Job<'a> {
             let options = options.clone().force(force);
             edit(input, changes.clone(), target, &options)
                 .map_err(|error| self.failed(error.path().unwrap_or_default(), &error))
-        };
-        let extension = match form {
-            Form::Chunked => CHUNKED,
-            Form::Plain => PLAIN,
         };
         let (path, mut report) =
             rewrite::place(input, &args.output, &args.out, extension, make, output)?;

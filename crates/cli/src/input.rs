@@ -10,17 +10,8 @@ use proto_splitter::{Error, ErrorKind, Opened};
 
 use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::place::Place;
+use crate::place::{CHUNKED, PLAIN, Place};
 use crate::types::Types;
-
-/// The form in which a message is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// In chunks.
-    Chunked,
-    /// In one piece, since it is within the maximum chunk size or was never split.
-    Plain,
-}
 
 /// Returns the type recorded in a chunked file.
 pub(crate) fn said_type(opened: &Opened) -> Option<&str> {
@@ -72,11 +63,9 @@ impl Input {
         self.place.path()
     }
 
-    pub(crate) fn form(&self) -> Form {
-        match self.opened.chunked() {
-            Some(_) => Form::Chunked,
-            None => Form::Plain,
-        }
+    /// Returns the extension of files that store a message like the input does.
+    pub(crate) fn extension(&self) -> &'static str {
+        self.opened.chunked().map_or(PLAIN, |_| CHUNKED)
     }
 
     /// Returns true if the input has tensors that aren't part of a message.

@@ -18,7 +18,7 @@ use crate::args::MergeArgs;
 use crate::display_name;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::{Form, Input};
+use crate::input::Input;
 use crate::opening::Opening;
 use crate::output::Output;
 use crate::parts;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if remote::is_url(args.output()) {
         return to_store(&input, args, output);
     }
-    if place::is_stream(args.input()) && input.form() == Form::Plain {
+    if place::is_stream(args.input()) && input.chunked().is_none() {
         let name = display_name::shown(input.file());
         return Err(Failure::usage(format!(
             "{name}: a message that isn't in chunks, so there is nothing to merge"

@@ -13,7 +13,7 @@ use crate::Exit;
 use crate::args::{PartsArgs, ThreadsArgs};
 use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{Form, Input};
+use crate::input::Input;
 use crate::output::Output;
 use crate::remote;
 use crate::sanitize::one_line;
@@ -62,7 +62,7 @@ pub(crate) fn plan_merge(
     force: bool,
     parts: Option<NonZeroUsize>,
 ) -> Result<PartsPlan, Failure> {
-    if input.is_special() || input.form() == Form::Plain {
+    if input.is_special() || input.chunked().is_none() {
         return Err(only_chunked("merge"));
     }
     let options = MergeOptions::from(input.reading_options()).force(force);
@@ -75,7 +75,7 @@ pub(crate) fn plan_verify(
     input: &Input,
     parts: Option<NonZeroUsize>,
 ) -> Result<PartsPlan, Failure> {
-    if input.form() == Form::Plain || input.is_told() {
+    if input.chunked().is_none() || input.is_told() {
         return Err(only_chunked("verification"));
     }
     let plan = planner(parts).verify(input.file(), &input.reading_options());

@@ -16,7 +16,7 @@ use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::get;
-use crate::input::{Form, Input};
+use crate::input::Input;
 use crate::new_value;
 use crate::opening::Opening;
 use crate::output::Output;
@@ -43,7 +43,7 @@ pub(crate) fn run_recompress(
             "{name}: one message, not in chunks: {how}"
         )));
     }
-    check_several(&args.out, &input, input.form())?;
+    check_several(&args.out, &input, input.extension())?;
     let options = RewriteOptions::new()
         .compression(args.compression)
         .max_file_size(args.out.max_file_size)
@@ -61,7 +61,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     place::check_named(&args.output)?;
     let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     input.check_message()?;
-    check_several(&args.out, &input, input.form())?;
+    check_several(&args.out, &input, input.extension())?;
     let reading = input.reading_options();
     let failed = |error: &Error| get::failure(&input, &args.path, error);
     let query = PathQuery::parse(&args.path, reading.get_descriptor());
@@ -90,21 +90,22 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
             _ => failed(&error),
         })
     };
-    let extension = match input.form() {
-        Form::Chunked => CHUNKED,
-        Form::Plain => PLAIN,
-    };
+    let extension = input.extension();
     write(&input, &args.output, &args.out, extension, make, output)
 }
 
 /// Fails if several files are requested, but the output can only be a single file.
-pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Result<(), Failure> {
+pub(crate) fn check_several(
+    args: &RewriteArgs,
+    input: &Input,
+    extension: &str,
+) -> Result<(), Failure> {
     let why = match (args.max_file_size, input.folder()) {
         (None, _) => return Ok(()),
         (_, Some(_)) => {
             "the folder of a SavedModel is for TensorFlow, which reads a single file: give its file"
         }
-        (_, None) if form == Form::Plain => "one message, not in chunks",
+        (_, None) if extension == PLAIN => "one message, not in chunks",
         (_, None) => return Ok(()),
     };
     let name = shown(input.path());

@@ -18,7 +18,7 @@ use crate::args::{SchemaArgs, SplitArgs};
 use crate::display_name::shown;
 use crate::failure::{Failure, is_records};
 use crate::fingerprint::note_refusal;
-use crate::input::{Form, Input};
+use crate::input::Input;
 use crate::opening::Opening;
 use crate::output::Output;
 use crate::parts;
@@ -89,7 +89,7 @@ pub(crate) fn open_unsplit(opening: Opening<'_>, named: &Path) -> Result<Input, 
         }
         opened => opened?,
     };
-    if input.form() == Form::Chunked {
+    if input.chunked().is_some() {
         return Err(split_already(named));
     }
     Ok(input)
@@ -174,7 +174,7 @@ impl Job {
             return refuse("it has no name to call the output by: -o OUTPUT");
         };
         let input = open(args, args.input(), output)?;
-        if input.form() == Form::Chunked {
+        if input.chunked().is_some() {
             return refuse("split already");
         }
         let prefix = (!streams(args)).then(|| prefix_of(prefix));
@@ -210,7 +210,7 @@ impl Job {
         let prefix = args.output.as_ref().map(|output| output.join(MODEL_STEM));
         check_model(args.input()).map_err(|error| Failure::of(args.input(), &error))?;
         let input = open(args, &plain, output)?;
-        if input.form() == Form::Chunked {
+        if input.chunked().is_some() {
             return refuse(format!(
                 "split already: its {MODEL_STEM}.{PLAIN} is in chunks"
             ));

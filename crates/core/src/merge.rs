@@ -13,7 +13,6 @@
 
 mod against_root;
 mod chunk_merger;
-mod merger;
 mod open;
 mod options;
 mod placement;
@@ -27,11 +26,6 @@ mod write;
 pub use against_root::chunk_leaves;
 pub(crate) use against_root::{check_against_root, check_chunk_against_root};
 pub use chunk_merger::ChunkMerger;
-pub use merger::Merger;
-pub(crate) use merger::{
-    Found, at_file, copy_to_file, find, to_file as merge_to_file, to_sink, write_to_file,
-    write_to_sink,
-};
 #[doc(hidden)]
 pub use open::{no_way_to_others, open_path_as, open_sources, open_sources_with};
 pub(crate) use open::{open_given, open_path, open_path_with, read_trailer};
@@ -57,10 +51,11 @@ pub use verify::{PartVerification, verify_part, verify_parts_together};
 pub(crate) use write::buffer::Buffer;
 #[doc(hidden)]
 pub use write::chunk_cache::{ChunkCache, with_plan};
+pub(crate) use write::counting_writer::CountingWriter;
 pub use write::execute::Merged;
+pub(crate) use write::execute::{check_chunk, execute_into, to_bytes};
 #[doc(hidden)]
 pub use write::execute::{check_size, compared};
-pub(crate) use write::execute::{execute_into, to_bytes};
 #[doc(hidden)]
 pub use write::in_order::write;
 pub(crate) use write::in_order::{copy_exactly, write_around, write_summed};
@@ -70,6 +65,7 @@ pub use write::parallel::write_at;
 pub(crate) use write::parallel::{gather, scatter};
 pub(crate) use write::plan_reader::PlanReader;
 pub use write::shared::shared_pieces;
+pub(crate) use write::whole_file::{merge_to_file, merge_to_sink};
 pub(crate) use write::whole_sum::WholeSum;
 
 pub use crate::container::{
@@ -77,3 +73,4 @@ pub use crate::container::{
     DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_LEVELS,
     DEFAULT_MAX_TRAILER_MEMORY, DEFAULT_MAX_TRAILER_SIZE, LARGEST_EXPANSION, Limits,
 };
+pub use crate::message::Merger;

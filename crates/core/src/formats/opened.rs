@@ -6,7 +6,6 @@ mod outside;
 mod tensors;
 mod write;
 
-use std::fs::File;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -22,9 +21,9 @@ use super::tensor_table::{Shared, TensorTable};
 use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::container::ChunkedFile;
 use crate::error::undecodable;
-use crate::merge::{MergePlan, ReadOptions};
+use crate::merge::ReadOptions;
 use crate::message::canonical::canonical;
-use crate::message::{MergedMessage, MessageReader};
+use crate::message::{MessageReader, StoredMessage};
 use crate::path::{FieldPath, PathQuery};
 use crate::progress::Progress;
 use crate::spans::read_through;
@@ -65,33 +64,8 @@ pub struct Opened {
 
 /// A message that stays in its source.
 struct Message {
-    stored: Stored,
+    stored: Box<dyn StoredMessage>,
     descriptor: Option<MessageDescriptor>,
-}
-
-enum Stored {
-    Chunked(Arc<ChunkedFile<Shared>>),
-    Plain {
-        bytes: Shared,
-        size: u64,
-        /// True if all bytes come from one file or object.
-        is_single: bool,
-        /// The one file, if all bytes come from it.
-        file: Option<(PathBuf, Arc<File>)>,
-    },
-}
-
-impl Stored {
-    /// Returns the message, whose chunks are merged by a known plan, to read some of its parts.
-    fn planned(&self, plan: Option<&MergePlan>) -> MessageReader {
-        match self {
-            Stored::Chunked(file) => {
-                let plan = plan.cloned().unwrap_or_default();
-                MergedMessage::planned(Arc::clone(file), plan).into()
-            }
-            Stored::Plain { bytes, size, .. } => MessageReader::new(Arc::clone(bytes), *size),
-        }
-    }
 }
 
 // Implemented manually: a descriptor's `Debug` recurses endlessly for a type that contains itself.
@@ -100,7 +74,7 @@ impl std::fmt::Debug for Message {
         let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);
         f.debug_struct("Message")
             .field("descriptor", &descriptor)
-            .field("chunked", &matches!(self.stored, Stored::Chunked(_)))
+            .field("chunked", &self.stored.chunked().is_some())
             .finish_non_exhaustive()
     }
 }
@@ -172,19 +146,13 @@ impl Opened {
 
     /// Returns the chunked file that contains the message; `None` if the message isn't in chunks.
     pub fn chunked(&self) -> Option<&ChunkedFile<Arc<dyn ReadAt>>> {
-        match &self.message.as_ref()?.stored {
-            Stored::Chunked(file) => Some(file),
-            Stored::Plain { .. } => None,
-        }
+        self.stored()?.chunked().map(Arc::as_ref)
     }
 
     /// Returns the bytes of the message and their number; `None` if there is no message, or it is
     /// in chunks.
     pub fn plain(&self) -> Option<(&Arc<dyn ReadAt>, u64)> {
-        match &self.message.as_ref()?.stored {
-            Stored::Chunked(_) => None,
-            Stored::Plain { bytes, size, .. } => Some((bytes, *size)),
-        }
+        self.stored()?.plain()
     }
 
     /// Returns the size of the message in bytes, if it is known without a merge: that of a message in
@@ -198,10 +166,7 @@ impl Opened {
     /// # Ok::<(), proto_splitter_core::Error>(())
     /// ```
     pub fn known_size(&self) -> Option<u64> {
-        match &self.message.as_ref()?.stored {
-            Stored::Chunked(file) => file.trailer().metadata().source_size,
-            Stored::Plain { size, .. } => Some(*size),
-        }
+        self.stored()?.known_size()
     }
 
     /// Returns true if reading the bytes of the message compares their checksums, as declared by
@@ -229,12 +194,7 @@ impl Opened {
     ///
     /// The errors of [`ChunkedFile::plan`]; [`ErrorKind::InvalidConfig`] if there is no message.
     pub fn reader(&self) -> Result<MessageReader> {
-        match &self.message()?.stored {
-            Stored::Chunked(file) => {
-                MessageReader::of_chunks(Arc::clone(file), self.descriptor().cloned())
-            }
-            Stored::Plain { bytes, size, .. } => Ok(MessageReader::new(Arc::clone(bytes), *size)),
-        }
+        self.message()?.stored.reader(&self.reading_options())
     }
 
     /// Returns the same input with its message in canonical form, as C++ serializes it
@@ -273,25 +233,13 @@ impl Opened {
     /// Returns the file whose bytes are exactly the message; `None` if the message is in chunks, or
     /// composed of several files.
     pub fn message_file(&self) -> Option<&Path> {
-        let Stored::Plain { file, .. } = &self.message.as_ref()?.stored else {
-            return None;
-        };
-        file.as_ref().map(|(path, _)| path.as_path())
+        self.stored()?.file().map(|(path, _)| path)
     }
 
     /// Returns true if the message is one file or object: in chunks, or byte for byte. False if
     /// there is no message, or it is composed of several files.
     pub fn is_single(&self) -> bool {
-        let Some(message) = &self.message else {
-            return false;
-        };
-        !matches!(
-            message.stored,
-            Stored::Plain {
-                is_single: false,
-                ..
-            }
-        )
+        self.stored().is_some_and(StoredMessage::is_single)
     }
 
     /// Returns true if there is a message; false for an archive of tensors alone.
@@ -376,10 +324,7 @@ impl Opened {
     ///
     /// The errors of [`view`](Self::view).
     pub fn view_with(&self, options: ReadOptions) -> Result<MessageView<'_>> {
-        match &self.message()?.stored {
-            Stored::Chunked(file) => Ok(file.view(options)),
-            Stored::Plain { bytes, .. } => MessageView::of_plain(bytes, options),
-        }
+        self.message()?.stored.view(options)
     }
 
     /// Measures the message, or the value at a path, by field. Members have the names that the
@@ -418,31 +363,29 @@ impl Opened {
             return archive.verify(progress);
         }
         let options = self.reading_options().progress(progress.clone());
-        match &self.message()?.stored {
-            Stored::Chunked(file) => {
-                let found = file.verify(&options);
-                match found.problems().first() {
-                    Some(problem) => Err(Error::new(problem.kind(), problem.to_string())),
-                    None => Ok(Verified::new(0, found.bytes(), Checks::Checksums)),
-                }
-            }
-            Stored::Plain { size, bytes, .. } => {
-                let sizes = TreeOptions::new().top(0);
-                measure(&self.view_with(options)?, &FieldPath::root(), &sizes)?;
-                if self.is_checked_when_read {
-                    read_through(bytes, progress)?;
-                    return Ok(Verified::new(0, *size, Checks::Checksums));
-                }
-                let Some(archive) = &self.checked_by else {
-                    return Ok(Verified::new(0, *size, Checks::Structure));
-                };
-                let found = archive.verify(progress)?;
-                Ok(Verified {
-                    bytes: *size,
-                    ..found
-                })
-            }
+        if let Some(file) = self.chunked() {
+            let found = file.verify(&options);
+            return match found.problems().first() {
+                Some(problem) => Err(Error::new(problem.kind(), problem.to_string())),
+                None => Ok(Verified::new(0, found.bytes(), Checks::Checksums)),
+            };
         }
+        let message = self.reader()?;
+        let size = message.total_size();
+        let sizes = TreeOptions::new().top(0);
+        measure(&self.view_with(options)?, &FieldPath::root(), &sizes)?;
+        if self.is_checked_when_read {
+            read_through(&message, progress)?;
+            return Ok(Verified::new(0, size, Checks::Checksums));
+        }
+        let Some(archive) = &self.checked_by else {
+            return Ok(Verified::new(0, size, Checks::Structure));
+        };
+        let found = archive.verify(progress)?;
+        Ok(Verified {
+            bytes: size,
+            ..found
+        })
     }
 
     /// Returns the message as a source to split.
@@ -454,21 +397,18 @@ impl Opened {
     pub fn source(&self) -> Result<Source> {
         self.check_complete()?;
         let message = self.message()?;
-        let Stored::Plain {
-            bytes, size, file, ..
-        } = &message.stored
-        else {
+        let Some((bytes, size)) = message.stored.plain() else {
             let message = "the message is in chunks already";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         };
         let descriptor = message.descriptor.clone().ok_or_else(untyped)?;
-        match file {
+        match message.stored.file() {
             Some((path, file)) => {
                 let source = Source::of_opened(file.try_clone()?, path, descriptor);
                 source.map_err(|error| Error::from(error).in_file(path))
             }
             None => {
-                let source = Source::from_reader(Arc::clone(bytes), *size, descriptor);
+                let source = Source::from_reader(Arc::clone(bytes), size, descriptor);
                 Ok(source.read_from(&self.files))
             }
         }
@@ -488,6 +428,10 @@ impl Opened {
         let (message, descriptor) = (self.reader()?, self.descriptor().cloned());
         let (size, descriptor) = (message.total_size(), descriptor.ok_or_else(untyped)?);
         Ok(Source::from_reader(message.into(), size, descriptor).read_from(&self.files))
+    }
+
+    fn stored(&self) -> Option<&dyn StoredMessage> {
+        Some(&*self.message.as_ref()?.stored)
     }
 
     fn message(&self) -> Result<&Message> {

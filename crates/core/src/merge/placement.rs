@@ -32,7 +32,7 @@ impl<'a> From<&'a ChunkedMessage> for Placement<'a> {
 
 impl Placement<'_> {
     /// Returns the metadata for these chunks in a message of this type.
-    pub(super) fn metadata(
+    pub(crate) fn metadata(
         self,
         chunks: &[Bytes],
         descriptor: Option<&MessageDescriptor>,

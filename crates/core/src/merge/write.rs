@@ -11,4 +11,5 @@ pub(super) mod parallel;
 pub(super) mod plan_reader;
 pub(super) mod shared;
 pub(super) mod whole_chunks;
+pub(super) mod whole_file;
 pub(super) mod whole_sum;

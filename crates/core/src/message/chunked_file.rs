@@ -18,9 +18,9 @@ use crate::error::ChunkIndex;
 use crate::merge::plan;
 use crate::merge::{
     ChunkStore, ChunkSummary, FileSource, MergePlan, Merged, Places, ReadOptions, RecordStore,
-    Verification, execute_into, listed, no_way_to_others, open_given, open_path, open_path_as,
-    open_path_with, open_sources, open_sources_with, read_schema, summaries, to_bytes, to_sink,
-    verify, with_plan,
+    Verification, execute_into, listed, merge_to_sink, no_way_to_others, open_given, open_path,
+    open_path_as, open_path_with, open_sources, open_sources_with, read_schema, summaries,
+    to_bytes, verify, with_plan,
 };
 use crate::path::FieldPath;
 use crate::proto::ChunkMetadata;
@@ -283,7 +283,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// The errors of [`Merger::merge_to`](crate::merge::Merger::merge_to).
     pub fn merge_to(&self, sink: &mut impl Write, options: &ReadOptions) -> Result<Merged> {
-        to_sink(&self.store, sink, options)
+        merge_to_sink(&self.store, sink, options)
     }
 
     /// Verifies the whole file: reads every header and every chunk, compares all hashes, sizes and

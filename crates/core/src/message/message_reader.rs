@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
@@ -11,8 +10,8 @@ use record_file::ReadAt;
 
 use crate::error::ChunkIndex;
 use crate::io::atomic_file::writer_at;
-use crate::io::{WRITE_LEN, open_file, threads};
-use crate::merge::{FilePlace, Found, ReadOptions, at_file, find};
+use crate::io::{WRITE_LEN, threads};
+use crate::merge::FilePlace;
 use crate::message::ChunkedFile;
 use crate::message::MergedMessage;
 use crate::progress::Meter;
@@ -101,45 +100,6 @@ impl MessageReader {
         descriptor: impl Into<Option<MessageDescriptor>>,
     ) -> Result<MessageReader> {
         MergedMessage::new(file, descriptor).map(MessageReader::from)
-    }
-
-    /// Opens a chunked or plain file as one message. Reads only the requested ranges, unlike
-    /// [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes).
-    ///
-    /// ```
-    /// use proto_splitter_core::{MessageReader, merge::ReadOptions};
-    /// use record_file::ReadAt;
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// std::fs::write(folder.path().join("small.pb"), b"\x0a\x04name")?;
-    ///
-    /// let message = MessageReader::open(folder.path().join("small"), &ReadOptions::new())?;
-    /// let mut name = [0; 4];
-    /// message.read_exact_at(2, &mut name)?;
-    /// assert_eq!(&name, b"name");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), except for
-    /// damage in chunks that are not read yet.
-    pub fn open(prefix: impl AsRef<Path>, options: &ReadOptions) -> Result<MessageReader> {
-        match find(prefix.as_ref())? {
-            Found::Chunked(path) => {
-                let opened = || {
-                    let file = ChunkedFile::open_shared(&path, &options.limits)?;
-                    MergedMessage::with_options(Arc::new(file), options)
-                };
-                let merged = opened().map_err(|error| at_file(error, &path))?;
-                Ok(merged.into())
-            }
-            Found::Plain(path) => {
-                let file = open_file(&path)?;
-                let size = file.metadata()?.len();
-                Ok(MessageReader::new(Arc::new(file), size))
-            }
-        }
     }
 
     /// Returns the size of the message in bytes.

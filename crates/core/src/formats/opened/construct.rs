@@ -8,8 +8,8 @@ use record_file::ReadAt;
 
 use super::super::tensor_table::Shared;
 use super::super::{Archive, Candidate, Format, OpenOptions, Registry};
-use super::{Message, Opened, Stored};
-use crate::container::ChunkedFile;
+use super::{Message, Opened};
+use crate::message::{ChunkedFile, Piece, StoredMessage};
 use crate::{Error, ErrorKind, Result};
 
 /// Constructors, for formats.
@@ -43,15 +43,10 @@ impl Opened {
             return Opened::of_chunks(input, |_| descriptor, options);
         }
         let bytes = input.source()?;
-        let size = bytes.size();
-        let size = size.map_err(|error| Error::from(error).in_file(input.path()))?;
         let file = input.file()?;
-        let stored = Stored::Plain {
-            bytes,
-            size,
-            is_single: true,
-            file: file.map(|file| (input.path().to_owned(), Arc::new(file))),
-        };
+        let file = file.map(|file| (input.path().to_owned(), Arc::new(file)));
+        let stored = Piece::of_object(bytes, file);
+        let stored = Box::new(stored.map_err(|error| error.in_file(input.path()))?);
         let descriptor = options.descriptor.clone().or(descriptor);
         let path = input.is_local().then_some(input.path());
         Ok(Opened::of_message(stored, descriptor, options).reading(path))
@@ -67,18 +62,9 @@ impl Opened {
         descriptor: impl Into<Option<MessageDescriptor>>,
         options: &OpenOptions,
     ) -> Result<Opened> {
-        let size = bytes.size()?;
+        let stored = Box::new(Piece::composed(bytes)?);
         let descriptor = options.descriptor.clone().or_else(|| descriptor.into());
-        Ok(Opened::of_message(
-            Stored::Plain {
-                bytes,
-                size,
-                is_single: false,
-                file: None,
-            },
-            descriptor,
-            options,
-        ))
+        Ok(Opened::of_message(stored, descriptor, options))
     }
 
     /// Wraps named tensors that aren't in a message.
@@ -139,11 +125,8 @@ impl Opened {
             file.require_root(root)?;
         }
         let descriptor = type_of(&file, known, options)?;
-        Ok(Opened::of_message(
-            Stored::Chunked(Arc::new(file)),
-            descriptor,
-            options,
-        ))
+        let stored = Box::new(Arc::new(file));
+        Ok(Opened::of_message(stored, descriptor, options))
     }
 
     /// Sets the files of a message in chunks: the input itself, and the files that it names.
@@ -208,7 +191,7 @@ impl Opened {
     }
 
     fn of_message(
-        stored: Stored,
+        stored: Box<dyn StoredMessage>,
         descriptor: Option<MessageDescriptor>,
         options: &OpenOptions,
     ) -> Opened {

@@ -5,15 +5,10 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::{Opened, Stored};
+use super::Opened;
 use crate::Result;
 use crate::io::{AtomicFile, MadeFrom};
-use crate::merge::{
-    MergeOptions, Merged, ReadOptions, at_file, copy_to_file, merge_to_file, write_to_file,
-    write_to_sink,
-};
-use crate::path::FieldPath;
-use crate::view::size_tree::with_largest;
+use crate::merge::{MergeOptions, Merged, ReadOptions};
 
 impl Opened {
     /// Returns all bytes of the message.
@@ -25,15 +20,7 @@ impl Opened {
     /// in it.
     pub fn bytes(&self) -> Result<Bytes> {
         self.check_complete()?;
-        let message = self.message()?;
-        match &message.stored {
-            Stored::Chunked(file) => file.merge_to_bytes(&self.reading_options()),
-            Stored::Plain { .. } => {
-                let (view, root) = (self.view()?, FieldPath::root());
-                view.get(&root)
-                    .map_err(|error| with_largest(error, &view, &root))
-            }
-        }
+        self.message()?.stored.bytes(&self.reading_options())
     }
 
     /// Writes the message, of any size, to `sink` and returns the number of bytes written.
@@ -53,13 +40,7 @@ impl Opened {
     /// The errors of [`write_to`](Self::write_to).
     pub fn write_to_with(&self, sink: &mut impl Write, options: &ReadOptions) -> Result<u64> {
         self.check_complete()?;
-        match &self.message()?.stored {
-            Stored::Chunked(file) => Ok(file.merge_to(sink, options)?.size),
-            Stored::Plain { .. } => {
-                let view = self.view_with(options.clone())?;
-                view.get_to(&FieldPath::root(), sink)
-            }
-        }
+        self.message()?.stored.write_to(sink, options)
     }
 
     /// Merges a message in chunks to `sink` and returns a report. A message in one piece is copied.
@@ -80,14 +61,8 @@ impl Opened {
     /// The errors of [`write_to`](Self::write_to).
     pub fn merge_to(&self, sink: &mut impl Write, options: &ReadOptions) -> Result<Merged> {
         self.check_complete()?;
-        match &self.message()?.stored {
-            Stored::Chunked(file) => file.merge_to(sink, options),
-            Stored::Plain { size, .. } => {
-                let input = self.files.first().cloned().unwrap_or_default();
-                let write = |mut sink: &mut dyn Write| self.write_to(&mut sink).map(drop);
-                write_to_sink((input, *size), sink, options, write)
-            }
-        }
+        let merged = self.message()?.stored.merge_to(sink, options)?;
+        Ok(self.reported(merged))
     }
 
     /// Writes the message, of any size, to a new file, which appears complete or not at all;
@@ -130,33 +105,16 @@ impl Opened {
         options: &MergeOptions,
     ) -> Result<Merged> {
         self.check_complete()?;
-        let message = self.message()?;
-        let create = || {
-            let made_from = MadeFrom::files(&self.files);
-            AtomicFile::create(target, &made_from, options.force)
-        };
-        match &message.stored {
-            Stored::Chunked(chunked) => {
-                let merged = merge_to_file(chunked.store(), create()?, &options.reading);
-                let path = self.files.first();
-                let merged = merged.map_err(|error| match path {
-                    Some(path) => at_file(error, path),
-                    None => error,
-                })?;
-                Ok(Merged {
-                    input: path.cloned().unwrap_or_default(),
-                    ..merged
-                })
-            }
-            Stored::Plain {
-                file: Some((path, file)),
-                ..
-            } => copy_to_file((path, file.try_clone()?), create()?, &options.reading),
-            Stored::Plain { size, .. } => {
-                let input = self.files.first().cloned().unwrap_or_default();
-                let write = |mut sink: &mut dyn Write| self.write_to(&mut sink).map(drop);
-                write_to_file((input, *size), create()?, &options.reading, write)
-            }
-        }
+        let stored = &self.message()?.stored;
+        let made_from = MadeFrom::files(&self.files);
+        let out = AtomicFile::create(target, &made_from, options.force)?;
+        let merged = stored.merge_to_file(out, &options.reading)?;
+        Ok(self.reported(merged))
+    }
+
+    /// Returns the report with the first file of the input.
+    fn reported(&self, merged: Merged) -> Merged {
+        let input = self.files.first().cloned().unwrap_or_default();
+        Merged { input, ..merged }
     }
 }

@@ -9,7 +9,7 @@ use crate::progress::Meter;
 const GATHER: usize = 256 << 10;
 
 /// A writer that counts the bytes that pass through it, and computes their checksum.
-pub(in crate::merge) struct CountingWriter<'a> {
+pub(crate) struct CountingWriter<'a> {
     inner: BufWriter<&'a mut dyn Write>,
     size: u64,
     crc32c: u32,
@@ -17,7 +17,7 @@ pub(in crate::merge) struct CountingWriter<'a> {
 }
 
 impl<'a> CountingWriter<'a> {
-    pub(in crate::merge) fn new(inner: &'a mut dyn Write, meter: &'a Meter) -> Self {
+    pub(crate) fn new(inner: &'a mut dyn Write, meter: &'a Meter) -> Self {
         CountingWriter {
             inner: BufWriter::with_capacity(GATHER, inner),
             size: 0,
@@ -28,7 +28,7 @@ impl<'a> CountingWriter<'a> {
 
     /// Writes all buffered bytes, and returns their number and crc32c. A cancellation is reported
     /// here at the latest.
-    pub(in crate::merge) fn finish(mut self) -> Result<(u64, u32)> {
+    pub(crate) fn finish(mut self) -> Result<(u64, u32)> {
         self.inner.flush()?;
         self.meter.check()?;
         Ok((self.size, self.crc32c))

@@ -36,7 +36,7 @@ pub struct Merged {
     pub message_type: Option<String>,
 }
 
-pub(in crate::merge) fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Result<()> {
+pub(crate) fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Result<()> {
     if chunk.len() as u64 != size {
         let message = format!("{} bytes, where the trailer says {size}", chunk.len());
         return Err(Error::new(ErrorKind::InvalidTrailer, message));

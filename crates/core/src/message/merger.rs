@@ -1,31 +1,21 @@
 //! The merger, which turns chunks or files into a message, bytes, or a file.
 
-use std::fs::File;
-use std::io::{Read, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 
 use bytes::Bytes;
 use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
-use super::open::{no_way_to_others, open_path, open_path_with, open_sources};
-use super::options::MergeOptions;
-use super::placement::Placement;
-use crate::container::{Limits, Trailer, TrailerUse};
+use super::chunked_file::ChunkedFile;
+use super::find::{find, open};
+use super::stored::StoredMessage;
+use crate::container::{Limits, Trailer, TrailerUse, is_chunked};
 use crate::error::undecodable;
-use crate::io::detect::is_chunked;
-use crate::io::{
-    AtomicFile, CHUNKED_EXTENSION, MadeFrom, PLAIN_EXTENSION, at_target, open_file, with_extension,
-};
-use crate::merge::read::record_store::RecordStore;
-use crate::merge::read_options::ReadOptions;
-use crate::merge::write::buffer::reserve;
-use crate::merge::write::chunk_cache::with_plan;
-use crate::merge::write::counting_writer::CountingWriter;
-use crate::merge::write::execute::{Merged, check_chunk, execute, execute_to_file, to_bytes};
+use crate::io::{AtomicFile, MadeFrom};
+use crate::merge::{MergeOptions, Merged, Placement, check_chunk, to_bytes};
 use crate::proto::ChunkMetadata;
-use crate::wire::{SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
 /// A merger of chunks into the message they were cut from. It works by reflection: it walks
@@ -131,7 +121,7 @@ impl Merger {
     /// Reads a message as a generated type.
     ///
     /// The merge itself doesn't know the type `M`: for files without placeholders, [set
-    /// it](ReadOptions::for_message) in the options, too. Fields that the type lacks, from a newer
+    /// it](crate::merge::ReadOptions::for_message) in the options, too. Fields that the type lacks, from a newer
     /// schema or extensions, are lost, since prost doesn't store them.
     /// [`read_dynamic`](Self::read_dynamic) keeps them, and [`merge_to`](Self::merge_to) returns
     /// the original bytes.
@@ -197,15 +187,14 @@ impl Merger {
         prefix: impl AsRef<Path>,
         metadata: &ChunkMetadata,
     ) -> Result<M> {
-        let path = match find(prefix.as_ref())? {
-            Found::Chunked(path) => path,
-            Found::Plain(path) => {
-                let message = format!("{} is a message in one piece", path.display());
-                return Err(Error::new(ErrorKind::NotChunked, message));
-            }
-        };
-        let file = open_path_with(&path, metadata.clone(), &self.options.reading.limits)?;
-        decode(to_bytes(file.trailer(), &file, &self.options.reading)?)
+        let path = find(prefix.as_ref())?;
+        if !is_chunked(&path)? {
+            let message = format!("{} is a message in one piece", path.display());
+            return Err(Error::new(ErrorKind::NotChunked, message));
+        }
+        let (metadata, options) = (metadata.clone(), &self.options.reading);
+        let file = ChunkedFile::open_with_metadata(path, metadata, &options.limits)?;
+        decode(file.merge_to_bytes(options)?)
     }
 
     /// Reads a message from the bytes of a `.cpb` file.
@@ -214,8 +203,9 @@ impl Merger {
     ///
     /// The errors of [`read`](Self::read).
     pub fn read_chunked_from_bytes<M: Message + Default>(&self, bytes: impl ReadAt) -> Result<M> {
-        let file = open_sources(bytes, &self.options.reading.limits, |_| no_way_to_others())?;
-        decode(to_bytes(file.trailer(), &file, &self.options.reading)?)
+        let options = &self.options.reading;
+        let file = ChunkedFile::from_source(bytes, &options.limits)?;
+        decode(file.merge_to_bytes(options)?)
     }
 
     /// Reads a message as bytes.
@@ -225,13 +215,9 @@ impl Merger {
     /// The errors of [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if it doesn't
     /// fit in memory.
     pub fn merge_to_bytes(&self, prefix: impl AsRef<Path>) -> Result<Bytes> {
-        let options = &self.options.reading;
-        match find(prefix.as_ref())? {
-            Found::Chunked(path) => open_path(&path, &options.limits)
-                .and_then(|file| to_bytes(file.trailer(), &file, options))
-                .map_err(|error| at_file(error, &path)),
-            Found::Plain(path) => plain_bytes(&path, options),
-        }
+        let message = self.open(&find(prefix.as_ref())?)?;
+        message.check()?;
+        message.bytes(&self.options.reading)
     }
 
     /// Writes a message of any size to `sink`, using memory that doesn't depend on its size.
@@ -244,20 +230,8 @@ impl Merger {
     /// on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes differ
     /// from the message that was split. After an error, discard the bytes that `sink` received.
     pub fn merge_to(&self, prefix: impl AsRef<Path>, sink: &mut impl Write) -> Result<Merged> {
-        let options = &self.options.reading;
-        match find(prefix.as_ref())? {
-            Found::Chunked(path) => open_path(&path, &options.limits)
-                .and_then(|file| to_sink(&file, sink, options))
-                .map(|merged| Merged {
-                    input: path.clone(),
-                    ..merged
-                })
-                .map_err(|error| at_file(error, &path)),
-            Found::Plain(path) => {
-                let file = open_plain(&path)?;
-                copy_plain((&path, file), sink, options)
-            }
-        }
+        let message = self.open(&find(prefix.as_ref())?)?;
+        message.merge_to(sink, &self.options.reading)
     }
 
     /// Writes a message of any size to the file `target`, which appears only once it is complete
@@ -273,7 +247,7 @@ impl Merger {
         prefix: impl AsRef<Path>,
         target: impl AsRef<Path>,
     ) -> Result<Merged> {
-        write_file(target.as_ref(), &find(prefix.as_ref())?, &self.options)
+        self.merge_file_to_file(find(prefix.as_ref())?, target)
     }
 
     /// Writes the message in the file `input` to the file `target`. Tries no other names for the
@@ -287,8 +261,14 @@ impl Merger {
         input: impl AsRef<Path>,
         target: impl AsRef<Path>,
     ) -> Result<Merged> {
-        let input = input.as_ref();
-        write_file(target.as_ref(), &Found::exactly(input)?, &self.options)
+        let message = self.open(input.as_ref())?;
+        let made_from = MadeFrom::files(message.paths());
+        let out = AtomicFile::create(target, &made_from, self.options.force)?;
+        message.merge_to_file(out, &self.options.reading)
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn StoredMessage>> {
+        open(path, &self.options.reading.limits)
     }
 }
 
@@ -320,222 +300,6 @@ impl Write for Bounded<'_> {
     }
 }
 
-/// Writes the located message to a file.
-fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Merged> {
-    let (force, options) = (options.force, &options.reading);
-    match found {
-        Found::Plain(path) => {
-            let file = open_file(path)?;
-            let out = AtomicFile::create(target, &MadeFrom::files([path]), force)?;
-            copy_to_file((path, file), out, options)
-        }
-        Found::Chunked(path) => {
-            let out = AtomicFile::create(target, &MadeFrom::files([path]), force)?;
-            let merge = || {
-                let file = open_path(path, &options.limits)?;
-                MadeFrom::files(file.paths()).check_apart(target)?;
-                to_file(&file, out, options)
-            };
-            let merged = merge().map_err(|error| at_file(error, path))?;
-            Ok(Merged {
-                input: path.clone(),
-                ..merged
-            })
-        }
-    }
-}
-
-/// Merges the chunks of open files to a file, on several threads.
-pub(crate) fn to_file<S: ReadAt>(
-    store: &RecordStore<S>,
-    out: AtomicFile,
-    options: &ReadOptions,
-) -> Result<Merged> {
-    let merged = with_plan(store.trailer(), store, options, |chunks, plan| {
-        out.check_space(plan.total_len())?;
-        execute_to_file(store.trailer(), chunks, plan, out.as_file(), options)
-            .map_err(|error| at_target(error, out.target()))
-    })?;
-    options.progress.check()?;
-    out.commit()?;
-    Ok(merged)
-}
-
-/// Merges the chunks of open files into `sink`.
-pub(crate) fn to_sink<S: ReadAt>(
-    store: &RecordStore<S>,
-    sink: &mut dyn Write,
-    options: &ReadOptions,
-) -> Result<Merged> {
-    let trailer = store.trailer();
-    with_plan(trailer, store, options, |chunks, plan| {
-        execute(trailer, chunks, plan, sink, options)
-    })
-}
-
-/// A located file to merge.
-pub(crate) enum Found {
-    Chunked(PathBuf),
-    Plain(PathBuf),
-}
-
-impl Found {
-    fn exactly(path: &Path) -> Result<Found> {
-        let found = if is_chunked(path)? {
-            Found::Chunked
-        } else {
-            Found::Plain
-        };
-        Ok(found(path.to_owned()))
-    }
-}
-
-/// Returns the file that a prefix or a file name refers to. A file's own name takes precedence:
-/// `x.pb` doesn't mean `x.pb.cpb`.
-pub(crate) fn find(prefix: &Path) -> Result<Found> {
-    let is_named = prefix
-        .extension()
-        .is_some_and(|extension| extension == CHUNKED_EXTENSION || extension == PLAIN_EXTENSION);
-    if is_named && prefix.is_file() {
-        return Found::exactly(prefix);
-    }
-    let [chunked, plain] =
-        [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(prefix, extension));
-    if chunked.is_file() {
-        return Ok(Found::Chunked(chunked));
-    }
-    if plain.is_file() {
-        return Found::exactly(&plain);
-    }
-    if prefix.is_file() {
-        return Found::exactly(prefix);
-    }
-    let message = format!(
-        "there is neither {} nor {}",
-        chunked.display(),
-        plain.display()
-    );
-    let source = std::io::Error::from(std::io::ErrorKind::NotFound);
-    Err(Error::new(ErrorKind::Io, message).with_source(source))
-}
-
-/// Adds the name of the file to an error.
-pub(crate) fn at_file(error: Error, path: &Path) -> Error {
-    match error.kind() {
-        ErrorKind::NotChunked
-        | ErrorKind::Record
-        | ErrorKind::Io
-        | ErrorKind::UnsupportedVersion => error.in_file(path),
-        _ => error,
-    }
-}
-
 fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
     M::decode(bytes).map_err(undecodable)
-}
-
-/// Opens a file that contains a message in one piece. Checks the top-level fields, but not their
-/// content, since that would require the type.
-fn open_plain(path: &Path) -> Result<File> {
-    let file = open_file(path)?;
-    check_plain(path, &file)?;
-    Ok(file)
-}
-
-fn check_plain(path: &Path, file: &File) -> Result<()> {
-    let check = || -> Result<()> {
-        let size = file.metadata()?.len();
-        let mut cursor = WireCursor::new(SourceInput::new(file, size));
-        while cursor.next()?.is_some() {}
-        Ok(())
-    };
-    check().map_err(|error| error.in_file(path))
-}
-
-/// Copies an open file that contains a message in one piece.
-pub(crate) fn copy_to_file(
-    (path, file): (&Path, File),
-    mut out: AtomicFile,
-    options: &ReadOptions,
-) -> Result<Merged> {
-    check_plain(path, &file)?;
-    out.check_space(file.metadata()?.len())?;
-    let copied = copy_plain((path, file), out.as_file_mut(), options);
-    let copied = copied.map_err(|error| at_target(error, out.target()))?;
-    options.progress.check()?;
-    out.commit()?;
-    Ok(copied)
-}
-
-/// Writes a message in one piece that isn't a file, using `write`.
-pub(crate) fn write_to_file(
-    (input, size): (PathBuf, u64),
-    out: AtomicFile,
-    options: &ReadOptions,
-    write: impl FnOnce(&mut dyn Write) -> Result<()>,
-) -> Result<Merged> {
-    out.check_space(size)?;
-    out.write(|sink| write_to_sink((input, size), sink, options, write))
-}
-
-/// Writes a message in one piece to `sink`, using `write`.
-pub(crate) fn write_to_sink(
-    (input, size): (PathBuf, u64),
-    sink: &mut dyn Write,
-    options: &ReadOptions,
-    write: impl FnOnce(&mut dyn Write) -> Result<()>,
-) -> Result<Merged> {
-    let meter = options.progress.meter(size);
-    let mut sink = CountingWriter::new(sink, &meter);
-    write(&mut sink)?;
-    let (size, crc32c) = sink.finish()?;
-    Ok(copied(input, size, crc32c))
-}
-
-/// Returns the report for a message that was in one piece already.
-fn copied(input: PathBuf, size: u64, crc32c: u32) -> Merged {
-    Merged {
-        input,
-        chunked: false,
-        size,
-        crc32c,
-        byte_exact: None,
-        message_type: None,
-    }
-}
-
-fn plain_bytes(path: &Path, options: &ReadOptions) -> Result<Bytes> {
-    let at = |error: std::io::Error| Error::from(error).in_file(path);
-    let file = open_plain(path)?;
-    let size = file.metadata().map_err(at)?.len();
-    let mut out = reserve(size, size, options)?;
-    let most = options.limits.max_message_size;
-    (&file)
-        .take(most.saturating_add(1))
-        .read_to_end(&mut out)
-        .map_err(at)?;
-    if out.len() as u64 > most {
-        return Err(Error::new(
-            ErrorKind::LimitExceeded,
-            format!("a message of more than {most} bytes"),
-        ));
-    }
-    Ok(out.into())
-}
-
-fn copy_plain(
-    (path, mut file): (&Path, File),
-    sink: &mut dyn Write,
-    options: &ReadOptions,
-) -> Result<Merged> {
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
-    let meter = options.progress.meter(size);
-    let _span = tracing::debug_span!("copy", bytes = size).entered();
-    let mut sink = CountingWriter::new(sink, &meter);
-    // Another handle may have moved the position.
-    let rewound = file.rewind();
-    rewound.map_err(|error| Error::from(error).in_file(path))?;
-    std::io::copy(&mut file, &mut sink).map_err(|error| Error::from(error).in_file(path))?;
-    let (size, crc32c) = sink.finish()?;
-    Ok(copied(path.to_owned(), size, crc32c))
 }

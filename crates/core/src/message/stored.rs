@@ -1,0 +1,74 @@
+//! The trait of messages at rest.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use record_file::ReadAt;
+
+use super::chunked_file::ChunkedFile;
+use super::message_reader::MessageReader;
+use crate::Result;
+use crate::io::AtomicFile;
+use crate::merge::{MergePlan, Merged, ReadOptions};
+use crate::view::MessageView;
+
+/// A message at rest: in the chunks of a file, or in one piece.
+///
+/// Code that reads or writes a message goes through this trait, and doesn't ask how the message is
+/// stored.
+pub(crate) trait StoredMessage: Send + Sync {
+    /// Returns the chunked file that contains the message; `None` for a message in one piece.
+    fn chunked(&self) -> Option<&Arc<ChunkedFile<Arc<dyn ReadAt>>>> {
+        None
+    }
+
+    /// Returns the bytes of the message and their number; `None` for a message in chunks.
+    fn plain(&self) -> Option<(&Arc<dyn ReadAt>, u64)> {
+        None
+    }
+
+    /// Returns the file whose bytes are exactly the message, if there is such a file.
+    fn file(&self) -> Option<(&Path, &File)> {
+        None
+    }
+
+    /// Returns true if the message is one file or object, and not composed of several files.
+    fn is_single(&self) -> bool {
+        true
+    }
+
+    /// Returns the files that the message is read from, the main one first, as far as the message
+    /// itself knows them.
+    fn paths(&self) -> &[PathBuf];
+
+    /// Returns the size of the message in bytes, if it is known without a merge.
+    fn known_size(&self) -> Option<u64>;
+
+    /// Returns the message for random access.
+    fn reader(&self, options: &ReadOptions) -> Result<MessageReader>;
+
+    /// Returns the message, whose chunks are merged by a known plan, to read some of its parts.
+    fn planned(&self, plan: Option<&MergePlan>) -> MessageReader;
+
+    /// Returns a view of the message.
+    fn view(&self, options: ReadOptions) -> Result<MessageView<'_>>;
+
+    /// Fails if the top-level fields of a message in one piece break the wire format. A message in
+    /// chunks is checked by the merge.
+    fn check(&self) -> Result<()>;
+
+    /// Returns all bytes of the message.
+    fn bytes(&self, options: &ReadOptions) -> Result<Bytes>;
+
+    /// Writes the message, and returns its size in bytes.
+    fn write_to(&self, sink: &mut dyn Write, options: &ReadOptions) -> Result<u64>;
+
+    /// Checks the message and writes it.
+    fn merge_to(&self, sink: &mut dyn Write, options: &ReadOptions) -> Result<Merged>;
+
+    /// Checks the message, writes it to a file, and commits the file.
+    fn merge_to_file(&self, out: AtomicFile, options: &ReadOptions) -> Result<Merged>;
+}
