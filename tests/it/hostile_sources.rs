@@ -40,7 +40,7 @@ fn malformed_sources_are_refused_where_they_are_and_nothing_is_written() {
             "a group without its end",
             b"\xb3\x01\x0a\x01x",
             ErrorKind::InvalidMessage,
-            "group 22 is not ended at 0x44",
+            "group 22 has no end tag at 0x44",
         ),
         (
             "an end without its group",
@@ -52,7 +52,7 @@ fn malformed_sources_are_refused_where_they_are_and_nothing_is_written() {
             "a group that ends as another",
             b"\xb3\x01\xbc\x01",
             ErrorKind::InvalidMessage,
-            "group 22 is ended as group 23 at 0x46",
+            "group 22 is closed by the end tag of group 23 at 0x46",
         ),
         (
             "half a tag",

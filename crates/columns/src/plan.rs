@@ -345,7 +345,7 @@ fn members(root: &MessageDescriptor, name: &str) -> Result<Vec<Member>> {
         let Some(within) = message else {
             let above = members.last().map(Member::name).unwrap_or_default();
             return Err(invalid(format!(
-                "{above} is not a message, it has no field {part}"
+                "{above} is not a message, so it has no field {part}"
             )));
         };
         let member = Member::find(&within, part)

@@ -8,8 +8,9 @@
 //! In files of join version 1 the trailer itself may be in chunks, and chunks may be in other
 //! files. Each of these is a record file whose last record identifies it.
 //!
-//! Parsing a [`Trailer`] checks that it is a trailer, that this reader supports its version, and
-//! that every index and path in it is in range. [`ChunkedFile`] checks it against the records.
+//! Parsing a [`Trailer`] checks that the bytes are a trailer, that this reader supports its
+//! version, and that every index and path is in range. [`ChunkedFile`] checks the trailer against
+//! the records.
 
 mod chunk_tree;
 mod embedded_schema;

@@ -58,8 +58,8 @@ use place::{check_value, enclosing_tag, enclosing_value};
 use rewrite::{Content, Rewrite};
 pub use salvage::{Loss, Lost, Salvaged, salvage};
 
-/// Writes the chunks of a file to `target`, with another compression. The target must be empty. The
-/// chunks and their order stay the same. Chunks in other files move to `target`, too.
+/// Writes the chunks of a file to `target`, with a different compression. The target must be empty.
+/// The chunks and their order stay the same. Chunks in other files move to `target`, too.
 ///
 /// # Errors
 ///
@@ -133,11 +133,11 @@ fn recompressed<S: ReadAt>(
 ///
 /// The value has the form that [`MessageView::get`](MessageView::get) returns: the fields of a
 /// message, the bytes of a string or bytes value, the wire encoding of a number. There must already
-/// be a value at the path, since it determines the place.
+/// be a value at the path, since the old value determines the place.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidPath`] if the path leads to nothing or to several values;
+/// [`ErrorKind::InvalidPath`] if the path matches no value or several values;
 /// [`ErrorKind::InvalidMessage`] if the new value is of another kind; [`ErrorKind::Uncuttable`] if
 /// the enclosing message would become too large for its chunk; [`ErrorKind::UnsupportedVersion`] if
 /// the file has no placeholders; [`ErrorKind::InvalidConfig`] if a maximum file size is set; damage
@@ -181,11 +181,11 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     reading: &ReadOptions,
 ) -> Result<(Rewritten, Vec<DonePart>)> {
     if !file.trailer().is_marked() {
-        let message = "a value is replaced in files with placeholders, which this one has not: merge it, and split the merge";
+        let message = "can't replace a value: this file has no placeholders; merge it, and split it again";
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
     if file.trailer().cuts_within_fields() {
-        let message = "a value is replaced in files whose chunks are messages or values, and this one is cut within fields: merge it, and split the merge";
+        let message = "can't replace a value: this file's chunks are cut within fields; merge it, and split it again";
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
     let view = file.view(reading.clone());
@@ -195,7 +195,7 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     let chain = enclosing_tag(file, holder, tag).map_err(|e| e.in_chunk(holder))?;
     let size = value.size()?;
     let Some(field) = chain.last() else {
-        return Err(Error::new(ErrorKind::InvalidPath, "no field is there"));
+        return Err(Error::new(ErrorKind::InvalidPath, "there is no field at the path"));
     };
     let mut metadata = file.trailer().metadata().clone();
     let filler = trailer::filler(file.trailer(), path).filter(|_| field.value.is_empty());
@@ -207,7 +207,7 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
             let spliced = edits.size();
             if spliced > LARGEST_MAX_CHUNK_SIZE {
                 let message = format!(
-                    "its chunk would have {spliced} bytes, at most {LARGEST_MAX_CHUNK_SIZE} are read: merge the file, and split the merge"
+                    "its chunk would have {spliced} bytes, but readers accept at most {LARGEST_MAX_CHUNK_SIZE}: merge the file, and split it again"
                 );
                 return Err(Error::new(ErrorKind::Uncuttable, message).at_path(view.show(path)));
             }
@@ -228,7 +228,7 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidPath`] if the path leads to nothing or to several values;
+/// [`ErrorKind::InvalidPath`] if the path matches no value or several values;
 /// [`ErrorKind::InvalidMessage`] if the new value is of another kind, or the message breaks the
 /// wire format along the path; [`ErrorKind::Io`] if reading or writing fails. After an error,
 /// discard the bytes that `sink` received.

@@ -1,5 +1,4 @@
-//! The error type of this crate: what went wrong, where, and what was expected; and the types of the
-//! places and sizes that errors name.
+//! The error type of this crate, and the types of the places and sizes that errors name.
 
 mod large_part;
 mod newtypes;
@@ -30,7 +29,7 @@ pub enum ErrorKind {
     InvalidSchema,
     /// The file needs a newer or different reader.
     UnsupportedVersion,
-    /// The checksum or size of the data read differs from the stored one.
+    /// The checksum or size of the data differs from the stored value.
     ChecksumMismatch,
     /// The input exceeds a limit of this reader or writer.
     LimitExceeded,
@@ -79,8 +78,9 @@ struct Inner {
     path: Option<String>,
     chunk: Option<ChunkIndex>,
     offset: Option<u64>,
-    /// True if the error refuses a size, and the largest parts of the message if they are known.
+    /// True if the error refuses a size.
     refuses_size: bool,
+    /// The largest parts of the message, if its size caused the error and they are known.
     largest: Vec<LargePart>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -91,7 +91,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// Creates an error of this kind; the message is one lower-case line without a full stop.
     ///
-    /// Custom splitters report their errors with it.
+    /// Custom splitters report their errors with this function.
     #[cold]
     #[inline(never)]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {

@@ -2,9 +2,9 @@
 //!
 //! A *format* is a way to store models or messages: GraphDef, SavedModel, ONNX, a checkpoint.
 //! Everything specific to a format is in its implementation of the trait [`Format`]: how to
-//! recognize an input, which message it is, how to split it, the names of its members, and how to
-//! read a tensor in it. Nothing else in the workspace refers to a format by name. A [`Registry`] is
-//! a list of formats; the crate `proto-splitter` has one with all built-in formats.
+//! recognize an input, open its message, split the message, name its members, and read a tensor.
+//! Nothing else in the workspace refers to a format by name. A [`Registry`] is a list of formats;
+//! the crate `proto-splitter` has one with all built-in formats.
 //!
 //! An open input is an [`Opened`]: a message, an [`Archive`] of named tensors, or both.
 //!

@@ -14,7 +14,7 @@
 //! pick  = step | field "[" ( "*" | "-" index | [ place ] ":" [ place ] | quoted | where *( "," where ) ) "]"
 //! where = path ( "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" ) value
 //! place = [ "-" ] index
-//! value = quoted | what has no ] or , in it
+//! value = quoted | text without ] or ,
 //! ```
 //!
 //! With a message's descriptor, names are resolved and keys get their type. Without one, a path

@@ -1,7 +1,8 @@
 //! `tensorflow.proto_splitter`: the trailer of a `.cpb` file, generated from
 //! `proto/tensorflow/proto_splitter`.
 //!
-//! Field numbers below 1000 are TensorFlow's; those from 1000 are additions that its reader skips.
+//! Field numbers below 1000 are TensorFlow's; numbers from 1000 on are additions that TensorFlow's
+//! reader skips.
 
 #![allow(missing_docs, reason = "generated")]
 #![allow(

@@ -1,9 +1,9 @@
 //! Types known only at run time: descriptor sets, as protobuf compilers write them.
 //!
 //! Types that `prost-reflect-build` compiled into the program don't need this module, since their
-//! messages have descriptors. Messages of types from `prost-build` have none: for them,
-//! [`Source::from_message`](crate::split::Source::from_message) takes a descriptor from the set
-//! that `prost_build::Config::file_descriptor_set_path` writes. All other types come in a
+//! messages have descriptors. Messages of types from `prost-build` have no descriptors: for these
+//! messages, [`Source::from_message`](crate::split::Source::from_message) takes a descriptor from
+//! the set that `prost_build::Config::file_descriptor_set_path` writes. All other types come in a
 //! `FileDescriptorSet`: from `protoc --include_imports --descriptor_set_out=FILE`, from `buf build
 //! -o FILE`, or from the crate `protox`.
 //!
@@ -75,8 +75,8 @@ pub fn read_descriptor_set(path: impl AsRef<Path>) -> Result<DescriptorPool> {
 /// # Errors
 ///
 /// The errors of [`decode_descriptor_set`]; [`ErrorKind::InvalidSchema`] if a file of the set is in
-/// the pool with other content. For files in `google/protobuf/`, which most sets contain, the first
-/// version is kept instead.
+/// the pool with different content. For files in `google/protobuf/`, which most sets contain, the
+/// first version is kept instead.
 pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()> {
     check_memory(bytes)?;
     let mut set = DynamicMessage::decode(set_descriptor()?, bytes)
@@ -102,8 +102,8 @@ pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()>
 /// thousands of messages and fields.
 const MAX_SET_MEMORY: u64 = 512 << 20;
 
-/// Memory of a message in a set, such as a field's descriptor, in bytes. It is stored three times:
-/// as read, as checked, and in the pool.
+/// Memory of a message in a set, such as a field's descriptor, in bytes. Each message is stored
+/// three times: as read, as checked, and in the pool.
 const EACH_DESCRIPTOR: u64 = 1200;
 
 /// Fails if a serialized `FileDescriptorSet` would take too much memory.

@@ -1,9 +1,9 @@
 //! A message as a list of spans: literal bytes, and ranges of files or chunks.
 //!
 //! A model often consists of several files: a graph in one, its weights in another. A [`Spans`]
-//! presents them as one message. It is never written as a whole, but can be read at any position
-//! like a file, while its bytes stay in place. Nothing is copied, and a piece takes about 24 bytes
-//! of memory, whatever its length.
+//! presents them as one message. The message is never written as a whole, but can be read at any
+//! position like a file, while its bytes stay in place. Nothing is copied, and a piece takes about
+//! 24 bytes of memory, regardless of its length.
 //!
 //! ```text
 //! the message   | literal | span of model.onnx | literal | span of model.data     | span of model.onnx |

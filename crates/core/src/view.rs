@@ -416,7 +416,7 @@ impl<'a> MessageView<'a> {
             );
         }
         if path.is_root() {
-            return invalid("the path is that of the whole message");
+            return invalid("the path selects the whole message");
         }
         let [value] = pieces.as_slice() else {
             return invalid("the value is in several pieces");
@@ -426,7 +426,7 @@ impl<'a> MessageView<'a> {
         let chain = enclosing_range(&mut cursor, value);
         let mut portion = cursor.into_input();
         let Some(field) = chain.map_err(|error| portion.damage_first(error))?.pop() else {
-            return invalid("no field is there");
+            return invalid("there is no field at the path");
         };
         let plan = portion.plan_of_chunks().cloned();
         Ok(Place {

@@ -35,11 +35,11 @@ pub enum DifferenceKind {
     OnlyInFirst,
     /// Only the second message has the value.
     OnlyInSecond,
-    /// Numbers of elements that a repeated field has in the first and in the second message. The
-    /// elements that both have are equal.
+    /// Numbers of elements of a repeated field in the first and in the second message. The common
+    /// elements are equal.
     Counts(u64, u64),
-    /// Indices of an element in the first and in the second message. Its order relative to other
-    /// elements that both messages have differs.
+    /// Indices, in the first and in the second message, of an element whose order relative to the
+    /// other common elements differs.
     Moved(u64, u64),
     /// Different numbers or short strings, as text.
     Values(String, String),

@@ -32,7 +32,7 @@ pub(super) fn index<I: Input>(
     message: Option<&MessageDescriptor>,
 ) -> Result<BTreeMap<Slot, Runs>> {
     let mut runs: BTreeMap<Slot, Runs> = BTreeMap::new();
-    // The latest field, which is likely to occur next, too.
+    // The most recent field, which the next field is likely to repeat.
     let mut latest: Option<(u32, Option<FieldRef>, Vec<u32>)> = None;
     for piece in pieces {
         cursor.set_range(piece.clone());
@@ -176,7 +176,7 @@ pub(super) fn number<I: Input>(
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
-    reason = "the bits of a number of 32 bits, and of one with a sign"
+    reason = "32-bit and signed numbers are reinterpreted by their bits"
 )]
 pub(super) fn shown(bits: u64, kind: &Kind) -> String {
     match kind {

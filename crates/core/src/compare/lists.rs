@@ -133,7 +133,7 @@ impl Walk<'_> {
     /// Matches the remaining elements of two lists; `None` if there are too many.
     #[allow(
         clippy::type_complexity,
-        reason = "the two lists, and what of them belongs together"
+        reason = "the two lists, and the pairs of their elements"
     )]
     fn matches<I: Input, J: Input>(
         &mut self,
@@ -268,8 +268,8 @@ impl List<'_> {
         }))
     }
 
-    /// Collects the remaining elements; `None` if there are too many, or if names are wanted and
-    /// one has no name.
+    /// Collects the remaining elements; `None` if there are too many, or if names are required and
+    /// an element has none.
     fn collect<I: Input>(
         &self,
         cursor: &mut WireCursor<I>,

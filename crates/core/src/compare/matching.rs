@@ -15,7 +15,7 @@ pub(super) enum Match {
     Second(usize),
 }
 
-/// Matches elements by name; `None` if a list has a name twice. Where both lists have the same
+/// Matches elements by name; `None` if a list contains a name twice. If both lists have the same
 /// number of unmatched elements between two matched ones, these elements count as renamed.
 pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>> {
     let places: HashMap<K, usize> = b.iter().copied().zip(0..).collect();
@@ -28,7 +28,7 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
     let stays = increasing(&partners);
     let mut stays = stays.iter();
     let mut matches = Vec::with_capacity(a.len());
-    // Elements of `a` without a counterpart in `b`, since the last match in order.
+    // Elements of `a` since the last in-order match that have no counterpart in `b`.
     let mut alone = Vec::new();
     let mut next_of_b = 0;
     let mut end_gap = |alone: &mut Vec<usize>, end: usize, matches: &mut Vec<Match>| {
@@ -36,7 +36,7 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
         let is_alone = |at: &usize| b.get(*at).is_some_and(|key| !of_a.contains(key));
         let others: Vec<usize> = between.filter(is_alone).collect();
         next_of_b = next_of_b.max(end);
-        // Equally many elements on both sides: these were renamed.
+        // Equally many elements on both sides count as renamed.
         if others.len() == alone.len() {
             let both = alone.drain(..).zip(others);
             matches.extend(both.map(|(at, other)| Match::Both(at, other)));

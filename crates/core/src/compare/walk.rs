@@ -21,7 +21,7 @@ const SHORT: u64 = 64;
 /// Number of bytes to compare at a time.
 pub(super) const WINDOW: usize = 64 << 10;
 
-/// The two messages.
+/// The two messages to compare.
 pub(super) struct Sides<I, J> {
     pub(super) a: WireCursor<I>,
     pub(super) b: WireCursor<J>,

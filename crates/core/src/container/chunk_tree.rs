@@ -54,7 +54,7 @@ struct Node {
     children: Range<u32>,
 }
 
-/// All places of chunks. Node ids ascend from parents to children.
+/// All places of chunks. Node IDs ascend from parents to children.
 ///
 /// There may be a million nodes, so they share three lists instead of owning lists and maps.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct ChunkTree {
 }
 
 impl ChunkTree {
-    /// Returns the first chunk without a place.
+    /// Returns the index of the first chunk that no node uses.
     pub(crate) fn first_unused(&self, chunks: usize) -> Option<usize> {
         let mut used = vec![false; chunks];
         for c in &self.chunks {

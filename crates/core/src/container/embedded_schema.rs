@@ -77,7 +77,7 @@ fn check_count(metadata: &[u8]) -> Result<()> {
     while let Ok(Some(_)) = fields.next() {
         count += 1;
         if count > MAX_METADATA_FIELDS {
-            let message = format!("file metadata of more than {MAX_METADATA_FIELDS} fields");
+            let message = format!("the file metadata has more than {MAX_METADATA_FIELDS} fields");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
     }

@@ -146,7 +146,7 @@ impl Limits {
     }
 
     /// Sets the maximum total size, in bytes, of the decoded record chunks that are cached to read
-    /// other records from them. The most recently used one is always kept. Default:
+    /// other records from them. The most recently used record chunk is always kept. Default:
     /// [`DEFAULT_MAX_CACHED_SIZE`].
     #[must_use]
     pub const fn max_cached_size(mut self, bytes: u64) -> Self {
@@ -162,10 +162,10 @@ impl Limits {
         self
     }
 
-    /// Sets the maximum size of the merged message, in bytes, wherever it is written. Default:
-    /// [`DEFAULT_LEAST_MAX_MERGED_SIZE`], or [`LARGEST_EXPANSION`] times the size of the message's
-    /// files if that is more. This guards against files in which a few bytes claim that a thousand
-    /// chunks are all the same record.
+    /// Sets the maximum size of the merged message, in bytes, regardless of its destination.
+    /// Default: [`DEFAULT_LEAST_MAX_MERGED_SIZE`], or [`LARGEST_EXPANSION`] times the size of the
+    /// message's files if that is more. This guards against files in which a few bytes claim that a
+    /// thousand chunks are all the same record.
     #[must_use]
     pub fn max_merged_size(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.max_merged_size = bytes.into();
@@ -235,7 +235,7 @@ impl Limits {
             return Ok(());
         }
         let message = format!(
-            "the merged message would have {merged} bytes, made of {stored} that are stored: more than the {most} that `max-merged-size` allows"
+            "the merged message would have {merged} bytes, from {stored} stored bytes: more than the {most} that `max-merged-size` allows"
         );
         Err(Error::new(ErrorKind::LimitExceeded, message).refusing_size())
     }

@@ -1,10 +1,10 @@
-//! Profiles: the readers that a file is written for.
+//! Profiles: the sets of readers that accept a file.
 
 use crate::path::MapKey;
 use crate::{Error, ErrorKind, Result};
 use prost_reflect::Kind;
 
-/// The readers that a chunked file is written for.
+/// A profile, which determines which readers accept a chunked file.
 ///
 /// The text form is `tensorflow` or `extended`.
 ///
@@ -20,7 +20,7 @@ pub enum Profile {
     /// TensorFlow's own Merger can read the file. It has `join_version` 0.
     #[default]
     TensorFlow,
-    /// Only readers of `join_version` 1, such as this crate, can read the file; TensorFlow's
+    /// Only readers of `join_version` 1, such as this crate, can read the file; TensorFlow's reader
     /// refuses it. A value may be in several BYTES chunks, including an element of a repeated field
     /// or a value in a map, unless the map's key is zigzag-encoded. A trailer that is too large is
     /// chunked like any message, and chunks may be in [several
@@ -42,7 +42,7 @@ impl std::str::FromStr for Profile {
 
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the text is neither.
+    /// [`ErrorKind::InvalidConfig`] if the text is neither `tensorflow` nor `extended`.
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "tensorflow" => Ok(Profile::TensorFlow),

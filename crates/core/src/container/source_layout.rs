@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! run of a chunk:  varint CHUNK + 1, varint bytes of the chunk to pass over, varint LENGTH
-//! run of its own:  varint 0, varint LENGTH, the bytes
+//! literal run:     varint 0, varint LENGTH, the bytes
 //! ```
 //!
-//! The runs are in source order. Runs of one chunk follow each other, so no byte is used twice.
+//! The runs are in source order. Each run of a chunk starts after the chunk's previous run, so no
+//! byte is used twice.
 
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ pub(crate) const MOST_RUNS: usize = 4 << 20;
 /// Maximum size of a layout to write, in bytes: 32 MiB, half of the maximum size of a trailer.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
 
-/// Memory that a reader accounts for each run, in bytes: the run's segment in the plan and the
+/// Memory that a reader counts for each run, in bytes: the run's segment in the plan and the
 /// segment's entry in its chunk's list, including unused capacity.
 const RUN_MEMORY: u64 = 128;
 
@@ -38,7 +39,7 @@ pub(crate) enum Run<'a> {
 pub(crate) struct LayoutWriter {
     bytes: Vec<u8>,
     runs: usize,
-    /// Number of bytes used of each chunk.
+    /// Number of bytes of each chunk that earlier runs used or skipped.
     used: Vec<u64>,
 }
 
@@ -85,7 +86,7 @@ impl LayoutWriter {
 pub(crate) struct LayoutReader<'a> {
     bytes: &'a [u8],
     position: usize,
-    /// Number of bytes used of each chunk.
+    /// Number of bytes of each chunk that earlier runs used or skipped.
     used: Vec<u64>,
     /// Remaining memory for further runs, in bytes.
     left: u64,
@@ -115,7 +116,7 @@ impl<'a> LayoutReader<'a> {
     fn run(&mut self, size: impl Fn(usize) -> u64) -> Result<Run<'a>> {
         self.left = self.left.checked_sub(RUN_MEMORY).ok_or_else(|| {
             let message =
-                "a source layout with more runs than the memory for trailers is enough for";
+                "the source layout has more runs than the memory for trailers allows";
             Error::new(ErrorKind::LimitExceeded, message)
         })?;
         let Some(chunk) = self.varint()?.checked_sub(1) else {
@@ -131,7 +132,7 @@ impl<'a> LayoutReader<'a> {
         let (passed, len) = (self.varint()?, self.varint()?);
         let Some(used) = self.used.get_mut(index) else {
             let message = format!(
-                "a source layout with chunk {chunk}, where there are {}",
+                "the source layout refers to chunk {chunk}, but there are only {}",
                 self.used.len()
             );
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
@@ -141,7 +142,7 @@ impl<'a> LayoutReader<'a> {
         let end = start.and_then(|start| start.checked_add(len));
         let (Some(start), Some(end)) = (start, end.filter(|&end| end <= size)) else {
             let message = format!(
-                "a source layout with {len} bytes after {used} and {passed} of a chunk of {size}"
+                "the source layout uses {len} bytes after {used} and {passed} of a chunk of {size}"
             );
             return Err(
                 Error::new(ErrorKind::InvalidTrailer, message).in_chunk(ChunkIndex::new(chunk))
@@ -164,7 +165,7 @@ impl<'a> LayoutReader<'a> {
 
 #[cold]
 fn cut_short() -> Error {
-    let message = "a source layout that ends within a run";
+    let message = "the source layout ends within a run";
     Error::new(ErrorKind::InvalidTrailer, message)
 }
 
@@ -203,7 +204,7 @@ mod tests {
     fn a_layout_that_cannot_be_is_refused() {
         let far = [&[1][..], &[0xff; 9], &[1, 5]].concat();
         for (bytes, most, expected) in [
-            (&[3, 0, 1][..], 1 << 20, "chunk 2, where there are 2"),
+            (&[3, 0, 1][..], 1 << 20, "chunk 2, but there are only 2"),
             (&[1, 0, 11], 1 << 20, "of a chunk of 10"),
             (&[1, 0, 6, 1, 0, 5], 1 << 20, "5 bytes after 6 and 0"),
             (&far, 1 << 20, "of a chunk of 10"),

@@ -118,7 +118,7 @@ impl Trailer {
         let metadata = ChunkMetadata::decode(bytes).map_err(|error| no_trailer(&error))?;
         if metadata.is_part {
             let message =
-                "the file only has chunks of a message whose trailer is in another: open that one";
+                "the file only has chunks of a message whose trailer is in another file: open that file";
             return Err(Error::new(ErrorKind::NotChunked, message));
         }
         // Nearly any bytes parse as a message with only unknown fields.
@@ -186,7 +186,7 @@ impl Trailer {
                 return Err(invalid(message));
             }
             None if join_version >= 1 => {
-                return Err(invalid("no extended message, where join version 1 has it"));
+                return Err(invalid("there is no extended message, which join version 1 requires"));
             }
             None => metadata.message.as_ref().unwrap_or(&nothing),
         };
@@ -207,7 +207,7 @@ impl Trailer {
             && metadata.splice_marker
             && let Some(unused) = tree.first_unused(kinds.len())
         {
-            return Err(invalid("the chunk belongs nowhere").in_chunk(unused));
+            return Err(invalid("no path refers to the chunk").in_chunk(unused));
         }
         Ok(Trailer {
             metadata,
@@ -379,7 +379,7 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
     if *trailer_level > limits.max_trailer_levels {
         let most = limits.max_trailer_levels;
         let message =
-            format!("a trailer in chunks {trailer_level} times, where {most} are allowed");
+            format!("the trailer is split {trailer_level} times; at most {most} are allowed");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     if *trailer_level > 0 && !metadata.splice_marker {
@@ -390,7 +390,7 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
     }
     if files.len() > limits.max_files {
         let message = format!(
-            "chunks in {} other files, where {} are allowed",
+            "the chunks are in {} other files; at most {} are allowed",
             files.len(),
             limits.max_files
         );
@@ -419,7 +419,7 @@ fn check_names(metadata: &ChunkMetadata) -> Result<()> {
     match names.find(|name| name.len() > LONGEST_NAME) {
         None => Ok(()),
         Some(name) => Err(invalid(format!(
-            "a name of {} bytes, where {LONGEST_NAME} are allowed",
+            "a name has {} bytes; at most {LONGEST_NAME} are allowed",
             name.len()
         ))),
     }

@@ -1,4 +1,4 @@
-//! Unknown fields of a trailer, kept when a file is written from another.
+//! Unknown fields of a trailer, which are preserved when the file is rewritten.
 
 use std::borrow::Cow;
 

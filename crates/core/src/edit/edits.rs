@@ -8,7 +8,7 @@ use crate::spans::{SourceId, SpanList, SpanListBuilder, SpanSource};
 use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// The old bytes; the other source is the new value.
+/// The source of the old bytes; the other source is the new value.
 const BASE: SourceId = SourceId::FIRST;
 
 /// The new bytes: spans of the old bytes and of the new value.

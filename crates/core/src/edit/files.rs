@@ -21,7 +21,7 @@ pub(super) fn check_max_size<S: ReadAt>(
     let message = if main.is_none() {
         "a maximum file size needs a named output file"
     } else if version.is_none_or(|version| version.join_version < 1) {
-        "a maximum file size: the file is for TensorFlow, which reads a single one: several are only for what was split with the profile `extended`"
+        "a maximum file size requires a file of the profile `extended`, since TensorFlow reads a single file only"
     } else {
         return Ok(());
     };

@@ -18,7 +18,7 @@ use crate::wire::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// A message to change.
+/// A search for the fields that changes affect.
 pub(super) struct Finder<'a> {
     view: &'a MessageView<'a>,
     names: &'a [NameRule],
@@ -160,7 +160,7 @@ impl<'a> Finder<'a> {
         let invalid = |message: String| Err(Error::new(ErrorKind::InvalidPath, message));
         let mut parent = path.clone();
         let Some(step) = parent.pop() else {
-            return invalid("the path is that of the whole message".into());
+            return invalid("the path selects the whole message".into());
         };
         let Some(kind) = self.view.kind(&parent)? else {
             let message = "the encoding of a new value depends on the message's type";
@@ -174,7 +174,7 @@ impl<'a> Finder<'a> {
         };
         let (_, pieces) = self.view.find_some(&parent)?;
         let Some(end) = pieces.last().cloned() else {
-            return invalid("the message around it is not there".into());
+            return invalid("the enclosing message does not exist".into());
         };
         let wanted = match &step.select {
             Select::Index(index) => Some(*index),
@@ -222,7 +222,7 @@ impl<'a> Finder<'a> {
                     return invalid("there is an entry with this key: replace its value".into());
                 }
                 let codec = key_codec(&field).ok_or_else(|| {
-                    Error::new(ErrorKind::InvalidPath, "a key on a field that is not a map")
+                    Error::new(ErrorKind::InvalidPath, "the path has a key, but the field is not a map")
                 })?;
                 key = Some(codec.encode(wanted));
                 behind
@@ -255,7 +255,7 @@ impl<'a> Finder<'a> {
             let number = FieldNumber(other.number());
             if self.is_there(pieces, number, &Select::Field, &known)? {
                 let name = other.name();
-                let message = format!("{name} is set, and excludes it: remove {name} first");
+                let message = format!("{name} is set, which excludes this field: remove {name} first");
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
         }
@@ -335,7 +335,7 @@ impl<'a> Finder<'a> {
 }
 
 fn whole(query: &PathQuery) -> Error {
-    let message = "the path is that of the whole message";
+    let message = "the path selects the whole message";
     Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str())
 }
 
@@ -385,7 +385,7 @@ fn written(
         let len = (key.len() as u64)
             .checked_add(front.len() as u64)
             .and_then(|len| len.checked_add(size))
-            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a message beyond 64 bits"))?;
+            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the message's size exceeds 64 bits"))?;
         let mut entry = varint(tag(FieldNumber(field.number()), WireType::Len));
         put_varint(&mut entry, len);
         entry.extend(key);

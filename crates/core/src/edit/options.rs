@@ -33,7 +33,7 @@ impl RewriteOptions {
     }
 
     /// Sets the compression of changed chunks. Default: [`DEFAULT_CHUNK_COMPRESSION`], which
-    /// compresses where it saves space.
+    /// compresses if that saves space.
     #[must_use]
     pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
         self.compression = compression.into();

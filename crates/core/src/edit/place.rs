@@ -41,7 +41,7 @@ pub(super) fn enclosing_tag<S: ReadAt>(
         .map_err(|error| cursor.input_mut().damage_first(error))
 }
 
-/// Number of bytes of a text to check at a time.
+/// Number of bytes of a string to check at a time.
 const TEXT_WINDOW: usize = 64 << 10;
 
 /// Fails if a value doesn't have the form that the kind of the existing value requires: a message's
@@ -62,7 +62,7 @@ pub(super) fn check_as<V: ReadAt + ?Sized>(
         if size == bytes {
             Ok(())
         } else {
-            invalid(format!("a value of {size} bytes, where {bytes} are wanted"))
+            invalid(format!("the new value has {size} bytes, but the field needs {bytes}"))
         }
     };
     let is_message = kind.is_some_and(|kind| kind.message().is_some());
@@ -79,7 +79,7 @@ pub(super) fn check_as<V: ReadAt + ?Sized>(
             value.read_exact_at(0, &mut bytes)?;
             match decode_varint(&bytes) {
                 Some((_, len)) if len as u64 == size => Ok(()),
-                _ => invalid("the value is not a varint, as a number there is on the wire".into()),
+                _ => invalid("the new value is not a varint, the wire form of this field's numbers".into()),
             }
         }
         WireType::StartGroup | WireType::EndGroup => check_fields(value, size),

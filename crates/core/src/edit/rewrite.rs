@@ -374,8 +374,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         Ok(is_copied)
     }
 
-    /// Writes `size` bytes as a new record; each call of `open` returns a reader of them. Returns
-    /// the trailer's entry, based on the old entry `info`.
+    /// Writes `size` bytes as a new record; each call of `open` returns a reader of these bytes.
+    /// Returns the trailer's entry, based on the old entry `info`.
     fn write_anew<'r>(
         &mut self,
         open: &dyn Fn() -> Result<Box<dyn Read + 'r>>,
@@ -409,9 +409,9 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         self.file.place(chunk).ok_or_else(none)
     }
 
-    /// Reads the new files and compares all checksums. Also compares the checksum of an unchanged
-    /// message, or computes the size and checksum of a changed message. Returns the hashes of the
-    /// chunks, if they are wanted.
+    /// Reads the new files and verifies all checksums. Also verifies the checksum of an unchanged
+    /// message, or computes the size and checksum of a changed message. If `hashing` is given,
+    /// returns the hashes of the chunks.
     fn check(
         &self,
         target: &File,

@@ -200,8 +200,8 @@ impl Check<'_> {
     }
 }
 
-/// Fails if the chunks of a file that can't be opened as a whole exceed the limit of a merge,
-/// according to the trailer, which is the only source of sizes then.
+/// Fails if the chunks of a file that can't be opened as a whole exceed the limit of a merge. The
+/// sizes are those in the trailer, since the file gives no others.
 fn check_merged_size(path: &Path, trailer: &Trailer, limits: &Limits) -> Result<()> {
     let metadata = trailer.metadata();
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);

@@ -54,12 +54,12 @@ impl<'a> Stripper<'a> {
         levels: u32,
     ) -> Result<()> {
         let levels = levels.checked_sub(1).ok_or_else(|| {
-            let error = "messages nest too deep to be looked through";
+            let error = "messages nest too deeply to be searched";
             Error::new(ErrorKind::LimitExceeded, error)
         })?;
         let rule = self.rules.iter().find(|r| r.message == message.full_name());
         let elements: Vec<u32> = rule.map_or(Vec::new(), |rule| elements_of(rule));
-        // The latest field, which is likely to occur next, too.
+        // The most recent field, which the next field is likely to repeat.
         let mut latest: Option<(u32, Option<FieldRef>)> = None;
         self.cursor.set_range(range.clone());
         while let Some(field) = self.cursor.next()? {

@@ -1,4 +1,4 @@
-//! The trailer after a change.
+//! Updating the trailer after a change.
 
 use crate::container::Trailer;
 use crate::path::FieldPath;
@@ -14,8 +14,8 @@ pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
         .position(|places| places.iter().any(at))
 }
 
-/// Removes the places at and below a path, except for one chunk, and then the chunks without a
-/// place. Returns for each chunk whether it was kept.
+/// Removes the places at and below a path, except for one chunk, and then the chunks that no path
+/// refers to. Returns, for each chunk, whether it was kept.
 pub(super) fn without_below(
     metadata: &mut ChunkMetadata,
     path: &FieldPath,
@@ -27,7 +27,7 @@ pub(super) fn without_below(
     Ok(without_unused_chunks(metadata))
 }
 
-/// Removes chunks without a place, and files without chunks.
+/// Removes chunks that no path refers to, and files without chunks.
 pub(super) fn without_unused(metadata: &mut ChunkMetadata) {
     without_unused_chunks(metadata);
     let mut numbers = vec![0; metadata.files.len() + 1];

@@ -63,7 +63,7 @@ pub fn largest_named(parts: &[LargePart]) -> String {
     }
 }
 
-/// Formats a size in the largest unit of which it has at least one, with one decimal.
+/// Formats a size with one decimal, in the largest unit that is not larger than the size.
 ///
 /// ```
 /// assert_eq!(proto_splitter_core::view::size_tree::shown_size(1536), "1.5 KiB");

@@ -21,7 +21,7 @@ pub trait Archive: Any + Debug + Send + Sync {
     fn tensors(&self) -> Result<Vec<TensorInfo>>;
 
     /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors). Formats
-    /// with millions of tensors override it to avoid building a list.
+    /// with millions of tensors override this method to avoid building a list.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ pub trait Archive: Any + Debug + Send + Sync {
     /// [`ErrorKind::InvalidPath`] if the archive has no such tensor.
     fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>>;
 
-    /// Returns the tensor with this name, if it exists. Formats with an index override it.
+    /// Returns the tensor with this name, if it exists. Formats with an index override this method.
     ///
     /// # Errors
     ///
@@ -66,8 +66,8 @@ pub trait Archive: Any + Debug + Send + Sync {
         None
     }
 
-    /// Returns everything that takes up space, for lists and size trees. Default: the tensors. The
-    /// parts of a name are separated by `/`.
+    /// Returns an entry for everything that takes up space, for lists and size trees. The default
+    /// implementation returns the tensors. `/` separates the parts of a name.
     ///
     /// # Errors
     ///
@@ -85,8 +85,8 @@ pub trait Archive: Any + Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Reads and checks everything that can be checked. Default: reads all tensors to their ends.
-    /// Formats with checksums override it.
+    /// Reads and checks everything that can be checked. The default implementation reads all
+    /// tensors to their ends. Formats with checksums override this method.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ pub type TensorIter<'a> = Box<dyn Iterator<Item = Result<TensorInfo>> + 'a>;
 pub struct Entry {
     /// Name of the part.
     pub name: String,
-    /// Description: a tensor's type and shape, or that it is a header.
+    /// Description: a tensor's type and shape, or a note that the part is a header.
     pub detail: Option<String>,
     /// Size of the part's content, in bytes.
     pub bytes: u64,
@@ -168,7 +168,7 @@ pub enum Checks {
     Structure,
 }
 
-/// A report on the data read and found intact.
+/// A report on the data that was read and found intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {

@@ -58,7 +58,7 @@ impl LodTable {
         })
     }
 
-    /// Returns whether no tensor has LoD.
+    /// Returns true if no tensor has LoD.
     pub(super) fn is_empty(&self) -> bool {
         self.levels.is_empty()
     }

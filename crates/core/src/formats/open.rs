@@ -13,11 +13,12 @@ use crate::container::{CHUNKED_EXTENSION, ChunkedFile, Limits, PLAIN_EXTENSION};
 use crate::{Error, ErrorKind, Result};
 
 impl Registry {
-    /// Opens an input of any format: a file in chunks, a file or a folder that a format recognizes.
-    /// Any other file is read as a message. If there is no file at the path, the path is taken as
-    /// the prefix of `PREFIX.cpb`, `PREFIX.pb` or files that a format recognizes, in this order.
+    /// Opens an input of any format: a file in chunks, or a file or folder that a format
+    /// recognizes. Any other file is read as a message. If there is no file at the path, the path
+    /// is taken as the prefix of `PREFIX.cpb`, `PREFIX.pb` or files that a format recognizes, in
+    /// this order.
     ///
-    /// If the options set a type, that type determines the format, not the input.
+    /// If the options set a type, that type determines the format, rather than the input.
     ///
     /// # Errors
     ///
@@ -29,8 +30,8 @@ impl Registry {
     }
 
     /// Opens a candidate, like [`open`](Self::open): an input that was already inspected, which
-    /// isn't opened again, or one that isn't a file, such as an object in a store. For an object,
-    /// no other names are tried.
+    /// isn't opened again, or an input that isn't a file, such as an object in a store. For an
+    /// object, no other names are tried.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -93,8 +94,8 @@ impl Registry {
         }
     }
 
-    /// Returns true if an input is a message in chunks: its name or beginning indicates it, and no
-    /// format is certain that the record file is its own.
+    /// Returns true if an input is a message in chunks: its name or beginning indicates chunks, and
+    /// no format is certain that the record file is its own.
     ///
     /// ```
     /// use proto_splitter_core::formats::{Candidate, Registry};
@@ -210,7 +211,7 @@ impl Registry {
             .with_required_root(options)
     }
 
-    /// Opens a message in chunks, wherever it is stored. Its type, from the options or the file,
+    /// Opens a message in chunks from any storage. Its type, from the options or the file,
     /// determines the format.
     ///
     /// # Errors

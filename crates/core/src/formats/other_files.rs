@@ -52,7 +52,7 @@ const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
 impl Registry {
     /// Fails if an input evidently can't be opened: it begins neither like a message nor like a
     /// file of any format. The error describes the actual kind of file, if known. `companion` is
-    /// the file that accompanies it.
+    /// the file that accompanies the input.
     ///
     /// Reads only the ends of the file that formats use for recognition. Accepts folders, and
     /// content that a format is certain of. Files in chunks are not checked.

@@ -40,8 +40,9 @@ impl Opened {
         Some((self.message_file()?, placed.elements.clone()?))
     }
 
-    /// Reads tensors, each into a buffer of its [bytes](TensorInfo::bytes). Faster than reading one
-    /// after the other: uses several threads, and reads each chunk of a file in chunks once.
+    /// Reads tensors, each into a buffer of its [bytes](TensorInfo::bytes). This is faster than
+    /// reading one after the other: it uses several threads, and reads each chunk of a file in
+    /// chunks once.
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -58,7 +59,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if a buffer has another length; any error of
+    /// [`ErrorKind::InvalidConfig`] if a buffer's length differs from its tensor's; any error of
     /// [`read_tensor`](Opened::read_tensor). After an error, some buffers may have been filled.
     pub fn read_tensors_into(
         &self,

@@ -55,7 +55,8 @@ impl Registry {
         })
     }
 
-    /// Returns the splitter for messages of this type: a format's, or else the general one.
+    /// Returns the splitter for messages of this type: the splitter of a format, or else the
+    /// general splitter.
     pub fn splitter(&self, message_type: &str) -> &'static (dyn ComposableSplitter + Sync) {
         let mut splitters = self
             .formats

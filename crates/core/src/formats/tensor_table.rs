@@ -23,7 +23,7 @@ pub(super) type Shared = Arc<dyn ReadAt>;
 #[derive(Debug)]
 pub(super) struct TensorTable {
     tensors: Vec<PlacedTensor>,
-    /// Index by name, or by path where no tensor has that name.
+    /// Index by name, or by path if no tensor has the path as its name.
     by_name: HashMap<String, usize>,
     /// The message. The places of tensors are offsets in it.
     message: MessageReader,

@@ -83,7 +83,7 @@ impl MadeFrom {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Returns true if a path leads to one of the files.
+    /// Returns true if a path refers to one of the files.
     pub fn contains(&self, path: &Path) -> bool {
         let (MadeFrom::Files(files) | MadeFrom::Edited(files)) = self else {
             return false;
@@ -148,7 +148,7 @@ pub fn create_new(path: &Path, made_from: &MadeFrom) -> io::Result<File> {
 
 /// A file that is written next to its target and replaces it once complete.
 ///
-/// Dropping it without [`commit`](Self::commit) removes the file.
+/// Dropping this value without [`commit`](Self::commit) removes the file.
 ///
 /// ```
 /// use std::io::Write;
@@ -308,7 +308,7 @@ impl AtomicFile {
         writer_at(self.as_file(), offset)
     }
 
-    /// Fails if the file system has fewer than this many bytes free. Call it before a long write.
+    /// Fails if the file system has fewer than this many bytes free. Call this before a long write.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ struct Piece {
 }
 
 impl CrcOfPieces {
-    /// Creates a checksum of which no bytes have been read yet.
+    /// Creates a checksum of `len` bytes, none of which have been read yet.
     #[must_use]
     pub fn new(len: u64) -> Self {
         CrcOfPieces {
@@ -44,8 +44,8 @@ impl CrcOfPieces {
         }
     }
 
-    /// Adds bytes that were read at `at`. If these complete all bytes, returns the crc32c of all of
-    /// them and starts over, so that bytes that are read again are verified again.
+    /// Adds bytes that were read at `at`. If no bytes are missing then, returns the crc32c of all
+    /// bytes and starts over, so that bytes that are read again are verified again.
     pub fn add(&self, at: u64, bytes: &[u8]) -> Option<u32> {
         if bytes.is_empty() {
             return None;

@@ -26,8 +26,8 @@ pub fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
     path.into()
 }
 
-/// Returns the prefix that the name of an output stands for: the name without its extension if that
-/// is [`CHUNKED_EXTENSION`] or [`PLAIN_EXTENSION`], otherwise the whole name.
+/// Returns the prefix that the name of an output denotes: the name without its extension if the
+/// extension is [`CHUNKED_EXTENSION`] or [`PLAIN_EXTENSION`], otherwise the whole name.
 ///
 /// ```
 /// use std::path::Path;

@@ -11,7 +11,7 @@ use super::open::open_file;
 use super::stamp::Stamp;
 
 /// Maximum number of open files in a pool. A process can usually have 1,024 files open, and more
-/// would only help with that many threads.
+/// open files would only help that many threads.
 const MOST_OPEN: usize = 64;
 
 /// A set of files that are opened on reading, and closed when too many others are open.

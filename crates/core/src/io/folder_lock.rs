@@ -25,7 +25,7 @@ use crate::progress::Progress;
 pub struct FolderLock {
     /// Releases the lock when dropped.
     held: system::Held,
-    /// Files that a killed writer was about to replace, and that are unchanged since.
+    /// Files that a killed writer was about to replace, and that have not changed since.
     replaced: Vec<PathBuf>,
 }
 
@@ -180,7 +180,7 @@ mod system {
         }
     }
 
-    /// Returns a text that changes if a file is modified or replaced; `None` if it isn't a file.
+    /// Returns a string that changes if a file is modified or replaced; `None` if it isn't a file.
     pub(super) fn stamp(path: &Path) -> Option<String> {
         let there = fs::symlink_metadata(path).ok()?;
         let (len, number) = (there.len(), there.ino());

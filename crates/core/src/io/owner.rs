@@ -1,5 +1,5 @@
-//! The process that writes a file, by host and number. It is recorded where other hosts can't tell
-//! from locks whether the process is still running.
+//! The process that writes a file, identified by host and process number. It is recorded if other
+//! hosts can't tell from locks whether the process is still running.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl Owner {
         })
     }
 
-    /// Parses the owner at the beginning of a text, which a hyphen must follow.
+    /// Parses the owner at the beginning of a string, up to the hyphen that must follow.
     pub(super) fn parse(text: &str) -> Option<Owner> {
         let mut parts = text.splitn(4, '-');
         let host = parts.next().filter(|host| host.len() == 16)?;

@@ -54,7 +54,7 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Injected failures for tests, which working disks don't produce.
+/// Failures injected for tests, since working disks don't produce any.
 #[cfg(test)]
 pub(crate) mod injected {
     use std::cell::Cell;

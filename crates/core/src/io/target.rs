@@ -76,7 +76,7 @@ pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
     } else if there.is_dir() {
         A_FOLDER
     } else {
-        "no regular file, and is not replaced"
+        "not a regular file, so it is not replaced"
     };
     Err(Error::new(ErrorKind::InvalidConfig, message).into())
 }
@@ -132,7 +132,7 @@ pub fn check_absent(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// Fails if the file system of `target` has fewer than `bytes` bytes free. Call it before a long
+/// Fails if the file system of `target` has fewer than `bytes` bytes free. Call this before a long
 /// write.
 ///
 /// ```
@@ -166,8 +166,8 @@ pub fn check_space(target: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if two paths lead to the same file. Unlike the crate `same-file`, it opens neither,
-/// since opening a pipe would wait for its other end.
+/// Returns true if two paths refer to the same file. Unlike the crate `same-file`, it opens
+/// neither, since opening a pipe would wait for its other end.
 pub fn same_file(a: &Path, b: &Path) -> bool {
     match (fs::canonicalize(a), fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,

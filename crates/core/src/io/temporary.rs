@@ -306,8 +306,8 @@ pub(super) fn are_locks_shared(folder: &Path) -> bool {
     system::are_locks_shared(folder)
 }
 
-/// Removes a file if none of the processes that [lock](hold_shared) it is still using it. Where
-/// locks are unreliable, logs the file instead.
+/// Removes a file if none of the processes that [lock](hold_shared) it is still using it. If locks
+/// are unreliable, logs the file instead.
 #[doc(hidden)]
 pub fn remove_abandoned(path: &Path) {
     if system::are_locks_shared(folder(path)) {
@@ -412,7 +412,7 @@ mod system {
     }
 
     /// Takes a shared lock on a file while it is open. On file systems without locks this has no
-    /// effect, and no process looks for one.
+    /// effect, and no process looks for locks.
     pub(super) fn hold_shared(file: &File) {
         let _ = flock(file, FlockOperation::NonBlockingLockShared);
     }

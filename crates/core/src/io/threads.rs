@@ -9,8 +9,8 @@ use std::thread::{Builder, Scope};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum number of threads, whatever is requested, since each takes memory. The compiler checks
-/// that this constant isn't zero.
+/// Maximum number of threads, even if more are requested, since each thread takes memory. The
+/// compiler checks that this constant isn't zero.
 const MOST: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 
 /// Returns the number of threads to use: the requested one, or else the number of cores.

@@ -27,7 +27,7 @@ pub(crate) fn check_against_root<S: ReadAt>(
 ) -> Result<Vec<Error>> {
     let required = match RequiredRoot::of(store.trailer(), root) {
         Ok(required) => required,
-        // Without hashes there is nothing to report.
+        // Without hashes, no problem can be reported.
         Err(error) if error.kind() == ErrorKind::InvalidConfig => return Err(error),
         Err(error) => return Ok(vec![error]),
     };
@@ -63,7 +63,7 @@ pub(crate) fn check_against_root<S: ReadAt>(
             (Err(error), _) => problems.push(error.in_chunk(chunk)),
         }
     }
-    // Otherwise, the problems already include a chunk with a difference.
+    // If any chunk differs or is unreadable, the problems include it already.
     if sound.len() == store.trailer().metadata().chunks.len() {
         problems.extend(required.check_leaves(sound).err());
     }
@@ -116,7 +116,7 @@ fn leaves<S: ReadAt>(
 }
 
 impl RequiredRoot {
-    /// Returns the stored hashes of all chunks, if the stored nodes lead to the root.
+    /// Returns the stored hashes of all chunks, if the root follows from the stored nodes.
     fn stored_leaves<S: ReadAt>(&self, store: &RecordStore<S>) -> Result<Vec<Hash>> {
         let chunks = store.trailer().metadata().chunks.len();
         let nodes = self.stored_nodes(store.record_file())?;
@@ -141,7 +141,7 @@ impl RequiredRoot {
             if let Some((found, expected)) = above.iter().zip(&expected).find(differs) {
                 let [found, expected] = [found, expected].map(hex);
                 let message = format!(
-                    "the stored nodes of its Merkle tree have the node {expected}, where those below make {found}"
+                    "the stored nodes of its Merkle tree have the node {expected}, but the nodes below it make {found}"
                 );
                 return Err(Error::new(ErrorKind::ChecksumMismatch, message));
             }
@@ -150,7 +150,7 @@ impl RequiredRoot {
         Ok(leaves)
     }
 
-    /// Fails if these hashes of all chunks don't lead to the root.
+    /// Fails if the root doesn't follow from these hashes of all chunks.
     fn check_leaves(&self, mut level: Vec<Hash>) -> Result<()> {
         while let Some(above) = nodes_above(self.hashing(), &level) {
             level = above;

@@ -61,10 +61,10 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if there is no chunk with this index, the chunk has another
-    /// size, or it was inserted before; [`ErrorKind::ChecksumMismatch`] if its checksum differs
-    /// from the one in the metadata. After an error, the chunk is still missing, or the chunk that
-    /// was inserted before is kept.
+    /// [`ErrorKind::InvalidTrailer`] if there is no chunk with this index, the chunk has a
+    /// different size, or it was inserted before; [`ErrorKind::ChecksumMismatch`] if its checksum
+    /// differs from the one in the metadata. After an error, the chunk is still missing, or the
+    /// chunk that was inserted before is kept.
     pub fn insert(&mut self, index: impl Into<ChunkIndex>, chunk: impl Into<Bytes>) -> Result<()> {
         let index = index.into().to_usize();
         let chunk = chunk.into();
@@ -76,7 +76,7 @@ impl ChunkMerger {
         };
         let invalid = |error: Error| error.in_chunk(index);
         if place.is_some() {
-            let message = "the chunk was there before";
+            let message = "the chunk was inserted before";
             return Err(invalid(Error::new(ErrorKind::InvalidTrailer, message)));
         }
         check_chunk(&chunk, info.size, info.crc32c).map_err(invalid)?;

@@ -1,5 +1,5 @@
-//! Opening a chunked file: reads and checks its trailer. Its records are checked when they are
-//! read.
+//! Opening a chunked file, which reads and checks the trailer. The records are checked when they
+//! are read.
 
 mod external_files;
 
@@ -29,8 +29,8 @@ use crate::{Error, ErrorKind, Result};
 /// chunk that the other chunks are spliced into.
 const HEAD: usize = 64 << 10;
 
-/// Number of bytes to read at once at the end of a file: the header of the last block, which leads
-/// to the trailer, and a trailer for about 3,000 chunks.
+/// Number of bytes to read at once at the end of a file: the header of the last block, which
+/// locates the trailer, and a trailer for about 3,000 chunks.
 const TAIL: usize = 256 << 10;
 
 /// Opens a `.cpb` file within `limits`.
@@ -53,7 +53,7 @@ pub fn open_path_as<S: ReadAt>(
     open_within(&span, path, source(file), limits)
 }
 
-/// Uses an already open `.cpb` file. `path` is the path of the file.
+/// Opens the message in a `.cpb` file that is already open. `path` is the file's path.
 pub(crate) fn open_given<S: ReadAt>(
     path: &Path,
     source: S,
@@ -136,12 +136,12 @@ pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
     }
 }
 
-/// Number of bytes at the end of a file to search for a trailer that the preceding chunks don't
-/// lead to. A trailer that begins before these bytes crosses a block boundary, and the block header
-/// at that boundary has the trailer's position.
+/// Number of bytes at the end of a file to search for a trailer that can't be found through the
+/// chunks before it. A trailer that begins before these bytes crosses a block boundary, and the
+/// block header at that boundary has the trailer's position.
 const SEARCHED: u64 = 64 << 10;
 
-/// Finds a trailer at the end of the file that no intact chunk leads to.
+/// Finds a trailer at the end of the file without relying on the chunks before it.
 fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     let source = open_file(path)?;
     let size = source.size()?;
@@ -224,7 +224,7 @@ fn complete<S: ReadAt>(
 ) -> Result<RecordStore<S>> {
     let named = &trailer.metadata().files;
     let at = |error: Error, file: &ExternalFile| error.context(file.path.escape_debug());
-    // Requests all files before it waits for the first.
+    // Requests all files before waiting for the first.
     let mut sources = Vec::with_capacity(named.len());
     for file in named {
         sources.push(open(file).map_err(|error| at(error, file))?);
@@ -276,7 +276,7 @@ fn last_record<S: ReadAt>(
     Ok(Some((end, bytes)))
 }
 
-/// A trailer in one piece, and the offsets of the record chunks that it was in.
+/// A trailer in one piece, and the offsets of the record chunks that contained it.
 type Unfolded<S> = (
     RecordFile<FileSource<S>>,
     Trailer,
@@ -316,10 +316,10 @@ fn unfold<S: ReadAt>(
         (file, trailer, cache, begins) =
             merge(file, trailer, cache).map_err(|error| error.context("the trailer"))?;
         chunks.extend(begins);
-        // The level decreases each time, so this terminates.
+        // The level decreases each time, so the loop terminates.
         if trailer.level() + 1 != level {
             let message = format!(
-                "the trailer was chunked {level} times, and what its chunks make {} times",
+                "the trailer was split {level} times, but the trailer merged from its chunks {} times",
                 trailer.level()
             );
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
@@ -338,7 +338,7 @@ fn open_part<S: ReadAt>(
 ) -> Result<Part<S>> {
     let size = source.size()?;
     let other = |message: String| {
-        let message = format!("{message}: it is of another split, or was damaged");
+        let message = format!("{message}: it belongs to another split, or is damaged");
         Err(Error::new(ErrorKind::ChecksumMismatch, message))
     };
     if size != named.size {
@@ -372,7 +372,7 @@ fn open_part<S: ReadAt>(
 ///
 /// Always.
 pub fn no_way_to_others<S>() -> Result<S> {
-    let message = "chunks are in this other file, and only a path leads to it";
+    let message = "chunks are in this other file, which can only be found by a path";
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 

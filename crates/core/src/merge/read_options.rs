@@ -1,4 +1,4 @@
-//! Options for reading a message, however it is stored.
+//! Options for reading a message, in chunks or in one piece.
 
 use std::num::NonZeroUsize;
 
@@ -61,7 +61,7 @@ impl ReadOptions {
     }
 
     /// Sets the number of threads that copy chunks to their places. Default: the number of cores.
-    /// The result doesn't depend on it.
+    /// The result doesn't depend on this number.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();

@@ -29,7 +29,7 @@ pub struct Verification {
     merge: MergeCheck,
 }
 
-/// The result of checking that a file's chunks form the message that was split.
+/// The result of checking that a file's chunks form the original message.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MergeCheck {
@@ -39,7 +39,7 @@ pub enum MergeCheck {
         size: u64,
         /// crc32c of the message.
         crc32c: u32,
-        /// The comparison with the message that was split, if the file describes that message.
+        /// The comparison with the original message, if the file describes that message.
         source: Option<SourceCheck>,
     },
     /// The check depends on the message's type, for this reason.
@@ -70,7 +70,7 @@ impl Verification {
         self.bytes
     }
 
-    /// Returns all problems, except problems that other problems hide.
+    /// Returns all problems found. A problem can prevent others from being found.
     pub fn problems(&self) -> &[Error] {
         &self.problems
     }
@@ -84,7 +84,7 @@ impl Verification {
         self.problems
     }
 
-    /// Returns whether the chunks form the message that was split.
+    /// Returns whether the chunks form the original message.
     pub fn merge(&self) -> &MergeCheck {
         &self.merge
     }
@@ -212,7 +212,7 @@ fn check_counts(
             return None;
         }
         let message = format!(
-            "the trailer says that the slice has {said} elements of field {number}, and it has {found}"
+            "the trailer says that the slice has {said} elements of field {number}, but it has {found}"
         );
         Some(Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk))
     });
@@ -313,7 +313,7 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
     *problems = said.collect();
 }
 
-/// Compares the results of reading all parts with the message that was split. `crcs` are the parts'
+/// Compares the results of reading all parts with the original message. `crcs` are the parts'
 /// checksums for these groups, concatenated.
 ///
 /// # Errors
@@ -399,14 +399,14 @@ fn check_slices<S: ReadAt>(
         let read = || Some(first_field(store, chunk).ok()?.0.number);
         let first = known.or_else(read)?;
         let message = format!(
-            "the trailer says that the slice holds field {number}, and it begins with field {first}"
+            "the trailer says that the slice holds field {number}, but it begins with field {first}"
         );
         (first != number)
             .then(|| Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk))
     })
 }
 
-/// Combines these checksums of segments, and compares them with the message that was split.
+/// Combines these checksums of segments, and compares them with the original message.
 fn check_merge(
     trailer: &Trailer,
     plan: &MergePlan,

@@ -29,7 +29,8 @@ enum Test {
         operator: Operator,
         bound: ScalarValue,
         kind: Kind,
-        /// The value of an absent field.
+        /// Value to compare if the field is absent; `None` if an absent field never meets the
+        /// condition.
         absent: Option<ScalarValue>,
     },
 }
@@ -46,7 +47,7 @@ pub(super) enum Operator {
     GreaterOrEqual,
 }
 
-/// All operators as written. An operator that begins with another comes before it.
+/// All operators as written. An operator that begins with another comes before that operator.
 const OPERATORS: [(&str, Operator); 7] = [
     ("!=", Operator::NotEqual),
     ("<=", Operator::LessOrEqual),
@@ -153,7 +154,7 @@ impl Condition {
             Operator::NotEqual => Test::IsNot(is()),
             Operator::Contains => Test::Contains(wanted.text.as_bytes().to_vec()),
             _ => {
-                let message = "which of two values is the larger only the message's type says";
+                let message = "the message's type is needed to tell which of two values is larger";
                 return Err(Error::new(ErrorKind::SchemaNeeded, message));
             }
         };

@@ -12,8 +12,8 @@ pub(super) const MOST_OF_NUMBER: u64 = 16;
 pub(crate) enum Expected {
     /// A string or bytes, and whether an absent value counts as empty.
     Bytes { value: Vec<u8>, implicit: bool },
-    /// A number on the wire, as a varint's value or the bits of a fixed-width one; and whether an
-    /// absent value counts as 0.
+    /// A number on the wire, as a varint's value or the bits of a fixed-width number; and whether
+    /// an absent value counts as 0.
     Bits {
         value: u64,
         fixed: bool,

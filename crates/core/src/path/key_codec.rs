@@ -1,4 +1,4 @@
-//! Keys of map entries, decoding and encoding.
+//! Decoding and encoding the keys of map entries.
 
 use prost_reflect::Kind;
 
@@ -87,7 +87,7 @@ impl KeyCodec {
     /// Returns the canonical number by which `key` is compared.
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "32-bit keys are the low half of what is on the wire"
+        reason = "32-bit keys are the low half of the number on the wire"
     )]
     pub(crate) fn canonical(self, wire: u64) -> u64 {
         let sign_extended = |value: i32| i64::from(value).cast_unsigned();
@@ -109,7 +109,7 @@ impl KeyCodec {
         };
         #[allow(
             clippy::cast_possible_truncation,
-            reason = "the canonical form of a 32-bit key has 32 bits that count"
+            reason = "the canonical form of a 32-bit key has 32 significant bits"
         )]
         let low = number as u32;
         match self {
@@ -281,7 +281,7 @@ pub(crate) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(Entry
             Err(_) if (window.len() as u64) < len => return Ok((key, at)),
             Err(error) => {
                 let offset = error.offset().unwrap_or(at);
-                let message = "a map entry that is cut short";
+                let message = "the map entry is truncated";
                 return Err(Error::new(error.kind(), message).at_offset(offset));
             }
         }

@@ -41,8 +41,8 @@ impl PathQuery {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the query leads nowhere in such
-    /// a message.
+    /// [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the query can't match anything
+    /// in such a message.
     pub fn levels(&self, root: &MessageDescriptor) -> Result<Vec<QueryLevel>> {
         let mut levels = Vec::new();
         let mut message = Some(root.clone());

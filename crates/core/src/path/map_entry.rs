@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 const LONGEST_KEY: u64 = 64 << 10;
 
 /// Maximum size of a map entry that readers hold if its key comes after its value or is absent: 16
-/// MiB. Readers skip larger ones without parsing them.
+/// MiB. Readers skip larger entries without parsing them.
 pub(crate) const LARGEST_HELD_ENTRY: u64 = 16 << 20;
 
 /// Returns true if readers can't enter the value while it is in its map entry: the value comes
@@ -26,7 +26,7 @@ pub(crate) fn is_closed(entry: &Field, value: &Field) -> bool {
 /// A map entry with at most one key and one value, and nothing else.
 pub(crate) struct MapEntry {
     pub(crate) key: MapKey,
-    /// `None` if the entry has none, since some writers omit default values.
+    /// The value; `None` if the entry has none, since some writers omit default values.
     pub(crate) value: Option<Field>,
 }
 

@@ -1,4 +1,4 @@
-//! Keys of maps, in the form that paths have.
+//! Keys of maps, in the form that paths use.
 
 use std::fmt::{self, Write};
 

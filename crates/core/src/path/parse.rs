@@ -81,7 +81,7 @@ fn steps(text: &str, root: Option<&MessageDescriptor>) -> Result<Vec<QueryStep>>
             match &message {
                 None if root.is_some() => {
                     let above = text[..text.len() - rest.len()].trim_end_matches('.');
-                    let message = format!("{above} is not a message, it has no field {name}");
+                    let message = format!("{above} is not a message, so it has no field {name}");
                     return Err(invalid(message));
                 }
                 None => None,
@@ -213,7 +213,7 @@ fn pick_unquoted(token: &str, field: Option<&FieldRef>) -> Result<Pick> {
     }
 }
 
-/// Parses an index, which counts from the end if it is negative; `None` for an empty text.
+/// Parses an index, which counts from the end if it is negative; `None` for an empty string.
 fn place(token: &str) -> Result<Option<Place>> {
     match token.strip_prefix('-') {
         _ if token.is_empty() => Ok(None),
@@ -309,7 +309,7 @@ fn condition(
     made.ok_or_else(|| {
         let (shown, kind, value) = (shown(), kind_name(&kind), wanted.text);
         invalid(match operator {
-            Operator::Contains => format!("~ is for texts, and {shown} is {kind}"),
+            Operator::Contains => format!("~ only applies to strings and bytes, but {shown} is {kind}"),
             _ if operator.is_order() && kind == "bool" => {
                 format!("{shown} is bool, which has no order")
             }

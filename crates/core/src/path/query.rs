@@ -216,7 +216,7 @@ impl PathQuery {
     /// Converts the query to a path, for callers that allow only paths.
     pub(super) fn into_path(self) -> Result<FieldPath> {
         self.as_path().ok_or_else(|| {
-            let message = "the path has to say by an index or key which element it means";
+            let message = "the path needs an index or key that selects one element";
             Error::new(ErrorKind::InvalidPath, message).at_path(self.text)
         })
     }

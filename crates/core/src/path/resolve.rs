@@ -19,7 +19,7 @@ pub struct PathTarget {
     pub whole_field: bool,
 }
 
-/// The kind of value a path leads to.
+/// The kind of value at the end of a path.
 #[derive(Clone, PartialEq)]
 pub enum TargetKind {
     /// A message of this type, length-delimited.
@@ -31,7 +31,7 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// Returns the type of the message, however it is encoded; `None` for a value that is not a
+    /// Returns the type of the message, in either encoding; `None` for a value that is not a
     /// message.
     pub fn message(&self) -> Option<&MessageDescriptor> {
         match self {
@@ -49,9 +49,9 @@ impl TargetKind {
         }
     }
 
-    /// Encodes the value that a text denotes, without tag and length: a number, `true` or `false`,
-    /// the name or number of an enum value, or the text itself for strings and bytes. Returns
-    /// `None` for a message, and for a text that is invalid for the kind.
+    /// Encodes the value that a string denotes, without tag and length: a number, `true` or
+    /// `false`, the name or number of an enum value, or the string itself for strings and bytes.
+    /// Returns `None` for a message, and for a string that is invalid for the kind.
     ///
     /// ```
     /// use prost_reflect::Kind;
@@ -103,7 +103,7 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the path leads nowhere: the field doesn't exist, or has an
+    /// [`ErrorKind::InvalidPath`] if the path is impossible: the field doesn't exist, or has an
     /// index or key that doesn't apply or is missing.
     pub fn resolve(&self, root: &MessageDescriptor) -> Result<PathTarget> {
         let mut target = PathTarget {
@@ -123,11 +123,11 @@ impl FieldPath {
 fn resolve_step(target: &PathTarget, step: &Step) -> Result<PathTarget> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidPath, message));
     let Some(message) = target.kind.message() else {
-        return invalid("the path goes on below a value that is not a message".into());
+        return invalid("the path continues below a value that is not a message".into());
     };
     if target.whole_field {
         return invalid(
-            "the path goes on below a repeated or map field without an index or key".into(),
+            "the path continues below a repeated or map field without an index or key".into(),
         );
     }
     Ok(step_in(message, step)?.1)
@@ -153,7 +153,7 @@ pub(crate) fn step_in(message: &MessageDescriptor, step: &Step) -> Result<(Field
             entry.map_entry_value_field().kind()
         }
         (Select::Index(_), _) if field.is_map() => {
-            return invalid(format!("{name} is a map, and the path has an index for it"));
+            return invalid(format!("{name} is a map, but the path has an index for it"));
         }
         (Select::Index(_), _) => {
             return invalid(format!("an index on {name}, which is not repeated"));

@@ -114,7 +114,7 @@ fn a_path_that_leads_nowhere_in_its_type_is_refused_with_the_reason() {
         ),
         (
             "chunk_index.x",
-            "chunk_index.x: chunk_index is not a message, it has no field x",
+            "chunk_index.x: chunk_index is not a message, so it has no field x",
         ),
         (
             "chunk_index[1]",
@@ -126,7 +126,7 @@ fn a_path_that_leads_nowhere_in_its_type_is_refused_with_the_reason() {
         ),
         (
             "chunked_fields[\"a\"]",
-            "chunked_fields[\"a\"]: the path has to say by an index or key which element it means",
+            "chunked_fields[\"a\"]: the path needs an index or key that selects one element",
         ),
     ];
     for (text, message) in table {
@@ -158,11 +158,11 @@ fn resolving_says_what_a_path_leads_to_or_why_it_does_not() {
         ),
         (
             "1.1",
-            "chunk_index.1: the path goes on below a value that is not a message",
+            "chunk_index.1: the path continues below a value that is not a message",
         ),
         (
             "2.3",
-            "chunked_fields.message: the path goes on below a repeated or map field without an index or key",
+            "chunked_fields.message: the path continues below a repeated or map field without an index or key",
         ),
     ];
     for (text, message) in table {

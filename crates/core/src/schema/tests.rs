@@ -89,7 +89,7 @@ fn sets_are_added_in_any_order_and_a_file_that_is_there_twice_must_be_the_same()
         error.to_string(),
         "Base.proto occurs twice, with different content"
     );
-    // Or it is in the pool already.
+    // The imported file may also be in the pool already.
     let mut pool = decode_descriptor_set(&set_of(&base)).unwrap();
     add_descriptor_set(&mut pool, &set_of(&user)).unwrap();
     assert!(pool.get_message_by_name("p.User").is_some());

@@ -55,7 +55,7 @@ impl SpansBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it can't be opened or isn't a regular file.
+    /// [`ErrorKind::Io`] if the file can't be opened or isn't a regular file.
     pub fn open(&mut self, path: impl Into<PathBuf>) -> Result<SourceId> {
         let path = path.into();
         let opened = path.clone();
@@ -76,7 +76,7 @@ impl SpansBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it can't be opened or isn't a regular file.
+    /// [`ErrorKind::Io`] if the file can't be opened or isn't a regular file.
     pub fn open_with(
         &mut self,
         name: impl Into<PathBuf>,
@@ -90,7 +90,7 @@ impl SpansBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if its size is unavailable.
+    /// [`ErrorKind::Io`] if the source's size is unavailable.
     pub fn reader(
         &mut self,
         name: impl Into<PathBuf>,
@@ -102,7 +102,7 @@ impl SpansBuilder {
 
     /// Sets a check that runs after all spans of a file in the message have been read, in any order
     /// and by any number of threads, such as a checksum of the whole file. `check` reads the file
-    /// itself. If it fails, so do the last read and every later read of the file.
+    /// itself. If `check` fails, so do the last read and every later read of the file.
     ///
     /// ```
     /// use std::sync::Arc;

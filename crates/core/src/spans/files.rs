@@ -33,7 +33,7 @@ enum Bytes {
 }
 
 impl Origin {
-    /// Opens a regular file once, to determine its identity.
+    /// Creates a source for a regular file. Opens the file once to record its size and stamp.
     pub(super) fn file(name: PathBuf, open: Opener) -> Result<(Origin, Arc<File>)> {
         let opened = || -> io::Result<(File, std::fs::Metadata)> {
             let file = open()?;
@@ -126,7 +126,7 @@ impl Files {
 
     pub(super) fn get(&self, id: SourceId) -> Result<&Origin> {
         self.origins.get(id.index()).ok_or_else(|| {
-            let message = "a span of a file of another message";
+            let message = "the file belongs to another message";
             Error::new(ErrorKind::InvalidConfig, message)
         })
     }

@@ -21,11 +21,11 @@ impl SourceId {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] from 2<sup>32</sup> - 1 on.
+    /// [`ErrorKind::LimitExceeded`] if `index` is 2<sup>32</sup> - 1 or more.
     pub fn new(index: usize) -> Result<SourceId> {
         let id = u32::try_from(index).ok().map(SourceId);
         id.filter(|id| *id != SourceId::LITERAL).ok_or_else(|| {
-            let message = "a message over more than 4294967294 files";
+            let message = "the message consists of more than 4294967294 files";
             Error::new(ErrorKind::LimitExceeded, message)
         })
     }

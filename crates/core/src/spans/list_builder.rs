@@ -16,7 +16,7 @@ pub(crate) struct SpanListBuilder {
     open: Vec<OpenField>,
     /// Lengths of finished fields: for each, the index of its piece and its range in the literals.
     lengths: Vec<(usize, Range<usize>)>,
-    /// Total size of the lengths of finished fields, in bytes.
+    /// Total size of the encoded length prefixes of finished fields, in bytes.
     length_bytes: u64,
 }
 
@@ -74,7 +74,7 @@ impl SpanListBuilder {
     /// Fills in the most recently begun length: everything added since is the value.
     pub(crate) fn end_length(&mut self) -> Result<()> {
         let Some(field) = self.open.pop() else {
-            let message = "a field is ended that was not begun";
+            let message = "no field is open that could be closed";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         };
         let start = self.list.literals.len();
@@ -118,7 +118,7 @@ impl SpanListBuilder {
             length_bytes,
         } = self;
         if !open.is_empty() {
-            let message = "a field was begun and not ended";
+            let message = "a field was begun but not ended";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         check_size(list.len.saturating_add(length_bytes))?;

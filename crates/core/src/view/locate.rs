@@ -124,7 +124,7 @@ impl Way {
             };
             (written, run) = (Some(wire), found.run);
             if !step.is_last && !matches!(wire, WireType::Len | WireType::StartGroup) {
-                let message = "the path goes on below a value that is not a message";
+                let message = "the path continues below a value that is not a message";
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
             pieces = found.pieces;

@@ -220,7 +220,7 @@ impl<I: Input> WireCursor<I> {
         while let Some(&innermost) = open.last() {
             let Some(field) = self.header()? else {
                 return Err(malformed(
-                    &format!("group {innermost} is not ended"),
+                    &format!("group {innermost} has no end tag"),
                     group.start,
                 ));
             };
@@ -236,7 +236,7 @@ impl<I: Input> WireCursor<I> {
                 WireType::EndGroup => {
                     if field.number != innermost {
                         let message =
-                            format!("group {innermost} is ended as group {}", field.number);
+                            format!("group {innermost} is closed by the end tag of group {}", field.number);
                         return Err(malformed(&message, field.start));
                     }
                     open.pop();

@@ -115,8 +115,8 @@ fn malformed_bytes_are_refused_where_they_are() {
             "field 1: 18446744073709551615 bytes run past the end of the message, which has 0 more at 0x0",
         ),
         (b"\x0c", "an end group tag without a group at 0x0"),
-        (b"\x0b", "group 1 is not ended at 0x0"),
-        (b"\x0b\x14", "group 1 is ended as group 2 at 0x1"),
+        (b"\x0b", "group 1 has no end tag at 0x0"),
+        (b"\x0b\x14", "group 1 is closed by the end tag of group 2 at 0x1"),
         (
             b"\x0b\x0a\x02\x0c",
             "field 1: 2 bytes run past the end of the message, which has 1 more at 0x1",

@@ -91,9 +91,9 @@ fn a_merge_by_a_wrong_list_of_places_is_refused() {
         ([&layout[..], &[1, 0, 9]].concat(), "9 bytes after "),
         (
             [&layout[..], &[99, 0, 1]].concat(),
-            "with chunk 98, where there are ",
+            "refers to chunk 98, but there are only ",
         ),
-        ([&layout[..], &[0, 1, 7]].concat(), "what was split had "),
+        ([&layout[..], &[0, 1, 7]].concat(), "but the original had "),
         (same_size, "the merge has crc32c "),
     ] {
         let metadata = ChunkMetadata {
@@ -237,7 +237,7 @@ fn what_only_join_version_1_has_is_refused_in_others() {
         ),
         (
             |m| m.extended_message = None,
-            "no extended message, where join version 1 has it",
+            "there is no extended message, which join version 1 requires",
         ),
         (
             |m| m.version.as_mut().unwrap().join_version = 2,

@@ -224,7 +224,7 @@ fn a_file_that_is_not_the_one_meant_is_named() {
     fs::remove_file(&first).unwrap();
     fails(
         ErrorKind::Io,
-        "it has chunks of the message, and isn't there",
+        "the file holds chunks of the message, and isn't there",
     );
 
     fs::create_dir(&first).unwrap();
@@ -370,7 +370,7 @@ fn what_a_trailer_says_of_other_files_is_checked() {
         ),
         (
             |m| m.files = vec![m.files[0].clone(); 5000],
-            "chunks in 5000 other files, where 4096 are allowed",
+            "the chunks are in 5000 other files; at most 4096 are allowed",
         ),
     ];
     for (change, expected) in cases {
@@ -382,7 +382,7 @@ fn what_a_trailer_says_of_other_files_is_checked() {
     fs::write(&main, &original).unwrap();
     let error = ChunkedFile::from_source(original, &Limits::default()).unwrap_err();
     assert!(
-        error.to_string().contains("only a path leads to it"),
+        error.to_string().contains("can only be found by a path"),
         "{error}"
     );
 }
@@ -454,7 +454,7 @@ fn a_trailer_in_chunks_is_read_within_limits() {
     for (limits, expected) in [
         (
             limits.clone().max_trailer_levels(1),
-            "a trailer in chunks 2 times, where 1 are allowed",
+            "the trailer is split 2 times; at most 1 are allowed",
         ),
         (
             limits.clone().max_trailer_size(20_000),
@@ -514,17 +514,17 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
         (
             &endless,
             |_| (),
-            "the trailer was chunked 1 times, and what its chunks make 1 times",
+            "the trailer was split 1 times, but the trailer merged from its chunks 1 times",
         ),
         (
             &inner,
             |m| m.trailer_level = 2,
-            "the trailer was chunked 2 times, and what its chunks make 0 times",
+            "the trailer was split 2 times, but the trailer merged from its chunks 0 times",
         ),
         (
             &inner,
             |m| m.trailer_level = u32::MAX,
-            "a trailer in chunks 4294967295 times, where 8 are allowed",
+            "the trailer is split 4294967295 times; at most 8 are allowed",
         ),
         (
             &inner,

@@ -126,7 +126,7 @@ fn what_is_missing_and_what_does_not_belong_is_said() {
     merger.insert(1, chunks[1].clone()).unwrap();
     assert_eq!(
         fails(&mut merger, 1, &chunks[1]),
-        "chunk 1: the chunk was there before"
+        "chunk 1: the chunk was inserted before"
     );
     assert_eq!(merger.missing().next(), Some(0.into()));
     let error = merger.finish().unwrap_err();

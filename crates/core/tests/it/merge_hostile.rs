@@ -131,7 +131,7 @@ fn every_wrong_trailer_has_its_own_error() {
             "an index where nothing is",
             |m| field(m, 1).field_tag = path("10[1]").to_tags(),
             InvalidTrailer,
-            "10[1]: no placeholder for chunk 2: index 1 is out of range, the field has 1 elements",
+            "10[1]: no placeholder for chunk 2: index 1 is out of range: the field has 1 elements",
         ),
         (
             "a path into a value",
@@ -192,7 +192,7 @@ fn every_wrong_trailer_has_its_own_error() {
                 m.message.as_mut().unwrap().chunked_fields.remove(0);
             },
             InvalidTrailer,
-            "chunk 1: the chunk belongs nowhere",
+            "chunk 1: no path refers to the chunk",
         ),
         (
             "a chunk in two places",
@@ -264,7 +264,7 @@ fn every_wrong_trailer_has_its_own_error() {
             "another source: too small",
             |m| m.source_size = Some(12),
             ChecksumMismatch,
-            "the merge has 13 bytes, what was split had 12",
+            "the merged message has 13 bytes, but the original had 12",
         ),
         (
             "another source: too large, and said to be the same",
@@ -273,7 +273,7 @@ fn every_wrong_trailer_has_its_own_error() {
                 m.byte_exact = true;
             },
             ChecksumMismatch,
-            "the merge has 13 bytes, what was split had 14",
+            "the merged message has 13 bytes, but the original had 14",
         ),
         (
             "another source: other bytes",
@@ -282,7 +282,7 @@ fn every_wrong_trailer_has_its_own_error() {
                 m.byte_exact = true;
             },
             ChecksumMismatch,
-            "the merge has crc32c 1d2129b4, what was split had 00000001",
+            "the merged message has crc32c 1d2129b4, but the original had 00000001",
         ),
     ];
     for (what, patch, kind, expected) in cases {

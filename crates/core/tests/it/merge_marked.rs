@@ -383,14 +383,14 @@ fn every_violation_has_its_own_error() {
         ),
         (
             marked().base(node(b"")).bytes("1[1].4", "x"),
-            "1[1]: no placeholder for chunk 1: index 1 is out of range, the field has 1 elements",
+            "1[1]: no placeholder for chunk 1: index 1 is out of range: the field has 1 elements",
         ),
         (
             marked()
                 .base(node(b""))
                 .message("", node(b""))
                 .bytes("1[2].4", "x"),
-            "1[2]: no placeholder for chunk 2: index 2 is out of range, the field has 2 elements",
+            "1[2]: no placeholder for chunk 2: index 2 is out of range: the field has 2 elements",
         ),
         (
             marked().base(int(1, 1)).bytes("4", "x"),
@@ -474,11 +474,11 @@ fn every_violation_has_its_own_error() {
         ),
         (
             marked().base([0x0b]).bytes("1.2", "x"),
-            "chunk 0: group 1 is not ended at 0x0",
+            "chunk 0: group 1 has no end tag at 0x0",
         ),
         (
             marked().base([0x0b, 0x14]).bytes("1.2", "x"),
-            "1: chunk 0: group 1 is ended as group 2 at 0x1",
+            "1: chunk 0: group 1 is closed by the end tag of group 2 at 0x1",
         ),
         (
             marked().base([0x0c]).bytes("1", "x"),
@@ -492,7 +492,7 @@ fn every_violation_has_its_own_error() {
             marked()
                 .base(len(5, [0x0a, 9, 1]))
                 .bytes(r#"5["k"].1"#, "x"),
-            "chunk 0: a map entry that is cut short at 0x2",
+            "chunk 0: the map entry is truncated at 0x2",
         ),
     ];
     for (chunked, expected) in cases {
@@ -519,7 +519,7 @@ fn a_chunk_is_used_once() {
     chunked.message_mut().chunked_fields.pop();
     assert_eq!(
         chunked.merge().unwrap_err().to_string(),
-        "chunk 2: the chunk belongs nowhere"
+        "chunk 2: no path refers to the chunk"
     );
 }
 

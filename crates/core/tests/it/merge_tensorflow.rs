@@ -208,7 +208,7 @@ fn every_case_of_the_table() {
     );
     fails(
         &file().base(len(11, "x")).bytes("11[2]", "b"),
-        "rs[2]: index 2 is out of range, the field has 1 elements",
+        "rs[2]: index 2 is out of range: the field has 1 elements",
     );
     fails(
         &file().base([]).bytes("12[0]", "1"),
@@ -217,16 +217,16 @@ fn every_case_of_the_table() {
     // Without an index. TensorFlow writes out of bounds, or treats it as index 0.
     fails(
         &file().base([]).bytes("12", "1"),
-        "ri: ri is repeated, and the path has no index for it",
+        "ri: ri is repeated, but the path has no index for it",
     );
     fails(
         &file().base([]).bytes("11", "1"),
-        "rs: rs is repeated, and the path has no index for it",
+        "rs: rs is repeated, but the path has no index for it",
     );
     // A repeated message without an index. TensorFlow aborts.
     fails(
         &file().base([]).message("10", i32(1)),
-        "r: r is repeated, and the path has no index for it",
+        "r: r is repeated, but the path has no index for it",
     );
 
     // A map of scalars. TensorFlow aborts.
@@ -249,11 +249,11 @@ fn every_case_of_the_table() {
     // A map without a key, or with an index. TensorFlow aborts, or treats it as a key.
     fails(
         &file().base([]).message("13", i32(1)),
-        "ms: ms is a map, and the path has no key for it",
+        "ms: ms is a map, but the path has no key for it",
     );
     fails(
         &file().base([]).message("14[0]", i32(1)),
-        "mi[0]: mi is a map, and the path has an index for it",
+        "mi[0]: mi is a map, but the path has an index for it",
     );
     // A map key on another field.
     fails(
@@ -347,7 +347,7 @@ fn every_case_of_the_table() {
     );
     fails(
         &file().base([]).bytes("7.1", "x"),
-        "s: the path goes on below a value, string",
+        "s: the path continues below a value, string",
     );
 }
 
@@ -426,7 +426,7 @@ fn what_is_missing_is_made_in_ascending_order() {
     );
     fails(
         &file().base(len(10, [])).message("10[2]", i32(3)),
-        "r[2]: index 2 is out of range, the field has 1 elements",
+        "r[2]: index 2 is out of range: the field has 1 elements",
     );
 }
 
@@ -529,8 +529,8 @@ fn what_is_below_a_field_is_merged_right_behind_it_and_lists_that_cross_are_refu
         .message("9", i32(3))
         .nest(1);
     equal("a path of two lists", &behind, "m { i32: 2 m { i32: 1 } }");
-    let crossing = "the paths of two lists of fields cross: this one is merged after what belongs \
-                    behind it";
+    let crossing = "the paths of two lists of fields cross: this list is merged after fields that \
+                    must follow it";
     let above = file()
         .message("9", i32(1))
         .message("9", i32(2))

@@ -32,7 +32,7 @@ fn verify_finds_what_field_a_slice_is_of(base: &[u8], slice: &[u8]) {
     assert_eq!(check(1), [""; 0]);
     assert_eq!(
         check(2),
-        ["chunk 1: the trailer says that the slice holds field 2, and it begins with field 1"]
+        ["chunk 1: the trailer says that the slice holds field 2, but it begins with field 1"]
     );
     assert_eq!(
         check(7),

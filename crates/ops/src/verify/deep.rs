@@ -74,7 +74,7 @@ impl<I: Input> Parser<I> {
         }
         match group {
             Some(group) => Err(invalid(
-                &format!("group {} is not ended", group.number),
+                &format!("group {} has no end tag", group.number),
                 group.start,
             )),
             None => Ok(()),

@@ -115,7 +115,7 @@ async fn each_lie_ends_in_one_status_with_a_clear_line() {
         (Code::DataLoss, "the chunks together have crc32c", |sent| {
             sent.last_mut().unwrap().end.as_mut().unwrap().chunks_crc32c ^= 1;
         }),
-        (Code::DataLoss, "what was split had", |sent| {
+        (Code::DataLoss, "but the original had", |sent| {
             let end = sent.last_mut().unwrap().end.as_mut().unwrap();
             end.source_crc32c = end.source_crc32c.map(|sum| sum ^ 1);
         }),

@@ -124,7 +124,7 @@ impl ChunkTree {
             }
             for c in chunks {
                 if c.packed && (!options.marked || kind(c) == ChunkKind::Bytes) {
-                    let message = "a packed slice that is not a slice of a marked file";
+                    let message = "a packed slice is only allowed in a file with placeholders";
                     return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk));
                 }
                 let marked = options.marked && options.concatenates;
@@ -133,7 +133,7 @@ impl ChunkTree {
                     return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk));
                 }
                 if c.within && !c.tail {
-                    let message = "a chunk that begins within a field, and is not a tail";
+                    let message = "the chunk begins within a field, but is not a tail";
                     return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk));
                 }
                 if std::mem::replace(&mut used[c.chunk], true) && options.marked {

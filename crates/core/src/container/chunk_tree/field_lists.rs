@@ -18,7 +18,7 @@ pub(super) struct ListEntry {
 #[derive(Debug, Default)]
 pub(super) struct FieldLists {
     pub(super) entries: Vec<ListEntry>,
-    /// Start of each list. It ends where the next one starts.
+    /// Start of each list. A list ends at the start of the next one.
     pub(super) starts: Vec<u32>,
 }
 
@@ -35,7 +35,7 @@ impl FieldLists {
     ///
     /// Planning merges the chunks at a path before the chunks below it, and fields by number. A
     /// list can contradict that order if its paths cross the paths of another list. No known
-    /// splitter writes lists of this kind, and they are an error.
+    /// splitter writes lists of this kind, so they are an error.
     pub(super) fn in_order(
         &self,
         tree: &ChunkTree,
@@ -105,8 +105,8 @@ impl Merged<'_> {
             at = above;
         }
         if crosses {
-            let message = "the paths of two lists of fields cross: this one is merged after what \
-                           belongs behind it";
+            let message = "the paths of two lists of fields cross: this list is merged after \
+                           fields that must follow it";
             let error = Error::new(ErrorKind::InvalidTrailer, message);
             return Err(error.at_path(self.tree.path(node)).in_chunk(chunk.chunk));
         }

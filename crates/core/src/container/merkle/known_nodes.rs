@@ -17,7 +17,7 @@ pub(crate) struct KnownNodes {
 }
 
 impl KnownNodes {
-    /// Creates the known nodes of a tree of which only the root is known.
+    /// Creates the known nodes of a tree, initially only the root.
     pub(crate) fn new(levels: Levels, root: Hash) -> KnownNodes {
         KnownNodes {
             levels,

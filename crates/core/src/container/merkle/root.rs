@@ -1,4 +1,4 @@
-//! The root that users quote.
+//! The public type for Merkle roots.
 
 use std::fmt;
 use std::str::FromStr;

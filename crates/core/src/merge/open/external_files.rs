@@ -49,7 +49,7 @@ impl ExternalFiles {
         let path = folder.join(self.relative(&file.path)?);
         let real = fs::canonicalize(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                let message = "it has chunks of the message, and isn't there";
+                let message = "the file holds chunks of the message, and isn't there";
                 Error::new(ErrorKind::Io, message).with_source(error)
             }
             _ => Error::from(error),
@@ -93,7 +93,7 @@ impl ExternalFiles {
 #[cold]
 fn outside(how: &str) -> Error {
     let message = format!(
-        "{how} a file outside of the folder of the one that names it, which `allow-outside` would permit"
+        "{how} a file outside of the folder of the file that names it, which `allow-outside` would permit"
     );
     Error::new(ErrorKind::InvalidTrailer, message)
 }

@@ -53,7 +53,7 @@ fn plan_by_source<S: ChunkStore + ?Sized>(
             Run::Chunk { chunk, range } => spans.push_span(SourceId::new(chunk)?, range),
         }
         if spans.len() == u64::MAX {
-            let message = "a source layout of more bytes than can be counted";
+            let message = "the source layout has more bytes than can be counted";
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
     }

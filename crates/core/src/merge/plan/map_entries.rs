@@ -108,7 +108,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         mut field: Field,
     ) -> Result<()> {
         if field.start >= key_end && self.is_key(value, &field) {
-            let message = "a map entry with two keys, and its value between them";
+            let message = "a map entry has two keys, with its value between them";
             return Err(malformed(message.into(), field.start));
         }
         if field.number.0 == 2 && self.planner.types.of(value).takes(field.wire_type) {
@@ -144,6 +144,6 @@ fn look_for_key<I: Input>(
     let most = usize::try_from(len).unwrap_or(usize::MAX);
     entry_key(window.get(..most).unwrap_or(window), len, form).map_err(|error| {
         let inner = error.offset().unwrap_or(0);
-        Error::new(error.kind(), "a map entry that is cut short").at_offset(part.start + inner)
+        Error::new(error.kind(), "the map entry is truncated").at_offset(part.start + inner)
     })
 }

@@ -24,7 +24,8 @@ const FEW_FIELD_NUMBERS: usize = 8;
 
 /// A remembered field on the wire: its use, and the field that encloses it.
 ///
-/// There is one for every path, so it is stored compactly: tags and lengths have at most ten bytes.
+/// There is one occurrence for every path, so it is stored compactly: tags and lengths have at most
+/// ten bytes.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct Occurrence {
     pub(in crate::merge) enclosing: Option<Rc<Frame>>,
@@ -205,7 +206,7 @@ impl LastFields {
         self.slot(number).map(|slot| &self.slots[slot].2)
     }
 
-    /// Returns the last field with this number or a lower one. Call it only after all fields were
+    /// Returns the last field with this number or a lower one. Call this only after all fields were
     /// seen.
     pub(in crate::merge) fn last_up_to(&mut self, number: u32) -> Option<&Occurrence> {
         if self.ascending.len() != self.slots.len() {
@@ -276,7 +277,7 @@ pub(in crate::merge) struct NodeState {
     pub(in crate::merge) wants: Box<[TargetField]>,
     /// The last piece, if it is in a chunk.
     pub(in crate::merge) last: Option<Occurrence>,
-    /// The map entry whose value this is.
+    /// The map entry that has this node as its value.
     pub(in crate::merge) entry: Option<Box<Occurrence>>,
     /// Number of empty pieces.
     pub(in crate::merge) empties: u64,

@@ -1,4 +1,4 @@
-//! The types of all places that chunks belong at.
+//! The types of the places of all chunks.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -83,7 +83,7 @@ fn resolve_step(above: &NodeType, step: &Step) -> Result<NodeType> {
     let message = match &above.kind {
         Some(TargetKind::Message(message) | TargetKind::Group(message)) => message,
         Some(TargetKind::Scalar(kind)) => {
-            return invalid(format!("the path goes on below a value, {kind:?}"));
+            return invalid(format!("the path continues below a value, {kind:?}"));
         }
         None => return Ok(NodeType::UNKNOWN),
     };
@@ -91,11 +91,11 @@ fn resolve_step(above: &NodeType, step: &Step) -> Result<NodeType> {
     let name = field.name();
     match (&target.kind, &step.select) {
         _ if target.whole_field && field.is_map() => {
-            return invalid(format!("{name} is a map, and the path has no key for it"));
+            return invalid(format!("{name} is a map, but the path has no key for it"));
         }
         _ if target.whole_field => {
             return invalid(format!(
-                "{name} is repeated, and the path has no index for it"
+                "{name} is repeated, but the path has no index for it"
             ));
         }
         (TargetKind::Scalar(kind), Select::Index(_))
@@ -138,7 +138,7 @@ fn check_kinds(
             Err(Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk))
         }
         None if expected == ChunkKind::Bytes && !leaf => {
-            invalid(format!("the path goes on below a value, {what}"))
+            invalid(format!("the path continues below a value, {what}"))
         }
         None => Ok(resolved.clone()),
     }

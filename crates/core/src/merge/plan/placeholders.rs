@@ -163,7 +163,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let want = self.states[node.index()].want(number);
         want.is_some_and(|want| match want.wanted {
             TargetValues::Indexed(passed) => passed < want.among(children).len(),
-            // The last occurrence counts, wherever it is.
+            // The last occurrence counts, at any position.
             TargetValues::Single | TargetValues::Keyed(_) => true,
         })
     }
@@ -200,7 +200,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 match &step.select {
                     Select::Field => "the field does not occur".to_owned(),
                     Select::Index(index) => {
-                        format!("index {index} is out of range, the field has {count} elements")
+                        format!("index {index} is out of range: the field has {count} elements")
                     }
                     Select::Key(_) if self.states[node.index()].entry.is_some() => {
                         "the map entry has no value".to_owned()

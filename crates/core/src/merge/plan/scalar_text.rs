@@ -1,4 +1,4 @@
-//! Numbers as text in chunks, which TensorFlow's splitters may write.
+//! Parsing chunks that hold a number as text, as TensorFlow's splitters may write them.
 
 use prost_reflect::Kind;
 
@@ -6,7 +6,7 @@ use crate::path::TargetKind;
 use crate::wire::{FieldNumber, put_varint, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of a text, which is a number or the name of an enum value.
+/// Maximum size of a number or an enum value's name as text, in bytes.
 pub(in crate::merge) const MAX_TEXT: u64 = 4096;
 
 /// Encodes a field with its tag and the value that `text` spells: a decimal number, `true` or

@@ -254,7 +254,7 @@ struct Cursor {
     id: UseId,
     position: u64,
     edit: usize,
-    /// The group that the current edit started and that must be ended.
+    /// The group that the current edit opened, and that must be closed.
     end_tag: Option<FieldNumber>,
 }
 

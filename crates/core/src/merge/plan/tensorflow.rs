@@ -2,8 +2,8 @@
 //!
 //! Cut values are missing from their parents. A BYTES chunk sets its field, a MESSAGE chunk is
 //! merged into the existing value, and missing parts of its path are created. Concatenating the
-//! bytes of two messages merges them; where the type is known, fields are put in ascending order,
-//! as serializers write them, unless that would change the message.
+//! bytes of two messages merges them; if the type is known, fields are put in ascending order, as
+//! serializers write them, unless that would change the message.
 
 use prost_reflect::Kind;
 
@@ -199,7 +199,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 let count = want.as_ref().map_or(0, |want| want.count);
                 if *index != count {
                     let message =
-                        format!("index {index} is out of range, the field has {count} elements");
+                        format!("index {index} is out of range: the field has {count} elements");
                     return self.fail(ErrorKind::InvalidTrailer, child, message);
                 }
                 if let Some(want) = want {

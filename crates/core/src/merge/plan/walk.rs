@@ -213,7 +213,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         };
         if let Some(group) = level.group {
             return Err(malformed(
-                format!("group {} is not ended", group.number),
+                format!("group {} has no end tag", group.number),
                 group.start,
             ));
         }
@@ -235,7 +235,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             ));
         };
         if group.number != field.number {
-            let message = format!("group {} is ended as group {}", group.number, field.number);
+            let message = format!("group {} is closed by the end tag of group {}", group.number, field.number);
             return Err(malformed(message, field.start));
         }
         group.value.end = field.start;

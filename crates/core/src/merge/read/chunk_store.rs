@@ -73,7 +73,7 @@ pub trait ChunkStore: Sync {
         let _ = chunks;
     }
 
-    /// Returns the name of the file that has a chunk, if it isn't the one with the trailer.
+    /// Returns the name of the file that has a chunk, if that isn't the file with the trailer.
     fn file_name(&self, _chunk: usize) -> Option<&str> {
         None
     }
@@ -91,7 +91,7 @@ pub trait ChunkStore: Sync {
             .fold(0, u64::saturating_add)
     }
 
-    /// Checks as [`prepare`](ChunkStore::prepare) does, but only these chunks.
+    /// Checks only these chunks, otherwise like [`prepare`](ChunkStore::prepare).
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl ChunkStore for OnePiece<'_> {
     }
 }
 
-/// A chunk to walk, wherever its bytes are.
+/// A chunk to walk, in memory or as a stream.
 pub(in crate::merge) enum ChunkInput<'a> {
     Slice(&'a [u8]),
     Stream(StreamInput<Box<dyn Read + 'a>>),

@@ -7,8 +7,8 @@ use record_file::ReadAt;
 
 use crate::io::PooledFile;
 
-/// The source of one file of a chunked message: a source from the caller, or one of many files of
-/// which a few are open at a time.
+/// The source of one file of a chunked message: a source from the caller, or one of many files, few
+/// of which are open at a time.
 #[derive(Debug)]
 pub struct FileSource<S>(Inner<S>);
 

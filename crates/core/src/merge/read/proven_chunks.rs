@@ -10,7 +10,7 @@ use crate::Result;
 use crate::container::{Hash, Hashing, MerkleRoot};
 use crate::progress::Meter;
 
-/// Size up to which a checked chunk waits in memory, in bytes: 64 MiB. A larger one waits in a
+/// Size up to which a checked chunk waits in memory, in bytes: 64 MiB. A larger chunk waits in a
 /// temporary file.
 const MOST_HELD: u64 = 64 << 20;
 
@@ -24,11 +24,12 @@ fn next<'a>(stream: &mut dyn Read, piece: &'a mut [u8]) -> io::Result<Option<&'a
 }
 
 impl<S: ReadAt> RecordStore<S> {
-    /// Fails if the trailer doesn't lead to this root. From then on, all chunks are checked against
-    /// the root when they are read, before their first byte is returned.
+    /// Fails if this root doesn't follow from the trailer. From then on, every chunk that is read
+    /// is checked against the root before its first byte is returned.
     pub(crate) fn require_root(&self, root: &MerkleRoot) -> Result<()> {
         let required = RequiredRoot::of(&self.trailer, root)?;
-        // If a root was required before, it is equal to this one, since the trailer leads to both.
+        // If a root was required before, it is equal to this one, since both follow from the
+        // trailer.
         self.root.get_or_init(|| required);
         Ok(())
     }

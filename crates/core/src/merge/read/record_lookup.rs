@@ -12,10 +12,11 @@ use super::records::Record;
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
-/// Size of a block in a file. The header of a block leads to the record chunks in it.
+/// Size of a block in a file. The header of a block locates the record chunks in the block.
 const BLOCK: u64 = 1 << 16;
 
-/// Minimum size of a record chunk, which is its header. Chunks whose offsets are closer share one.
+/// Minimum size of a record chunk, which is its header. Chunks whose offsets are closer share a
+/// record chunk.
 const LEAST_APART: u64 = 40;
 
 /// Number of bytes of a record chunk that show how it is stored: its header, a block header within

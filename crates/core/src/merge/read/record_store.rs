@@ -142,8 +142,8 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// Fails if the total size of all chunks, each counted as many times as the trailer names it,
-    /// exceeds the limit for merges with which the file was opened. For operations that read every
-    /// chunk, whether or not they merge it.
+    /// exceeds the limit for merges with which the file was opened. Used by operations that read
+    /// every chunk, whether or not they merge the message.
     pub(crate) fn check_merged_size(&self) -> Result<()> {
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
         let tree = self.trailer.chunk_tree();

@@ -45,7 +45,7 @@ pub struct ChunkSummary {
 /// The other chunks in a chunk's record chunk.
 ///
 /// All chunks of a record chunk share one list, since a file may claim that a million chunks share
-/// one.
+/// one record chunk.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWith {
     /// All chunks of the record chunk in order, including the chunk itself.

@@ -6,8 +6,8 @@ use memmap2::MmapMut;
 use crate::merge::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// Minimum size for huge pages, in bytes: half of the time of a merge into fresh memory goes to
-/// faults of small pages.
+/// Minimum size for huge pages, in bytes: with small pages, half of the time of a merge into fresh
+/// memory is spent on page faults.
 const HUGE_FROM: usize = 8 << 20;
 
 /// Maximum plausible ratio between the sizes of a message and its file. Beyond it, memory is

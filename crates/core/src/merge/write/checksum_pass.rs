@@ -27,7 +27,7 @@ pub(in crate::merge) struct ChecksumPass {
     pub(in crate::merge) crcs: Vec<u32>,
     /// Number of the first field of every chunk that was in memory as a whole, if it has one.
     pub(in crate::merge) first_fields: Vec<Option<FieldNumber>>,
-    /// Numbers of elements of the requested slices, as far as the slices are messages.
+    /// Numbers of elements of the requested slices, if the slices are messages.
     pub(in crate::merge) elements: HashMap<usize, u64>,
 }
 

@@ -16,7 +16,7 @@ use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, Places};
 use crate::merge::read_options::ReadOptions;
 
-/// Maximum total size of such chunks to keep, in bytes. Other chunks are read twice: for the plan
+/// Maximum total size of the chunks to keep, in bytes. Other chunks are read twice: for the plan
 /// and for the merge.
 const MOST_KEPT: u64 = 32 << 20;
 

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use crate::Result;
 use crate::progress::Meter;
 
-/// Size up to which small pieces are gathered; larger ones pass through.
+/// Size up to which small pieces are gathered; larger pieces pass through.
 const GATHER: usize = 256 << 10;
 
 /// A writer that counts the bytes that pass through it, and computes their checksum.

@@ -153,12 +153,12 @@ pub fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
     })
 }
 
-/// Fails if the size of the merged message is wrong. It must equal the split message's, or be
-/// smaller if the split message had overlong lengths.
+/// Fails if the size of the merged message is wrong. It must equal the original message's size, or
+/// be smaller if the original message had overlong lengths.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] if it is a different message.
+/// [`ErrorKind::ChecksumMismatch`] if the size is wrong.
 pub fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
     let Some(source) = trailer
         .metadata()
@@ -168,7 +168,7 @@ pub fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
         return Ok(());
     };
     if total > source || (trailer.is_byte_exact() && total != source) {
-        let message = format!("the merge has {total} bytes, what was split had {source}");
+        let message = format!("the merged message has {total} bytes, but the original had {source}");
         return Err(Error::new(ErrorKind::ChecksumMismatch, message));
     }
     Ok(())

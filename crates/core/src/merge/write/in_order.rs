@@ -13,12 +13,12 @@ use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
 use crate::spans::{COPY_LEN, SpanSource, copy_range};
 
-/// Maximum number of open chunks. More are only in use when many messages are merged field by field
-/// into one.
+/// Maximum number of open chunks. More chunks are only in use when many messages are merged field
+/// by field into one.
 const MAX_OPEN: usize = 64;
 
 /// Writes the planned message. Reads a chunk from its first segment to its last, and then to its
-/// end, so that all of it is checked.
+/// end, so that the whole chunk is checked.
 ///
 /// # Errors
 ///

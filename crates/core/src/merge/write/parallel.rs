@@ -26,8 +26,8 @@ use crate::{Error, ErrorKind, Result};
 /// copied.
 pub(in crate::merge) const WHOLE_UP_TO: u64 = 1 << 20;
 
-/// Minimum number of segments per thread for combining checksums. Fewer take less time than
-/// starting the thread.
+/// Minimum number of segments per thread for combining checksums. Combining fewer takes less time
+/// than starting a thread.
 const LEAST_COMBINED: usize = 4096;
 
 /// Minimum average size of segments for positioned writes to a file, since each write is a system
@@ -57,10 +57,10 @@ trait Place: Send {
 struct Filling<'a> {
     meter: &'a Meter,
     buffer: Vec<u8>,
-    /// Checksum of the filled bytes; not computed if it is known.
+    /// Checksum of the filled bytes; not computed if already known.
     crc32c: u32,
     is_known: bool,
-    /// True if checksums are wanted.
+    /// True if checksums must be computed.
     sums: bool,
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
     let total = plan.total_len();
     let len = usize::try_from(total).unwrap_or(usize::MAX);
     let front = out.get_mut(..len).ok_or_else(|| {
-        let message = format!("a buffer of fewer than the message's {total} bytes");
+        let message = format!("the buffer has fewer than the message's {total} bytes");
         Error::new(ErrorKind::InvalidConfig, message)
     })?;
     let mut work = Work::new(true);
@@ -226,7 +226,7 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
         let wanted = place.range.start.get()..place.range.end.get();
         if wanted.end > plan.total_len() {
             let (end, total) = (wanted.end, plan.total_len());
-            let message = format!("bytes up to {end} of a message of {total}");
+            let message = format!("the range ends at {end}, but the message has only {total} bytes");
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         work.add_file(plan, wanted, (place.file, place.offset), meter)?;
@@ -289,7 +289,7 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
 struct Work<'b, P> {
     jobs: Jobs<P>,
     whole: Vec<WholeChunk<'b>>,
-    /// Number of spans, each with a checksum if checksums are wanted.
+    /// Number of spans, each with a checksum if checksums are computed.
     spans: usize,
     sums: bool,
 }
@@ -322,7 +322,7 @@ impl<'f> Work<'_, FileAt<&'f File>> {
     }
 }
 
-/// Splits the first bytes off a buffer: this many, or all if it has fewer.
+/// Splits the first `len` bytes off a buffer, or all if it has fewer.
 fn split_off<'b>(rest: &mut &'b mut [u8], len: u64) -> &'b mut [u8] {
     let len = usize::try_from(len).map_or(rest.len(), |len| len.min(rest.len()));
     let (front, behind) = std::mem::take(rest).split_at_mut(len);
@@ -385,7 +385,7 @@ impl<'b, P: Place> Work<'b, P> {
         }
     }
 
-    /// Runs the work, and returns the crc32c of each span, if wanted.
+    /// Runs the work, and returns the crc32c of each span if checksums are computed.
     fn run<S: ChunkStore + ?Sized>(
         self,
         store: &S,

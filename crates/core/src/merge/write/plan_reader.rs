@@ -30,8 +30,8 @@ const COPY_LEN: usize = 256 << 10;
 
 /// An input over the message that a plan describes. Reads only the chunks that are accessed.
 ///
-/// To go back in a chunk, it reads the chunk again from its beginning. Once the bytes read again
-/// would exceed the chunk's size, the chunk is unpacked to a temporary file.
+/// To go back in a chunk, the input reads the chunk again from its beginning. Once the bytes read
+/// again would exceed the chunk's size, the chunk is unpacked to a temporary file.
 pub(crate) struct PlanReader<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
@@ -150,8 +150,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         }
     }
 
-    /// Makes the window begin at `position` and hold at least `want` bytes, and more if they are
-    /// available.
+    /// Makes the window begin at `position` and hold at least `want` bytes, and more if available.
     fn refill(&mut self, position: u64, want: usize) -> Result<()> {
         // Bytes already in the window are kept, since a chunk can't be read backwards.
         let skip = position.checked_sub(self.start);
@@ -225,8 +224,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         Ok(())
     }
 
-    /// Returns true if a chunk is unpacked. That happens once reading it again has cost as much as
-    /// unpacking.
+    /// Returns true if a chunk is unpacked. A chunk is unpacked once reading it again has cost as
+    /// much as unpacking.
     fn unpacked(&mut self, chunk: usize, start: u64) -> Result<bool> {
         if self.unpacked.at.contains_key(&chunk) {
             return Ok(true);

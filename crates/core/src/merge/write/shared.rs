@@ -13,10 +13,10 @@ use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
 /// Returns the merged message as pieces, in order, that share the memory of `chunks`, and compares
-/// it with the message that was split. Doesn't compare the checksums of single chunks.
+/// the message with the original message. Doesn't compare the checksums of single chunks.
 ///
-/// `crc32c` returns the checksum of a chunk if the caller has computed it from the chunk's bytes,
-/// as it received them. A chunk that is used whole then isn't read for the message's checksum.
+/// `crc32c` returns the checksum of a chunk if the caller computed it while receiving the chunk. If
+/// such a chunk is used whole, it isn't read for the message's checksum.
 ///
 /// ```
 /// use proto_splitter_core::container::{Trailer, TrailerUse};

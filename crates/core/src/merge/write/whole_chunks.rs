@@ -1,5 +1,5 @@
-//! Chunks that are read whole, directly to their place in memory, by several threads, each reading
-//! two at a time.
+//! Chunks that several threads read whole, directly to their places in memory, two at a time per
+//! thread.
 
 use std::collections::VecDeque;
 use std::ops::Range;

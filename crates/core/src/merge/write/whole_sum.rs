@@ -55,11 +55,11 @@ impl WholeSum {
 /// Returns the error for a merged message whose crc32c differs from the stored one.
 #[cold]
 pub(super) fn other_message(found: u32, expected: u32) -> Error {
-    let message = format!("the merge has crc32c {found:08x}, what was split had {expected:08x}");
+    let message = format!("the merged message has crc32c {found:08x}, but the original had {expected:08x}");
     Error::new(ErrorKind::ChecksumMismatch, message)
 }
 
-/// A writer that adds the bytes it passes on to the checksum of their message.
+/// A writer that forwards bytes to `sink`, and adds them to the checksum of the message.
 pub(super) struct Passing<'a, W: ?Sized> {
     pub(super) sink: &'a mut W,
     pub(super) sum: Option<&'a WholeSum>,
