@@ -58,7 +58,7 @@ fn malformed_sources_are_refused_where_they_are_and_nothing_is_written() {
             "half a tag",
             b"\xff",
             ErrorKind::InvalidMessage,
-            "a tag that is cut short or too long at 0x44",
+            "tag is truncated or too long at 0x44",
         ),
         (
             "no tag",
@@ -70,7 +70,7 @@ fn malformed_sources_are_refused_where_they_are_and_nothing_is_written() {
             "half a varint",
             b"\x08\xff",
             ErrorKind::InvalidMessage,
-            "a varint that is cut short or too long at 0x45",
+            "varint is truncated or too long at 0x45",
         ),
     ];
     for (what, bytes, kind, message) in table {

@@ -213,12 +213,12 @@ fn what_cannot_be_in_several_files_says_why_and_leaves_none() {
         (
             recompress_to_file(&for_tensorflow, &target, &options),
             ErrorKind::InvalidConfig,
-            "TensorFlow, which reads a single one",
+            "since TensorFlow reads a single file only",
         ),
         (
             recompress_to_file(&file, &target, &too_small),
             ErrorKind::InvalidConfig,
-            "it must be at least 4096",
+            "but must be at least 4096",
         ),
         (
             recompress(&file, &tempfile::tempfile().unwrap(), &options),
@@ -379,7 +379,7 @@ fn only_a_file_called_cpb_has_others_beside_it() {
     let options = several(LEAST_MAX_FILE_SIZE, Compression::ZSTD);
     let error = recompress_to_file(&file, others.join("out"), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
-    assert!(error.to_string().contains("is called .cpb"), "{error}");
+    assert!(error.to_string().contains("must be called .cpb"), "{error}");
     assert_eq!(names(&others), before);
     let options = RewriteOptions::new();
     for options in [options.clone(), options.force(true)] {

@@ -341,7 +341,7 @@ fn misuse_of_a_context_is_an_error_that_says_what() {
         (
             |cx| cx.cut(&cx.message().repeated("blobs")?.next().unwrap()?.view()),
             ErrorKind::Uncuttable,
-            "blobs[0]: a string or bytes that is an element or in a map is cut only in the extended profile",
+            "blobs[0]: a string or bytes value that is an element or in a map can only be cut in the profile `extended`",
         ),
         (
             |cx| cx.cut(&cx.message()),
@@ -351,7 +351,7 @@ fn misuse_of_a_context_is_an_error_that_says_what() {
         (
             |cx| cx.compose(&SizeSplitter, &cx.message().get("text")?.unwrap()),
             ErrorKind::InvalidPath,
-            "text: a splitter applied to a field that is not a message",
+            "text: the splitter is applied to a field that is not a message",
         ),
         (
             |cx| cx.add_chunk(AddedChunk::Bytes(Bytes::new()), &"4".parse()?, None),
@@ -397,7 +397,7 @@ fn superseded_values_are_not_cut() {
     let error = splitter.plan(&source, &SplitOptions::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "chosen: the value is superseded, or a path can't contain its key, or an earlier value of its key is invalid"
+        "chosen: can't cut the value: it is superseded, a path can't contain its key, or an earlier value with the same key is invalid"
     );
 }
 

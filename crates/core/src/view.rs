@@ -140,7 +140,7 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if its size is unavailable.
+    /// [`ErrorKind::Io`] if the source's size is unavailable.
     pub fn of_reader(source: &'a dyn ReadAt, options: ReadOptions) -> Result<Self> {
         let size = source.size()?;
         let stored = Stored::Piece(OnePiece::new(source, size));
@@ -151,7 +151,7 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if its size is unavailable.
+    /// [`ErrorKind::Io`] if the source's size is unavailable.
     pub fn of_plain<S: ReadAt>(source: &'a S, options: ReadOptions) -> Result<Self> {
         MessageView::of_reader(source, options)
     }
@@ -192,8 +192,8 @@ impl<'a> MessageView<'a> {
         self.check_fields(CHECKED_FIELDS)
     }
 
-    /// Checks like [`check_type`](Self::check_type), but all top-level fields: for callers that
-    /// walk the whole message.
+    /// Checks all top-level fields, otherwise like [`check_type`](Self::check_type), for callers
+    /// that walk the whole message.
     ///
     /// # Errors
     ///

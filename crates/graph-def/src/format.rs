@@ -441,7 +441,7 @@ mod tests {
         let unknown = tensor(1, &[2, -1]);
         let huge = tensor(2, &[i64::MAX, 4]);
         for (tensor, message) in [
-            (short, "a tensor of 8 bytes by its shape has 7"),
+            (short, "the tensor's shape requires 8 bytes, but it has 7"),
             (unknown, "a tensor of the shape [2, -1] has no size"),
             (
                 huge,

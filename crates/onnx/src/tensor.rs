@@ -292,7 +292,7 @@ fn read_name<I: Input>(cursor: &mut WireCursor<I>, found: &Field, name: &mut Str
 pub(crate) fn varint<I: Input>(cursor: &mut WireCursor<I>, found: &Field) -> Result<u64> {
     let bytes = cursor.bytes(found.value.clone())?;
     decode_varint(bytes).map(|(value, _)| value).ok_or_else(|| {
-        let message = "a varint that is cut short or too long";
+        let message = "varint is truncated or too long";
         Error::new(ErrorKind::InvalidMessage, message).at_offset(found.start)
     })
 }

@@ -73,7 +73,7 @@ def check_split(checks, work):
         assert chunks == [b"a", b"b", b"c"] and len(found.chunked_fields) == 3
         assert not found.HasField("chunk_index")
     with checks.check("elements of repeated strings are not written, as TensorFlow's Merger ends the process at them"):
-        raises(ps.UncuttableError, "extended profile", Imports(file(dependency=["a", "b"])).write, os.path.join(work, "repeat"))
+        raises(ps.UncuttableError, "profile `extended`", Imports(file(dependency=["a", "b"])).write, os.path.join(work, "repeat"))
     with checks.check("what is written has the chunks, in order, and their sizes and offsets"):
         given = file(name="f", message_type=[descriptor_pb2.DescriptorProto(name=name * 9) for name in "abc"])
         whole = file.FromString(given.SerializeToString())

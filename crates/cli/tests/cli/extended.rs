@@ -182,7 +182,7 @@ fn what_the_extended_profile_is_needed_for_is_said() {
     let (out, size) = (others.path("one"), "8KiB");
     run([&"split", &input, &"-o", &out, &"--max-chunk-size", &size]).ok();
     for (read, why) in [
-        (&one, "for TensorFlow, which reads a single one"),
+        (&one, "since TensorFlow reads a single file only"),
         (&input, "one message, not in chunks"),
         (
             &folder,

@@ -170,7 +170,7 @@ fn a_tensor_of_strings_is_an_array_as_wide_as_the_longest() {
         (b"\x08\x07", Ok(("|S1", "()", b"\0"))),
         (
             b"\x08\x07\x12\x04\x12\x02\x08\x01\x42\x01a\x42\x01b",
-            Err("a tensor of 1 strings by its shape has 2"),
+            Err("the tensor's shape requires 1 strings, but it has 2"),
         ),
     ] {
         let file = dir.file("tensor.pb", tensor);
@@ -356,10 +356,10 @@ fn a_tensor_of_onnx_is_a_numpy_array() {
         assert_eq!(array[header..], *elements, "{head}");
     }
     for (tensor, why) in [
-        (&b"\x10\x08"[..], "a tensor of 1 strings by its shape has 0"),
+        (&b"\x10\x08"[..], "the tensor's shape requires 1 strings, but it has 0"),
         (
             b"\x08\x02\x10\x06\x2a\x01\x07",
-            "a tensor of 8 bytes by its shape has 4",
+            "the tensor's shape requires 8 bytes, but it has 4",
         ),
         (
             b"\x08\x02\x10\x01\x70\x01",
@@ -371,7 +371,7 @@ fn a_tensor_of_onnx_is_a_numpy_array() {
         ),
         (
             b"\x08\x7f\x10\x01\x4a\x04abcd",
-            "a tensor of 508 bytes by its shape has 4",
+            "the tensor's shape requires 508 bytes, but it has 4",
         ),
     ] {
         let line = get(tensor).0.failed(Exit::Bad);
@@ -598,7 +598,7 @@ fn what_nothing_is_called_is_answered_with_what_something_is() {
     assert!(!error.contains("did you mean `"), "{error}");
     let error = get("node[op=\"VarHandleOp\"]").failed(Exit::Bad);
     assert!(
-        error.contains("several values, where one is wanted"),
+        error.contains("the path selects several values instead of one"),
         "{error}"
     );
     let error = get("node[*]").failed(Exit::Usage);

@@ -124,7 +124,7 @@ fn conditions_pick_all_elements_that_meet_them() {
     // Several values are an error where one is wanted, and no values are an error everywhere.
     let line = index.run("get", &["documents[size>1]"]).failed(Exit::Bad);
     assert!(
-        line.contains("several values, where one is wanted"),
+        line.contains("the path selects several values instead of one"),
         "{line}"
     );
     for format in ["text", "json", "jsonl"] {
@@ -133,7 +133,7 @@ fn conditions_pick_all_elements_that_meet_them() {
         assert!(line.contains("no such value"), "{line}");
     }
     let line = index.run("cat", &["documents[size~1]"]).failed(Exit::Usage);
-    assert!(line.contains("~ is for texts, and size is int64"), "{line}");
+    assert!(line.contains("~ only applies to strings and bytes, but size is int64"), "{line}");
 }
 
 #[test]

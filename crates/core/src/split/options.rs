@@ -36,7 +36,7 @@ pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
 pub(crate) fn check_max_file_size(bytes: u64) -> Result<()> {
     if bytes < LEAST_MAX_FILE_SIZE {
         let message = format!(
-            "a maximum file size of {bytes} bytes: it must be at least {LEAST_MAX_FILE_SIZE}"
+            "the maximum file size is {bytes} bytes, but must be at least {LEAST_MAX_FILE_SIZE}"
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
@@ -141,7 +141,8 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the readers that the file is for. Default: [TensorFlow's](Profile::TensorFlow).
+    /// Sets the profile, which determines which readers accept the file. Default:
+    /// [`Profile::TensorFlow`].
     #[must_use]
     pub const fn profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
@@ -284,7 +285,7 @@ impl SplitOptions {
         self.max_value_size
     }
 
-    /// Returns the readers that the file is for.
+    /// Returns the profile, which determines which readers accept the file.
     pub const fn get_profile(&self) -> Profile {
         self.profile
     }
@@ -356,22 +357,22 @@ impl SplitOptions {
         } = *self;
         if !(1..=LARGEST_MAX_CHUNK_SIZE).contains(&max_chunk_size) {
             return invalid(format!(
-                "a maximum chunk size of {max_chunk_size} bytes: it must be 1 to {LARGEST_MAX_CHUNK_SIZE}"
+                "the maximum chunk size is {max_chunk_size} bytes, but must be 1 to {LARGEST_MAX_CHUNK_SIZE}"
             ));
         }
         if max_slice_size == 0 {
-            return invalid("a maximum slice size of 0 bytes".into());
+            return invalid("the maximum slice size is 0 bytes, but must be at least 1".into());
         }
         if max_value_size == Some(0) {
-            return invalid("a maximum value size of 0 bytes".into());
+            return invalid("the maximum value size is 0 bytes, but must be at least 1".into());
         }
         if max_file_size.is_some() && self.profile == Profile::TensorFlow {
             return invalid(
-                "a maximum file size: several files are only for the profile `extended`".into(),
+                "a maximum file size requires the profile `extended`".into(),
             );
         }
         if max_file_size.is_some() && self.records.is_some() {
-            return invalid("a maximum file size: records with these options are one file".into());
+            return invalid("a maximum file size can't be combined with these record options, which write a single file".into());
         }
         max_file_size.map_or(Ok(()), check_max_file_size)?;
         self.compression.validate()

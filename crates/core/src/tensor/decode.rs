@@ -156,8 +156,8 @@ impl TensorHeader {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if its elements have no width, are in another file, or their
-/// number differs from its shape; any error of [`MessageView::get`].
+/// [`ErrorKind::InvalidMessage`] if its elements have no width or are in another file, or if their
+/// number differs from the shape; any error of [`MessageView::get`].
 pub fn tensor_at<'a>(
     view: MessageView<'a>,
     path: &FieldPath,
@@ -331,7 +331,7 @@ fn reader_of<'a, P: TensorPlace + Send + 'a>(
         let there = header.content;
         if there != bytes {
             return bad(format!(
-                "a tensor of {bytes} bytes by its shape has {there}"
+                "the tensor's shape requires {bytes} bytes, but it has {there}"
             ));
         }
         let start = header.content_start;
@@ -453,7 +453,7 @@ impl<I: Input> OneByOne<'_, I> {
         if self.left > LARGEST_FILLED {
             let there = bytes - self.left;
             let message = format!(
-                "a tensor of {bytes} bytes by its shape has only {there}: at most {LARGEST_FILLED} are filled up"
+                "the tensor's shape requires {bytes} bytes, but it has only {there}: at most {LARGEST_FILLED} are filled up"
             );
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
@@ -473,7 +473,7 @@ impl<I: Input> OneByOne<'_, I> {
                 done += len;
             }
             if done == 0 {
-                let message = "a packed run of elements ends inside one";
+                let message = "a packed run of elements ends inside an element";
                 return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
             }
             at += done as u64;
@@ -520,7 +520,7 @@ impl<I: Input> OneByOne<'_, I> {
             if fills_up {
                 return Ok(());
             }
-            let message = "a tensor of more elements than its shape says";
+            let message = "the tensor has more elements than its shape says";
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
         self.left -= width as u64;
@@ -558,7 +558,7 @@ impl<I: Input> OneByOne<'_, I> {
 
 #[cold]
 fn differs(bytes: u64, there: u64) -> Error {
-    let message = format!("a tensor of {bytes} bytes by its shape has {there}");
+    let message = format!("the tensor's shape requires {bytes} bytes, but it has {there}");
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
@@ -579,7 +579,7 @@ fn varint(bytes: &[u8]) -> u64 {
 fn small<I: Input>(cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<&[u8]> {
     let len = range.end - range.start;
     if len > MAX_SHAPE {
-        let message = format!("a shape of {len} bytes, which may have at most {MAX_SHAPE}");
+        let message = format!("the shape has {len} bytes; at most {MAX_SHAPE} are allowed");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(range.start));
     }
     cursor.bytes(range)

@@ -24,8 +24,8 @@ const ALIGNMENT: u64 = 64;
 /// Reads ranges of sources with random access into fresh memory, on `threads` threads; `None` means
 /// the number of cores.
 ///
-/// All ranges share one allocation, in huge pages if it is large and the system has them. It is
-/// freed with the last of them.
+/// All ranges share one allocation, in huge pages if it is large and the system has them. The
+/// allocation is freed with the last range.
 ///
 /// ```
 /// use proto_splitter_core::tensor::read_many;
@@ -45,7 +45,7 @@ pub fn read_many(
     ranges: &[(&dyn ReadAt, Range<u64>)],
     threads: Option<NonZeroUsize>,
 ) -> Result<Vec<Bytes>> {
-    let too_large = || Error::new(ErrorKind::LimitExceeded, "tensors that don't fit in memory");
+    let too_large = || Error::new(ErrorKind::LimitExceeded, "the tensors don't fit in memory");
     let mut places = Vec::with_capacity(ranges.len());
     let mut end = 0u64;
     for (source, range) in ranges {

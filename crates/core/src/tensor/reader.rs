@@ -124,7 +124,7 @@ impl<'a> TensorReader<'a> {
             Err(error.context(format!("tensor {:?}", info.name)))
         };
         let Some(&count) = info.shape.first() else {
-            return invalid("it has one element, and no rows".into());
+            return invalid("it has one element, but no rows".into());
         };
         let Range { start, end } = rows;
         if start > end || end > count {
@@ -365,7 +365,7 @@ mod tests {
                 &[],
                 DType::U8,
                 0..1,
-                "tensor \"t\": it has one element, and no rows",
+                "tensor \"t\": it has one element, but no rows",
             ),
             (
                 &[4, 3],

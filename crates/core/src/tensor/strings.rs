@@ -21,8 +21,8 @@ const POINTER: u64 = 8;
 const COPY_LEN: u64 = 64 << 10;
 
 /// Returns a reader of the strings of the tensor at a path, each padded with zeros to the length of
-/// the longest, as in NumPy's arrays of bytes. Returns `None` if it is not a tensor of strings. The
-/// width of an element is the reader's size divided by the number of elements.
+/// the longest, as in NumPy's arrays of bytes. Returns `None` if the value is not a tensor of
+/// strings. The width of an element is the reader's size divided by the number of elements.
 ///
 /// # Errors
 ///
@@ -59,13 +59,13 @@ pub fn strings_at<'a>(
     })))
 }
 
-/// Returns the strings of the tensor at a path, unpadded; `None` if it is not a tensor of strings.
-/// There may be fewer strings than elements in the shape, if the last one is repeated.
+/// Returns the strings of the tensor at a path, unpadded; `None` if the value is not a tensor of
+/// strings. There may be fewer strings than elements in the shape, if the last one is repeated.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if there are more strings than the shape has elements, or fewer
-/// where the last one isn't repeated; [`ErrorKind::LimitExceeded`] if an array of that shape would
+/// without repeating the last one; [`ErrorKind::LimitExceeded`] if an array of that shape would
 /// have more than 8 GiB; any error of [`MessageView::get`].
 pub fn string_elements_at(
     view: &MessageView<'_>,
@@ -125,7 +125,7 @@ impl Strings {
         };
         let bad = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
         let Some(count) = header.elements() else {
-            return bad("a tensor of a shape that has no size".into());
+            return bad("the tensor's shape has no size".into());
         };
         let (field, mut there, mut width) = (field.field, 0, 1);
         each(cursor, pieces, field, |_, value| {
@@ -135,7 +135,7 @@ impl Strings {
         })?;
         if there > count || (there < count && !rule.fills_up) {
             return bad(format!(
-                "a tensor of {count} strings by its shape has {there}"
+                "the tensor's shape requires {count} strings, but it has {there}"
             ));
         }
         Ok(Some(Strings {

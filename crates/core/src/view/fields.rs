@@ -62,12 +62,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads the value of the last field returned, which must be small. Not every value has a path:
-    /// unpacked repeated numbers differ only in their order.
+    /// Reads the value of the most recently returned field, which must be small. Not every value
+    /// has a path: unpacked repeated numbers differ only in their order.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if it exceeds [`LARGEST_SMALL_VALUE`];
+    /// [`ErrorKind::LimitExceeded`] if the value exceeds [`LARGEST_SMALL_VALUE`];
     /// [`MessageView::get`](super::MessageView::get) reads values of any size. Damage in the chunks
     /// that are read.
     ///
@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
     pub fn value(&mut self) -> Result<Vec<u8>> {
         let size = self.last.end - self.last.start;
         if size > LARGEST_SMALL_VALUE {
-            let message = format!("a value of {size} bytes, where a small one is read");
+            let message = format!("the value has {size} bytes, but only small values can be read here");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let value = self.cursor.bytes(self.last.clone()).map(<[u8]>::to_vec);

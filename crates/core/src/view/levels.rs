@@ -88,7 +88,7 @@ impl Level {
     }
 
     /// Returns the position of an element's target, if the element is selected and has a target.
-    /// Returns `None` if that can't be determined quickly.
+    /// Returns `None` if the target can't be determined quickly.
     #[inline]
     pub(super) fn at_once(
         &self,

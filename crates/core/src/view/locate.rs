@@ -13,7 +13,7 @@ use crate::path::{
 use crate::wire::{Field, Input, WireCursor, WireType, each_field, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails unless a path means a single value.
+/// Fails unless a path identifies a single value.
 pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<()> {
     let Some(root) = root else {
         return Ok(());
@@ -128,10 +128,10 @@ impl Way {
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
             pieces = found.pieces;
-            // All pieces of a message count; of other values, only the last.
+            // All pieces of a message count; of several other values, only the last counts.
             if step.is_last && !step.is_message && pieces.len() > 1 {
                 if step.field.is_none() {
-                    let message = "there are several values, and only the message's type could tell whether they make one";
+                    let message = "there are several values, and only the message's type could tell whether they form one";
                     return Err(Error::new(ErrorKind::SchemaNeeded, message));
                 }
                 pieces.drain(..pieces.len() - 1);

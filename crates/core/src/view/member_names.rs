@@ -15,7 +15,7 @@ pub(crate) const PROBED_TEXT: usize = 128;
 /// Number of fields of a message to search for its name, since names come early.
 const MAX_FIELDS: usize = 256;
 
-/// Maximum number of bytes of a text to show.
+/// Maximum number of bytes of text to show.
 pub(crate) const MAX_TEXT: usize = 120;
 
 /// The name of a member, and other details to distinguish it.
@@ -48,7 +48,7 @@ pub type NameRule = (
 pub struct MemberFields<'a> {
     cursor: WireCursor<&'a mut dyn Input>,
     range: Range<u64>,
-    /// Maximum number of bytes of a text to return.
+    /// Maximum number of bytes of text to return.
     most: usize,
 }
 
@@ -279,7 +279,7 @@ const HEADS: [&str; 6] = [
 ];
 
 /// Returns the name of a member, in at most `most` bytes: the name that its type's rule finds, a
-/// field that looks like a name, or else the first text in it.
+/// field that looks like a name, or else the first text in the member.
 pub(crate) fn name_of(
     input: &mut dyn Input,
     value: Range<u64>,

@@ -14,9 +14,9 @@ const WINDOW_LEN: u64 = 64 << 10;
 /// The encoding of numbers in a packed field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packed {
-    /// Each has this number of bytes.
+    /// Numbers of this many bytes each.
     Fixed(u64),
-    /// Each is a varint.
+    /// Varints.
     Varints,
 }
 
@@ -102,6 +102,6 @@ impl Packed {
 
 #[cold]
 fn broken(run: &Range<u64>) -> Error {
-    let message = "packed numbers end inside one";
+    let message = "packed numbers end inside a number";
     Error::new(ErrorKind::InvalidMessage, message).at_offset(run.start)
 }

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 const COPY_LEN: usize = 64 << 10;
 
 /// Maximum number of ranges of the other fields that each piece receives. With millions of
-/// alternating fields, they would not fit in memory.
+/// alternating fields, the ranges would not fit in memory.
 const MOST_STRETCHES: usize = 1 << 20;
 
 /// Options for dividing a message into pieces.
@@ -106,7 +106,7 @@ pub struct Pieces<'a> {
     /// Index of the next element.
     next: u64,
     rest: Vec<Range<u64>>,
-    /// Ranges of the last piece's elements.
+    /// Ranges of the most recently returned piece's elements.
     stretches: Vec<Range<u64>>,
 }
 
@@ -184,9 +184,9 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it is not a repeated field, or its message doesn't exist or is
-    /// in several pieces; [`ErrorKind::LimitExceeded`] if the other fields, where pieces include
-    /// them, form more than a million ranges; an error in the message.
+    /// [`ErrorKind::InvalidPath`] if `field` is not a repeated field, or its message doesn't exist
+    /// or is in several pieces; [`ErrorKind::LimitExceeded`] if pieces include the other fields and
+    /// these form more than a million ranges; an error in the message.
     pub fn pieces(&self, field: &FieldPath, options: &PieceOptions) -> Result<Pieces<'a>> {
         let invalid = |message: &str| {
             let error = Error::new(ErrorKind::InvalidPath, message);
@@ -194,7 +194,7 @@ impl<'a> MessageView<'a> {
         };
         let mut above = field.clone();
         let Some(step) = above.pop().filter(|step| step.select == Select::Field) else {
-            return invalid("pieces are made of a whole repeated field");
+            return invalid("only a whole repeated field can be divided into pieces");
         };
         let kind = match self.descriptor() {
             Some(root) => {
@@ -213,7 +213,7 @@ impl<'a> MessageView<'a> {
                 Some(WireType::Len)
             }
             Some(TargetKind::Scalar(_)) => {
-                return invalid("its elements are numbers, which have no room of their own");
+                return invalid("its elements are numbers, which can't be divided into pieces");
             }
         };
         let (portion, all) = self.find_some(&FieldPath::root())?;
@@ -251,7 +251,7 @@ impl Pieces<'_> {
         self.cursor.set_range(all.clone());
         let found = locate::locate(&mut self.cursor, path, root)?;
         let message = match found.as_ref().map(|found| found.pieces.as_slice()) {
-            None => return invalid("the message that the field is in is not there"),
+            None => return invalid("the message with the field does not exist"),
             Some([message]) => message.clone(),
             Some(_) => return invalid("the message with the field is in several pieces"),
         };
@@ -364,7 +364,7 @@ impl Pieces<'_> {
         Ok((count > 0).then_some(piece))
     }
 
-    /// Writes the last piece returned: the other fields, if included, then the elements.
+    /// Writes the most recently returned piece: the other fields, if included, then the elements.
     ///
     /// # Errors
     ///

@@ -13,12 +13,12 @@ use crate::{Error, Result};
 const COPY_LEN: u64 = 64 << 10;
 
 impl Selected<'_> {
-    /// Returns the offset in the message at which the last value returned starts.
+    /// Returns the offset in the message at which the most recently returned value starts.
     pub fn start(&self) -> u64 {
         self.last.first().map_or(0, |piece| piece.start)
     }
 
-    /// Returns true if the last value returned is contiguous.
+    /// Returns true if the most recently returned value is contiguous.
     pub fn is_in_one_piece(&self) -> bool {
         self.last.len() < 2
     }
@@ -36,10 +36,10 @@ impl Selected<'_> {
         element.first().map(|piece| piece.start)
     }
 
-    /// If an error about the last value returned has no offset, adds the offset at which the value
-    /// starts. For a message in chunks, adds the chunk and the offset in the chunk instead, and the
-    /// chunk's file if it isn't the file with the trailer. Damage in a chunk that was read takes
-    /// precedence over the error.
+    /// If an error about the most recently returned value has no offset, adds the offset at which
+    /// the value starts. For a message in chunks, adds the chunk and the offset in the chunk
+    /// instead, and the chunk's file if it isn't the file with the trailer. Damage in a chunk that
+    /// was read takes precedence over the error.
     #[must_use]
     pub fn at_fault(&mut self, error: Error) -> Error {
         let start = self.start();
@@ -48,8 +48,8 @@ impl Selected<'_> {
         portion.in_chunk(error)
     }
 
-    /// Appends to `out` the fields of the last message returned for which `keep` returns true, in
-    /// wire form. Skips the others.
+    /// Appends to `out` the fields of the most recently returned message for which `keep` returns
+    /// true, in wire form. Skips the other fields.
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ impl Selected<'_> {
         copied.map_err(|error| self.cursor.input_mut().damage_first(error))
     }
 
-    /// Appends to `out` the fields of the current element at a level, as
-    /// [`fields_to`](Self::fields_to) does for the value.
+    /// Appends to `out` the fields of the current element at a level, like
+    /// [`fields_to`](Self::fields_to) for the value.
     ///
     /// # Errors
     ///

@@ -18,12 +18,12 @@ pub struct RunSize {
 }
 
 impl Selected<'_> {
-    /// Copies to `out` the elements that follow the last value returned, with their tags and
-    /// lengths, as long as all of them are selected, adjacent, and in memory already. For each,
+    /// Copies to `out` the elements that follow the most recently returned value, with their tags
+    /// and lengths, as long as all of them are selected, adjacent, and in memory already. For each,
     /// calls `met` with its start in the message and the range of its value in `out`. May copy no
     /// elements even if some follow; [`next`](Iterator::next) then returns them.
     ///
-    /// The last element copied is then the last value returned.
+    /// Afterwards, the last copied element counts as the most recently returned value.
     pub fn copy_run(
         &mut self,
         size: RunSize,

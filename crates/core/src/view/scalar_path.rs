@@ -11,11 +11,11 @@ use super::{LARGEST_SMALL_VALUE, total};
 use crate::path::{FieldPath, TargetKind, is_implicit};
 use crate::{Error, ErrorKind, Result};
 
-/// A path from the values of a query to a value inside each that is not a message.
+/// A path from each value of a query to a value inside it that is not a message.
 pub struct ScalarPath {
     way: Way,
     kind: Kind,
-    /// The value of an absent field.
+    /// Value that stands for an absent field: 0 or empty; `None` if the field has presence.
     absent: Option<ScalarValue>,
 }
 
@@ -54,7 +54,7 @@ impl ScalarPath {
         };
         let kind = match target.kind {
             TargetKind::Scalar(kind) if !target.whole_field => kind,
-            _ => return invalid("it leads to no single value: to a message, or a whole field"),
+            _ => return invalid("it selects a message or a whole field, but not a single value"),
         };
         let message = value.message();
         let implicit = message.is_some_and(|message| is_implicit(&path, message));
@@ -132,7 +132,7 @@ impl Selected<'_> {
         };
         let size = total(&found.pieces);
         if size > LARGEST_SMALL_VALUE {
-            let message = format!("a value of {size} bytes, where a small one is read");
+            let message = format!("the value has {size} bytes, but only small values can be read here");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         match found.pieces.last() {

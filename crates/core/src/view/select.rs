@@ -34,9 +34,9 @@ pub struct Selected<'a> {
     pub(super) frames: Vec<Frame>,
     /// The pieces of the only value, for a query that is a path.
     only: Option<Found>,
-    /// The pieces of the last value returned.
+    /// The pieces of the most recently returned value.
     pub(super) last: Vec<Range<u64>>,
-    /// Wire type of that value.
+    /// Wire type of the most recently returned value.
     pub(super) wire: Option<WireType>,
     /// Range of the latest element or map entry, including its tag.
     pub(super) met: Range<u64>,
@@ -141,7 +141,7 @@ impl<'a> MessageView<'a> {
         if selected.next().transpose()?.is_some() {
             let (first, second) = (self.show(&first), self.show(&selected.path()));
             return invalid(format!(
-                "several values, where one is wanted: {first}, {second} and maybe more"
+                "the path selects several values instead of one: {first}, {second} and maybe more"
             ));
         }
         Ok(first)
@@ -177,8 +177,8 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns the first name or string key in a query that doesn't exist, and up to `most`
-    /// existing ones.
+    /// Returns the first name or string key in a query that no element has, and up to `most` names
+    /// or keys that elements have.
     ///
     /// # Errors
     ///
@@ -224,8 +224,8 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// If a path leads to nothing because an index is out of range, explains that, with the number
-    /// of elements.
+    /// Returns an explanation with the number of elements, if a path has no value because an index
+    /// is out of range.
     pub(super) fn missing(&self, path: &FieldPath) -> Result<Option<String>> {
         let mut above = path.clone();
         while let Some(step) = above.pop() {
@@ -255,7 +255,7 @@ impl<'a> MessageView<'a> {
 }
 
 impl Selected<'_> {
-    /// Returns the path of the last value returned.
+    /// Returns the path of the most recently returned value.
     pub fn path(&self) -> FieldPath {
         let mut path = self.prefix.clone();
         for level in 0..self.levels.len().min(self.frames.len()) {
@@ -288,27 +288,27 @@ impl Selected<'_> {
         }
     }
 
-    /// Returns the pieces of the last value returned.
+    /// Returns the pieces of the most recently returned value.
     pub(crate) fn pieces(&self) -> &[Range<u64>] {
         &self.last
     }
 
-    /// Returns the range of the last element returned, including its tag, for a query whose last
-    /// step selects elements.
+    /// Returns the range of the most recently returned element, including its tag, for a query
+    /// whose last step selects elements.
     pub(crate) fn field(&self) -> Range<u64> {
         self.met.clone()
     }
 
-    /// Returns the wire type of the last value returned; `None` for the whole message.
+    /// Returns the wire type of the most recently returned value; `None` for the whole message.
     pub fn wire_type(&self) -> Option<WireType> {
         self.wire
     }
 
-    /// Returns the bytes of the last value returned.
+    /// Returns the bytes of the most recently returned value.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if it exceeds the [largest
+    /// [`ErrorKind::LimitExceeded`] if the value exceeds the [largest
     /// message](crate::merge::Limits::max_message_size) or doesn't fit in memory; damage in the
     /// chunks that are read.
     pub fn value(&mut self) -> Result<Bytes> {
@@ -323,7 +323,7 @@ impl Selected<'_> {
         Ok(bytes.into())
     }
 
-    /// Writes the last value returned, of any size.
+    /// Writes the most recently returned value, of any size.
     ///
     /// # Errors
     ///
@@ -344,7 +344,8 @@ impl Selected<'_> {
         Ok(())
     }
 
-    /// Returns the name of the last element returned, or of the element with the last value.
+    /// Returns the name of the most recently returned element, or of the element with the last
+    /// value.
     ///
     /// # Errors
     ///

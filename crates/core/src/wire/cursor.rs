@@ -141,7 +141,7 @@ impl<I: Input> WireCursor<I> {
     /// Returns the next field's tag and length, and leaves the cursor at its value; `None` at the
     /// end of the message.
     ///
-    /// Doesn't search for the end of a group: its `value` and `end` are empty at the end of its
+    /// Doesn't search for the end of a group: its `value` is empty, and its `end` is the end of its
     /// tag. End group tags are returned as fields. To skip the value, call
     /// [`set_range`](Self::set_range) with the field's end, or [`skip_group`](Self::skip_group).
     ///
@@ -168,7 +168,7 @@ impl<I: Input> WireCursor<I> {
             bytes = &bytes[..usize::try_from(left).unwrap_or(usize::MAX)];
         }
         let Some((tag, tag_len)) = decode_varint(bytes) else {
-            return Err(malformed("a tag that is cut short or too long", start));
+            return Err(malformed("tag is truncated or too long", start));
         };
         let number = tag >> 3;
         let (Some(wire_type), 1..=0x1fff_ffff, Ok(number)) =
@@ -181,11 +181,11 @@ impl<I: Input> WireCursor<I> {
         let (value_start, len) = match wire_type {
             WireType::Len => match decode_varint(rest) {
                 Some((len, len_len)) => (tag_end + len_len as u64, len),
-                None => return Err(malformed("a length that is cut short or too long", tag_end)),
+                None => return Err(malformed("length is truncated or too long", tag_end)),
             },
             WireType::Varint => match decode_varint(rest) {
                 Some((_, len)) => (tag_end, len as u64),
-                None => return Err(malformed("a varint that is cut short or too long", tag_end)),
+                None => return Err(malformed("varint is truncated or too long", tag_end)),
             },
             WireType::Fixed64 => (tag_end, 8),
             WireType::Fixed32 => (tag_end, 4),

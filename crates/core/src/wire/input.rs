@@ -68,7 +68,8 @@ pub(crate) fn part_at_hand<'w>(
 
 const FIRST_WINDOW: usize = 4 << 10;
 
-/// Small enough to stay in a core's cache between the read and the walk.
+/// Maximum size of a window, in bytes: small enough to stay in a core's cache between the read and
+/// the walk.
 const LARGEST_WINDOW: usize = 256 << 10;
 
 /// An input over a source with positioned reads. Reads are small after a skip, and larger during
@@ -174,8 +175,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         filled.map(drop)
     }
 
-    /// Reads `want` bytes, and more if they are available: a source may return fewer bytes than
-    /// requested where the next ones are in another place.
+    /// Reads `want` bytes, and more if available: a source may return fewer bytes than requested if
+    /// the next bytes are in another place.
     fn fill(&mut self, position: u64, want: usize) -> Result<usize> {
         let mut filled = 0;
         while filled < want {
@@ -230,7 +231,7 @@ impl<R: Read> StreamInput<R> {
     ///
     /// # Errors
     ///
-    /// If reading fails, or the stream has another length.
+    /// If reading fails, or the stream has a different length.
     pub fn finish(mut self) -> Result<()> {
         let end = self.start + self.window.len() as u64;
         let left = self.size - end.min(self.size);

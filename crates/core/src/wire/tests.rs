@@ -84,7 +84,7 @@ fn groups_nest_and_end_with_their_own_number() {
 #[test]
 fn malformed_bytes_are_refused_where_they_are() {
     let table: &[(&[u8], &str)] = &[
-        (b"\x80", "a tag that is cut short or too long at 0x0"),
+        (b"\x80", "tag is truncated or too long at 0x0"),
         (b"\x00", "0 is not a tag at 0x0"),
         (b"\x08\x01\x06", "6 is not a tag at 0x2"),
         (b"\x0f", "15 is not a tag at 0x0"),
@@ -92,10 +92,10 @@ fn malformed_bytes_are_refused_where_they_are() {
             b"\xf8\xff\xff\xff\xff\x01",
             "68719476728 is not a tag at 0x0",
         ),
-        (b"\x08", "a varint that is cut short or too long at 0x1"),
+        (b"\x08", "varint is truncated or too long at 0x1"),
         (
             b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
-            "a varint that is cut short or too long at 0x1",
+            "varint is truncated or too long at 0x1",
         ),
         (
             b"\x09\x01",
@@ -105,7 +105,7 @@ fn malformed_bytes_are_refused_where_they_are() {
             b"\x0d\x01",
             "field 1: 4 bytes run past the end of the message, which has 1 more at 0x0",
         ),
-        (b"\x0a", "a length that is cut short or too long at 0x1"),
+        (b"\x0a", "length is truncated or too long at 0x1"),
         (
             b"\x0a\x05abcd",
             "field 1: 5 bytes run past the end of the message, which has 4 more at 0x0",

@@ -5,8 +5,8 @@ pub const MAX_VARINT_LEN: usize = 10;
 
 /// Decodes a varint at the beginning of `bytes`. Returns its value and its size in bytes.
 ///
-/// Returns `None` if `bytes` ends inside it, or it exceeds ten bytes or 64 bits. Accepts overlong
-/// encodings, since writers may pad.
+/// Returns `None` if `bytes` ends inside the varint, or the varint exceeds ten bytes or 64 bits.
+/// Accepts overlong encodings, since writers may pad.
 ///
 /// ```
 /// use proto_splitter_core::wire::decode_varint;
@@ -92,7 +92,7 @@ pub fn put_varint(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&bytes[..len]);
 }
 
-/// Encodes `value` as a minimal varint. Returns the bytes and how many of them are used.
+/// Encodes `value` as a minimal varint. Returns the bytes, and the number of bytes used.
 #[inline]
 pub fn encode_varint(mut value: u64) -> ([u8; MAX_VARINT_LEN], usize) {
     let mut bytes = [0; MAX_VARINT_LEN];

@@ -347,7 +347,7 @@ fn elements_end_with_what_is_wrong_behind_them() {
             &b"\x22\x05abc"[..],
             "field 4: 5 bytes run past the end of the message, which has 3 more",
         ),
-        (b"\x22", "a length that is cut short or too long"),
+        (b"\x22", "length is truncated or too long"),
         (b"\x0f", "15 is not a tag"),
     ] {
         let error = look(&[&bytes, behind].concat(), "message_type", false, &[]).unwrap_err();
@@ -451,7 +451,7 @@ fn pieces_of_a_field_below_have_what_is_around_it() {
     for (path, expected) in [
         (
             "message_type[7].field",
-            "the message that the field is in is not there",
+            "the message with the field does not exist",
         ),
         (
             "message_type[1].nested_type[1].name",

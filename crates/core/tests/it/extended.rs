@@ -94,7 +94,7 @@ fn a_merge_by_a_wrong_list_of_places_is_refused() {
             "refers to chunk 98, but there are only ",
         ),
         ([&layout[..], &[0, 1, 7]].concat(), "but the original had "),
-        (same_size, "the merge has crc32c "),
+        (same_size, "the merged message has crc32c "),
     ] {
         let metadata = ChunkMetadata {
             source_layout: source_layout.into(),
@@ -120,8 +120,9 @@ fn a_split_that_has_to_be_byte_exact_is_refused_where_it_cannot_be() {
     assert_eq!(error.kind(), ErrorKind::Uncuttable);
     assert_eq!(
         error.to_string(),
-        "a merge would be equal to the message, but not byte-exact: the list of where its bytes \
-         went would be over the maximum chunk size; in the profile `extended` it is"
+        "a merge would be equal to the message, but not byte-exact: the list of byte \
+         positions would exceed the maximum chunk size; in the profile `extended` the merge is \
+         byte-exact"
     );
     let split = SizeSplitter
         .split_with(&source, &options.require_byte_exact(false))
@@ -185,7 +186,7 @@ fn an_element_is_cut_by_hand_in_the_extended_profile_only() {
     let error = Dependencies.split(&message).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "dependency[0]: a string or bytes that is an element or in a map is cut only in the extended profile"
+        "dependency[0]: a string or bytes value that is an element or in a map can only be cut in the profile `extended`"
     );
 }
 

@@ -256,7 +256,7 @@ fn a_file_that_is_not_the_one_meant_is_named() {
     );
     let error = ChunkedFile::open(&first).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotChunked);
-    assert!(error.to_string().contains("open that one"), "{error}");
+    assert!(error.to_string().contains("open that file"), "{error}");
 }
 
 /// Rewrites the file with another checksum for its first chunk in its last record.

@@ -49,7 +49,7 @@ fn verify_finds_a_slice_with_another_number_of_elements_than_the_trailer_says() 
         (
             3,
             Some(
-                "chunk 1: the trailer says that the slice has 3 elements of field 1, and it has 2",
+                "chunk 1: the trailer says that the slice has 3 elements of field 1, but it has 2",
             ),
         ),
     ] {

@@ -49,7 +49,7 @@ impl RunBudget {
             }
             None => {
                 self.exceeded.set(true);
-                let message = "fields take turns too often for each to be listed";
+                let message = "fields alternate too often for each to be listed";
                 Err(Error::new(ErrorKind::LimitExceeded, message))
             }
         }

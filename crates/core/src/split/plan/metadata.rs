@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 /// which doesn't check versions, refuses chunks of this field.
 const NO_FIELD: u32 = 536_870_911;
 
-/// Returns the join version of files for these readers.
+/// Returns the join version of files of this profile.
 fn join_version(profile: Profile) -> i32 {
     match profile {
         Profile::TensorFlow => 0,
@@ -67,7 +67,7 @@ pub(in crate::split) fn refused_message() -> ChunkedMessage {
 /// Facts about a chunk that are known once it is written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::split) struct WrittenInfo {
-    /// Number of the file: 0 is the main one.
+    /// Number of the file: 0 is the main file.
     pub(in crate::split) file: u32,
     pub(in crate::split) offset: u64,
     pub(in crate::split) crc32c: u32,

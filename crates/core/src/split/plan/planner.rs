@@ -169,7 +169,7 @@ fn check_left_out(source: &Source, added: &[Added]) -> Result<()> {
     let message = match source.size() {
         0 if added.is_empty() => "the message was left out, and no chunk was added".to_owned(),
         0 => return Ok(()),
-        size => format!("the message was left out, which has {size} bytes that are in no chunk"),
+        size => format!("the message was left out, so its {size} bytes are in no chunk"),
     };
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
@@ -178,9 +178,9 @@ fn check_left_out(source: &Source, added: &[Added]) -> Result<()> {
 #[cold]
 fn not_exact(added: &[Added]) -> String {
     let why = if added.is_empty() {
-        "the list of where its bytes went would be over the maximum chunk size; in the profile `extended` it is"
+        "the list of byte positions would exceed the maximum chunk size; in the profile `extended` the merge is byte-exact"
     } else {
-        "the splitter makes chunks that are not parts of it"
+        "the splitter makes chunks that are not parts of the message"
     };
     format!("a merge would be equal to the message, but not byte-exact: {why}")
 }

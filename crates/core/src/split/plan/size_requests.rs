@@ -1,6 +1,6 @@
-//! Splitters' requests to reduce messages by size. They run once all splitters have made their
-//! cuts. So the order of calls doesn't matter, nor whether a child splitter reduces a message that
-//! its parent reduces too.
+//! Splitters' requests to reduce messages by size. The requests run once all splitters have made
+//! their cuts, so the order of calls doesn't matter, and a child splitter may reduce a message that
+//! its parent reduces, too.
 
 use std::cmp::Reverse;
 use std::ops::Range;

@@ -60,8 +60,8 @@ impl Slices {
         sliced.starts.insert(field.start, beginning);
     }
 
-    /// Fails if a message with requested slices must also fit by size, which would slice it as
-    /// well.
+    /// Fails if a message with requested slices must also fit by size, which would also slice the
+    /// message.
     pub(in crate::split) fn check_apart_from(
         &self,
         fits: &SizeRequests,
@@ -71,7 +71,7 @@ impl Slices {
         for field in self.fields.values() {
             let size = options.effective_max_chunk_size();
             if fits.reaches(&field.message, size) {
-                let message = "slices of one's own, and a fit that would make others";
+                let message = "the splitter both slices the field itself, and fits the message by size, which would also slice the field";
                 let path = field.message.path.display(Some(source.descriptor()));
                 return Err(Error::new(ErrorKind::Uncuttable, message).at_path(path));
             }

@@ -1,6 +1,6 @@
-//! The destination of every source byte, for a trailer. With it, a merge is byte-exact even if the
-//! source has overlong lengths, or the elements of a sliced field are not contiguous, as in
-//! concatenated messages.
+//! The destination of every source byte, for a trailer. With this layout, a merge is byte-exact
+//! even if the source has overlong lengths, or the elements of a sliced field are not contiguous,
+//! as in concatenated messages.
 
 use super::split_plan::PlannedChunk;
 use crate::Result;

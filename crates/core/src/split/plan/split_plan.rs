@@ -198,7 +198,7 @@ impl SplitPlan {
         &self.descriptor
     }
 
-    /// Returns the readers that the chunks are for.
+    /// Returns the profile that the chunks conform to.
     pub fn profile(&self) -> Profile {
         self.profile
     }

@@ -106,7 +106,7 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
 
 /// Reason why TensorFlow's profile has no chunks of elements: TensorFlow's Merger aborts on them.
 const ELEMENT: &str =
-    "a string or bytes that is an element or in a map is cut only in the extended profile";
+    "a string or bytes value that is an element or in a map can only be cut in the profile `extended`";
 
 /// Fails if the splitter is for messages of another type.
 pub(in crate::split) fn check_type<S>(splitter: &S, message: &SourceView<'_>) -> Result<()>
@@ -160,7 +160,7 @@ impl<'a> SplitContext<'a> {
         if message.descriptor().is_none() {
             return Err(Error::new(
                 ErrorKind::InvalidPath,
-                "a splitter applied to a field that is not a message",
+                "the splitter is applied to a field that is not a message",
             )
             .at_path(message.display_path()));
         }
@@ -207,7 +207,7 @@ impl<'a> SplitContext<'a> {
         };
         if !value.addressable {
             return uncuttable(
-                "the value is superseded, or a path can't contain its key, or an earlier value of its key is invalid",
+                "can't cut the value: it is superseded, a path can't contain its key, or an earlier value with the same key is invalid",
             );
         }
         self.decisions.marks.cut(chain, &value.path(), kind);
@@ -249,8 +249,8 @@ impl<'a> SplitContext<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Uncuttable`] for elements that no path can name, as for [`cut`](Self::cut), and
-    /// if [`fit`](Self::fit) is also called for the message with the field, since that slices it as
-    /// well.
+    /// if [`fit`](Self::fit) is also called for the message with the field, since fitting also
+    /// slices the field.
     pub fn slice_at(&mut self, element: &Element<'_>) -> Result<()> {
         if element.index() == 0 {
             return Ok(());
@@ -311,9 +311,9 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the path leads nowhere, or to a value of another kind, such as
-    /// a number; [`ErrorKind::Uncuttable`], as for [`cut`](Self::cut), for an element of a repeated
-    /// bytes or string field, or such a value in a map, in TensorFlow's profile.
+    /// [`ErrorKind::InvalidPath`] if the path is impossible, or leads to a value of another kind,
+    /// such as a number; [`ErrorKind::Uncuttable`], as for [`cut`](Self::cut), for an element of a
+    /// repeated bytes or string field, or such a value in a map, in TensorFlow's profile.
     ///
     /// [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::InvalidPath`] if the path has
     /// an index that leaves a gap: an added element of a repeated field must be the next one,
@@ -338,7 +338,7 @@ impl<'a> SplitContext<'a> {
             TargetKind::Message(_) | TargetKind::Group(_) => true,
             TargetKind::Scalar(Kind::Bytes | Kind::String) => false,
             TargetKind::Scalar(_) => {
-                let message = "a value that is neither message, bytes nor string";
+                let message = "the value is neither a message, bytes nor a string";
                 return refuse(ErrorKind::InvalidPath, message.to_owned());
             }
         };

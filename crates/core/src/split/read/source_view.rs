@@ -1,4 +1,4 @@
-//! Values of the source, located by scanning to them.
+//! Values of the source, located by scanning the message.
 
 pub(in crate::split) mod elements;
 pub(in crate::split) mod entries;
@@ -20,7 +20,7 @@ use elements::{Element, Elements};
 use entries::Entries;
 use occurrences::Occurrences;
 
-/// An occurrence of a field on the wire, and its enclosing field. The root has none.
+/// An occurrence of a field on the wire, and the field that encloses it, if any.
 #[derive(Debug)]
 pub(crate) struct Occurrence {
     pub(crate) field: Field,
@@ -56,8 +56,8 @@ pub struct SourceView<'a> {
     pub(in crate::split) pieces: Pieces,
     like: Like,
     kind: OnceLock<ViewKind>,
-    /// True if the value's path leads every reader to it: no value along the path is superseded,
-    /// and the profile allows the path's keys.
+    /// True if the value's path leads every reader to the value: no value along the path is
+    /// superseded, and the profile allows the path's keys.
     pub(in crate::split) addressable: bool,
     pub(in crate::split) profile: Profile,
 }

@@ -69,8 +69,8 @@ fn walk(source: &Source, range: Range<u64>, message: &MessageDescriptor) -> Resu
 
 type MessageIn = (Range<u64>, Option<MessageDescriptor>);
 
-/// Returns the message in a field of a message type: itself, or the value of a map entry if that is
-/// a message. Returns `None` if it is an entry that no path could name.
+/// Returns the message in a field of a message type: the field's value, or for a map entry the
+/// entry's value if that is a message. Returns `None` for an entry that no path could name.
 fn message_in(
     source: &Source,
     field: &Field,

@@ -83,7 +83,7 @@ fn without_extension(name: &str) -> Option<&str> {
 pub fn stem_beside(main: &Path) -> Result<&str> {
     stem(main).ok_or_else(|| {
         let why = match main.file_name().and_then(|name| name.to_str()) {
-            Some(_) => "a main file beside which there are others is called .cpb",
+            Some(_) => "a main file with other files next to it must be called .cpb",
             None => "other files can't refer to a name that isn't Unicode",
         };
         Error::new(

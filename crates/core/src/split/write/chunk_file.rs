@@ -22,7 +22,7 @@ use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::options::SplitOptions;
 use crate::split::plan::metadata::{chunk_info, part_trailer};
 
-/// A file of chunks under construction. Tracks the position, size and checksum of each.
+/// A file of chunks under construction. Tracks the position, size and checksum of each chunk.
 #[derive(Debug)]
 pub struct ChunkFile {
     /// Writer at the end of the file.
@@ -75,8 +75,8 @@ impl ChunkFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if reading or writing fails, or `content` is
-    /// shorter.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if reading or writing fails, or `content` is shorter
+    /// than `size`.
     pub fn add(
         &mut self,
         content: &mut dyn Read,

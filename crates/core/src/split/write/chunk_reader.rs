@@ -9,7 +9,8 @@ use crate::split::plan::split_plan::{Content, PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes between spans to read at once. They are tags and lengths, a few bytes each.
+/// Number of bytes between spans to read at once. The bytes between spans are tags and lengths, a
+/// few bytes each.
 const GAP_STEP: u64 = 64 << 10;
 
 /// Bytes of the source in a chunk, and their checksum.
@@ -29,7 +30,7 @@ pub(in crate::split) struct ChunkReader<'a> {
     /// True if the chunk is one span of the source, so that its checksum is the checksum of the
     /// span.
     is_span: bool,
-    /// Hash of the chunk as a leaf of a Merkle tree, if wanted.
+    /// Hash of the chunk as a leaf of a Merkle tree, if requested.
     leaf: Option<LeafHasher>,
     meter: Option<&'a Meter>,
     /// Tracing span for the time spent reading.
@@ -68,7 +69,7 @@ impl<'a> ChunkReader<'a> {
         self
     }
 
-    /// Returns the hash of the bytes read, if it is wanted.
+    /// Returns the hash of the bytes read, if requested.
     pub(in crate::split) fn leaf(&self) -> Option<Hash> {
         self.leaf.clone().map(LeafHasher::finish)
     }
@@ -85,7 +86,7 @@ impl<'a> ChunkReader<'a> {
         self
     }
 
-    /// Returns the checksum of the bytes read. Call it before taking `spans`.
+    /// Returns the checksum of the bytes read. Call this before taking `spans`.
     pub(in crate::split) fn crc32c(&self) -> u32 {
         match self.spans.last() {
             Some(span) if self.is_span => span.crc32c,

@@ -16,12 +16,12 @@ use crate::{Error, Result};
 /// The order guarantees consistency: first the other files are placed, to which nothing refers yet;
 /// then the main file, by one rename; then the folder is synced; then the old files are removed. If
 /// a step fails, or the process is killed at any time, a reader still finds either the old message
-/// or the new one. After an error it is the old one.
+/// or the new one. After an error, a reader finds the old message.
 #[derive(Debug)]
 pub struct Commit<'a> {
     /// The main file, which ends with the trailer.
     pub main: AtomicFile,
-    /// The files other than the main one.
+    /// The files other than the main file.
     pub parts: Vec<DonePart>,
     /// Path of the main file of this message in chunks, whether or not it is `main`: files of an
     /// earlier split are next to it.

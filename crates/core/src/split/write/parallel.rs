@@ -1,11 +1,12 @@
 //! Writing chunks to their places in a file, on several threads.
 //!
-//! Records are in the order of the chunks, so each begins where the one before ends. The end of an
-//! uncompressed chunk is known immediately, the end of any other chunk only after compressing it.
-//! So the file is filled after a frontier, the first chunk whose end isn't known: chunks before it
-//! are written to their places in any order. Chunks after it that were compressed already wait,
-//! small ones in memory and others in a temporary file; uncompressed ones simply wait. The number
-//! of waiting chunks is bounded. The bytes of the file don't depend on the order of the work.
+//! Records are in the order of the chunks, so each record begins at the end of the previous one.
+//! The end of an uncompressed chunk is known immediately, the end of any other chunk only after
+//! compressing it. So the file is filled after a frontier, the first chunk whose end isn't known:
+//! chunks before it are written to their places in any order. Chunks after it that were compressed
+//! already wait, small ones in memory and others in a temporary file; uncompressed ones simply
+//! wait. The number of waiting chunks is bounded. The bytes of the file don't depend on the order
+//! of the work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -31,7 +32,7 @@ pub(in crate::split) const SPILL_ABOVE: usize = 32 << 20;
 /// Number of chunks that each thread may be ahead of the frontier.
 pub(in crate::split) const AHEAD: usize = 2;
 
-/// Maximum size of a chunk to write together with its neighbours, in bytes.
+/// Maximum size of a chunk to write together with its neighbors, in bytes.
 const SMALL: u64 = 64 << 10;
 
 /// Maximum size of chunks to write together, in bytes.
@@ -122,7 +123,7 @@ struct Encoded {
 }
 
 enum Task {
-    /// Neighbouring chunks to write, from the offset of the first.
+    /// Neighboring chunks to write, from the offset of the first.
     Write(u64, Vec<(usize, ChunkForm)>),
     Look(usize),
 }
@@ -194,7 +195,8 @@ impl ParallelWriter<'_> {
         }
     }
 
-    /// Returns a task for a chunk that is ready, and its neighbours while they are small.
+    /// Returns a task for a chunk that is ready, and the neighbors that follow it while they are
+    /// small.
     fn batch(&self, state: &mut State, first: usize, begin: u64, form: ChunkForm) -> Task {
         let mut bytes = self.chunk(first).size;
         let mut chunks = vec![(first, form)];

@@ -118,7 +118,7 @@ pub fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u
             Some(end) => position = end,
             None => {
                 let message =
-                    "chunks of the plan share bytes of the source, or have some that are not in it";
+                    "chunks of the plan share bytes of the source, or contain bytes that are not in the source";
                 return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(span.start));
             }
         }
@@ -164,7 +164,7 @@ pub fn write_base(
     let size = usize::try_from(base.size()).ok();
     let Some(size) = size.filter(|_| base.size() <= most) else {
         let message = format!(
-            "the rest of the message has {} bytes, over the maximum chunk size of {most} bytes",
+            "the remainder of the message has {} bytes, over the maximum chunk size of {most} bytes",
             base.size()
         );
         return Err(Error::new(ErrorKind::LimitExceeded, message));

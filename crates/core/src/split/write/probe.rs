@@ -24,8 +24,8 @@ pub(in crate::split) fn decide(
     }
 }
 
-/// Returns the compression of a chunk. `open` returns a stream of it, and may be called several
-/// times.
+/// Returns the compression of a chunk. `open` returns a stream of the chunk, and may be called
+/// several times.
 pub(crate) fn decide_stream<'a>(
     compression: ChunkCompression,
     size: u64,

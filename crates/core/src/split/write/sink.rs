@@ -57,7 +57,7 @@ impl<'a> Chunks<'a> {
 /// The record of a written chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Number of the file: 0 is the main one.
+    /// Number of the file: 0 is the main file.
     pub file: u32,
     /// Position in that file.
     pub position: RecordPosition,

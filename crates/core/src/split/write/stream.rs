@@ -1,9 +1,9 @@
 //! Executing a plan to a sequential sink: a pipe, or a connection.
 //!
 //! A record's hash precedes it, so a chunk must be read completely before its first byte is
-//! written. Threads prepare chunks ahead of the one that writes. Compressed chunks wait, small ones
-//! in memory and others in a temporary file; small uncompressed chunks wait in memory; large ones
-//! are only hashed, and are read again when they are written.
+//! written. Threads prepare chunks ahead of the thread that writes. Compressed chunks wait, small
+//! ones in memory and others in a temporary file; small uncompressed chunks wait in memory; large
+//! ones are only hashed, and are read again when they are written.
 
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
@@ -252,7 +252,7 @@ impl<'a> ChunkEncoder<'a> {
                 written.map_err(|error| match error.kind() {
                     record_file::ErrorKind::ChecksumMismatch => Error::new(
                         ErrorKind::SourceChanged,
-                        "the source has other bytes than when it was read before",
+                        "the source's bytes have changed since they were read before",
                     )
                     .in_chunk(ready.index),
                     _ => error.into(),

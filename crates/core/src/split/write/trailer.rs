@@ -1,4 +1,4 @@
-//! Writing the trailer: as the last record and, if it is too large, its chunks before it.
+//! Writing the trailer as the last record, after its chunks if it is too large for one record.
 
 use std::io::{Read, Write};
 

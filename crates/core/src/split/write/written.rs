@@ -36,7 +36,7 @@ pub struct Written {
     pub merkle_root: Option<MerkleRoot>,
 }
 
-/// A file with chunks next to the main one.
+/// A file with chunks next to the main file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenFile {

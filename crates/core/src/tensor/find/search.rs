@@ -105,7 +105,7 @@ impl<'a, I: Input> Search<'a, I> {
         let types = self.types;
         let known = &types.types[of];
         let levels = levels.checked_sub(1).ok_or_else(|| {
-            let message = "messages nest too deep on the way to a tensor";
+            let message = "messages nest too deeply on the way to a tensor";
             Error::new(ErrorKind::LimitExceeded, message).at_path(self.shown())
         })?;
         let named = match known.name {

@@ -1,5 +1,5 @@
-//! Sums by field path during the walk over a message: one node for each path, however often it
-//! occurs.
+//! Sums by field path during the walk over a message: one node for each path, regardless of how
+//! often the path occurs.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -91,8 +91,9 @@ pub(super) struct Guess {
     pub(super) message: bool,
     /// True if a value did not look like a message.
     pub(super) no_message: bool,
-    /// True if a value was text, and if a value was not.
+    /// True if a value was text.
     pub(super) text: bool,
+    /// True if a value was not text.
     pub(super) no_text: bool,
     /// True if a value was length-delimited.
     pub(super) len: bool,

@@ -203,7 +203,7 @@ fn members(
     changes
 }
 
-/// Returns the maximum size of a member that isn't kept; `None` if all are.
+/// Returns the maximum size of a member that isn't kept; `None` if all members are kept.
 fn unseen(node: Option<&TreeNode>) -> Option<u64> {
     let node = node?;
     let kept = node.members.len() as u64;

@@ -11,8 +11,8 @@ use crate::path::FieldPath;
 use crate::view::MessageView;
 use crate::{Error, Result};
 
-/// Maximum number of messages that a search enters, which takes a few seconds. Later ones count as
-/// bytes.
+/// Maximum number of messages that a search enters, which takes a few seconds. Later messages count
+/// as bytes.
 const MOST_ENTERED: u64 = 1 << 24;
 
 /// Number of the largest members in a tree to inspect.

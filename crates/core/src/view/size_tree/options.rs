@@ -55,7 +55,7 @@ impl TreeOptions {
         self
     }
 
-    /// Sets the maximum number of messages to enter. The fields of later ones aren't listed.
+    /// Sets the maximum number of messages to enter. The fields of later messages aren't listed.
     /// Default: no maximum.
     #[must_use]
     pub const fn most_entered(mut self, messages: u64) -> Self {

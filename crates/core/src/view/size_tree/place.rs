@@ -27,11 +27,11 @@ pub struct TreePlace {
 
 impl TreePlace {
     /// Parses a path as a tree displays it: with `[*]` after the fields that are summed over, or
-    /// without it for one value. The last field may be a whole repeated one.
+    /// without it for one value. The last field may be a whole repeated field.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is not a path, leads nowhere in the type, or has an
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, doesn't exist in the type, or has an
     /// index or key after a `[*]`.
     pub fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<TreePlace> {
         let steps = steps(text);

@@ -136,7 +136,8 @@ fn the_largest_members_are_kept_with_their_places_and_names_and_of_equal_ones_th
         told(file.child("message_type").unwrap()),
         [99, 98, 97].map(|at| member(&path(at), &path(at), &format!("Message{at}")))
     );
-    // Equal in size: file1.proto of the second file to file4.proto of the last.
+    // The dependencies are equal in size, from file1.proto of the second file to file4.proto of the
+    // last.
     let dependencies = file.child("dependency").unwrap();
     assert_eq!(
         told(dependencies)[..2],
@@ -266,14 +267,14 @@ fn what_breaks_the_format_of_a_known_message_is_an_error_with_its_path() {
         ),
         (
             b"\x0a\x04\x22\x02\x0a\x80",
-            "file[*].message_type[*]: a length that is cut short or too long at 0x4",
+            "file[*].message_type[*]: length is truncated or too long at 0x4",
         ),
         (
             b"\x0a\x01\x0c",
             "file[*]: an end group tag without a group at 0x2",
         ),
         (b"\x0a\x01\x00", "file[*]: 0 is not a tag at 0x2"),
-        (b"\x0a\x80", "a length that is cut short or too long at 0x0"),
+        (b"\x0a\x80", "length is truncated or too long at 0x0"),
     ] {
         for windowed in [false, true] {
             let windows = Windows(bytes);

@@ -143,8 +143,8 @@ impl<I: Input> Walk<'_, I> {
     }
 }
 
-/// Walks the fields of a message of `left` bytes that starts with `bytes`. Returns where it
-/// stopped: at the message's end, or at the first field that needs more bytes.
+/// Walks the fields of a message of `left` bytes that starts with `bytes`. Returns the offset at
+/// which the walk stopped: the message's end, or the first field that needs more bytes.
 fn fields<const CHUNKED: bool>(
     arena: &mut Arena,
     bytes: &[u8],
@@ -168,7 +168,7 @@ fn fields<const CHUNKED: bool>(
             }
         };
         let Some((tag, tag_len)) = decode_varint(&bytes[at..]) else {
-            return short(arena, "a tag that is cut short or too long");
+            return short(arena, "tag is truncated or too long");
         };
         at += tag_len;
         let number = match u32::try_from(tag >> 3) {
@@ -179,7 +179,7 @@ fn fields<const CHUNKED: bool>(
         let len = match wire {
             0 => match decode_varint(&bytes[at..]) {
                 Some((_, len)) => len as u64,
-                None => return short(arena, "a varint that is cut short or too long"),
+                None => return short(arena, "varint is truncated or too long"),
             },
             1 => 8,
             2 => match decode_varint(&bytes[at..]) {
@@ -187,7 +187,7 @@ fn fields<const CHUNKED: bool>(
                     at += len_len;
                     len
                 }
-                None => return short(arena, "a length that is cut short or too long"),
+                None => return short(arena, "length is truncated or too long"),
             },
             5 => 4,
             // Finds the end of the group first, if all bytes of the message are available.
@@ -284,7 +284,7 @@ fn group<const CHUNKED: bool>(
     cursor.set_range(start as u64..bytes.len() as u64);
     let found = cursor.next().map_err(|error| {
         let offset = base + error.offset().unwrap_or(0);
-        let error = Error::new(error.kind(), "a group that is not ended, or nests too deep");
+        let error = Error::new(error.kind(), "a group has no end tag, or nests too deeply");
         error.at_path(arena.path(place.node)).at_offset(offset)
     })?;
     let Some(group) = found else {

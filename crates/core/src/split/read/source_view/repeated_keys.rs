@@ -27,7 +27,7 @@ pub(super) struct RepeatedKeys<'a> {
     hasher: RandomState,
     /// Hashes that several entries share, nearly always because they have the same key.
     doubted: SharedHashes,
-    /// Keys with such hashes, from the entries in the current window before `known_to`.
+    /// Keys with hashes in `doubted`, from the entries in the current window before `known_to`.
     keys: HashMap<MapKey, RepeatedKey>,
     known_to: u64,
     most_held: usize,

@@ -9,7 +9,7 @@ const GROWN: usize = 1 << 16;
 pub(super) enum SharedHashes {
     /// No hash is shared.
     None,
-    /// These hashes, sorted.
+    /// The shared hashes, sorted.
     These(Vec<u32>),
     /// Too many to list: any hash may be shared.
     Any,
