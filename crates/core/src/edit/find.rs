@@ -275,8 +275,8 @@ impl<'a> Finder<'a> {
     }
 
     /// Calls `found` with occurrences of a field in a message that consists of `pieces`, each with
-    /// the piece that contains it. `select` selects all occurrences, or those with an index or a
-    /// key.
+    /// the piece that contains it. `select` selects all occurrences, or only those with an index or
+    /// a key.
     fn each(
         &mut self,
         pieces: &[Range<u64>],

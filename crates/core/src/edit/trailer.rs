@@ -60,7 +60,7 @@ fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
     }
 }
 
-/// Returns for each chunk whether it was kept.
+/// Removes chunks that no path refers to. Returns, for each chunk, whether it was kept.
 fn without_unused_chunks(metadata: &mut ChunkMetadata) -> Vec<bool> {
     let mut kept = vec![false; metadata.chunks.len()];
     let Some(message) = real(metadata) else {

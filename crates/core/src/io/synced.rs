@@ -9,8 +9,8 @@ use super::target::folder;
 
 /// Syncs the folder of `placed`. Returns true on success; logs a warning if it fails.
 ///
-/// Call it after the decisive rename. The operation is then complete, and returning an error would
-/// claim otherwise.
+/// Call this after the decisive rename. The operation is then complete, and returning an error
+/// would claim otherwise.
 #[doc(hidden)]
 pub fn warn_unless_synced(placed: &Path) -> bool {
     let synced = sync_folder(folder(placed));

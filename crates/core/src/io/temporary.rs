@@ -2,10 +2,10 @@
 //! processes.
 //!
 //! The process that writes a temporary file or folder locks it. The system releases the lock of a
-//! process however it ends, so the next process that writes to the folder knows which leftovers are
-//! unused, and removes them. On file systems whose locks other hosts may not see, the name records
-//! which process writes a file. Leftovers of ended processes of this host are removed, and possible
-//! leftovers of other hosts are logged once they are an hour old.
+//! process even if the process is killed, so the next process that writes to the folder knows which
+//! leftovers are unused, and removes them. On file systems whose locks other hosts may not see, the
+//! name records which process writes a file. Leftovers of ended processes of this host are removed,
+//! and possible leftovers of other hosts are logged once they are an hour old.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -121,7 +121,7 @@ impl TemporaryFolder {
     }
 
     /// Renames the folder so that only processes that write to the same target take it for a
-    /// leftover. Call it before another folder can get this name, as in an exchange, and hold the
+    /// leftover. Call this before another folder can get this name, as in an exchange, and hold the
     /// lock of the target from then on.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ pub fn discard(path: &Path) -> io::Result<()> {
         let _ = fs::remove_dir(&doomed);
         fs::rename(path, &doomed).map(|()| doomed)
     });
-    // Removes the folder where it is if it couldn't be renamed.
+    // Removes the folder at its original path if it couldn't be renamed.
     match fs::remove_dir_all(renamed.as_deref().unwrap_or(path)) {
         // Another process removed it first.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -133,7 +133,7 @@ pub(crate) fn in_order<T: Send>(
 ///
 /// # Errors
 ///
-/// The first error of `make`, in job order, or an earlier one of `take`.
+/// The first error of `make`, in job order, or an earlier error of `take`.
 pub fn each_in_order<J: Send, T: Send>(
     threads: NonZeroUsize,
     jobs: impl Iterator<Item = (u64, J)>,

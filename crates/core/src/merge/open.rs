@@ -263,7 +263,7 @@ fn last_record<S: ReadAt>(
     let chunk = file.chunk_header_at(end.chunk_begin())?;
     let size = chunk.header.decoded_data_size;
     // A record that is alone in its record chunk may be as large as a trailer; a record that shares
-    // one may be as large as a cached record chunk.
+    // its record chunk may be as large as a cached record chunk.
     if size > limits.max_trailer_size.max(limits.max_cached_size) {
         let message = format!("a trailer of {size} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));

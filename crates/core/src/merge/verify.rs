@@ -76,7 +76,7 @@ impl Verification {
     }
 
     /// Returns all problems, followed by the reason why the type is needed, if the check depends on
-    /// it.
+    /// the type.
     pub fn into_problems(mut self) -> Vec<Error> {
         if let MergeCheck::NeedsType(error) = self.merge {
             self.problems.push(error);

@@ -76,7 +76,7 @@ pub enum DType {
     C128,
     /// Strings of any length. Their bytes are as the format stores them.
     String,
-    /// Any other type, by the format's name for it. It has no width.
+    /// Any other type, with the format's name. It has no width.
     Other(&'static str),
     /// A type number that the format doesn't define.
     Unknown(i64),

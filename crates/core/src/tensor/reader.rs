@@ -208,8 +208,8 @@ impl<'a> TensorReader<'a> {
     }
 }
 
-/// Reads a range of a source with random access into fresh memory. Large ranges use huge pages
-/// where the system has them, since faults of small pages take as long as the copy.
+/// Reads a range of a source with random access into fresh memory. Large ranges use huge pages if
+/// the system has them, since faults of small pages take as long as the copy.
 ///
 /// ```
 /// let file = b"....\x01\x02....";

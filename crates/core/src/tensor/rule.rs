@@ -53,10 +53,10 @@ pub struct TensorRule {
 /// The location of the sizes of a tensor's dimensions in its message.
 #[derive(Clone, Copy, Debug)]
 pub enum ShapeRule {
-    /// This field, a message like `TensorShapeProto`: field 2 is a dimension, whose field 1 is its
-    /// size.
+    /// A field with a message like `TensorShapeProto`, whose field 2 is a dimension, whose field 1
+    /// is the size.
     Dimensions(u32),
-    /// This field, a repeated number.
+    /// A repeated number field with the sizes.
     Sizes(u32),
 }
 

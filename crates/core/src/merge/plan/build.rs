@@ -75,7 +75,7 @@ pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
 
 /// Plans the merge of the chunks in `store`.
 ///
-/// Reads every chunk that other chunks are spliced into once, as a stream. Of the other chunks,
+/// Reads once, as a stream, every chunk that other chunks are spliced into. Of any other chunk,
 /// reads at most the first field or a value's text.
 fn plan_layout<S: ChunkStore + ?Sized>(
     store: &S,

@@ -362,10 +362,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         self.pass(node, field)
     }
 
-    /// Skips a field that no path leads into, and up to `most` further elements of it. Returns the
-    /// number of further elements.
+    /// Skips a field that no path leads into, and up to `most` further elements of the field.
+    /// Returns the number of further elements.
     ///
-    /// Millions of elements may be between two relevant ones.
+    /// Millions of elements may be between two relevant elements.
     fn pass_run(&mut self, node: NodeId, mut field: Field, most: u64) -> Result<u64> {
         if field.wire_type != WireType::Len {
             return self.pass(node, field).map(|()| 0);

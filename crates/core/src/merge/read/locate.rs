@@ -87,7 +87,7 @@ fn in_parts<S: ReadAt>(
 }
 
 /// Scans the chunks of a file from `begin` to `end`, or until it has passed the last offset that is
-/// `wanted`. Returns the located records, and the offset at which it stopped.
+/// `wanted`. Returns the located records, and the offset at which the scan stopped.
 fn pass<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],

@@ -22,7 +22,7 @@ const MOST_KEPT: u64 = 32 << 20;
 
 /// Plans the merge of the chunks in `store`, and calls `execute` with the plan.
 ///
-/// A plan must walk the chunks that other chunks are spliced into one after the other, so other
+/// A plan must walk, one after the other, the chunks that other chunks are spliced into, so other
 /// threads read ahead. As many of these chunks as fit in a fixed amount of memory are kept until
 /// the merge is complete; the other chunks are read as streams.
 ///

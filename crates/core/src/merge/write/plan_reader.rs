@@ -39,7 +39,7 @@ pub(crate) struct PlanReader<'a, S: ?Sized> {
     at_random: Option<SourceInput<'a, dyn ReadAt + 'a>>,
     /// Open chunks, the most recently used last.
     open: Vec<(usize, DecodingChunk<'a>)>,
-    /// Chunks that may not have been read to their ends yet, where they are checked.
+    /// Chunks that may not have been read to their ends yet, and so not been checked.
     partly: BTreeSet<usize>,
     unpacked: UnpackedChunks,
     window: Vec<u8>,

@@ -157,7 +157,7 @@ impl Below {
             };
             parsed.and_then(|parsed| {
                 let place = self.entries.get_mut(&parsed.key)?;
-                // An entry replaces an earlier one.
+                // An entry replaces an earlier entry with the same key.
                 place.forget();
                 value = parsed.value?.value;
                 Some(place)

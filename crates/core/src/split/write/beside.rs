@@ -30,8 +30,8 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Also empty if this process isn't allowed to list the folder: the files in it then stay, and
-/// nothing refers to them.
+/// The list is also empty if this process isn't allowed to list the folder: the files in it then
+/// stay, and nothing refers to them.
 ///
 /// # Errors
 ///

@@ -148,7 +148,7 @@ pub fn write_main(
     Ok(root)
 }
 
-/// Writes a main file with one chunk, the first one, which consists of `base`.
+/// Writes a main file with only the first chunk, which consists of `base`.
 ///
 /// # Errors
 ///
