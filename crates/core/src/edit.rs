@@ -195,7 +195,10 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     let chain = enclosing_tag(file, holder, tag).map_err(|e| e.in_chunk(holder))?;
     let size = value.size()?;
     let Some(field) = chain.last() else {
-        return Err(Error::new(ErrorKind::InvalidPath, "there is no field at the path"));
+        return Err(Error::new(
+            ErrorKind::InvalidPath,
+            "there is no field at the path",
+        ));
     };
     let mut metadata = file.trailer().metadata().clone();
     let filler = trailer::filler(file.trailer(), path).filter(|_| field.value.is_empty());

@@ -379,7 +379,7 @@ fn own_cause(error: &record_file::Error) -> Option<Error> {
 pub(crate) fn undecodable(error: prost::DecodeError) -> Error {
     Error::new(
         ErrorKind::InvalidMessage,
-        format!("the bytes are not a message of the type asked for: {error}"),
+        format!("the bytes are not a message of the requested type: {error}"),
     )
 }
 

@@ -276,7 +276,7 @@ impl<'a> MessageView<'a> {
             .ok()
             .and_then(|len| buffer.get_mut(..len));
         let Some(front) = front else {
-            let message = format!("a buffer of {have} bytes for a value of {len}");
+            let message = format!("the buffer has {have} bytes, but the value has {len}");
             return Err(Error::new(ErrorKind::InvalidConfig, message).at_path(self.show(path)));
         };
         let len = front.len();
@@ -412,7 +412,7 @@ impl<'a> MessageView<'a> {
         };
         if run.is_some() {
             return invalid(
-                "the number is packed with others in one field: `edit` replaces it, and the message around it can be replaced",
+                "the number is packed with others in one field: use `edit`, or replace the enclosing message",
             );
         }
         if path.is_root() {

@@ -425,7 +425,7 @@ mod tests {
                 .unwrap_err();
             assert_eq!(
                 error.to_string(),
-                "tensor \"a\": a buffer of 3 bytes for a tensor of 400"
+                "tensor \"a\": the buffer has 3 bytes, but the tensor has 400"
             );
         }
     }

@@ -24,7 +24,7 @@ fn an_error_says_what_the_file_is_instead() {
         (
             "a.json",
             b"{\n \"node\": [1, 2]\n}\n",
-            "by its beginning JSON",
+            "text that begins like JSON",
         ),
         (
             "a.pbtxt",

@@ -356,7 +356,10 @@ fn a_tensor_of_onnx_is_a_numpy_array() {
         assert_eq!(array[header..], *elements, "{head}");
     }
     for (tensor, why) in [
-        (&b"\x10\x08"[..], "the tensor's shape requires 1 strings, but it has 0"),
+        (
+            &b"\x10\x08"[..],
+            "the tensor's shape requires 1 strings, but it has 0",
+        ),
         (
             b"\x08\x02\x10\x06\x2a\x01\x07",
             "the tensor's shape requires 8 bytes, but it has 4",

@@ -133,7 +133,10 @@ fn conditions_pick_all_elements_that_meet_them() {
         assert!(line.contains("no such value"), "{line}");
     }
     let line = index.run("cat", &["documents[size~1]"]).failed(Exit::Usage);
-    assert!(line.contains("~ only applies to strings and bytes, but size is int64"), "{line}");
+    assert!(
+        line.contains("~ only applies to strings and bytes, but size is int64"),
+        "{line}"
+    );
 }
 
 #[test]

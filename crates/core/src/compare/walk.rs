@@ -461,7 +461,7 @@ fn entries<I: Input>(
     runs: &Runs,
 ) -> Result<BTreeMap<MapKey, Field>> {
     let codec = key_codec(field).ok_or_else(|| {
-        let message = "a map with an invalid key type";
+        let message = "the map has an invalid key type";
         Error::new(ErrorKind::InvalidSchema, message)
     })?;
     let mut occurrences = Occurrences::of(runs);

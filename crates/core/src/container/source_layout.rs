@@ -115,8 +115,7 @@ impl<'a> LayoutReader<'a> {
 
     fn run(&mut self, size: impl Fn(usize) -> u64) -> Result<Run<'a>> {
         self.left = self.left.checked_sub(RUN_MEMORY).ok_or_else(|| {
-            let message =
-                "the source layout has more runs than the memory for trailers allows";
+            let message = "the source layout has more runs than the memory for trailers allows";
             Error::new(ErrorKind::LimitExceeded, message)
         })?;
         let Some(chunk) = self.varint()?.checked_sub(1) else {
@@ -132,7 +131,7 @@ impl<'a> LayoutReader<'a> {
         let (passed, len) = (self.varint()?, self.varint()?);
         let Some(used) = self.used.get_mut(index) else {
             let message = format!(
-                "the source layout refers to chunk {chunk}, but there are only {}",
+                "the source layout refers to chunk {chunk}, but the file has only {}",
                 self.used.len()
             );
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
@@ -204,7 +203,7 @@ mod tests {
     fn a_layout_that_cannot_be_is_refused() {
         let far = [&[1][..], &[0xff; 9], &[1, 5]].concat();
         for (bytes, most, expected) in [
-            (&[3, 0, 1][..], 1 << 20, "chunk 2, but there are only 2"),
+            (&[3, 0, 1][..], 1 << 20, "chunk 2, but the file has only 2"),
             (&[1, 0, 11], 1 << 20, "of a chunk of 10"),
             (&[1, 0, 6, 1, 0, 5], 1 << 20, "5 bytes after 6 and 0"),
             (&far, 1 << 20, "of a chunk of 10"),

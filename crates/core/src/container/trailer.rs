@@ -186,7 +186,9 @@ impl Trailer {
                 return Err(invalid(message));
             }
             None if join_version >= 1 => {
-                return Err(invalid("there is no extended message, which join version 1 requires"));
+                return Err(invalid(
+                    "there is no extended message, which join version 1 requires",
+                ));
             }
             None => metadata.message.as_ref().unwrap_or(&nothing),
         };
@@ -383,10 +385,10 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     if *trailer_level > 0 && !metadata.splice_marker {
-        return Err(invalid("a trailer in chunks without placeholders"));
+        return Err(invalid("the trailer is in chunks, but has no placeholders"));
     }
     if *trailer_level > 0 && !files.is_empty() {
-        return Err(invalid("a trailer in chunks in other files"));
+        return Err(invalid("the chunks of the trailer are in other files"));
     }
     if files.len() > limits.max_files {
         let message = format!(

@@ -222,7 +222,10 @@ impl<'a> Finder<'a> {
                     return invalid("there is an entry with this key: replace its value".into());
                 }
                 let codec = key_codec(&field).ok_or_else(|| {
-                    Error::new(ErrorKind::InvalidPath, "the path has a key, but the field is not a map")
+                    Error::new(
+                        ErrorKind::InvalidPath,
+                        "the path has a key, but the field is not a map",
+                    )
                 })?;
                 key = Some(codec.encode(wanted));
                 behind
@@ -255,7 +258,8 @@ impl<'a> Finder<'a> {
             let number = FieldNumber(other.number());
             if self.is_there(pieces, number, &Select::Field, &known)? {
                 let name = other.name();
-                let message = format!("{name} is set, which excludes this field: remove {name} first");
+                let message =
+                    format!("{name} is set, which excludes this field: remove {name} first");
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
         }
@@ -385,7 +389,12 @@ fn written(
         let len = (key.len() as u64)
             .checked_add(front.len() as u64)
             .and_then(|len| len.checked_add(size))
-            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the message's size exceeds 64 bits"))?;
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::LimitExceeded,
+                    "the message's size exceeds 64 bits",
+                )
+            })?;
         let mut entry = varint(tag(FieldNumber(field.number()), WireType::Len));
         put_varint(&mut entry, len);
         entry.extend(key);

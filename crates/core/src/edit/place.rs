@@ -62,7 +62,9 @@ pub(super) fn check_as<V: ReadAt + ?Sized>(
         if size == bytes {
             Ok(())
         } else {
-            invalid(format!("the new value has {size} bytes, but the field needs {bytes}"))
+            invalid(format!(
+                "the new value has {size} bytes, but the field needs {bytes}"
+            ))
         }
     };
     let is_message = kind.is_some_and(|kind| kind.message().is_some());
@@ -79,7 +81,7 @@ pub(super) fn check_as<V: ReadAt + ?Sized>(
             value.read_exact_at(0, &mut bytes)?;
             match decode_varint(&bytes) {
                 Some((_, len)) if len as u64 == size => Ok(()),
-                _ => invalid("the new value is not a varint, the wire form of this field's numbers".into()),
+                _ => invalid("the new value is not a varint, but the field holds varints".into()),
             }
         }
         WireType::StartGroup | WireType::EndGroup => check_fields(value, size),

@@ -144,7 +144,7 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         let trailer = file.trailer().encode_changed(metadata, kept)?;
         if trailer.len() as u64 > LARGEST_MAX_CHUNK_SIZE {
             let message = format!(
-                "its trailer would have {} bytes in one piece: merge the file, and split the merge",
+                "its trailer would have {} bytes in one piece: merge the file, and split it again",
                 trailer.len()
             );
             return Err(Error::new(ErrorKind::LimitExceeded, message));

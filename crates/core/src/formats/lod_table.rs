@@ -38,7 +38,7 @@ impl LodTable {
         while let Some(size) = selected.next().transpose()? {
             count += 1;
             if count > MAX_LIST_MEMORY / LEVEL_MEMORY {
-                let message = format!("{count} levels of LoD, over the limit");
+                let message = format!("{count} levels of LoD exceed the limit");
                 return Err(Error::new(ErrorKind::LimitExceeded, message));
             }
             let path = selected.path();

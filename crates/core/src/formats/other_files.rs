@@ -44,7 +44,7 @@ const NEVER_EMPTY: &[&str] = &[
 ];
 
 /// Description of JSON.
-const JSON: &str = "it is text, by its beginning JSON";
+const JSON: &str = "it is text that begins like JSON";
 
 /// Beginning of the pointers that Git LFS leaves in place of large files.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
@@ -91,7 +91,7 @@ fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
     let title = format.title();
     let is_one_message = format.companion().is_none() && !format.message_types().is_empty();
     if candidate.size() == 0 && is_one_message {
-        let message = format!("the file is empty, and so no {title}");
+        let message = format!("the file is empty, so it is no {title}");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
     // Old versions of a program's files may be JSON, and the format reports a better error.
@@ -110,7 +110,7 @@ fn check_message(candidate: &Candidate<'_>) -> Result<()> {
     let extension = candidate.extension();
     let by_name = extension.filter(|ending| NEVER_EMPTY.contains(&ending.as_str()));
     if let (0, Some(ending)) = (candidate.size(), by_name) {
-        let message = format!("the file is empty, and so no .{ending} file");
+        let message = format!("the file is empty, so it is no .{ending} file");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
     let Err(error) = front(candidate) else {
@@ -249,7 +249,7 @@ fn download(head: &[u8]) -> Option<String> {
         let size = lines.find_map(|line| line.strip_prefix("size ")?.parse().ok());
         let of = size.map_or(String::new(), |size: u64| format!(" to {size} bytes"));
         return Some(format!(
-            "it is a Git LFS pointer{of}, which `git lfs pull` replaces by the file"
+            "it is a Git LFS pointer{of}, which `git lfs pull` replaces with the file"
         ));
     }
     if starts_with("<!doctype html") || starts_with("<html") {
@@ -257,7 +257,7 @@ fn download(head: &[u8]) -> Option<String> {
     }
     Some(match front.chars().next()? {
         '{' | '[' => JSON.to_owned(),
-        '<' => "it is text, by its beginning XML or HTML".to_owned(),
+        '<' => "it is text that begins like XML or HTML".to_owned(),
         _ => "it is text, maybe in protobuf's text format".to_owned(),
     })
 }

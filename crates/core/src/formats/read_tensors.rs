@@ -70,7 +70,7 @@ impl Opened {
         for (info, buffer) in &wanted {
             if buffer.len() as u64 != info.bytes {
                 let (have, bytes) = (buffer.len(), info.bytes);
-                let message = format!("a buffer of {have} bytes for a tensor of {bytes}");
+                let message = format!("the buffer has {have} bytes, but the tensor has {bytes}");
                 let error = Error::new(ErrorKind::InvalidConfig, message);
                 return Err(error.context(format!("tensor {:?}", info.name)));
             }

@@ -17,7 +17,7 @@ pub fn warn_unless_synced(placed: &Path) -> bool {
     if let Err(error) = &synced {
         let placed = placed.display();
         tracing::warn!(
-            "{placed} is complete, but a crash could undo that: its folder could not be brought to the disk: {error}"
+            "{placed} is complete, but a crash could undo that: its folder could not be synced to the disk: {error}"
         );
     }
     synced.is_ok()

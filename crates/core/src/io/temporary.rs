@@ -244,7 +244,7 @@ pub fn discard_detached(target: &Path, may_go: impl Fn(&Path) -> bool) {
         let shown = path.display();
         if !may_go(&path) {
             tracing::warn!(
-                "{shown} is kept: a killed process had moved it there, and did not make it"
+                "{shown} is kept: a killed process moved it there, but did not create it"
             );
         } else if let Err(error) = discard(&path) {
             tracing::warn!("{shown}, left by a killed process, could not be removed: {error}");

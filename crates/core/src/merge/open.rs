@@ -265,7 +265,7 @@ fn last_record<S: ReadAt>(
     // A record that is alone in its record chunk may be as large as a trailer; a record that shares
     // its record chunk may be as large as a cached record chunk.
     if size > limits.max_trailer_size.max(limits.max_cached_size) {
-        let message = format!("a trailer of {size} bytes");
+        let message = format!("the trailer has {size} bytes, more than the limit");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));
     }
     let bytes = if chunk.header.num_records > 1 {

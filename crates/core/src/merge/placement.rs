@@ -70,7 +70,8 @@ fn note_values(
     while let Some((message, descriptor)) = open.pop() {
         for field in &message.chunked_fields {
             if field.tail || field.within {
-                let message = "the chunk is of the profile `extended`, so merging it needs its metadata";
+                let message =
+                    "the chunk is of the profile `extended`, so merging it needs its metadata";
                 return Err(Error::new(ErrorKind::InvalidTrailer, message));
             }
             let path = FieldPath::from_tags(&field.field_tag)?;

@@ -97,7 +97,8 @@ pub(crate) fn with_key<I: Input, T>(
     };
     let len = value.end - value.start;
     if len > LONGEST_KEY {
-        let message = format!("a map key of {len} bytes, which may have at most {LONGEST_KEY},");
+        let message =
+            format!("the map key has {len} bytes, more than the maximum of {LONGEST_KEY},");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(value.start));
     }
     Ok(look(EntryKey::of_value(wire_type, cursor.bytes(value)?)))

@@ -309,7 +309,9 @@ fn condition(
     made.ok_or_else(|| {
         let (shown, kind, value) = (shown(), kind_name(&kind), wanted.text);
         invalid(match operator {
-            Operator::Contains => format!("~ only applies to strings and bytes, but {shown} is {kind}"),
+            Operator::Contains => {
+                format!("~ only applies to strings and bytes, but {shown} is {kind}")
+            }
             _ if operator.is_order() && kind == "bool" => {
                 format!("{shown} is bool, which has no order")
             }

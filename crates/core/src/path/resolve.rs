@@ -156,9 +156,15 @@ pub(crate) fn step_in(message: &MessageDescriptor, step: &Step) -> Result<(Field
             return invalid(format!("{name} is a map, but the path has an index for it"));
         }
         (Select::Index(_), _) => {
-            return invalid(format!("an index on {name}, which is not repeated"));
+            return invalid(format!(
+                "the path has an index for {name}, which is not repeated"
+            ));
         }
-        (Select::Key(_), _) => return invalid(format!("a map key on {name}, which is not a map")),
+        (Select::Key(_), _) => {
+            return invalid(format!(
+                "the path has a map key for {name}, which is not a map"
+            ));
+        }
     };
     let whole_field = step.select == Select::Field && (field.is_list() || field.is_map());
     let kind = match kind {

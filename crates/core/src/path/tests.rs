@@ -150,11 +150,11 @@ fn resolving_says_what_a_path_leads_to_or_why_it_does_not() {
         ),
         (
             "1[0]",
-            "chunk_index[0]: an index on chunk_index, which is not repeated",
+            "chunk_index[0]: the path has an index for chunk_index, which is not repeated",
         ),
         (
             "2[true]",
-            "chunked_fields[true]: a map key on chunked_fields, which is not a map",
+            "chunked_fields[true]: the path has a map key for chunked_fields, which is not a map",
         ),
         (
             "1.1",

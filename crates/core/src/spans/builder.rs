@@ -182,7 +182,7 @@ impl SpansBuilder {
             .filter(|_| range.end <= origin.size())
         else {
             let message = format!(
-                "{}: bytes {} to {} of a file that has {}",
+                "{}: bytes {} to {} exceed the file, which has {} bytes",
                 origin.name().display(),
                 range.start,
                 range.end,

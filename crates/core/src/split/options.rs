@@ -367,9 +367,7 @@ impl SplitOptions {
             return invalid("the maximum value size is 0 bytes, but must be at least 1".into());
         }
         if max_file_size.is_some() && self.profile == Profile::TensorFlow {
-            return invalid(
-                "a maximum file size requires the profile `extended`".into(),
-            );
+            return invalid("a maximum file size requires the profile `extended`".into());
         }
         if max_file_size.is_some() && self.records.is_some() {
             return invalid("a maximum file size can't be combined with these record options, which write a single file".into());

@@ -579,7 +579,7 @@ fn varint(bytes: &[u8]) -> u64 {
 fn small<I: Input>(cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<&[u8]> {
     let len = range.end - range.start;
     if len > MAX_SHAPE {
-        let message = format!("the shape has {len} bytes; at most {MAX_SHAPE} are allowed");
+        let message = format!("the shape has {len} bytes, more than the maximum of {MAX_SHAPE}");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(range.start));
     }
     cursor.bytes(range)

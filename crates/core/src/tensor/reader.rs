@@ -128,7 +128,9 @@ impl<'a> TensorReader<'a> {
         };
         let Range { start, end } = rows;
         if start > end || end > count {
-            return invalid(format!("rows {start} to {end} of {count}"));
+            return invalid(format!(
+                "there are no rows {start} to {end}, since the tensor has {count}"
+            ));
         }
         let whole = info.bytes;
         let bits = info.dtype.bits().filter(|_| info.is_packed());
@@ -235,7 +237,7 @@ pub(super) fn check_within(source: &dyn ReadAt, range: &Range<u64>) -> Result<()
         return Ok(());
     }
     let message = format!(
-        "bytes {} to {} of a file of {size} bytes",
+        "bytes {} to {} exceed the file, which has {size} bytes",
         range.start, range.end
     );
     Err(Error::new(ErrorKind::InvalidMessage, message))
@@ -359,7 +361,7 @@ mod tests {
                 &[4, 2][..],
                 DType::U8,
                 2..5,
-                "tensor \"t\": rows 2 to 5 of 4",
+                "tensor \"t\": there are no rows 2 to 5, since the tensor has 4",
             ),
             (
                 &[],

@@ -153,7 +153,7 @@ impl Strings {
         let bytes = count.checked_mul(width);
         bytes.filter(|&bytes| bytes <= MOST_BYTES).ok_or_else(|| {
             let message = format!(
-                "{count} strings of up to {width} bytes: in an array all are as long as the longest, over {MOST_BYTES} bytes"
+                "{count} strings of up to {width} bytes: an array, in which all are as long as the longest, would exceed {MOST_BYTES} bytes"
             );
             Error::new(ErrorKind::LimitExceeded, message)
         })

@@ -90,7 +90,8 @@ impl<'a> Fields<'a> {
     pub fn value(&mut self) -> Result<Vec<u8>> {
         let size = self.last.end - self.last.start;
         if size > LARGEST_SMALL_VALUE {
-            let message = format!("the value has {size} bytes, but only small values can be read here");
+            let message =
+                format!("the value has {size} bytes, but only small values can be read here");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let value = self.cursor.bytes(self.last.clone()).map(<[u8]>::to_vec);

@@ -346,7 +346,7 @@ impl Pieces<'_> {
                 }
                 let other = size_with(around, rest.saturating_add(size)) - size;
                 let message = format!(
-                    "element {first} has {size} bytes, and a piece at most {max_size}, {other} of them for other fields",
+                    "element {first} has {size} bytes, but a piece may have at most {max_size}, {other} of them for other fields",
                 );
                 return Err(Error::new(ErrorKind::Uncuttable, message).refusing_size());
             }

@@ -132,7 +132,8 @@ impl Selected<'_> {
         };
         let size = total(&found.pieces);
         if size > LARGEST_SMALL_VALUE {
-            let message = format!("the value has {size} bytes, but only small values can be read here");
+            let message =
+                format!("the value has {size} bytes, but only small values can be read here");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         match found.pieces.last() {

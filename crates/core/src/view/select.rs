@@ -553,7 +553,7 @@ fn entry<I: Input>(
     map: &FieldRef,
 ) -> Result<(Select, Found)> {
     let codec = key_codec(map).ok_or_else(|| {
-        let message = "a map with an invalid key type";
+        let message = "the map has an invalid key type";
         Error::new(ErrorKind::InvalidSchema, message)
     })?;
     let key = with_key(cursor, entry, KeyForm::Typed(codec), |key| codec.key(key))?;

@@ -235,8 +235,10 @@ impl<I: Input> WireCursor<I> {
                 WireType::StartGroup => open.push(field.number),
                 WireType::EndGroup => {
                     if field.number != innermost {
-                        let message =
-                            format!("group {innermost} is closed by the end tag of group {}", field.number);
+                        let message = format!(
+                            "group {innermost} is closed by the end tag of group {}",
+                            field.number
+                        );
                         return Err(malformed(&message, field.start));
                     }
                     open.pop();

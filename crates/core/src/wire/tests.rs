@@ -116,7 +116,10 @@ fn malformed_bytes_are_refused_where_they_are() {
         ),
         (b"\x0c", "an end group tag without a group at 0x0"),
         (b"\x0b", "group 1 has no end tag at 0x0"),
-        (b"\x0b\x14", "group 1 is closed by the end tag of group 2 at 0x1"),
+        (
+            b"\x0b\x14",
+            "group 1 is closed by the end tag of group 2 at 0x1",
+        ),
         (
             b"\x0b\x0a\x02\x0c",
             "field 1: 2 bytes run past the end of the message, which has 1 more at 0x1",

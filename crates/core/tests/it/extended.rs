@@ -91,7 +91,7 @@ fn a_merge_by_a_wrong_list_of_places_is_refused() {
         ([&layout[..], &[1, 0, 9]].concat(), "9 bytes after "),
         (
             [&layout[..], &[99, 0, 1]].concat(),
-            "refers to chunk 98, but there are only ",
+            "refers to chunk 98, but the file has only ",
         ),
         ([&layout[..], &[0, 1, 7]].concat(), "but the original had "),
         (same_size, "the merged message has crc32c "),

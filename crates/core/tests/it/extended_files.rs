@@ -366,7 +366,7 @@ fn what_a_trailer_says_of_other_files_is_checked() {
         ),
         (
             |m| m.trailer_level = 1,
-            "a trailer in chunks in other files",
+            "the chunks of the trailer are in other files",
         ),
         (
             |m| m.files = vec![m.files[0].clone(); 5000],
@@ -529,7 +529,7 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
         (
             &inner,
             |m| m.splice_marker = false,
-            "a trailer in chunks without placeholders",
+            "the trailer is in chunks, but has no placeholders",
         ),
         (
             &inner,

@@ -337,7 +337,7 @@ fn an_entry_has_the_last_of_its_keys_however_large_it_is() {
         (error.kind(), error.to_string()),
         (
             ErrorKind::LimitExceeded,
-            "ms[\"a\"]: a map key of 70000 bytes, which may have at most 65536, at 0x8".into()
+            "ms[\"a\"]: the map key has 70000 bytes, more than the maximum of 65536, at 0x8".into()
         )
     );
 }
@@ -380,7 +380,7 @@ fn a_path_that_leads_nowhere_says_so() {
     assert_eq!(error.kind(), InvalidConfig);
     assert_eq!(
         error.to_string(),
-        "y: a buffer of 10 bytes for a value of 600000"
+        "y: the buffer has 10 bytes, but the value has 600000"
     );
     let error = file.get(&path("1.1")).unwrap_err();
     assert_eq!(error.kind(), InvalidPath);

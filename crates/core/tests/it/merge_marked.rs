@@ -427,7 +427,7 @@ fn every_violation_has_its_own_error() {
         ),
         (
             marked().base(int(1, 1)).message("", int(2, 2)),
-            "chunk 1: a slice of field 2, which does not occur in the message that it continues",
+            "chunk 1: the slice continues field 2, which does not occur in the message",
         ),
         (
             marked().base(int(1, 1)).message("", []),
@@ -444,7 +444,7 @@ fn every_violation_has_its_own_error() {
             marked()
                 .base(len(3, [1]))
                 .packed("", cat([len(3, [2]), len(3, [3])])),
-            "chunk 1: a packed slice that is not one run of packed elements",
+            "chunk 1: the packed slice is not one run of packed elements",
         ),
         (
             marked().base(int(3, 1)).packed("", len(3, [2])),

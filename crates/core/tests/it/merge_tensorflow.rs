@@ -258,15 +258,15 @@ fn every_case_of_the_table() {
     // A map key on another field.
     fails(
         &file().base([]).message(r#"10["x"]"#, i32(1)),
-        r#"r["x"]: a map key on r, which is not a map"#,
+        r#"r["x"]: the path has a map key for r, which is not a map"#,
     );
     fails(
         &file().base([]).message(r#"9["x"]"#, i32(1)),
-        r#"m["x"]: a map key on m, which is not a map"#,
+        r#"m["x"]: the path has a map key for m, which is not a map"#,
     );
     fails(
         &file().base([]).message("9[0]", i32(1)),
-        "m[0]: an index on m, which is not repeated",
+        "m[0]: the path has an index for m, which is not repeated",
     );
     fails(
         &file().base([]).message(r#"14["x"]"#, i32(1)),

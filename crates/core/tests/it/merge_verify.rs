@@ -36,7 +36,7 @@ fn verify_finds_what_field_a_slice_is_of(base: &[u8], slice: &[u8]) {
     );
     assert_eq!(
         check(7),
-        ["chunk 1: a slice of field 7, which does not occur in the message that it continues"]
+        ["chunk 1: the slice continues field 7, which does not occur in the message"]
     );
 }
 

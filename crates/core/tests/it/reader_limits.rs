@@ -213,7 +213,7 @@ fn more_chunks_than_a_trailer_can_tell_of_are_refused_when_planned() {
     let source = Source::from_bytes(many, descriptor());
     let refused = SizeSplitter.plan(source, &options).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitExceeded);
-    let why = "900001 chunks, whose trailer is larger than readers take";
+    let why = "the trailer of 900001 chunks is larger than readers accept";
     assert!(refused.to_string().starts_with(why), "{refused}");
 }
 

@@ -129,7 +129,7 @@ impl ChunkTree {
                 }
                 let marked = options.marked && options.concatenates;
                 if c.tail && (!marked || c.packed || kind(c) == ChunkKind::Bytes) {
-                    let message = "a tail that is not a message of a marked file of join version 1";
+                    let message = "a tail is only allowed for messages, in a file with placeholders of join version 1";
                     return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk));
                 }
                 if c.within && !c.tail {

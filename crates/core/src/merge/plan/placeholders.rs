@@ -113,13 +113,13 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             let fields = self.states[node.index()].fields();
             let Some(anchor) = fields.and_then(|fields| fields.get(number.0)).cloned() else {
                 return fail(format!(
-                    "a slice of field {number}, which does not occur in the message that it continues"
+                    "the slice continues field {number}, which does not occur in the message"
                 ));
             };
             if let Some((first, is_all)) = looked_at.filter(|_| c.packed) {
                 let run = tails.get(&number).unwrap_or(&anchor);
                 if first.wire_type != WireType::Len || !is_all {
-                    return fail("a packed slice that is not one run of packed elements".into());
+                    return fail("the packed slice is not one run of packed elements".into());
                 }
                 if run.wire != WireType::Len {
                     return fail(format!("field {number} has no packed run to be continued"));

@@ -235,7 +235,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             ));
         };
         if group.number != field.number {
-            let message = format!("group {} is closed by the end tag of group {}", group.number, field.number);
+            let message = format!(
+                "group {} is closed by the end tag of group {}",
+                group.number, field.number
+            );
             return Err(malformed(message, field.start));
         }
         group.value.end = field.start;

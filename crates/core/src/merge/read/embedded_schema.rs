@@ -37,7 +37,7 @@ pub(in crate::merge) fn read_metadata<S: ReadAt>(records: &RecordFile<S>) -> Res
     }
     let size = chunk.header.decoded_data_size;
     if size > MAX_METADATA_SIZE {
-        let message = format!("file metadata of {size} bytes");
+        let message = format!("the file metadata has {size} bytes, more than {MAX_METADATA_SIZE}");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(chunk.begin().0));
     }
     Ok(records.metadata()?)

@@ -62,8 +62,9 @@ impl RequiredRoot {
         let (begin, len) = (self.nodes_offset, self.levels.stored_len());
         let size = file.size();
         if len > size {
-            let message =
-                format!("the nodes of the Merkle tree have {len} bytes, and the file has {size}");
+            let message = format!(
+                "the nodes of the Merkle tree have {len} bytes, but the file has only {size}"
+            );
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
         }
         let mut nodes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];

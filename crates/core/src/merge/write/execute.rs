@@ -168,7 +168,8 @@ pub fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
         return Ok(());
     };
     if total > source || (trailer.is_byte_exact() && total != source) {
-        let message = format!("the merged message has {total} bytes, but the original had {source}");
+        let message =
+            format!("the merged message has {total} bytes, but the original had {source}");
         return Err(Error::new(ErrorKind::ChecksumMismatch, message));
     }
     Ok(())

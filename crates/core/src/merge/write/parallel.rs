@@ -226,7 +226,8 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
         let wanted = place.range.start.get()..place.range.end.get();
         if wanted.end > plan.total_len() {
             let (end, total) = (wanted.end, plan.total_len());
-            let message = format!("the range ends at {end}, but the message has only {total} bytes");
+            let message =
+                format!("the range ends at {end}, but the message has only {total} bytes");
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         work.add_file(plan, wanted, (place.file, place.offset), meter)?;

@@ -55,7 +55,8 @@ impl WholeSum {
 /// Returns the error for a merged message whose crc32c differs from the stored one.
 #[cold]
 pub(super) fn other_message(found: u32, expected: u32) -> Error {
-    let message = format!("the merged message has crc32c {found:08x}, but the original had {expected:08x}");
+    let message =
+        format!("the merged message has crc32c {found:08x}, but the original had {expected:08x}");
     Error::new(ErrorKind::ChecksumMismatch, message)
 }
 

@@ -41,7 +41,7 @@ pub(super) fn check_reader_limits(plan: &SplitPlan, options: &SplitOptions) -> R
     let nesting = message.map_or(0, nesting);
     if nesting > DEFAULT_MAX_NESTING {
         let message = format!(
-            "chunks of map values nest {nesting} deep, where readers follow {DEFAULT_MAX_NESTING}; a larger maximum chunk size leaves the inner ones whole"
+            "chunks of map values nest {nesting} deep, but readers follow at most {DEFAULT_MAX_NESTING}; a larger maximum chunk size leaves the inner ones whole"
         );
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
@@ -60,7 +60,7 @@ pub(super) fn check_depth(
         return Ok(());
     }
     let message = format!(
-        "a chunk whose path has {depth} steps, where readers follow {most}; a larger maximum chunk size leaves it whole"
+        "a chunk's path has {depth} steps, but readers follow at most {most}; a larger maximum chunk size leaves the chunk whole"
     );
     Err(Error::new(ErrorKind::LimitExceeded, message).at_path(path.display(Some(root))))
 }
@@ -72,7 +72,7 @@ fn check_trailer(trailer: &[u8], chunks: usize) -> Result<()> {
         Ok(()) if fits => Ok(()),
         _ => {
             let message = format!(
-                "{chunks} chunks, whose trailer is larger than readers take; a larger maximum chunk size, or value chunk size, makes fewer"
+                "the trailer of {chunks} chunks is larger than readers accept; a larger maximum chunk size, or value chunk size, makes fewer chunks"
             );
             Err(Error::new(ErrorKind::LimitExceeded, message))
         }
@@ -85,7 +85,7 @@ pub(crate) fn check_file_count(files: usize) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "chunks in {files} files, where readers open {DEFAULT_MAX_FILES}; a larger maximum file size makes fewer"
+        "the chunks are in {files} files, but readers open at most {DEFAULT_MAX_FILES}; a larger maximum file size makes fewer files"
     );
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }

@@ -131,7 +131,7 @@ impl<'a> ChunkFiles<'a> {
             let size = done.named.size;
             if size > max {
                 let message = format!(
-                    "a chunk doesn't fit: its file would have {size} bytes, over the maximum file size of {max} bytes: merge the file, and split the merge"
+                    "a chunk doesn't fit: its file would have {size} bytes, over the maximum file size of {max} bytes: merge the file, and split it again"
                 );
                 return Err(Error::new(ErrorKind::LimitExceeded, message));
             }

@@ -74,11 +74,11 @@ fn largest(options: &SplitOptions) -> u64 {
 fn check_cuttable(size: u64, level: u32, options: &SplitOptions) -> Result<()> {
     let message = match options.profile {
         Profile::TensorFlow => format!(
-            "a trailer of {size} bytes, over the {LARGEST_MAX_CHUNK_SIZE} that TensorFlow reads{}",
+            "the trailer has {size} bytes, over the {LARGEST_MAX_CHUNK_SIZE} that TensorFlow reads{}",
             options.hint()
         ),
         Profile::Extended if level >= DEFAULT_MAX_TRAILER_LEVELS => {
-            format!("a trailer of {size} bytes after it was cut {level} times")
+            format!("the trailer has {size} bytes after it was cut {level} times")
         }
         Profile::Extended => return Ok(()),
     };
@@ -94,7 +94,7 @@ mod tests {
         let error = check_cuttable(3 << 30, 0, &SplitOptions::new()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a trailer of 3221225472 bytes, over the 2147483147 that TensorFlow reads; \
+            "the trailer has 3221225472 bytes, over the 2147483147 that TensorFlow reads; \
              the profile `extended` may cut it"
         );
         let extended = SplitOptions::new().profile(Profile::Extended);

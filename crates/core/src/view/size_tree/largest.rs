@@ -150,8 +150,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Pushes the fields of a message if they make up at least half of its size; for many messages,
-    /// if one field does.
+    /// Pushes the fields of a message if they make up at least half of its size. For several
+    /// messages, one field must make up half of their size.
     fn enter(&mut self, node: &'a TreeNode, path: &str, is_single: bool) -> bool {
         // Keys of maps and fields beyond the maximum have no paths.
         let children = node.children.iter();
