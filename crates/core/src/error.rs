@@ -78,7 +78,7 @@ struct Inner {
     path: Option<String>,
     chunk: Option<ChunkIndex>,
     offset: Option<u64>,
-    /// True if the error refuses a size.
+    /// True if the error was caused by the size of a message.
     refuses_size: bool,
     /// The largest parts of the message, if its size caused the error and they are known.
     largest: Vec<LargePart>,

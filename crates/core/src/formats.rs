@@ -277,7 +277,7 @@ pub trait Format: Debug + Send + Sync {
     }
 
     /// Returns the forms in which the format can write messages of any other format, for example
-    /// those with a repeated field. Default: none.
+    /// messages with a repeated field. Default: none.
     fn targets_of_any(&self) -> &'static [ConvertTarget] {
         &[]
     }

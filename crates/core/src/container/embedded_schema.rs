@@ -30,8 +30,8 @@ pub fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -> Recor
 fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
     let mut ordered = Vec::new();
     let mut seen = HashSet::new();
-    // Each file, and true if its imports were already added. A stack replaces recursion, since
-    // chains of imports can be long.
+    // A stack of files, each with true if its imports were already added. It replaces recursion,
+    // since chains of imports can be long.
     let mut open = vec![(file, false)];
     while let Some((file, ready)) = open.pop() {
         if ready {
@@ -67,10 +67,10 @@ pub fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
         .map_err(|error| error.context("the file's schema"))
 }
 
-/// Maximum number of fields in file metadata: each file of a schema is one.
+/// Maximum number of fields in file metadata: each file of a schema is one field.
 const MAX_METADATA_FIELDS: usize = 100_000;
 
-/// Fails if file metadata has more fields than any schema has files, since each takes memory.
+/// Fails if file metadata has more fields than any schema has files, since each field takes memory.
 fn check_count(metadata: &[u8]) -> Result<()> {
     let mut fields = WireCursor::new(metadata);
     let mut count = 0;

@@ -11,8 +11,8 @@ use crate::error::{LargePart, NAMED};
 use crate::path::{Select, Step};
 use crate::wire::FieldNumber;
 
-/// Adds the largest chunks to an error that refuses a size, unless the error names parts already.
-/// Reads nothing.
+/// Adds the largest chunks to an error caused by a message's size, unless the error names parts
+/// already. Reads nothing.
 pub(crate) fn with_largest_chunks(
     error: Error,
     trailer: &Trailer,

@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_found_though_the_length_is_as_if_it_were() {
-        // -1 in five bytes, which is rewritten in ten, and an unknown field of five.
+        // The number -1 in five bytes, which is rewritten in ten, and an unknown field of five
+        // bytes.
         let unknown = b"\x98\x06\x89\x80\x00";
         let raw = [b"\x0a\x06\x08\xff\xff\xff\xff\x0f".as_slice(), unknown].concat();
         let was = ChunkMetadata::decode(&raw[..]).unwrap();

@@ -17,8 +17,8 @@ pub(super) struct Edits(SpanList);
 
 impl Edits {
     /// Replaces the value of the last field of `chain` with a value of `size` bytes, and updates
-    /// the lengths of the enclosing fields. `chain` lists fields from the outermost to the replaced
-    /// one, in `all` bytes.
+    /// the lengths of the enclosing fields. `chain` lists the fields from the outermost to the
+    /// replaced one; `all` is the number of old bytes.
     pub(super) fn replace(chain: &[Field], all: u64, size: u64) -> Result<Edits> {
         let is_len = |field: &&Field| field.wire_type == WireType::Len;
         let (mut list, mut copied) = (SpanListBuilder::default(), 0);

@@ -180,7 +180,7 @@ impl<'a> Finder<'a> {
             Select::Index(index) => Some(*index),
             _ => None,
         };
-        // Remembers only these places, even among millions of elements.
+        // Only these places are remembered, even among millions of elements.
         let (mut count, mut in_front, mut behind) = (0, None, (end.clone(), end.end));
         self.each(
             &pieces,

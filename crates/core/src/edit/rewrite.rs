@@ -44,7 +44,7 @@ impl Content<'_> {
     }
 }
 
-/// A file to write from another.
+/// A new file to write from the chunks of an old one.
 pub(super) struct Rewrite<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
@@ -331,7 +331,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
     }
 
     /// Copies a chunk from the old files, and returns true if it was copied as stored. Chunks that
-    /// share a record still share one.
+    /// share a record in the old files also share one in the new files.
     fn take(
         &mut self,
         chunk: usize,

@@ -94,7 +94,8 @@ fn check_named(candidate: &Candidate<'_>, format: &dyn Format) -> Result<()> {
         let message = format!("the file is empty, so it is no {title}");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
-    // Old versions of a program's files may be JSON, and the format reports a better error.
+    // Old versions of a program's files may be JSON, in which case the format reports a better
+    // error.
     let what = download(candidate.head()).filter(|what| is_one_message || what != JSON);
     match (front(candidate), what) {
         (Err(_), Some(what)) => {

@@ -94,7 +94,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it isn't a tensor of strings in a message; any error of
+    /// [`ErrorKind::InvalidPath`] if `info` isn't a tensor of strings in a message; any error of
     /// [`string_elements_at`].
     pub fn strings(&self, info: &TensorInfo) -> Result<Vec<Vec<u8>>> {
         let found = match &info.location {

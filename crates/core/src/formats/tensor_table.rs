@@ -76,8 +76,8 @@ impl TensorTable {
             let message = self.message.clone().into();
             return TensorReader::of_range(info.clone(), message, elements);
         }
-        // An element range of whole chunks is streamed; for larger chunks the checksums are compared
-        // once.
+        // Whole chunks are streamed. Any other range was handled above, where the checksums of the
+        // chunks are compared only once.
         let message = self.message.clone();
         TensorReader::of_parts(info.clone(), move |part, sink| {
             let range = elements.start + part.start..elements.start + part.end;

@@ -117,7 +117,7 @@ impl MadeFrom {
     }
 }
 
-/// Creates a file in a folder that appears complete or not at all. The file gets no permissions
+/// Creates a file in a folder that will appear complete or not at all. The file gets no permissions
 /// that its inputs lack.
 ///
 /// ```
@@ -270,8 +270,8 @@ impl AtomicFile {
         })
     }
 
-    /// Starts another file in the folder of this one, with the mode of this one.
-    /// [`commit_as`](Self::commit_as) names it.
+    /// Starts another file in the same folder, with the same mode. [`commit_as`](Self::commit_as)
+    /// names the new file.
     pub(crate) fn create_beside(&self) -> Result<AtomicFile> {
         let target = self.target.with_extension("protosplit-part");
         AtomicFile::create_with(&target, true, &NewMode::Of(self.as_file()))
@@ -361,9 +361,9 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if the target has appeared meanwhile and may not be replaced;
-    /// [`ErrorKind::Io`] if the file can't be synced or renamed. After an error, the file is
-    /// removed, and an existing target is unchanged.
+    /// [`ErrorKind::AlreadyExists`] if the target has appeared in the meantime and may not be
+    /// replaced; [`ErrorKind::Io`] if the file can't be synced or renamed. After an error, the file
+    /// is removed, and an existing target is unchanged.
     pub fn commit(self) -> Result<()> {
         self.sync()?;
         let target = self.target.clone();

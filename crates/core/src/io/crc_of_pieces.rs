@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::combine;
 
-/// Maximum number of disjoint pieces to remember. Only random access produces more, and each takes
-/// memory.
+/// Maximum number of disjoint pieces to remember. Only random access produces more, and each piece
+/// takes memory.
 const MOST_PIECES: usize = 4096;
 
 /// The crc32c of `len` bytes, computed while they are read, so that they are read only once.
@@ -163,7 +163,7 @@ mod tests {
             &[0..1, 1..99, 99..100],
             &[50..100, 0..50],
             &[0..10, 20..30, 40..100, 30..40, 10..20],
-            // Overlapping at either end, at both, within, and around.
+            // Ranges that overlap at either end, at both ends, within, and around another.
             &[0..60, 40..100],
             &[40..100, 0..60],
             &[0..40, 60..100, 30..70],
@@ -172,7 +172,7 @@ mod tests {
             &[10..20, 15..45, 40..45, 5..12, 0..6, 44..100],
         ] {
             let sum = CrcOfPieces::new(LEN as u64);
-            // Twice, since the checksum starts over.
+            // Reads everything twice, since the checksum starts over.
             for _ in 0..2 {
                 let found = read(&sum, ranges);
                 let (last, before) = found.split_last().unwrap();

@@ -20,7 +20,7 @@ use super::owner::{Fate, Owner};
 use super::target::folder;
 
 /// Prefix of the names of all items that may be removed. A number for the target, a hyphen, and any
-/// text follow it.
+/// text follow the prefix.
 const PREFIX: &str = ".protosplit-";
 
 const SUFFIX: &str = ".tmp";

@@ -27,7 +27,7 @@ pub(crate) fn check_against_root<S: ReadAt>(
 ) -> Result<Vec<Error>> {
     let required = match RequiredRoot::of(store.trailer(), root) {
         Ok(required) => required,
-        // Without hashes, no problem can be reported.
+        // This build can't hash, so nothing can be checked.
         Err(error) if error.kind() == ErrorKind::InvalidConfig => return Err(error),
         Err(error) => return Ok(vec![error]),
     };

@@ -9,7 +9,7 @@ use crate::io::threads;
 use crate::progress::Progress;
 
 /// Options for reading a message, in chunks or in one piece: its type, the limits, and resources.
-/// Views, comparisons, edits, trees and verifications take these;
+/// Views, comparisons, edits, trees and verifications take these options;
 /// [`MergeOptions`](crate::merge::MergeOptions) add options for writing a merge.
 ///
 /// Marked files in chunks need no type. For other messages the type determines properties that the

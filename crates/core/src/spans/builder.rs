@@ -245,8 +245,8 @@ impl SpansBuilder {
         self.list.mark()
     }
 
-    /// Removes everything added since the mark. Fields that were open at the mark must not have
-    /// been ended since. Added files stay.
+    /// Removes everything added since the mark. Fields that were open at the mark must still be
+    /// open. Added files stay.
     pub fn rewind(&mut self, mark: Mark) {
         self.list.rewind(mark);
     }

@@ -98,8 +98,8 @@ impl SpanListBuilder {
         }
     }
 
-    /// Removes everything added since the mark. Fields that were open at the mark must not have
-    /// been ended since.
+    /// Removes everything added since the mark. Fields that were open at the mark must still be
+    /// open.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.list.pieces.truncate(mark.pieces);
         self.list.literals.truncate(mark.literals);

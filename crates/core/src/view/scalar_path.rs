@@ -72,8 +72,8 @@ impl ScalarPath {
 }
 
 impl Selected<'_> {
-    /// Returns the value at a path inside the last selected value. An absent field is 0 or empty if
-    /// its type has no presence, otherwise `None`.
+    /// Returns the value at a path inside the last selected value. If the field is absent, returns
+    /// 0 or an empty value if the field has no presence, otherwise `None`.
     ///
     /// ```
     /// use proto_splitter_core::merge::ReadOptions;

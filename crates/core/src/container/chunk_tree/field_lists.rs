@@ -1,10 +1,10 @@
-//! Lists of fields below fields, and the merge order that they determine.
+//! The nested lists of chunked fields, and the merge order that they determine.
 
 use super::{ChunkRef, ChunkTree, NodeId};
 use crate::path::Select;
 use crate::{Error, ErrorKind, Result};
 
-/// A field of a list.
+/// A chunked field in a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListEntry {
     pub(super) node: NodeId,

@@ -93,7 +93,7 @@ impl ChunkTree {
         Ok(self.only(&needed))
     }
 
-    /// Returns the tree with only these nodes. They must include the parents of each.
+    /// Returns the tree with only these nodes. The nodes must include the parent of each node.
     fn only(&self, needed: &[bool]) -> ChunkTree {
         let mut ids = Vec::with_capacity(needed.len());
         let mut next = 0;

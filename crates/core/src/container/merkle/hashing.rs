@@ -46,7 +46,7 @@ mod with_sha2 {
         }
     }
 
-    /// The hash of a leaf, in progress.
+    /// A hasher for the content of a leaf.
     #[derive(Clone, Debug)]
     pub(crate) struct LeafHasher(Sha256);
 

@@ -1,4 +1,4 @@
-//! The leaf for the trailer: all of it except the places of records.
+//! The leaf for the trailer: the whole trailer, except the places of records.
 
 use std::ops::Range;
 

@@ -50,7 +50,7 @@ impl Frame {
 }
 
 /// A position between two bytes of a use, and the length-delimited field of that use that encloses
-/// it.
+/// the position.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct Pos {
     pub(in crate::merge) in_use: UseId,

@@ -206,7 +206,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         }
     }
 
-    /// Leaves a length-delimited message at its end. Returns true if it was the last.
+    /// Leaves a length-delimited message at its end. Returns true if no enclosing message is left.
     fn leave(&mut self) -> Result<bool> {
         let Some(level) = self.levels.pop() else {
             return Ok(true);

@@ -24,8 +24,8 @@ fn next<'a>(stream: &mut dyn Read, piece: &'a mut [u8]) -> io::Result<Option<&'a
 }
 
 impl<S: ReadAt> RecordStore<S> {
-    /// Fails if this root doesn't follow from the trailer. From then on, every chunk that is read
-    /// is checked against the root before its first byte is returned.
+    /// Requires this root, and fails if the root doesn't follow from the trailer. From then on,
+    /// every chunk that is read is checked against the root before its first byte is returned.
     pub(crate) fn require_root(&self, root: &MerkleRoot) -> Result<()> {
         let required = RequiredRoot::of(&self.trailer, root)?;
         // If a root was required before, it is equal to this one, since both follow from the

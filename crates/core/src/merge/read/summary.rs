@@ -1,4 +1,4 @@
-//! Summaries of chunks that don't need their content.
+//! Summaries of chunks, made without reading their content.
 
 use std::sync::Arc;
 

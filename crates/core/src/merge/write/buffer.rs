@@ -10,8 +10,8 @@ use crate::{Error, ErrorKind, Result};
 /// memory is spent on page faults.
 const HUGE_FROM: usize = 8 << 20;
 
-/// Maximum plausible ratio between the sizes of a message and its file. Beyond it, memory is
-/// allocated as bytes arrive.
+/// Maximum plausible ratio between the sizes of a message and its file. Beyond this ratio, memory
+/// is allocated as bytes arrive.
 const BELIEVED_RATIO: u64 = 64;
 
 /// Fresh memory for a message.

@@ -35,7 +35,7 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     planned(splitter, source, options).map_err(|error| with_largest_at(error, source))
 }
 
-/// Adds the largest parts of the refused value to an error that refuses its size.
+/// Adds the largest parts of a value to an error caused by the value's size.
 fn with_largest_at(error: Error, source: &Source) -> Error {
     let descriptor = source.descriptor().clone();
     let path = FieldPath::parse(error.path().unwrap_or_default(), &descriptor);

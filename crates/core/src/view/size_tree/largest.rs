@@ -49,7 +49,7 @@ pub fn largest(view: &MessageView<'_>, path: &FieldPath) -> Result<Vec<LargePart
     Ok(measure(view, path, &options)?.largest(NAMED))
 }
 
-/// Adds the largest parts of the value at a path to an error that refuses its size, unless the
+/// Adds the largest parts of the value at a path to an error caused by the value's size, unless the
 /// error has some already. Adds nothing to other errors, and nothing if the value can't be
 /// measured.
 pub fn with_largest(error: Error, view: &MessageView<'_>, path: &FieldPath) -> Error {

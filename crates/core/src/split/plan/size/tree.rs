@@ -133,8 +133,8 @@ impl Class {
     }
 }
 
-/// A kept member of a group: kept because it is large, or because all members of the group are
-/// kept.
+/// A member of a group that is kept, either because it is large, or because all members of the
+/// group are kept.
 pub(super) struct Child {
     /// Ordinal in its group, in this piece.
     pub(super) ordinal: u64,
