@@ -479,8 +479,8 @@ impl<'a> MessageView<'a> {
     }
 
     /// Finds a value in a chunked file. With placeholders, the chunks along the path contain all
-    /// relevant bytes. Without them, another chunk may add elements before the value, or set
-    /// another member of a oneof: then only the plan of the whole merge shows whether the value
+    /// relevant bytes. Without placeholders, another chunk may add elements before the value, or
+    /// set another member of a oneof: then only the plan of the whole merge shows whether the value
     /// exists.
     fn find_in_chunks(&self, trailer: &Trailer, path: &FieldPath) -> Result<Option<Located<'a>>> {
         let chunks = self.stored.chunks();

@@ -22,7 +22,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// Parses a value in a query to the wire form of the field's kind.
+    /// Parses a value in a query, and converts it to the wire form of the field's kind.
     pub(super) fn parse(text: &str, quoted: bool, kind: &Kind, implicit: bool) -> Option<Expected> {
         let signed = |value: i64| u64::from_ne_bytes(value.to_ne_bytes());
         let fixed = wire_type(kind, false).width().is_some();

@@ -5,7 +5,7 @@ use crate::wire::FieldNumber;
 
 /// The choice of one value of a field.
 ///
-/// The order is the order of merging: whole fields, then indices, then keys.
+/// Selections are ordered as values are merged: whole fields, then indices, then keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Select {
     /// The field itself.
@@ -53,7 +53,7 @@ impl Step {
 
 /// A place in a message: the sequence of steps from the root. The root itself is the empty path.
 ///
-/// Paths are ordered as chunks are merged: by field number, index and key, shorter ones first.
+/// Paths are ordered as chunks are merged: by field number, index and key, shorter paths first.
 ///
 /// ```
 /// use proto_splitter_core::path::{FieldPath, MapKey, Step};

@@ -129,8 +129,8 @@ impl KeyCodec {
         }
     }
 
-    /// Returns the key of an entry, if a path can represent it exactly: text is valid, and a number
-    /// needn't be truncated to the key's type.
+    /// Returns the key of an entry, if a path can represent it exactly: a string is valid text, and
+    /// a number needn't be truncated to the key's type.
     pub(crate) fn exact_key(self, entry: EntryKey<'_>) -> Option<MapKey> {
         let is_exact = match entry {
             EntryKey::Absent => true,

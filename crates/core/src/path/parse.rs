@@ -364,7 +364,7 @@ fn number<T: FromStr>(token: &str) -> Result<T> {
         .map_err(|_| invalid(format!("{token:?} is not an index")))
 }
 
-/// Splits off a string in double or single quotes, unescaped.
+/// Splits off a string in double or single quotes, and unescapes it.
 fn take_quoted(text: &str) -> Result<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.char_indices();

@@ -103,8 +103,8 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the path is impossible: the field doesn't exist, or has an
-    /// index or key that doesn't apply or is missing.
+    /// [`ErrorKind::InvalidPath`] if the path is impossible: a field doesn't exist, or an index or
+    /// key doesn't apply or is missing.
     pub fn resolve(&self, root: &MessageDescriptor) -> Result<PathTarget> {
         let mut target = PathTarget {
             kind: TargetKind::Message(root.clone()),

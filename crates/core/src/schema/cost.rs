@@ -18,7 +18,7 @@ const MESSAGE: u64 = 160;
 const PACKED: u64 = 40;
 
 /// Maximum nesting of `google.protobuf.Any`s. Each is decoded and displayed recursively, and none
-/// is larger than the one around it.
+/// is larger than the `Any` around it.
 const DEEPEST_ANY: u32 = 16;
 
 /// Costs to add up while walking a message.
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn what_is_not_known_and_packed_numbers_count() {
         let descriptor = FileDescriptorProto::default().descriptor();
-        // Field 10, `public_dependency`, as a packed run of 100,000 bytes; then field 1000, as
-        // often.
+        // Field 10, `public_dependency`, as a packed run of 100,000 bytes; then the unknown field
+        // 1000, 100,000 times.
         let packed = [b"\x52\xa0\x8d\x06".as_slice(), &[1; 100_000]].concat();
         let unknown = b"\xc0\x3e\x01".repeat(100_000);
         for message in [packed, unknown] {

@@ -243,7 +243,7 @@ pub(super) fn check_within(source: &dyn ReadAt, range: &Range<u64>) -> Result<()
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// A writer that passes a range of bytes through, and ends the write after it.
+/// A writer that passes a range of bytes through, and ends the write after the range.
 struct Window<'a> {
     sink: &'a mut dyn Write,
     /// Number of bytes to skip.

@@ -106,8 +106,9 @@ struct Strings {
     header: TensorHeader,
     /// Field with the strings.
     field: u32,
-    /// Number of strings, and number of elements in the shape.
+    /// Number of strings.
     there: u64,
+    /// Number of elements in the shape.
     count: u64,
     width: u64,
 }

@@ -18,7 +18,7 @@ pub const LARGEST_SMALL_VALUE: u64 = 64 << 10;
 #[non_exhaustive]
 pub struct FieldEntry {
     /// The step from the message to the field's value. Without a type, the first value of a field
-    /// counts as singular, and later ones as elements, including the entries of a map.
+    /// counts as singular, and later values as elements, including the entries of a map.
     pub step: Step,
     /// Wire type.
     pub wire: WireType,

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A Rust type that values of scalar fields can be converted to: see [`MessageView::get_as`].
 pub trait FromScalar: Sized {
-    /// Converts the value; `None` if it is of another kind, or out of range.
+    /// Converts the value; `None` if the value is of another kind, or out of range.
     fn from_scalar(value: &ScalarValue) -> Option<Self>;
 }
 

@@ -81,7 +81,7 @@ impl PieceOptions {
     }
 }
 
-/// A piece that was found.
+/// A piece of a divided message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Piece {
@@ -295,7 +295,8 @@ impl Pieces<'_> {
         Ok(())
     }
 
-    /// Returns the ranges of the fields of a message, except some.
+    /// Returns the ranges of the fields of a message, except the fields for which `is_left_out`
+    /// returns true.
     fn stretches_but(
         &mut self,
         message: Range<u64>,

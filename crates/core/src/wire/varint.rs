@@ -27,7 +27,7 @@ fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
         let front = u64::from_le_bytes(*front);
         let ends = !front & 0x8080_8080_8080_8080;
         if ends != 0 {
-            // All bits up to the highest of the last byte.
+            // All bits up to the highest bit of the last byte.
             return Some((
                 sevens(front & (ends ^ (ends - 1))),
                 ends.trailing_zeros() as usize / 8 + 1,
@@ -81,7 +81,7 @@ pub(crate) fn varint_end(bytes: &[u8]) -> Option<usize> {
 /// Returns the minimal size of `value` as a varint, in bytes: 1 to 10.
 #[inline]
 pub fn varint_len(value: u64) -> usize {
-    // Seven bits a byte; zero still takes one.
+    // A byte holds seven bits; zero still takes one byte.
     let bits = 64 - (value | 1).leading_zeros() as usize;
     bits.div_ceil(7)
 }

@@ -292,8 +292,9 @@ pub(in crate::merge) struct Content {
     /// member.
     pub(in crate::merge) has_oneofs: bool,
     pub(in crate::merge) fields: LastFields,
-    /// Start of the content, and its end so far.
+    /// Start of the content.
     pub(in crate::merge) begin: Option<Pos>,
+    /// End of the content so far.
     pub(in crate::merge) end: Option<Pos>,
     /// Numbers of the inserted fields.
     pub(in crate::merge) placed: BTreeSet<u32>,

@@ -43,8 +43,9 @@ impl<P> Jobs<P> {
         self.pieces.push((chunk, piece));
     }
 
-    /// Adds a range of a source, cut into its extents, so that each is read with one call and by
-    /// any thread. Small extents stay together. `place` returns the destination of the next bytes.
+    /// Adds a range of a source, cut into its extents, so that each extent is read with one call,
+    /// by any thread. Small extents stay together. `place` returns the destination of the next
+    /// bytes.
     pub(super) fn add_extents(
         &mut self,
         chunk: usize,

@@ -17,7 +17,7 @@ use crate::progress::Meter;
 /// take the second.
 const LARGE: usize = 1 << 20;
 
-/// A chunk whose bytes are the output from one position on.
+/// A chunk whose bytes are one contiguous part of the output.
 pub(in crate::merge) struct WholeChunk<'b> {
     pub(in crate::merge) chunk: usize,
     /// Index of the chunk's segment in the plan.

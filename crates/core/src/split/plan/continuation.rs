@@ -74,7 +74,8 @@ pub(super) fn cut_in_order_if_needed(
     Ok(Some(marks).filter(|_| runs > MOST_RUNS))
 }
 
-/// Returns the cuts of any message into continuations. Merging them is byte-exact for any content.
+/// Returns the cuts of any message into continuations. Merging the continuations is byte-exact for
+/// any content.
 pub(super) fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<Cuts> {
     Ok(cuts_and_runs(source, options)?.0)
 }

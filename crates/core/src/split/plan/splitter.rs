@@ -60,9 +60,9 @@ pub trait ComposableSplitter {
         }
     }
 
-    /// Returns the type of message that the splitter supports, if it is limited to one. Then a
-    /// file's path suffices to [write](crate::split::SplitExt::write) or
-    /// [plan](crate::split::SplitExt::plan) it, and messages of other types are refused.
+    /// Returns the type of message that the splitter supports, if the splitter is limited to one
+    /// type. Then a file's path suffices to [write](crate::split::SplitExt::write) or
+    /// [plan](crate::split::SplitExt::plan) a split, and messages of other types are refused.
     fn message_type(&self) -> Option<MessageDescriptor> {
         None
     }
@@ -306,8 +306,8 @@ impl<'a> SplitContext<'a> {
     ///
     /// The chunk's place is `path`, relative to the message of this context, with the semantics of
     /// TensorFlow's Merger: a message is merged into the existing value, and bytes replace the
-    /// field. `index` is its position among all chunks; `None` means the end. A file with such
-    /// chunks is merged by its schema, not by placeholders.
+    /// field. `index` is the chunk's position among all chunks; `None` means the end. A file with
+    /// such chunks is merged by its schema, not by placeholders.
     ///
     /// # Errors
     ///

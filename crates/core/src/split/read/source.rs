@@ -20,13 +20,13 @@ use crate::{Error, ErrorKind, Result};
 /// A message to split: its bytes, in memory or in a file, and its type.
 ///
 /// Bytes and files are split unchanged. Any typed or dynamic message converts to a source with
-/// `From`: its bytes are exactly the bytes that its `encode` writes. Values of type [`Bytes`] are
-/// shared instead of copied (with the feature `zero-copy`, which is on by default), so that
-/// splitting a message with 10 GiB of tensors takes no additional memory.
+/// `From`: the source has exactly the bytes that the message's `encode` writes. Values of type
+/// [`Bytes`] are shared instead of copied (with the feature `zero-copy`, which is on by default),
+/// so that splitting a message with 10 GiB of tensors takes no additional memory.
 ///
 /// A typed message has only the fields of its Rust type, since prost drops all others on decoding.
-/// So reading a file into a typed message and splitting that loses extensions, and fields of newer
-/// schemas. To keep them, split the file itself ([`Source::open`]), or read it into a
+/// So reading a file into a typed message and splitting that message loses extensions, and fields
+/// of newer schemas. To keep them, split the file itself ([`Source::open`]), or read it into a
 /// [`DynamicMessage`](prost_reflect::DynamicMessage).
 ///
 /// ```

@@ -106,8 +106,8 @@ pub struct DonePart {
     pub chunk_count: usize,
 }
 
-/// Returns a file that ends with the record `trailer`, and names it by its content: it follows
-/// `count` other files next to `main`.
+/// Returns a complete file, which ends with the record `trailer`. Its name depends on its content,
+/// and on the `count` other files next to `main` that it follows.
 pub(in crate::split) fn done_part(
     file: AtomicFile,
     (main, count): (&Path, usize),

@@ -60,8 +60,9 @@ pub struct ChunkPieces {
     /// The chunks that were completely read.
     infos: Vec<WrittenInfo>,
     spans: Vec<Span>,
-    /// Number of bytes read of the next chunk, and their crc32c.
+    /// Number of bytes read of the next chunk.
     offset: u64,
+    /// crc32c of these bytes.
     crc32c: u32,
 }
 

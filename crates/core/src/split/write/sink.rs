@@ -25,7 +25,7 @@ use crate::split::read::source::Source;
 
 /// A sink for a plan's chunks, which returns the record of each chunk.
 pub(in crate::split) trait ChunkSink {
-    /// True if chunks with the same bytes are passed once.
+    /// True if chunks with the same bytes are passed only once.
     const SHARES: bool = true;
 
     /// Writes the chunks in order.

@@ -52,8 +52,9 @@ pub(super) struct Node {
     slots: Vec<u32>,
     pub(super) count: u64,
     pub(super) total: u64,
-    /// The last parent with the field, and the number of earlier occurrences in it.
+    /// The last parent with the field.
     epoch: u64,
+    /// Number of earlier occurrences in that parent.
     pub(super) ordinal: u64,
     /// Identity of this message for its children: all pieces of one message are one parent.
     content: u64,

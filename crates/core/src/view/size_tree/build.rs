@@ -24,8 +24,9 @@ pub(super) struct TreeBuilder<'a, I> {
     pub(super) cursor: WireCursor<I>,
     pub(super) arena: Arena,
     pub(super) rules: &'a [NameRule],
-    /// Path of the walk's root in its message, and the message's type.
+    /// Path of the walk's root in the whole message.
     pub(super) prefix: &'a FieldPath,
+    /// Type of the whole message, if known.
     pub(super) whole: Option<&'a MessageDescriptor>,
     pub(super) wanted: Vec<UnreadName>,
 }

@@ -49,7 +49,7 @@ pub struct MemberChange {
     pub name: MemberName,
     /// Path of the member in the new message, or in the old one if the member disappeared.
     pub text: String,
-    /// Suffix of the path that distinguishes it from other members.
+    /// Suffix of the path that distinguishes the member from others.
     pub short: String,
     /// Old size, in bytes.
     pub old: Option<u64>,

@@ -64,7 +64,7 @@ pub struct Member {
     pub path: FieldPath,
     /// Path as text, with the type's names.
     pub text: String,
-    /// Suffix of the path that distinguishes it from other members: `[7]`, or
+    /// Suffix of the path that distinguishes the member from others: `[7]`, or
     /// `node[7].attr["value"]`.
     pub short: String,
     /// Name of the member.

@@ -395,8 +395,8 @@ fn what_may_have_been_there_unseen_is_not_called_new() {
         };
         tree_of(&set.encode_to_vec(), typed(), &TreeOptions::new().top(top))
     };
-    // The old tree keeps only the member of size 30. One of size 20 may have existed there, but
-    // none of size 40.
+    // The old tree keeps only the member of size 30. A member of size 20 may have existed there,
+    // but none of size 40.
     let diff = TreeDiff::of(&tree(&[10, 20, 30], 1), &tree(&[20, 30, 40], 3));
     let members = &diff.root.children[0].members;
     let told: Vec<_> = members

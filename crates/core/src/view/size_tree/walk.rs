@@ -241,7 +241,7 @@ fn walk_value<const CHUNKED: bool>(
 ) -> Result<()> {
     let len = value.end - value.start;
     let look = arena.node(child).look;
-    // A closure, since most values are not messages and don't need it.
+    // A closure, since most values are not messages and don't need the check.
     let may_enter = |arena: &Arena| place.levels > 0 && !arena.is_exhausted();
     let walks = match look {
         Look::Message => may_enter(arena),

@@ -68,8 +68,8 @@ impl Engine<'_> {
     }
 
     /// Slices all fields that are longer than a slice, whether or not anything has to be moved out,
-    /// and returns true if there are any. A field whose elements are not contiguous stays
-    /// unchanged.
+    /// and returns true if there are any such fields. A field whose elements are not contiguous
+    /// stays unchanged.
     pub(super) fn slice_long(&self, node: &mut Node) -> Result<bool> {
         let most = self.max_slice();
         let is_long = |at: &usize| {

@@ -201,7 +201,7 @@ impl Engine<'_> {
         let divisible =
             field.wire_type == WireType::Len && matches!(group.class, Class::Numbers { .. });
         let fits = size <= filling.room();
-        // Numbers are inspected member by member; for other members, only the first is.
+        // Numbers are inspected member by member; of other members, only the first is inspected.
         let before = filling.looked_at;
         let is_first = before == 0;
         filling.looked_at += 1;

@@ -12,7 +12,7 @@ use crate::split::plan::cuts::Cuts;
 use crate::split::read::source_view::Chain;
 use crate::wire::{Field, FieldNumber, WireType, varint_len};
 
-/// A message to reduce: one piece of it on the wire.
+/// One piece, on the wire, of a message to reduce.
 pub(super) struct Node {
     pub(super) path: FieldPath,
     pub(super) descriptor: MessageDescriptor,

@@ -133,8 +133,9 @@ impl<'a> Element<'a> {
 /// An iterator over the elements of a repeated field, from [`SourceView::repeated`]. It ends after
 /// an error.
 pub struct Elements<'a> {
-    /// Buffered bytes of the message, and their offset.
+    /// Buffered bytes of the message.
     block: Cow<'a, [u8]>,
+    /// Offset of the buffered bytes in the source.
     base: u64,
     /// Current position in the block.
     at: usize,

@@ -128,7 +128,8 @@ impl<'a> RepeatedKeys<'a> {
         Ok(())
     }
 
-    /// Returns true if there was room for the key of the entry at `place`; always for the first.
+    /// Returns true if there was room for the key of the entry at `place`; always true for the
+    /// first entry.
     fn hold(&mut self, place: u64, key: MapKey, room: &mut usize) -> bool {
         if self.keys.contains_key(&key) {
             return true;

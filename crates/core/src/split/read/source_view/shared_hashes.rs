@@ -43,7 +43,7 @@ impl SharedHashes {
             let Some(first) = range.last.checked_add(1) else {
                 break;
             };
-            // A pass that is planned for an eighth less than fits is rarely interrupted.
+            // A pass that is planned for an eighth fewer hashes than fit is rarely interrupted.
             let share = (most - most / 8) as u64;
             let width = (u64::from(u32::MAX) * share)
                 .checked_div(count)
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn few_passes_find_what_is_shared_among_many_times_what_is_held() {
-        // An odd factor: each number occurs once, in no order.
+        // Since the factor is odd, each number occurs once, in no particular order.
         let hashes = (0..1_000_000_u32).map(|at| at.wrapping_mul(2_654_435_761));
         let mut passes = 0;
         let shared = SharedHashes::find(100_000, |see| {
