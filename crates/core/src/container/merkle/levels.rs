@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::hashing::{HASH_LEN, Hash, Hashing};
 
-/// The levels of the tree over a number of leaves.
+/// The levels of a Merkle tree with a given number of leaves.
 ///
 /// Level 0 consists of the leaves. Each level above has a node for every two nodes below; if their
 /// number is odd, the last one is on the next level, too, unchanged. That is the tree of RFC 9162,

@@ -293,7 +293,7 @@ impl Use {
             }
         }
         while let Some((_, mut frames)) = by_depth.pop_last() {
-            // At one depth, frames differ in the start of their values.
+            // Different frames of one depth have values with different starts.
             frames.sort_unstable_by_key(|(frame, _)| frame.value.start);
             let same = |a: &(Rc<Frame>, _), b: &(Rc<Frame>, _)| a.0.value.start == b.0.value.start;
             self.edits.reserve_exact(frames.chunk_by(same).count());

@@ -253,7 +253,7 @@ impl<'a> SourceView<'a> {
             Like::Element => ViewKind::Element,
             Like::Message => match self.message_type() {
                 Some(message) => ViewKind::Message(message),
-                // A view of a message was created with its type.
+                // The view of a message already has its type, so this value is not a message.
                 None => ViewKind::Bytes,
             },
         })

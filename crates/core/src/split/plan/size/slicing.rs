@@ -97,8 +97,8 @@ impl Filling {
 }
 
 impl Engine<'_> {
-    /// Keeps `budget` bytes of members in the parent, at least the first member, and fills slices
-    /// with the other members, in order.
+    /// Keeps members of up to `budget` bytes in the parent, at least the first member, and fills
+    /// slices with the other members, in order.
     pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<GroupSlices> {
         let group = &node.groups[at];
         let numbers = matches!(group.class, Class::Numbers { .. });
