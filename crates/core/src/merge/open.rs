@@ -319,7 +319,7 @@ fn unfold<S: ReadAt>(
         // The level decreases each time, so the loop terminates.
         if trailer.level() + 1 != level {
             let message = format!(
-                "the trailer was split {level} times, but the trailer merged from its chunks {} times",
+                "the trailer was split {level} times, but the trailer merged from its chunks says {}",
                 trailer.level()
             );
             return Err(Error::new(ErrorKind::InvalidTrailer, message));

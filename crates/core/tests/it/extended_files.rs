@@ -514,12 +514,12 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
         (
             &endless,
             |_| (),
-            "the trailer was split 1 times, but the trailer merged from its chunks 1 times",
+            "the trailer was split 1 times, but the trailer merged from its chunks says 1",
         ),
         (
             &inner,
             |m| m.trailer_level = 2,
-            "the trailer was split 2 times, but the trailer merged from its chunks 0 times",
+            "the trailer was split 2 times, but the trailer merged from its chunks says 0",
         ),
         (
             &inner,
