@@ -2,7 +2,7 @@
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "an example shows what it does"
+    reason = "an example prints its results"
 )]
 
 use std::path::Path;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let written = model.write(Path::new(output), form, &ExternalOptions::new())?;
     println!(
-        "{}: {} bytes, and {} tensors with {} bytes beside it",
+        "{}: {} bytes, and {} tensors with {} bytes next to it",
         written.path.display(),
         written.model_size,
         written.tensors,

@@ -77,13 +77,13 @@ impl ModelArchive {
     #[cold]
     fn not_read(&self, tensor: ModelTensor<'_>, info: &TensorInfo) -> Error {
         let (file, why) = match self.outside(tensor) {
-            Ok(Some(Location::File { path, .. })) if path.exists() => (path, "it was not read"),
+            Ok(Some(Location::File { path, .. })) if path.exists() => (path, "not read"),
             Ok(Some(Location::File { path, .. })) => (path, "no such file"),
             Ok(_) => (PathBuf::from("external data"), "it has no location"),
             Err(error) => return error,
         };
         let message = format!(
-            "{}: {why}: the data of tensor {:?} is there",
+            "{}: {why}: needed for the data of tensor {:?}",
             file.display(),
             info.name
         );
@@ -104,7 +104,7 @@ impl ModelArchive {
         Some(Location::file(self.model.spans().file(file), at))
     }
 
-    /// Returns the file that contains a byte of the message, and its offset there.
+    /// Returns the file that contains a byte of the message, and the byte's offset there.
     fn stored_at(&self, offset: u64) -> Option<(SourceId, u64)> {
         match self.model.spans().locate(offset)?.source {
             SpanSource::Stored(file, at) => Some((file, at)),

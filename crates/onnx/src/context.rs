@@ -1,4 +1,4 @@
-//! Compiled nodes: onnxruntime's `EPContext`, whose content is in the model or in a file next to
+//! Compiled nodes (onnxruntime's `EPContext`), whose content is in the model or in a file next to
 //! it.
 //!
 //! ```text
@@ -123,11 +123,11 @@ impl Context {
     pub(crate) fn location(&self, cursor: &mut Cursor<'_>) -> Result<PathBuf> {
         if self.value.end - self.value.start > MAX_ENTRY_LEN {
             let len = self.value.end - self.value.start;
-            return Err(self.invalid(&format!("a path of {len} bytes")));
+            return Err(self.invalid(&format!("the path has {len} bytes, over the limit of {MAX_ENTRY_LEN}")));
         }
         let text = std::str::from_utf8(cursor.bytes(self.value.clone())?);
         let Ok(text) = text else {
-            return Err(self.invalid("a path that is not UTF-8"));
+            return Err(self.invalid("the path is not UTF-8"));
         };
         beneath(text).map_err(|error| self.named(error))
     }
@@ -175,7 +175,7 @@ impl Context {
     }
 }
 
-/// Returns a change that inserts the content or its path into the attribute, and `after` following
+/// Returns a change that inserts the content or its path into the attribute, and appends `after` to
 /// the attribute.
 fn content_of(inserted: Vec<Inserted>, after: Vec<u8>) -> Change {
     Change::Fields {

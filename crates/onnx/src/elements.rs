@@ -59,7 +59,7 @@ pub(crate) fn convert(
                 varints(cursor.input_mut(), &field.value, &mut packer)?;
             }
             _ => {
-                let message = "elements that are not of their field's type";
+                let message = "the elements are not of their field's type";
                 return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start));
             }
         }
@@ -83,7 +83,7 @@ fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) 
         }
         let is_cut = rest.len() < VARINT_LEN && at + (rest.len() as u64) < range.end;
         if !rest.is_empty() && !is_cut {
-            let message = "an element that is cut short or too long";
+            let message = "an element is truncated or too long";
             return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
         }
     }

@@ -83,7 +83,7 @@ fn open(
     let len = u64::from_le_bytes(len);
     if len > MAX_HEADER_LEN || len > size.saturating_sub(HEADER_LEN_LEN) {
         return Err(invalid(format!(
-            "no safetensors file: a header of {len} bytes in a file of {size}"
+            "not a safetensors file: a header of {len} bytes in a file of {size}"
         )));
     }
     let mut header = vec![0; usize::try_from(len).unwrap_or_default()];
@@ -95,13 +95,13 @@ fn open(
     let expected = start.saturating_add(metadata.data_len() as u64);
     if expected != size {
         return Err(invalid(format!(
-            "{size} bytes, where the header speaks of {expected}"
+            "the file has {size} bytes, but its header requires {expected}"
         )));
     }
     let said = metadata.metadata().as_ref();
     let Some(text) = said.and_then(|said| said.get(EMBEDDED_KEY)) else {
         return Err(invalid(
-            "a safetensors file without an ONNX model in its header".to_owned(),
+            "the safetensors file has no ONNX model in its header".to_owned(),
         ));
     };
     let bytes = Arc::new(model_of(text)?);
@@ -152,7 +152,7 @@ impl Decide for Tensors<'_> {
         let found = self.metadata.info(&tensor.name);
         let Some(found) = found.filter(|_| is_initializer) else {
             if tensor.is_external {
-                let error = tensor.invalid("the file has no data of it");
+                let error = tensor.invalid("its data is not in the file");
                 return Err(error.at_path(place.path()));
             }
             return Ok(Change::None);
@@ -163,7 +163,7 @@ impl Decide for Tensors<'_> {
             let needed = tensor.raw_len();
             let needed = needed.map_or("no raw data".to_owned(), |len| format!("{len} bytes"));
             let message = format!(
-                "{} bytes in the file, where its type and shape take {needed}",
+                "{} bytes in the file, but its type and shape require {needed}",
                 to - from
             );
             return Err(tensor.invalid(&message).at_path(place.path()));

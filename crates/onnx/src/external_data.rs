@@ -96,7 +96,7 @@ impl<'a> ExternalData<'a> {
             );
         }
         if tensor.raw.is_some() || tensor.has_typed {
-            self.warn(tensor, "it has data in the model, too, which doesn't count");
+            self.warn(tensor, "it also has data in the model, which is ignored");
         }
         if let Some(sha1) = reference.checksum {
             let of_file = self.checksums.entry(file).or_default();

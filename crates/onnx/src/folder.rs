@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 /// The folders that may contain the files of a model.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// Folder in the model's path; `None` if the model has no folder, for example if it comes from
+    /// The model's folder according to its path; `None` if the path doesn't exist, for example for
     /// a pipe.
     near: Option<Root>,
     /// Folder of the model's real path, if it differs.
@@ -82,11 +82,11 @@ impl Folder {
         }
     }
 
-    /// Opens a file, whose relative path must not leave the folder. If the file is a pipe, doesn't
-    /// wait for its other end.
+    /// Opens a file, whose relative path must not leave the folder. Doesn't wait for the other end
+    /// of a pipe.
     pub(crate) fn open(&self, relative: &Path) -> io::Result<File> {
         let Some(near) = &self.near else {
-            let message = "the model is in no folder in which it could be";
+            let message = "the model has no folder that could contain the file";
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
         };
         let refused = match near.open(relative, Links::Beneath) {

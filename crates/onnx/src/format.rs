@@ -159,13 +159,13 @@ const WITH_DATA: &[&str] = &["auto", "external", "safetensors"];
 const SETTINGS: &[ConvertSetting] = &[
     ConvertSetting {
         name: "alignment",
-        title: "multiple of which tensors over 1 MiB begin at, 64KiB unless set",
+        title: "alignment of tensors over 1 MiB in their file, 64KiB unless set",
         is_size: true,
         forms: &["auto", "external"],
     },
     ConvertSetting {
         name: "everywhere",
-        title: "true for tensors that onnx.load doesn't put in again, too",
+        title: "true to move out the tensors that onnx.load doesn't load back, too",
         is_size: false,
         forms: WITH_DATA,
     },
@@ -177,13 +177,13 @@ const SETTINGS: &[ConvertSetting] = &[
     },
     ConvertSetting {
         name: "min-size",
-        title: "smallest tensor that leaves the model, 1KiB unless set",
+        title: "smallest tensor to move out of the model, 1KiB unless set",
         is_size: true,
         forms: WITH_DATA,
     },
     ConvertSetting {
         name: "shards",
-        title: "tensors of one data file in all, of which a larger one has its own",
+        title: "total size of the tensors in one data file; a larger tensor gets its own file",
         is_size: true,
         forms: WITH_DATA,
     },
@@ -353,7 +353,7 @@ impl Format for OnnxFormat {
         if !is_pair {
             let converted = one_piece(opened, &model, output, options, &external, &made_from)?;
             return Ok(if size > MAX_MODEL_SIZE {
-                converted.note("no reader of protobuf takes a file over 2 GiB")
+                converted.note("no protobuf reader accepts a file over 2 GiB")
             } else {
                 converted
             });
@@ -394,7 +394,7 @@ fn embedded(
 ) -> Result<Converted> {
     if let Some(outside) = opened.outside_files().first() {
         let message = format!(
-            "the model refers to {}, and one file is to have all of it: without keep-external",
+            "the model refers to {}, but one file must contain all data: convert without keep-external",
             outside.display()
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
@@ -405,7 +405,7 @@ fn embedded(
     Ok(match unknown {
         0 => written,
         bytes => written.note(format!(
-            "{bytes} bytes of fields that ONNX's schema hasn't got are left out"
+            "{bytes} bytes of fields that are not in ONNX's schema are left out"
         )),
     })
 }
@@ -462,7 +462,7 @@ fn check_references(opened: &Opened, output: &Path) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "{}: the model refers to {}, which is not found from there: write it beside the data, or \
+        "{}: the model refers to {}, which is not found from there: write the model next to the data, or \
          without keep-external",
         output.display(),
         outside.display()

@@ -40,12 +40,12 @@ impl Entries {
             };
             if field.value.end - field.value.start > MAX_ENTRY_LEN {
                 let message =
-                    format!("an entry of external_data of more than {MAX_ENTRY_LEN} bytes");
+                    format!("an entry of external_data has more than {MAX_ENTRY_LEN} bytes");
                 return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(field.start));
             }
             let bytes = cursor.bytes(field.value.clone())?;
             let Ok(valid) = std::str::from_utf8(bytes) else {
-                let message = "external_data that is not UTF-8";
+                let message = "external_data is not UTF-8";
                 return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start));
             };
             valid.clone_into(text);
@@ -153,7 +153,7 @@ impl ExternalReference {
         let length = match (self.length, needed) {
             (Some(length), Some(needed)) if length != needed => {
                 return Err(invalid(format!(
-                    "length {length}, where its type and shape take {needed} bytes"
+                    "length {length}, but its type and shape require {needed} bytes"
                 )));
             }
             (Some(length), _) | (None, Some(length)) => length,

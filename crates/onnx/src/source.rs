@@ -314,7 +314,7 @@ fn check_size(size: u64) -> Result<()> {
     if size > 0 {
         return Ok(());
     }
-    let message = "an empty file, where an ONNX model was expected";
+    let message = "the file is empty, but an ONNX model was expected";
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 

@@ -200,7 +200,7 @@ impl Tensor {
         let mut bytes = cursor.bytes(found.value.clone())?;
         while !bytes.is_empty() {
             let Some((dim, len)) = decode_varint(bytes) else {
-                let message = "a dimension that is cut short or too long";
+                let message = "a dimension is truncated or too long";
                 return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(found.start));
             };
             self.dims.push(dim.cast_signed());
@@ -279,7 +279,7 @@ impl Tensor {
 
 fn read_name<I: Input>(cursor: &mut WireCursor<I>, found: &Field, name: &mut String) -> Result<()> {
     if found.value.end - found.value.start > MAX_TENSOR_NAME {
-        let message = format!("a tensor's name of more than {MAX_TENSOR_NAME} bytes");
+        let message = format!("a tensor's name has more than {MAX_TENSOR_NAME} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(found.start));
     }
     let bytes = cursor.bytes(found.value.clone())?;

@@ -429,7 +429,7 @@ fn graph_of(tensor: ModelTensor<'_>) -> Option<String> {
 }
 
 pub(crate) fn other_length(found: u64, needed: u64) -> String {
-    format!("it has {found} bytes, where its type and shape take {needed}")
+    format!("it has {found} bytes, but its type and shape require {needed}")
 }
 
 struct All {

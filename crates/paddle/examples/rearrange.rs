@@ -1,14 +1,14 @@
 //! Lists a Paddle model, combines it to one file, writes its files in another arrangement, or
-//! creates models from scratch.
+//! creates models with all kinds of tensors.
 //!
 //! ```text
-//! rearrange MODEL                       lists its parameters, a JSON object a line
-//! rearrange MODEL OUT.cpb               makes one file of it
+//! rearrange MODEL                       lists its parameters, one JSON object per line
+//! rearrange MODEL OUT.cpb               writes it to one file in chunks
 //! rearrange MODEL|IN.cpb FOLDER HOW     writes files: files, combined, separate, sized, model-format
 //! rearrange make FOLDER                 makes models of all kinds of tensors, and lists their parameters
 //! ```
-#![allow(clippy::print_stdout, reason = "a program")]
-#![allow(clippy::cast_possible_truncation, reason = "of small numbers")]
+#![allow(clippy::print_stdout, reason = "a program prints its results")]
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 use std::error::Error;
 use std::fs;
@@ -85,8 +85,8 @@ fn list(model: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes models with all types of elements of Paddle 2, those added in 3, levels of LoD, a scalar,
-/// an empty tensor and selected rows.
+/// Makes models with all element types of Paddle 2 and Paddle 3, levels of LoD, a scalar, an empty
+/// tensor and selected rows.
 fn make(folder: &Path) -> Result<(), Box<dyn Error>> {
     let two = [
         "BOOL",

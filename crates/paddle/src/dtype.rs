@@ -27,7 +27,7 @@ pub const fn element_size(dtype: Type) -> Option<u64> {
 /// Returns the type with this number, and the size of its elements in bytes.
 pub(crate) fn element_type(number: i64) -> Result<(Type, u64)> {
     let unknown = || {
-        let message = format!("data type {number} isn't one that Paddle has");
+        let message = format!("data type {number} is unknown to Paddle");
         Error::new(ErrorKind::InvalidMessage, message)
     };
     let dtype = i32::try_from(number).map_err(|_| unknown())?;

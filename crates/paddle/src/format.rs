@@ -65,7 +65,7 @@ pub struct PaddleFormat;
 const TARGETS: [ConvertTarget; 5] = [
     ConvertTarget {
         name: "files",
-        title: "the files that the model was in",
+        title: "the model's original files",
     },
     ConvertTarget {
         name: "combined",
@@ -212,7 +212,7 @@ impl Format for PaddleFormat {
         let found = opened.descriptor().map(|descriptor| descriptor.full_name());
         if found != Some(MODEL) {
             let message =
-                "the program's parameters to arrange are missing: there are none next to it";
+                "the program's parameters are missing: there are none next to it";
             let error = Error::new(ErrorKind::InvalidConfig, message);
             return Err(about(opened.input(), error));
         }
@@ -230,7 +230,7 @@ impl Format for PaddleFormat {
         let mut converted = Converted::new(written.files, bytes);
         for name in written.left_out {
             converted = converted.note(format!(
-                "{name} is left out: it goes with a file of all parameters"
+                "{name} is left out: it belongs to a file of all parameters"
             ));
         }
         Ok(match arrangement {
@@ -309,7 +309,7 @@ fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
     }
     if !path.is_file() {
         let message =
-            "a program can be named for a file or a folder of parameters, and this is neither";
+            "a program can only be named for a parameters file or a folder of parameters";
         return Err(Error::new(ErrorKind::InvalidConfig, message).in_file(path));
     }
     PaddleModel::open_with(path, &named.parameters(path))
@@ -427,7 +427,8 @@ struct Parameters {
     has_lod: bool,
 }
 
-/// Describes the parameter with this counter. If it has no name, it is called by its counter.
+/// Returns the description of the parameter with this counter. A parameter without a name is named
+/// after its counter.
 fn counted(counter: usize, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
     let name = parameter.name();
     let name = name.map_or_else(|| counter.to_string(), str::to_owned);

@@ -147,7 +147,7 @@ impl PaddleModel {
         PaddleModel::open_with(path, &PaddleOpenOptions::new())
     }
 
-    /// Opens a model as [`open`](Self::open) does, with options.
+    /// Opens a model with options. Otherwise the same as [`open`](Self::open).
     ///
     /// # Errors
     ///
@@ -257,8 +257,8 @@ impl PaddleModel {
         Some((file, file.parameters().get(within)?))
     }
 
-    /// Checks the parts that opening doesn't check, as [`ParameterFile::verify`] does. Also fails
-    /// if a file has changed since it was opened.
+    /// Checks all parameter files with [`ParameterFile::verify`], and that no file has changed
+    /// since it was opened.
     ///
     /// # Errors
     ///
@@ -345,7 +345,7 @@ fn open_separate(
         let path = separate_path(folder, spec.name())?;
         if !path.is_file() {
             let message = format!(
-                "parameter {:?} is in no file: neither in one of all parameters, nor in {}",
+                "parameter {:?} is in no file: neither in a file of all parameters, nor in {}",
                 spec.name(),
                 path.display()
             );

@@ -207,7 +207,7 @@ fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
         .min(front.len());
     program.read_exact_at(0, &mut front[..most])?;
     let what = if looks_like_json(&front) {
-        "JSON, as Paddle 3.x writes to .json, and not a ProgramDesc"
+        "JSON, as Paddle 3.x writes to .json, not a ProgramDesc"
     } else if looks_like_pickle(&front) {
         PICKLE
     } else {
@@ -235,7 +235,7 @@ fn variable<S: ReadAt + ?Sized>(
 ) -> Result<PaddleVariable> {
     let size = place.end - place.start;
     if size > MAX_VAR_SIZE {
-        let message = format!("a variable of {size} bytes, over the limit of {MAX_VAR_SIZE}");
+        let message = format!("a variable has {size} bytes, over the limit of {MAX_VAR_SIZE}");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     let var = VarDesc::decode(cursor.bytes(place.clone())?).map_err(|error| {
@@ -296,7 +296,7 @@ impl ParameterSpec {
             other => {
                 let number = variable.kind_number.to_string();
                 let other = other.map_or(number.as_str(), |kind| kind.as_str_name());
-                let message = format!("a persistable variable of type {other} is in no known file");
+                let message = format!("a persistable variable of type {other} can't be stored in any known file");
                 let error = Error::new(ErrorKind::UnsupportedVersion, message);
                 return Err(error
                     .at_path(&variable.name)
@@ -342,7 +342,7 @@ impl ParameterSpec {
             self.difference(tensor.dtype(), tensor.dims(), tensor.height())
         } else {
             let (wanted, found) = (self.kind, tensor.kind());
-            Some(format!("the kind {found}, and the program {wanted}"))
+            Some(format!("the kind {found}, but the program has {wanted}"))
         };
         match differs {
             None => Ok(()),
@@ -358,7 +358,7 @@ impl ParameterSpec {
     fn difference(&self, dtype: Type, dims: &[u64], height: i64) -> Option<String> {
         if let Some(wanted) = self.dtype.filter(|wanted| *wanted != dtype) {
             let (wanted, found) = (wanted.as_str_name(), dtype.as_str_name());
-            return Some(format!("data type {found}, and the program {wanted}"));
+            return Some(format!("data type {found}, but the program has {wanted}"));
         }
         let wanted = self.dims.as_ref()?;
         // For SelectedRows, the program declares the dims of the whole matrix.
@@ -370,7 +370,7 @@ impl ParameterSpec {
         if wanted.len() == found.len() && wanted.iter().zip(&found).all(fits) {
             None
         } else {
-            Some(format!("dims {found:?}, and the program {wanted:?}"))
+            Some(format!("dims {found:?}, but the program has {wanted:?}"))
         }
     }
 }
@@ -381,7 +381,7 @@ impl ParameterSpec {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if two parameters have the same name;
-/// [`ErrorKind::UnsupportedVersion`] if one has a type that can't be stored.
+/// [`ErrorKind::UnsupportedVersion`] if a parameter has a type that can't be stored.
 pub fn parameters(variables: &[PaddleVariable]) -> Result<Vec<ParameterSpec>> {
     let of = variables.iter().filter(|variable| variable.is_parameter());
     in_order(of.map(ParameterSpec::of).collect::<Result<_>>()?)

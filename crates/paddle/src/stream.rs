@@ -61,9 +61,9 @@ pub(crate) struct StreamParts {
     pub(crate) desc: Range<u64>,
     /// First field of the `TensorDesc` that the message of a model can't represent, and its offset.
     pub(crate) misfit: Option<(u32, u64)>,
-    /// Offsets of each level, as 64-bit numbers.
+    /// Range of each LoD level, whose offsets are 64-bit numbers.
     pub(crate) lod: Vec<Range<u64>>,
-    /// Row numbers of SelectedRows, as 64-bit numbers.
+    /// Range of the row numbers of SelectedRows, which are 64-bit numbers.
     pub(crate) rows: Range<u64>,
     /// Number of rows of the matrix from which SelectedRows were taken.
     pub(crate) height: i64,

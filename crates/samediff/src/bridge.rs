@@ -54,7 +54,7 @@ pub fn import(path: impl AsRef<Path>) -> Result<TagContent> {
     import_with(path, &ModelOptions::new())
 }
 
-/// Imports as [`import`] does, with options.
+/// Imports a model with options. Otherwise the same as [`import`].
 ///
 /// # Errors
 ///

@@ -221,8 +221,8 @@ impl VarType {
         let found = index.and_then(|index| VarType::ALL.get(index));
         found.copied().ok_or_else(|| {
             let what = match code {
-                4 => "a SEQUENCE, which the format has no place for".to_owned(),
-                _ => format!("of the kind {code}, which there is not"),
+                4 => "a SEQUENCE, which the format can't represent".to_owned(),
+                _ => format!("of the unknown kind {code}"),
             };
             Error::new(ErrorKind::InvalidGraph, format!("a variable is {what}"))
         })

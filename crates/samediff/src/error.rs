@@ -15,7 +15,7 @@ pub enum ErrorKind {
     DamagedArchive,
     /// Two entries of the archive have the same name.
     DuplicateEntry,
-    /// An entry's name leads out of the archive, or is not a plain relative path.
+    /// An entry's name leads outside the archive, or is not a plain relative path.
     UnsafeName,
     /// Two entries claim the same bytes of the archive.
     OverlappingEntries,
@@ -41,7 +41,7 @@ pub enum ErrorKind {
     DuplicateLine,
     /// A reference is not `id` or `tag/id`.
     InvalidReference,
-    /// A reference leads to a missing file.
+    /// A reference points to a missing file.
     DanglingReference,
     /// `graph.fb`, or the graph of a classic file, can't be decoded.
     InvalidGraph,

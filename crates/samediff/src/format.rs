@@ -31,7 +31,7 @@ const TAG: &str = "tag";
 
 const SETTINGS: &[ConvertSetting] = &[ConvertSetting {
     name: TAG,
-    title: "tag that is written, or that an import gets",
+    title: "tag to write; for an import, the tag to create",
     is_size: false,
     forms: &["samediff", "fb", "safetensors"],
 }];

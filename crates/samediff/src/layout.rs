@@ -1,7 +1,7 @@
 //! The names of the entries in an archive.
 //!
 //! ```text
-//! tags.txt                  one tag a line, oldest first
+//! tags.txt                  one tag per line, oldest first
 //! TAG/graph.fb              the graph
 //! TAG/params.txt            variable or constant -> file
 //! TAG/params/ID.fb          one array

@@ -7,7 +7,7 @@
 //! GiB applies only to single arrays, and tags share the arrays that didn't change between them.
 //!
 //! ```text
-//! tags.txt                  one tag a line, oldest first
+//! tags.txt                  one tag per line, oldest first
 //! TAG/graph.fb              the graph
 //! TAG/params.txt            variable or constant -> file
 //! TAG/params/ID.fb          one array

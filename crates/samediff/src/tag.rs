@@ -111,7 +111,7 @@ fn objection(name: &str) -> Option<String> {
     }
     // This also refuses `.` and `..`.
     if name.ends_with('.') {
-        return Some("ends in a point".into());
+        return Some("ends in a dot".into());
     }
     let folded = fold(name);
     if folded == crate::layout::TAGS {

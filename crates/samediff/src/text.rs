@@ -144,13 +144,13 @@ fn lines<'b>(
     for (number, line) in lines.clone().take(all) {
         if line.len() as u64 > limits.get_max_line_size() {
             let most = limits.get_max_line_size();
-            let message = format!("a line of {} bytes, and the limit is {most}", line.len());
+            let message = format!("the line has {} bytes; the limit is {most}", line.len());
             return Err(Error::new(ErrorKind::LimitExceeded, message).on_line(number));
         }
         let wrong = if line.is_empty() {
             "a blank line between others"
         } else if line.contains('\0') {
-            "a NUL in the text"
+            "the text contains a NUL"
         } else {
             continue;
         };

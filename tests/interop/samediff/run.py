@@ -14,8 +14,8 @@ import model as m
 passed = failed = 0
 # What the command says where a classic file can't have what args.zip has.
 LEFT_OUT = (
-    "protosplit: a classic file has no names of arguments: "
-    'left out are those of the operation "mul" and of 1 more\n'
+    "protosplit: a classic file can't store names of arguments; "
+    'this leaves out those of the operation "mul" and of 1 more\n'
 )
 
 

@@ -18,7 +18,7 @@ fn the_forms_of_an_input_are_listed_without_an_output() {
         "Forms of the ONNX model (--to):",
         "onnx-safetensors  safetensors file with the ONNX model in its header",
         "cpb               file in chunks",
-        "shards           tensors of one data file in all, of which a larger one has its own (auto, external, safetensors)",
+        "shards           total size of the tensors in one data file; a larger tensor gets its own file (auto, external, safetensors)",
         "keep-external    how the input is read",
     ] {
         assert!(listed.contains(line), "{line}: {listed}");

@@ -215,7 +215,7 @@ fn a_tensor_that_has_other_bytes_than_its_shape_says_does_not_verify() {
     let file = dir.file("one.onnx", model.encode_to_vec());
     let failed = run([&"verify", &file]);
     assert_ne!(failed.exit, Exit::Done);
-    let why = "\"v\": it has 8000 bytes, where its type and shape take 8004";
+    let why = "\"v\": it has 8000 bytes, but its type and shape require 8004";
     assert!(failed.err.contains(why), "{}", failed.err);
 }
 

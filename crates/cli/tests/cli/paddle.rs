@@ -285,7 +285,7 @@ fn a_folder_with_a_file_that_would_be_read_instead_is_refused_even_with_force() 
     };
     let line = again().failed(Exit::Usage);
     assert!(
-        line.contains("__params__: the file is in the way"),
+        line.contains("__params__: the existing file would be read"),
         "{line}"
     );
     assert_eq!(contents(&to), before);
@@ -687,7 +687,7 @@ fn a_file_in_the_sized_layout_is_filled_tensor_by_tensor() {
     assert_eq!(bytes, fs::read(wanted.join("model.pdiparams")).unwrap());
     let error = run([&"append", &sized, &npy]).failed(Exit::Usage);
     assert!(
-        error.contains("it has all 4 parameters of the program already"),
+        error.contains("the file already has all 4 parameters of the program"),
         "{error}"
     );
     assert_eq!(fs::read(&parameters).unwrap(), bytes);
@@ -746,7 +746,7 @@ fn elements_alone_are_appended_with_their_type_their_shape_and_their_levels() {
         (
             &["--dtype", "float32", "--shape", "3", "--lod", "0,2"],
             Exit::Usage,
-            "LoD level 0 doesn't lead from 0 to 3",
+            "LoD level 0 doesn't run from 0 to 3",
         ),
     ] {
         let error = append(options).failed(exit);

@@ -197,7 +197,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     for name in names {
         if !seen.insert(name) {
             let message = format!(
-                "two initializers are called {name:?}, and a safetensors file has each name once"
+                "two initializers are called {name:?}, but names in a safetensors file must be unique"
             );
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
@@ -208,11 +208,11 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
 /// Returns the model as JSON, with the names of its schema, and the number of bytes left out.
 fn json_of(skeleton: &dyn ReadAt) -> Result<(String, u64)> {
     let size = skeleton.size()?;
-    // As JSON, the model is larger still.
+    // The model is even larger as JSON.
     if size > MAX_HEADER_LEN {
         let message = format!(
-            "{size} bytes are left in the model besides its initializers, over the \
-             {MAX_HEADER_LEN} that readers of safetensors take: constants of nodes leave with \
+            "the model has {size} bytes without its initializers, over the \
+             {MAX_HEADER_LEN} that readers of safetensors accept: move out constants of nodes with \
              --to external"
         );
         return Err(left_in(&skeleton, message));

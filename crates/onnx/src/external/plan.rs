@@ -223,7 +223,7 @@ impl ExternalPlan {
             return Ok(());
         }
         let message = format!(
-            "{size} bytes are left in the model, over the {MAX_MODEL_SIZE} that readers take"
+            "the model has {size} bytes without its tensors, over the {MAX_MODEL_SIZE} that readers accept"
         );
         Err(left_in(&self.skeleton, message))
     }
@@ -244,18 +244,18 @@ pub(super) fn check(options: &ExternalOptions) -> Result<()> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
     if options.min_size < LEAST_MIN_SIZE && !options.force {
         return invalid(format!(
-            "tensors of fewer than {LEAST_MIN_SIZE} bytes are to leave, which onnxruntime refuses; \
-             force does it all the same"
+            "onnxruntime refuses external tensors of fewer than {LEAST_MIN_SIZE} bytes; \
+             use force to write them anyway"
         ));
     }
     if !options.alignment.is_power_of_two() || options.alignment > MAX_ALIGNMENT {
         return invalid(format!(
-            "an alignment of {} bytes, which is not a power of two up to {MAX_ALIGNMENT}",
+            "the alignment is {} bytes, but must be a power of two up to {MAX_ALIGNMENT}",
             options.alignment
         ));
     }
     if options.max_file_size == Some(0) || options.shard_size == Some(0) {
-        return invalid("a maximum file size of 0 bytes".to_owned());
+        return invalid("the maximum file size is 0 bytes, but must be at least 1".to_owned());
     }
     Ok(())
 }
@@ -268,7 +268,7 @@ pub(super) fn file_name(target: &Path) -> Result<String> {
         Some(name) if !name.contains("..") && !name.contains('\\') => Ok(name.to_owned()),
         _ => {
             let message = format!(
-                "{}: readers of external data take no file name that has \"..\" or a backslash, \
+                "{}: readers of external data accept no file name that has \"..\" or a backslash, \
                  or is not UTF-8",
                 target.display()
             );
@@ -338,7 +338,7 @@ impl Visitor for Choice<'_> {
             }
             Data::Raw(range) => Bytes::Raw(range),
             Data::Typed(_) if len / MAX_GROWTH > tensor.range.end - tensor.range.start => {
-                let message = format!("its shape makes {len} bytes, and its elements are fewer");
+                let message = format!("its shape makes {len} bytes, but it has fewer elements");
                 return Err(tensor.invalid(&message).at_path(place.path()));
             }
             Data::Typed(typed) => Bytes::Typed(tensor.range.clone(), typed, bits),

@@ -76,7 +76,7 @@ pub(super) fn header<'a>(
     text.resize(text.len().next_multiple_of(8), b' ');
     if text.len() as u64 > MAX_HEADER_LEN {
         let message = format!(
-            "a header of {} bytes, over the {MAX_HEADER_LEN} that readers of safetensors take",
+            "the header has {} bytes, over the {MAX_HEADER_LEN} that readers of safetensors accept",
             text.len()
         );
         return Err(Error::new(ErrorKind::Uncuttable, message));

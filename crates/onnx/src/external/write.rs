@@ -28,7 +28,7 @@ pub enum Form {
     /// One file if every reader accepts its size, otherwise a pair.
     #[default]
     Auto,
-    /// One file, whatever its size.
+    /// One file of any size.
     OnePiece,
     /// A small `.onnx` with data files next to it.
     External,
@@ -55,7 +55,7 @@ impl OnnxSource {
             Form::External | Form::Embedded => true,
         };
         if let Some(missing) = self.outside_files().find(|file| !file.exists()) {
-            let message = "no such file, and data of the model is in it";
+            let message = "no such file, but data of the model is in it";
             return Err(Error::new(ErrorKind::Io, message).in_file(missing));
         }
         let model = MessageReader::new(Arc::clone(self.reader()), self.size());

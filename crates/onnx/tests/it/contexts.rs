@@ -1,5 +1,5 @@
-//! Compiled nodes (onnxruntime's `EPContext`): their content in the model, and in a file next to
-//! it.
+//! Tests for compiled nodes (onnxruntime's `EPContext`) whose content is in the model or in a file
+//! next to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ fn both_forms_that_onnxruntime_writes_become_each_other() {
     let name = "external_OpenVINOExecutionProvider_OpenVINO-EP-subgraph_1_0.blob";
     let blob = fs::read(Path::new(THEIRS).join(name)).unwrap();
     assert!(fs::read(&content).unwrap() == blob);
-    // This is identical to theirs, except for the name of the file.
+    // The model is identical to onnxruntime's, except for the name of the content's file.
     use prost::Message;
     let mut expected = ModelProto::decode(&fs::read(&theirs).unwrap()[..]).unwrap();
     let ours = ModelProto::decode(&fs::read(&target).unwrap()[..]).unwrap();
@@ -200,7 +200,7 @@ fn a_content_of_several_gibibytes_leaves_comes_back_and_is_cut() -> Result<()> {
     let path = write(folder.path(), &of_nodes(vec![node]));
     fs::create_dir(folder.path().join("sub")).unwrap();
     let blob = fs::File::create(folder.path().join("sub/blob")).unwrap();
-    // A hole, which takes no space.
+    // The file is a hole, which takes no space on the disk.
     blob.set_len(SIZE).unwrap();
 
     let source = open(&path)?;

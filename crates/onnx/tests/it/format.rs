@@ -46,7 +46,7 @@ fn tensors_are_listed_and_read_by_name_wherever_they_are() {
             "many.sparse.indices",
             "t0",
             "out",
-            // The second tensor of one name gets its path as its name.
+            // The second tensor with the same name is named after its path.
             "graph.initializer[2]",
             "sparse",
             ".indices",
@@ -197,7 +197,7 @@ fn a_model_in_chunks_converts_to_the_same_files_as_in_one_piece() {
                     let output = out.path().join("out.onnx");
                     let options = ConvertOptions::new();
                     let done = format.convert(&opened, target, &output, &options).unwrap();
-                    // No other file is left there.
+                    // No other file is left in the folder.
                     assert_eq!(fs::read_dir(out.path()).unwrap().count(), done.files.len());
                     let named = |file: &PathBuf| (target.name.to_owned(), fs::read(file).unwrap());
                     files.extend(done.files.iter().map(named));
@@ -218,7 +218,7 @@ fn a_damaged_chunk_leaves_no_pair() {
     let (_, _, chunks) = in_chunks(folder.path(), "none");
     let mut bytes = fs::read(&chunks).unwrap();
     let b = noise(2, 50_000);
-    // In the middle of a tensor that is a chunk.
+    // An offset in the middle of a tensor that is a chunk.
     let at = bytes
         .windows(100)
         .position(|part| part == &b[20_000..20_100])
@@ -281,8 +281,8 @@ impl ReadAt for Counting {
     }
 }
 
-/// Returns the number of reads and of bytes read for listing `count` tensors and reading each by
-/// its name, in at least this many chunks.
+/// Returns the number of reads and of bytes read for reading each of `count` tensors by its name,
+/// from a file of more than `least` chunks.
 fn work_of_reading(count: u32, least: usize, tensor: impl Fn(u32) -> TensorProto) -> (u64, u64) {
     let model = of_initializers((0..count).map(tensor).collect::<Vec<_>>());
     let options = SplitOptions::new()
@@ -324,7 +324,7 @@ fn twice_as_many_tensors_in_chunks_of_their_own_take_twice_the_reads() {
         }
     };
     let in_bytes = |number: u32| raw(&format!("t{number}"), noise(number, 300));
-    // Separate elements stay in their messages, and these are in slices of the list.
+    // Separate elements stay in their messages, which are in slices of the list.
     type Make<'a> = &'a dyn Fn(u32) -> TensorProto;
     let tables: [(&str, usize, Make<'_>); 2] =
         [("raw_data", 300, &in_bytes), ("float_data", 1, &in_floats)];
@@ -440,7 +440,7 @@ fn the_place_of_raw_data_in_a_file_is_told_unless_a_checksum_covers_it() {
     let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
     assert!(fs::read(path).unwrap()[range] == noise(1, 500));
 
-    // The checksum is compared when the data is read, which mapping it doesn't do.
+    // The checksum is compared when the data is read, and mapping doesn't read the data.
     let sha1 = "87acec17cd9dcd20a716cc2cf67417b71c8a7016";
     let opened = with(&[("location", "w"), ("offset", "3"), ("checksum", sha1)]);
     assert_eq!(place(&opened, "out"), None);

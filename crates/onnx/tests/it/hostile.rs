@@ -59,17 +59,17 @@ fn what_is_too_long_or_too_much_is_a_limit() {
     for (tensor, why) in [
         (
             external("t", 1, &[("location", &long)]),
-            "an entry of external_data of more than",
+            "an entry of external_data has more than",
         ),
         (
             external("t", 1, &[(&long, "w")]),
-            "an entry of external_data of more than",
+            "an entry of external_data has more than",
         ),
         (
             external("t", 1, &vec![("k", "v"); MAX_ENTRIES + 1]),
             "entries of external_data",
         ),
-        (raw(&name, [1]), "a tensor's name of more than"),
+        (raw(&name, [1]), "a tensor's name has more than"),
         (
             TensorProto {
                 dims,
@@ -161,10 +161,10 @@ fn problems_are_a_line_each() {
     assert_eq!(
         problems,
         [
-            "graph.initializer[0]: \"short\": it has 2 bytes, where its type and shape take 3",
+            "graph.initializer[0]: \"short\": it has 2 bytes, but its type and shape require 3",
             "graph.initializer[1]: \"untyped\": its type is undefined",
             "graph.initializer[2]: \"empty\": it has no data",
-            "graph.initializer[3]: \"\": it has 2 bytes, where its type and shape take 3",
+            "graph.initializer[3]: \"\": it has 2 bytes, but its type and shape require 3",
             "graph.initializer[5]: another initializer is called \"twice\": graph.initializer[4]",
         ]
     );
@@ -230,7 +230,7 @@ fn entries_that_are_no_entries_are_errors() {
     assert!(
         error
             .to_string()
-            .contains("external_data that is not UTF-8"),
+            .contains("external_data is not UTF-8"),
         "{error}"
     );
 }
@@ -251,6 +251,6 @@ fn a_shape_far_beyond_the_elements_makes_no_plan() {
         error.path().map(ToString::to_string).as_deref(),
         Some("graph.initializer[0]")
     );
-    let why = "its shape makes 1125899906842624 bytes, and its elements are fewer";
+    let why = "its shape makes 1125899906842624 bytes, but it has fewer elements";
     assert!(error.to_string().contains(why), "{error}");
 }

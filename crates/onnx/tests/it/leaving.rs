@@ -216,7 +216,7 @@ fn shards_are_as_large_as_was_said_at_the_most() {
     );
 }
 
-/// Tests each type with elements as stored in their field, and the same as raw data.
+/// Checks that elements in the field of each type become the expected raw data.
 #[test]
 fn typed_data_becomes_raw_data() {
     type Fill = fn(&mut TensorProto);
@@ -296,7 +296,7 @@ fn typed_data_becomes_raw_data() {
         (24, 2, |t| t.int32_data = vec![0x7f, 0xff], b"\x7f\xff"),
         (25, 5, |t| t.int32_data = vec![0b1110_0100, 1], b"\xe4\x01"),
         (26, 5, |t| t.int32_data = vec![0b1110_0100, 1], b"\xe4\x01"),
-        // Four elements of six bits in three bytes, the first in the lowest bits.
+        // Three bytes hold four elements of six bits, the first in the lowest bits.
         (
             27,
             5,
@@ -337,7 +337,7 @@ fn typed_data_becomes_raw_data() {
 
         let options = ExternalOptions::new().min_size(1).force(true);
         externalise(&path, &options);
-        // Possible shapes stay inside.
+        // Tensors that may be shapes stay inside.
         if ![6, INT64].contains(&data_type) {
             let tensor = &whole(&folder.path().join("out.onnx"))
                 .graph
@@ -373,7 +373,8 @@ fn typed_data_becomes_raw_data() {
 #[test]
 fn typed_data_that_is_not_packed_or_in_several_runs_is_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    // dims 5, float: a single element, a run of two, a single one, an empty run, a single one.
+    // Dims 5 and type float, followed by a single element, a run of two, a single element, an empty
+    // run, and a single element.
     let mut tensor = b"\x08\x05\x10\x01".to_vec();
     let one = |value: f32| [&[0x25][..], &value.to_le_bytes()].concat();
     tensor.extend(one(1.0));
@@ -534,7 +535,7 @@ fn the_largest_thing_that_is_left_is_named() {
     assert!(
         error
             .to_string()
-            .contains("that readers take; the largest: graph.doc_string 3.0 GiB"),
+            .contains("that readers accept; the largest: graph.doc_string 3.0 GiB"),
         "{error}"
     );
 }

@@ -101,11 +101,11 @@ fn each_bad_reference_is_refused_for_its_own_reason() {
         ),
         (
             &with("length", "3"),
-            "length 3, where its type and shape take 4 bytes",
+            "length 3, but its type and shape require 4 bytes",
         ),
         (
             &with("length", "9223372036854775807"),
-            "length 9223372036854775807, where its type and shape take 4 bytes",
+            "length 9223372036854775807, but its type and shape require 4 bytes",
         ),
         (
             &with("offset", "-1"),
@@ -256,7 +256,7 @@ fn symlinks_stay_beneath_the_models_folder_or_that_of_its_real_path() {
         }
     }
 
-    // As in the cache of a model hub, both are symlinks into one folder of blobs.
+    // As in the cache of a model hub, the model and its data are symlinks into one folder of blobs.
     let blob = write(&at("hub/blobs"), &of("model.onnx_data"));
     fs::rename(blob, at("hub/blobs/1a2b")).unwrap();
     fs::write(at("hub/blobs/3c4d"), b"2222").unwrap();
@@ -274,7 +274,7 @@ fn symlinks_stay_beneath_the_models_folder_or_that_of_its_real_path() {
     let tensor = &whole(&at("far/model.onnx")).graph.unwrap().initializer[0];
     assert_eq!(tensor.raw_data.as_deref(), Some(&b"1111"[..]));
 
-    // A link to elsewhere next to it is refused.
+    // A link that is next to the model and leads elsewhere is refused.
     symlink("../elsewhere/secret", at("far/w")).unwrap();
     let error = open(&at("far/model.onnx")).unwrap_err();
     assert!(
@@ -398,7 +398,7 @@ fn a_checksum_is_compared_with_its_file() {
     );
 }
 
-/// Returns a model of two tensors in a file whose SHA-1 differs from theirs.
+/// Returns a model of two tensors whose data file doesn't have the SHA-1 that the tensors declare.
 fn with_another_checksum(folder: &Path) -> PathBuf {
     let of = |name, offset| {
         let entries = [
@@ -547,7 +547,7 @@ fn an_empty_file_is_no_model() {
     let error = open(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidMessage);
     let shown = path.display();
-    let expected = format!("{shown}: an empty file, where an ONNX model was expected");
+    let expected = format!("{shown}: the file is empty, but an ONNX model was expected");
     assert_eq!(error.to_string(), expected);
 }
 

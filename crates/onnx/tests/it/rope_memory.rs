@@ -1,5 +1,5 @@
-//! A model with external tensors takes about 100 bytes of memory for each of them. This test has
-//! its own process, since it counts the process's allocations.
+//! Checks that a model takes about 100 bytes of memory for each external tensor. This test has its
+//! own process, since it counts the process's allocations.
 
 use std::fs;
 

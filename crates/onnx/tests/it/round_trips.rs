@@ -83,7 +83,7 @@ fn typed_data_is_the_same_after_it_became_raw_once() {
         dims: vec![500],
         name: Some("t".into()),
         float_data: (0..500u16).map(f32::from).collect(),
-        // For the sparse ones.
+        // Replaces the raw data for tensors that are sparse.
         raw_data: None,
         ..Default::default()
     };
@@ -104,7 +104,7 @@ fn typed_data_is_the_same_after_it_became_raw_once() {
 
 fn tensor() -> impl Strategy<Value = TensorProto> {
     (any::<u32>(), 0..3000usize, "[a-z]{0,6}").prop_map(|(seed, len, name)| {
-        // Few seeds, so that some are equal.
+        // There are few seeds, so some tensors are equal.
         raw(&name, noise(seed % 3, len))
     })
 }

@@ -1,4 +1,4 @@
-//! Models in safetensors files, and next to them.
+//! Tests for models in safetensors files, and for models with such files next to them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ fn a_model_in_a_safetensors_file_is_read_back_byte_for_byte() {
         (22, &[3, 3], 5),     // int4: nine elements in five bytes
         (23, &[3], 2),        // float4
         (18, &[4], 4),        // float8, which safetensors doesn't have
-        (15, &[2], 32),       // complex128, which never leaves
+        (15, &[2], 32),       // complex128, which is never moved out
         (1, &[0, 4], 0),
     ] {
         let name = format!("type {number} of {dims:?}");
@@ -76,7 +76,7 @@ fn a_model_in_a_safetensors_file_is_read_back_byte_for_byte() {
     }
     graph.name = Some("g \"quoted\" \u{e9} \u{1f600}".into());
     let tensors = embed(&model, &path).unwrap();
-    // The graph's own initializers, and those of two subgraphs.
+    // The graph has ten initializers, and each of two subgraphs has one.
     assert_eq!(tensors, 1 + 9 + 2);
     let read = extract(&path).unwrap();
     assert_eq!(bytes_of(&read), model.encode_to_vec());
@@ -132,7 +132,7 @@ fn the_model_in_a_header_is_one_input_to_all() {
     assert_eq!(opened.files(), std::slice::from_ref(&path));
     assert_eq!(opened.format().map(|format| format.name()), Some("onnx"));
     assert_eq!(opened.tensor("b").unwrap().to_vec().unwrap(), noise(2, 30));
-    // It can be written in every other form, and in its own.
+    // The model can be written in every other form, and in its own form.
     let form = OnnxFormat.form_of(&opened).unwrap();
     assert_eq!(form.name, "onnx-safetensors");
     for form in OnnxFormat.targets() {
@@ -217,16 +217,16 @@ fn what_is_wrong_with_a_file_is_said() {
     let outside = r#"{"dims": ["2"], "data_type": 1, "name": "v", "data_location": "EXTERNAL"}"#;
     for (header, bytes, expected) in [
         (of(&model(w), 8), 8, None),
-        (of(&model(w), 8), 7, Some("where the header speaks of")),
+        (of(&model(w), 8), 7, Some("but its header requires")),
         (
             of(&model(w), 12),
             12,
-            Some("tensor \"w\": 12 bytes in the file, where its type and shape take 8 bytes"),
+            Some("tensor \"w\": 12 bytes in the file, but its type and shape require 8 bytes"),
         ),
         (
             of(&model(outside), 8),
             8,
-            Some("tensor \"v\": the file has no data of it"),
+            Some("tensor \"v\": its data is not in the file"),
         ),
         (
             of(r#""{\"no_field\": 1}""#, 8),
@@ -246,7 +246,7 @@ fn what_is_wrong_with_a_file_is_said() {
         (
             of(r#""""#, 8).replace("onnx", "other"),
             8,
-            Some("without an ONNX model in its header"),
+            Some("has no ONNX model in its header"),
         ),
     ] {
         let path = file(folder.path(), &header, bytes);
@@ -263,7 +263,7 @@ fn what_is_wrong_with_a_file_is_said() {
             (opened, expected) => panic!("{opened:?} {expected:?}"),
         }
     }
-    // A length that is past the end, or more than readers accept.
+    // Lengths of a header that is past the file's end, or larger than readers accept.
     for len in [1 << 40, 99_000_000_u64, u64::MAX] {
         let path = folder.path().join("long.safetensors");
         fs::write(&path, [&len.to_le_bytes()[..], b"{"].concat()).unwrap();
@@ -306,8 +306,8 @@ fn shards_have_headers_and_an_index_and_the_model_refers_to_them() {
         let bytes = fs::read(out.path().join(name)).unwrap();
         assert_eq!(SafeTensors::deserialize(&bytes).unwrap().len(), tensors);
     }
-    // A tensor that is larger than a shard has a separate one, and the index is removed with its
-    // files.
+    // A tensor that is larger than a shard gets a separate file. The index is removed together with
+    // its files.
     let small = options.clone().shard_size(Some(1000));
     let written = open(&path)
         .unwrap()

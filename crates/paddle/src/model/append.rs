@@ -78,7 +78,7 @@ pub fn append_to_model(
         let at = usize::try_from(counter).unwrap_or(usize::MAX);
         let Some(parameter) = program.specs.get(at) else {
             let count = program.specs.len();
-            let message = format!("it has all {count} parameters of the program already");
+            let message = format!("the file already has all {count} parameters of the program");
             return Err(invalid(message).in_file(&file));
         };
         name = Some(parameter.name().to_owned());

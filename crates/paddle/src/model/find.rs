@@ -17,10 +17,10 @@ use crate::program::pir_parameters;
 /// Name of a program in a folder in Paddle's older releases.
 pub(crate) const OLD_PROGRAM: &str = "__model__";
 
-/// Name of the file of all parameters next to such a program.
+/// Name of the file of all parameters next to a program called [`OLD_PROGRAM`].
 pub(crate) const OLD_PARAMETERS: &str = "__params__";
 
-/// The files of a model, as their names suggest.
+/// The files of a model, found by their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Program: a `ProgramDesc` or JSON.
@@ -105,7 +105,7 @@ fn in_folder(folder: &Path) -> Result<Found> {
     match programs.as_slice() {
         [program] => find(program),
         [] => {
-            let message = "a folder without a .pdmodel, a __model__, or a .json with a .pdiparams";
+            let message = "the folder has no .pdmodel, no __model__, and no .json with a .pdiparams";
             Err(Error::new(ErrorKind::InvalidConfig, message).in_file(folder))
         }
         many => {
@@ -157,7 +157,7 @@ fn is_pir(path: &Path) -> bool {
 pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
     let outside = || {
         let message =
-            format!("the name {name:?} can't be that of a file: it would lead outside its folder");
+            format!("the name {name:?} can't be a file name: it would lead outside its folder");
         Error::new(ErrorKind::InvalidPath, message)
     };
     // On another system, separators or drives in the name could lead outside the folder.

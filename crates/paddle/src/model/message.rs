@@ -149,8 +149,8 @@ fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
         return Ok(());
     };
     let what = match number {
-        field::tensor::DATA => "which is that of the data in the message of a model",
-        _ => "a group, which has no place in the message of a model",
+        field::tensor::DATA => "which a model's message uses for the data",
+        _ => "a group, which a model's message can't represent",
     };
     let message = format!("the tensor's description has field {number}, {what}");
     let name = parameter

@@ -118,11 +118,11 @@ impl<'m> Files<'m> {
 
     pub(super) fn begin_program(&mut self, kind: ProgramKind) -> Result<()> {
         if self.kind.is_some() {
-            return Err(invalid("a model has a ProgramDesc or JSON, and not both"));
+            return Err(invalid("a model has either a ProgramDesc or JSON, not both"));
         }
         let separate = matches!(self.arrangement, Arrangement::Separate(_));
         if separate && kind == ProgramKind::Pir {
-            let message = "a program in JSON has all parameters in one file, and no files for each";
+            let message = "a program in JSON has all parameters in one file, not one file for each";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         self.kind = Some(kind);
@@ -245,7 +245,7 @@ impl<'m> Files<'m> {
                 self.check_order(incoming)?;
                 let is_rows = incoming.kind == StreamKind::SelectedRows;
                 if is_rows && layout.is_read_by_paddle() && self.program.is_some() {
-                    let message = "Paddle loads selected rows from a file of their own alone, and not from one of all \
+                    let message = "Paddle loads selected rows only from a separate file, not from a file of all \
                                    parameters: convert to `separate`";
                     return Err(Error::new(ErrorKind::InvalidConfig, message));
                 }
@@ -389,7 +389,7 @@ fn check_plain(name: &str) -> Result<()> {
     if is_plain {
         Ok(())
     } else {
-        let message = format!("the name {name:?} isn't that of a file in the model's folder");
+        let message = format!("the name {name:?} isn't a plain file name");
         Err(Error::new(ErrorKind::InvalidPath, message))
     }
 }

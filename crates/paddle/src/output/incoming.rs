@@ -79,7 +79,7 @@ impl Incoming {
         if len(range).is_multiple_of(8) {
             Ok(())
         } else {
-            Err(invalid(format!("{} bytes of 64-bit numbers", len(range))))
+            Err(invalid(format!("{} bytes of 64-bit numbers, which isn't a multiple of 8", len(range))))
         }
     }
 
@@ -93,10 +93,10 @@ impl Incoming {
             return Err(invalid(format!("{} LoD levels", self.lod.len())));
         }
         if self.kind != StreamKind::Dense && !self.lod.is_empty() {
-            return Err(invalid(format!("LoD of a {}", self.kind)));
+            return Err(invalid(format!("a {} has no LoD", self.kind)));
         }
         if self.kind != StreamKind::SelectedRows && (self.rows.is_some() || self.height != 0) {
-            return Err(invalid(format!("rows of a {}", self.kind)));
+            return Err(invalid(format!("a {} has no rows", self.kind)));
         }
         if is_vocabulary {
             return Ok(());

@@ -219,7 +219,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         let header = std::mem::take(&mut self.held);
         let size = self.incoming.desc.len() as u64 + header.len() as u64;
         if size.saturating_add(len) > MAX_DESC_SIZE {
-            let message = format!("a tensor's description over the limit of {MAX_DESC_SIZE} bytes");
+            let message = format!("a tensor's description exceeds the limit of {MAX_DESC_SIZE} bytes");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(self.position));
         }
         self.incoming.desc.extend(header);
@@ -233,7 +233,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         if self.held.len() < MAX_HEADER {
             Ok(())
         } else {
-            Err(invalid("a tag or a length isn't one").at_offset(self.position))
+            Err(invalid("invalid tag or length").at_offset(self.position))
         }
     }
 
@@ -274,7 +274,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         let end = self.position.checked_add(len);
         let end = end.filter(|end| *end <= self.top().end);
         let Some(end) = end else {
-            let message = format!("field {number} has {len} bytes, more than are left around it");
+            let message = format!("field {number} has {len} bytes, more than its message has left");
             return Err(invalid(&message).at_offset(self.position));
         };
         let context = self.top().context;
@@ -318,7 +318,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
             | (Context::Parameter, field::parameter::NAME)
             | (Context::Companion, field::companion::FILE) => {
                 if len > MAX_NAME {
-                    let message = format!("a name of {len} bytes, over the limit of {MAX_NAME}");
+                    let message = format!("a name has {len} bytes, over the limit of {MAX_NAME}");
                     return Err(
                         Error::new(ErrorKind::LimitExceeded, message).at_offset(self.position)
                     );
@@ -347,7 +347,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
         while self.stack.len() > 1 && self.top().end <= self.position {
             if self.top().end < self.position {
                 return Err(
-                    invalid("a field is longer than what it is in").at_offset(self.position)
+                    invalid("a field exceeds the message that contains it").at_offset(self.position)
                 );
             }
             match self.stack.pop().map(|frame| frame.context) {

@@ -34,7 +34,7 @@ impl Staging {
             Err(error) => return Err(at_target(error)),
         };
         if is_filled && !force {
-            let message = "the folder is there already and isn't empty";
+            let message = "the folder already exists and isn't empty";
             return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(target));
         }
         // The usual mode of folders, restricted by the umask.
@@ -64,7 +64,7 @@ impl Staging {
         let file = create().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
                 let message =
-                    format!("the name {name:?} is that of two files, or of a file and a folder");
+                    format!("the name {name:?} is used for two files, or for a file and a folder");
                 Error::new(ErrorKind::InvalidPath, message)
             }
             _ => Error::from(error).in_file(self.target.join(name)),
@@ -83,7 +83,7 @@ impl Staging {
         match names.into_iter().find(stays) {
             None => Ok(()),
             Some(name) => {
-                let message = "the file is in the way, since it would be read with what is written: remove it, or write to another folder";
+                let message = "the existing file would be read as part of the new model: remove it, or write to another folder";
                 let path = self.target.join(name);
                 Err(Error::new(ErrorKind::InvalidConfig, message).in_file(&path))
             }

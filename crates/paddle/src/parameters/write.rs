@@ -166,8 +166,8 @@ fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) 
 /// Size of the length before a stream, in bytes.
 const SIZE_LEN: usize = 8;
 
-/// A writer that replaces the size of a stream with zeros, which are an invalid size, and remembers
-/// it.
+/// A writer that replaces the size of a stream with zeros, which are an invalid size, and stores
+/// the actual size.
 struct WithoutSize<W> {
     sink: W,
     size: Vec<u8>,

@@ -86,7 +86,7 @@ pub(crate) fn looks_like_json(front: &[u8]) -> bool {
 pub(crate) fn parameters(program: &dyn ReadAt) -> Result<Vec<ParameterSpec>> {
     let size = program.size()?;
     if size > MAX_JSON_SIZE {
-        let message = format!("a program of {size} bytes, over the limit of {MAX_JSON_SIZE}");
+        let message = format!("the program has {size} bytes, over the limit of {MAX_JSON_SIZE}");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     let mut text = vec![0; usize::try_from(size).unwrap_or_default()];

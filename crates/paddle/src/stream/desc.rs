@@ -67,7 +67,7 @@ fn invalid(message: &str) -> Error {
 fn number(bytes: &[u8], at: usize) -> Result<(i64, usize)> {
     let number = bytes.get(at..).and_then(decode_varint);
     let (number, len) =
-        number.ok_or_else(|| invalid("a number in the tensor's description is cut"))?;
+        number.ok_or_else(|| invalid("a number in the tensor's description is truncated"))?;
     Ok((number.cast_signed(), len))
 }
 

@@ -63,7 +63,7 @@ impl Stream {
                 let mut stream = paddle(header.within(inner.clone()), kind)?;
                 if stream.range.end != inner.end {
                     let message = format!(
-                        "the size in front says {size} bytes, and the stream has {}",
+                        "the size before the stream is {size} bytes, but the stream has {}",
                         len(&stream.range)
                     );
                     return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(start));
@@ -204,8 +204,8 @@ impl<'a> Header<'a> {
         let left = self.end.saturating_sub(self.position);
         if bytes > left {
             let message = match bytes {
-                0..=16 => format!("{what} is cut: {left} of {bytes} bytes are left"),
-                _ => format!("{what} has {bytes} bytes, and {left} are left"),
+                0..=16 => format!("{what} is truncated: {left} of {bytes} bytes are left"),
+                _ => format!("{what} has {bytes} bytes, but {left} are left"),
             };
             return Err(self.invalid(message));
         }
@@ -253,7 +253,7 @@ impl<'a> Header<'a> {
         match self.u32(what)? {
             0 => Ok(()),
             version => {
-                let message = format!("{what} is {version}, and only 0 is known");
+                let message = format!("{what} is {version}, but only 0 is supported");
                 Err(Error::new(ErrorKind::UnsupportedVersion, message).at_offset(at))
             }
         }

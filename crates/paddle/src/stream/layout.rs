@@ -73,7 +73,7 @@ impl Layout {
     /// Returns the error for a layout that doesn't support this kind.
     #[cold]
     pub(super) fn no_place(self, kind: StreamKind) -> Error {
-        let message = format!("the layout {self} has no place for a {kind}");
+        let message = format!("the layout {self} can't store a {kind}");
         Error::new(ErrorKind::InvalidConfig, message)
     }
 
@@ -136,7 +136,7 @@ pub enum StreamKind {
     Dense,
     /// Some rows of a matrix, and their numbers.
     SelectedRows,
-    /// Strings, each with a number.
+    /// A list of strings, each with an ID.
     Vocabulary,
 }
 

@@ -22,7 +22,7 @@ impl Stream {
         let size = len(&self.parts.data);
         if size != buffer.len() as u64 {
             let message = format!(
-                "a buffer of {} bytes for {size} bytes of data",
+                "the buffer has {} bytes, but the data has {size}",
                 buffer.len()
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));
@@ -106,7 +106,7 @@ impl Stream {
                 }
             })?;
             if last != counted {
-                let message = format!("LoD level {at} ends with {last}, and there are {counted}");
+                let message = format!("LoD level {at} ends with {last}, but must end with {counted}");
                 return Err(invalid(message).at_offset(level.start));
             }
         }

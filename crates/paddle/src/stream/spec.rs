@@ -127,7 +127,7 @@ impl TensorSpec {
                 None => self.dims.first().copied().unwrap_or(1),
             };
             if level.first() != Some(&0) || level.last() != Some(&counted) || !level.is_sorted() {
-                let message = format!("LoD level {at} doesn't lead from 0 to {counted}");
+                let message = format!("LoD level {at} doesn't run from 0 to {counted}");
                 return Err(Error::new(ErrorKind::InvalidConfig, message));
             }
         }

@@ -1,4 +1,4 @@
-//! Vocabularies: strings, each with a number.
+//! Vocabularies: lists of strings, each with an ID.
 
 use std::io::Write;
 use std::ops::Range;
@@ -11,14 +11,15 @@ use super::{Layout, Stream, StreamKind};
 /// Number of bytes read at once.
 const WINDOW: usize = 64 << 10;
 
-/// Minimum size of an entry, in bytes: the length of its string, and its number.
+/// Minimum size of an entry, in bytes: the length of its string, and its ID.
 const LEAST_ENTRY: u64 = 8 + 4;
 
 /// Maximum size of a word: 1 MiB.
 const MAX_WORD: u64 = 1 << 20;
 
 /// Writes a vocabulary of any size as a stream, and returns its size in bytes. Iterates over the
-/// words twice, since their number comes first, and in the sized layout also their size.
+/// words twice, since the stream begins with their count, and in the sized layout also with its own
+/// size.
 ///
 /// ```
 /// use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, write_vocabulary};
@@ -65,8 +66,8 @@ where
 }
 
 impl Stream {
-    /// Reads the words of a vocabulary and their numbers, in the order of the file. Returns an
-    /// empty list for other kinds.
+    /// Reads the words of a vocabulary and their IDs, in the order of the file. Returns an empty
+    /// list for other kinds.
     ///
     /// # Errors
     ///
@@ -130,7 +131,7 @@ pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
         at = match bytes.checked_add(4) {
             Some(size) if size <= left => at + 8 + size,
             _ => {
-                let message = format!("word {word} has {bytes} bytes, and {left} are left");
+                let message = format!("word {word} has {bytes} bytes, but {left} are left");
                 return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
             }
         };
@@ -165,7 +166,7 @@ impl<'a> Window<'a> {
     fn bytes(&mut self, at: u64, size: u64, what: &str) -> Result<&[u8]> {
         let left = self.end.saturating_sub(at);
         if left < size {
-            let message = format!("{what} is cut: {left} of {size} bytes are left");
+            let message = format!("{what} is truncated: {left} of {size} bytes are left");
             return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
         }
         if at < self.start || at + size > self.start + self.bytes.len() as u64 {

@@ -35,7 +35,7 @@ fn a_counter_hops_to_any_tensor_of_a_sized_file_and_more_are_appended() {
     assert_eq!(
         fs::read(&path).unwrap(),
         before,
-        "a failed append leaves what was there"
+        "a failed append leaves the file unchanged"
     );
     assert_eq!(append(&path, &spec, &mut &[3, 3][..]).unwrap(), 3);
     let names = ["a", "b", "c", "d"].map(|name| ParameterSpec::new(name, StreamKind::Dense));
@@ -120,7 +120,7 @@ fn an_append_that_is_broken_off_at_any_time_leaves_a_file_that_says_where_to_cut
             continue;
         }
         let wanted = format!(
-            "{}: tensor 2: the stream has no size, as if an append was broken off; a file that is cut here has all before it at {:#x}",
+            "{}: tensor 2: the stream has no size, as after an interrupted append; truncate the file here to keep all before it at {:#x}",
             left.display(),
             before.len()
         );
@@ -176,11 +176,11 @@ fn nothing_is_appended_to_a_damaged_file() {
     for (bytes, wanted) in [
         (
             good[..good.len() - 1].to_vec(),
-            "tensor 1: the stream has 30 bytes, and 29 are left at 0x2d",
+            "tensor 1: the stream has 30 bytes, but 29 are left at 0x2d",
         ),
         (good[..second + 3].to_vec(), "tensor 1: "),
         ([&good[..], &[1]].concat(), "tensor 2: "),
-        (with(0, 28), "tensor 0: the data is cut"),
+        (with(0, 28), "tensor 0: the data is truncated"),
         (with(8, 1), "tensor 0: the version of the stream is 1"),
         (with(second, 200), "tensor 1: the stream has 200 bytes"),
         (
@@ -252,7 +252,7 @@ fn a_model_gets_the_parameters_of_its_program_in_their_order() {
     let scalar = TensorSpec::dense(Type::Int8, []);
     let error = append(&scalar, &[1]).unwrap_err().to_string();
     assert!(
-        error.ends_with("it has all 4 parameters of the program already"),
+        error.ends_with("the file already has all 4 parameters of the program"),
         "{error}"
     );
 }
@@ -276,7 +276,7 @@ fn levels_of_detail_that_divide_something_else_are_not_appended() {
     ] {
         let error = append(lod).unwrap_err();
         assert!(
-            error.to_string().contains("doesn't lead from 0 to"),
+            error.to_string().contains("doesn't run from 0 to"),
             "{error}"
         );
     }

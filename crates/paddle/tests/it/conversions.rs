@@ -478,7 +478,7 @@ fn messages_that_make_no_files_are_refused_and_leave_nothing() {
             "a file outside",
             file("../p"),
             Original,
-            "\"../p\" isn't that of a file in the model's folder",
+            "\"../p\" isn't a plain file name",
         ),
         (
             "a program outside",
@@ -499,7 +499,7 @@ fn messages_that_make_no_files_are_refused_and_leave_nothing() {
                 model.parameter_files[0].parameters.push(again);
             }),
             Separate(Layout::Paddle),
-            "is that of two files",
+            "is used for two files",
         ),
         (
             "not in order",
@@ -514,7 +514,7 @@ fn messages_that_make_no_files_are_refused_and_leave_nothing() {
             "rows of a dense tensor",
             with(&|model| model.parameter_files[0].parameters[0].rows = vec![1]),
             Original,
-            "rows of a dense tensor",
+            "a dense tensor has no rows",
         ),
         (
             "fields out of order",
@@ -532,9 +532,9 @@ fn messages_that_make_no_files_are_refused_and_leave_nothing() {
             "longer than around it",
             [34, 2, 34, 9].to_vec(),
             Original,
-            "more than are left around it",
+            "more than its message has left",
         ),
-        ("not a tag", [255; 30].to_vec(), Original, "isn't"),
+        ("not a tag", [255; 30].to_vec(), Original, "invalid tag"),
     ];
     for (what, bytes, arrangement, wanted) in table {
         let error = write(&bytes, arrangement).unwrap_err();

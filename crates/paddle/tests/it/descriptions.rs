@@ -1,4 +1,4 @@
-//! Descriptions of tensors with unknown fields: Paddle ignores them, and they survive a round trip.
+//! Tests that unknown fields in tensors' descriptions, which Paddle ignores, survive a round trip.
 
 use std::fs;
 use std::path::Path;
@@ -82,7 +82,7 @@ fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written
                     path.display()
                 );
                 assert!(line.starts_with(&front), "{wire} {at}: {line}");
-                // After the 20 bytes before the description.
+                // The description begins after 20 bytes.
                 let offset = format!(" at 0x{:x}", first.len() + 20 + at);
                 assert!(line.ends_with(&offset), "{wire} {at}: {line}");
                 refused += 1;

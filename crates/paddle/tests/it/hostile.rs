@@ -39,7 +39,7 @@ fn open(bytes: &[u8], specs: &[ParameterSpec], layout: Option<Layout>) -> String
     rest.to_owned()
 }
 
-/// Offsets of the parts of such a stream.
+/// Offsets of the parts of a stream created by [`stream`].
 const LEVELS: usize = 4;
 const LEVEL_SIZE: usize = 12;
 const INNER: usize = 36;
@@ -71,7 +71,7 @@ fn what_is_wrong_with_a_stream_is_named_with_its_tensor_and_offset() {
         (
             "version 1",
             stream(&[(0, &[1])]),
-            "w: the version of the stream is 1, and only 0 is known at 0x0",
+            "w: the version of the stream is 1, but only 0 is supported at 0x0",
         ),
         (
             "levels 2^60",
@@ -86,17 +86,17 @@ fn what_is_wrong_with_a_stream_is_named_with_its_tensor_and_offset() {
         (
             "LoD past the end",
             stream(&[(LEVEL_SIZE, &u64::MAX.wrapping_sub(7).to_le_bytes())]),
-            "w: LoD level 0 has 18446744073709551608 bytes, and 36 are left at 0x14",
+            "w: LoD level 0 has 18446744073709551608 bytes, but 36 are left at 0x14",
         ),
         (
             "inner version",
             stream(&[(INNER, &[2])]),
-            "w: the version of the tensor is 2, and only 0 is known at 0x24",
+            "w: the version of the tensor is 2, but only 0 is supported at 0x24",
         ),
         (
             "desc past the end",
             stream(&[(DESC_SIZE, &[200])]),
-            "w: the tensor's description has 200 bytes, and 12 are left at 0x2c",
+            "w: the tensor's description has 200 bytes, but 12 are left at 0x2c",
         ),
         (
             "desc negative",
@@ -111,22 +111,22 @@ fn what_is_wrong_with_a_stream_is_named_with_its_tensor_and_offset() {
         (
             "unknown type",
             stream(&[(DESC + 1, &[99])]),
-            "w: data type 99 isn't one that Paddle has at 0x2c",
+            "w: data type 99 is unknown to Paddle at 0x2c",
         ),
         (
             "dims of the program",
             stream(&[(DESC + 3, &[1])]),
-            "w: the stream has dims [1], and the program [2]; the parameters may be in another order at 0x0",
+            "w: the stream has dims [1], but the program has [2]; the parameters may be in another order at 0x0",
         ),
         (
             "type of the program",
             stream(&[(DESC + 1, &[2])]),
-            "w: the stream has data type INT32, and the program FP32; the parameters may be in another order at 0x0",
+            "w: the stream has data type INT32, but the program has FP32; the parameters may be in another order at 0x0",
         ),
         (
             "dims past the end",
             stream(&[(DESC + 3, &[100])]),
-            "w: the data has 400 bytes, and 8 are left at 0x30",
+            "w: the data has 400 bytes, but 8 are left at 0x30",
         ),
         (
             "overflow",
@@ -217,7 +217,7 @@ fn a_cut_names_the_field_that_it_goes_through() {
                 continue;
             }
             let error = open(&bytes[..at + left], &specs, Some(Layout::Paddle));
-            let wanted = format!("w: {what} is cut: {left} of {size} bytes are left at {at:#x}");
+            let wanted = format!("w: {what} is truncated: {left} of {size} bytes are left at {at:#x}");
             assert_eq!(error, wanted);
         }
     }
@@ -236,20 +236,20 @@ fn a_size_in_front_that_is_not_that_of_the_stream_is_refused() {
     let sized = |size: u64| [&size.to_le_bytes()[..], &stream(&[])].concat();
     assert_eq!(
         open(&sized(55), &w, Some(Layout::Sized)),
-        "w: the data is cut: 7 of 8 bytes are left at 0x38"
+        "w: the data is truncated: 7 of 8 bytes are left at 0x38"
     );
     let longer = [sized(57), vec![0]].concat();
     assert_eq!(
         open(&longer, &w, Some(Layout::Sized)),
-        "w: the size in front says 57 bytes, and the stream has 56 at 0x0"
+        "w: the size before the stream is 57 bytes, but the stream has 56 at 0x0"
     );
     assert_eq!(
         open(&sized(u64::MAX), &w, Some(Layout::Sized)),
-        "w: the stream has 18446744073709551615 bytes, and 56 are left at 0x8"
+        "w: the stream has 18446744073709551615 bytes, but 56 are left at 0x8"
     );
     assert_eq!(
         open(&sized(0), &w, Some(Layout::Sized)),
-        "w: the stream has no size, as if an append was broken off; a file that is cut here has all before it at 0x0"
+        "w: the stream has no size, as after an interrupted append; truncate the file here to keep all before it at 0x0"
     );
 }
 
@@ -280,7 +280,7 @@ fn selected_rows_and_vocabularies_that_lie_are_refused() {
     let long = [&1u64.to_le_bytes()[..], &u64::MAX.to_le_bytes(), &[0; 4]].concat();
     assert_eq!(
         open(&long, &words, None),
-        "words: word 0 has 18446744073709551615 bytes, and 4 are left at 0x8"
+        "words: word 0 has 18446744073709551615 bytes, but 4 are left at 0x8"
     );
 }
 
@@ -294,11 +294,11 @@ fn lod_and_rows_that_make_no_sense_are_found_by_verify() {
         ),
         (
             vec![vec![0, 3]],
-            "w: LoD level 0 ends with 3, and there are 2 at 0x14",
+            "w: LoD level 0 ends with 3, but must end with 2 at 0x14",
         ),
         (
             vec![vec![0, 2], vec![0, 2]],
-            "w: LoD level 0 ends with 2, and there are 1 at 0x14",
+            "w: LoD level 0 ends with 2, but must end with 1 at 0x14",
         ),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -380,7 +380,7 @@ fn what_is_wrong_with_a_program_is_said() {
     for (bytes, wanted) in [
         (
             &json[..],
-            "the file is JSON, as Paddle 3.x writes to .json, and not a ProgramDesc",
+            "the file is JSON, as Paddle 3.x writes to .json, not a ProgramDesc",
         ),
         (&pickle, "the file is a Python pickle"),
         (
@@ -448,7 +448,7 @@ fn a_name_that_leads_outside_the_folder_is_refused() {
         let error = PaddleModel::open(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidPath, "{name}: {error}");
         let wanted = format!(
-            "{}: the name {name:?} can't be that of a file: it would lead outside its folder at 0x",
+            "{}: the name {name:?} can't be a file name: it would lead outside its folder at 0x",
             path.display()
         );
         assert!(error.to_string().starts_with(&wanted), "{error}");

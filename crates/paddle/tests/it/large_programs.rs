@@ -1,4 +1,4 @@
-//! Programs with a large part: any part that can be large is split, no more than needed, and merges
+//! Tests that any part of a program that can be large is split, no more than needed, and merges
 //! back byte for byte.
 
 use std::io;
@@ -485,8 +485,8 @@ impl ReadAt for Text {
 
 const MIB: u64 = 1 << 20;
 
-/// Returns a program with an op for each of these: an attribute with this many strings of this many
-/// MiB.
+/// Returns a program with an op for each element of `ops`: the field number of the strings in the
+/// op's attribute, their count, and the size of each in MiB.
 fn huge(ops: &[(u32, u64, u64)]) -> Spans {
     let mut spans = SpansBuilder::new();
     let text = spans.reader("text", Arc::new(Text(3000 * MIB))).unwrap();
@@ -525,9 +525,10 @@ fn more_than_1_gib_is_cut_where_it_is_large() {
             &[(TEXT, 1, 10), (TEXT, 1, 2500), (TEXTS, 2, 20)],
             vec![engine(0), engine(1)],
         ),
-        // None is too large, but their sum is.
+        // No op is too large, but their sum is.
         (&[(TEXT, 1, 600); 2], vec![engine(0), engine(1)]),
-        // Slices are small, for readers of one element, so each of these elements has its own.
+        // Slices are small, for readers of one element, so each of these elements has a separate
+        // slice.
         (&[(TEXTS, 5, 300)], vec![ATTR_OF_FIRST.to_owned(); 4]),
     ] {
         let spans = Arc::new(huge(ops));

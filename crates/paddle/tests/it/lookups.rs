@@ -60,8 +60,8 @@ fn time_to_find_all(count: usize) -> Duration {
 #[test]
 fn the_time_to_find_all_parameters_grows_with_their_number() {
     let (few, many) = (time_to_find_all(1_000), time_to_find_all(32_000));
-    // 32 times the parameters take about 32 times as long, and would take 1,024 times as long if
-    // each was searched for from the first on.
+    // 32 times as many parameters take about 32 times as long. If each search began at the first
+    // parameter, they would take 1,024 times as long.
     let ratio = many.as_secs_f64() / few.as_secs_f64();
     assert!(ratio < 200.0, "{few:?} for 1,000, and {many:?} for 32,000");
 }

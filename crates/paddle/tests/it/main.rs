@@ -1,6 +1,6 @@
-//! Tests with Paddle's files, files of this crate, and invalid files.
+//! Tests with files written by Paddle, files written by this crate, and invalid files.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
-#![allow(clippy::cast_possible_truncation, reason = "of small numbers")]
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 mod appending;
 mod conversions;

@@ -145,7 +145,7 @@ fn kinds_of_the_documents_and_of_newer_versions_are_listed() {
     let error = parameters(&[of(16)]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "c: a persistable variable of type CHANNEL is in no known file at 0x4"
+        "c: a persistable variable of type CHANNEL can't be stored in any known file at 0x4"
     );
     assert!(parameters(&[of(17)]).unwrap().is_empty());
 }
@@ -389,7 +389,7 @@ fn a_folder_of_parameters_alone_goes_with_a_program_that_is_elsewhere() {
         error.to_string().contains("\"fc_1.b_0\" is in no file"),
         "{error}"
     );
-    // As with a program next to it, a file of all parameters takes precedence.
+    // A file of all parameters takes precedence, as it does next to a program.
     let options = PaddleOpenOptions::new().program(fixtures().join("infer_fc/model.pdmodel"));
     let model = PaddleModel::open_with(fixtures().join("infer_fc_noclip"), &options).unwrap();
     assert_eq!(model.files().len(), 1);

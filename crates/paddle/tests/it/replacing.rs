@@ -47,7 +47,8 @@ fn a_file_that_would_be_read_with_what_is_written_is_in_the_way() {
             true,
         ),
         (elsewhere, original, "program.pdiparams", b"old", true),
-        // Either the output has these names, or no reader looks for them.
+        // These files are allowed, since either the output has the same names, or no reader looks
+        // for them.
         (open("vars_separate"), combined, "__params__", b"old", false),
         (
             open("jit_save"),
@@ -83,7 +84,7 @@ fn a_file_that_would_be_read_with_what_is_written_is_in_the_way() {
         let line = error.to_string();
         let path = to.join(name).display().to_string();
         assert!(
-            line.contains(&format!("{path}: the file is in the way")),
+            line.contains(&format!("{path}: the existing file would be read")),
             "{line}"
         );
         assert_eq!(files(&to), before, "{name}: nothing is replaced");

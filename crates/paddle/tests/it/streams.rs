@@ -1,4 +1,4 @@
-//! Streams of every layout: written and read back.
+//! Writing streams of every layout, and reading them back.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -228,7 +228,7 @@ fn a_vocabulary_is_read_and_written_again_as_paddle_wrote_it() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     assert_eq!(
         error.to_string(),
-        "the layout model-format has no place for a vocabulary"
+        "the layout model-format can't store a vocabulary"
     );
 }
 

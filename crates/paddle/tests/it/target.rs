@@ -29,7 +29,7 @@ pub(crate) fn stream(bytes: &[u8]) {
     stream
         .read_data(&bytes, &mut found)
         .expect("it is in memory");
-    // It may fail, but must not panic.
+    // Verifying the stream may fail, but must not panic.
     let _ = stream.verify(&bytes);
     let spec = match kind {
         StreamKind::SelectedRows => {
@@ -40,8 +40,8 @@ pub(crate) fn stream(bytes: &[u8]) {
             .lod(stream.lod(&bytes).expect("it is in memory")),
     };
     let mut written = Vec::new();
-    write_stream(&mut written, &spec, layout, &mut &found[..]).expect("what was read is written");
-    let again = Stream::read(&written, 0, kind, layout).expect("what was written is read");
+    write_stream(&mut written, &spec, layout, &mut &found[..]).expect("a stream that was read can be written");
+    let again = Stream::read(&written, 0, kind, layout).expect("a stream that was written can be read");
     // A description has several encodings, so the bytes may differ.
     assert_eq!(
         (again.dtype(), again.dims()),

@@ -82,7 +82,7 @@ impl Array {
     ) -> Result<Array> {
         let size = source.size()?;
         if offset.checked_add(len).is_none_or(|end| end > size) {
-            let message = format!("{len} bytes at {offset}, of a source of {size} bytes");
+            let message = format!("the array has {len} bytes at {offset}, but the source has {size} bytes");
             return Err(Error::new(ErrorKind::InvalidArray, message));
         }
         check_len(&info, len)?;
@@ -98,7 +98,7 @@ impl Array {
     pub fn from_strings<S: AsRef<str>>(shape: impl Into<Vec<u64>>, texts: &[S]) -> Result<Array> {
         let info = ArrayInfo::new(Nd4jType::Utf8, shape)?;
         if info.element_count() != texts.len() as u64 {
-            let message = format!("{} texts for a shape of {:?}", texts.len(), info.shape());
+            let message = format!("{} strings for the shape {:?}", texts.len(), info.shape());
             return Err(Error::new(ErrorKind::InvalidArray, message));
         }
         Array::from_bytes(info, super::strings::encode(texts))
@@ -110,7 +110,7 @@ impl Array {
             let len = archive.record(index).len;
             if len > MAX_BUFFER_LEN {
                 let message = format!(
-                    "an array in a flatbuffer of {len} bytes, which ends at 2 GiB: its writer has to cut it into several \
+                    "an array in a flatbuffer of {len} bytes, which is limited to 2 GiB: its writer has to cut it into several \
                      variables"
                 );
                 return Err(Error::new(ErrorKind::ArrayTooLarge, message));
@@ -226,7 +226,7 @@ impl Array {
             return self.little_endian();
         }
         let Some(width) = self.info.dtype().width() else {
-            let message = "texts in fortran's order are not supported";
+            let message = "strings in Fortran order are not supported";
             return Err(Error::new(ErrorKind::UnsupportedArray, message));
         };
         let (span, source) = match &self.data {
@@ -256,7 +256,7 @@ impl Array {
     /// [`ErrorKind::InvalidArray`] if a string isn't UTF-8, or is outside of the array.
     pub fn strings(&self) -> Result<Vec<String>> {
         if self.info.dtype() != Nd4jType::Utf8 {
-            let message = format!("elements of type {} are not texts", self.info.dtype());
+            let message = format!("elements of type {} are not strings", self.info.dtype());
             return Err(Error::new(ErrorKind::UnsupportedArray, message));
         }
         let bytes = self
@@ -335,7 +335,7 @@ impl ArrayElements {
     /// bytes can't be read, or an error of the archive.
     pub fn read_to_vec(mut self, limit: u64) -> Result<Vec<u8>> {
         if self.len > limit {
-            let message = format!("an array of {} bytes, and the limit is {limit}", self.len);
+            let message = format!("the array has {} bytes; the limit is {limit}", self.len);
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let mut bytes = Vec::new();
@@ -478,7 +478,7 @@ fn check_len(info: &ArrayInfo, len: u64) -> Result<()> {
         }
     };
     let message = format!(
-        "{len} bytes of data, where {expected} belong to {:?} elements of type {}",
+        "the data has {len} bytes, but needs {expected} for {:?} elements of type {}",
         info.shape(),
         info.dtype()
     );
@@ -526,8 +526,8 @@ pub(crate) fn header(info: &ArrayInfo, data_len: u64) -> Result<Vec<u8>> {
 #[cold]
 fn too_large(info: &ArrayInfo, data_len: u64) -> Error {
     let message = format!(
-        "an array of {data_len} bytes, {:?} of type {}, doesn't fit a flatbuffer, which ends at \
-         2 GiB: cut it into several variables, or convert the model to safetensors",
+        "an array of {data_len} bytes, {:?} of type {}, doesn't fit a flatbuffer, which is \
+         limited to 2 GiB: cut it into several variables, or convert the model to safetensors",
         info.shape(),
         info.dtype()
     );

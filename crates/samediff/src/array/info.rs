@@ -50,7 +50,7 @@ impl ArrayByteOrder {
         match code {
             0 => Ok(ArrayByteOrder::Little),
             1 => Ok(ArrayByteOrder::Big),
-            _ => Err(invalid(format!("a byte order of {code}"))),
+            _ => Err(invalid(format!("unknown byte order {code}"))),
         }
     }
 }
@@ -93,7 +93,7 @@ impl ArrayInfo {
         let shape = shape.into();
         if shape.len() > MAX_RANK {
             return Err(invalid(format!(
-                "{} dimensions, and at most {MAX_RANK} are allowed",
+                "the shape has {} dimensions, but at most {MAX_RANK} are allowed",
                 shape.len()
             )));
         }
@@ -238,12 +238,12 @@ impl ArrayInfo {
         let Some(rank) = rank else {
             let rank = info.first().map_or("no".to_owned(), i64::to_string);
             return Err(invalid(format!(
-                "shape information of {rank} dimensions, where 0 to {MAX_RANK} are allowed"
+                "the shape information has {rank} dimensions, but 0 to {MAX_RANK} are allowed"
             )));
         };
         if info.len() != 2 * rank + 4 {
             let message = format!(
-                "shape information of {} numbers, where {} belong to {rank} dimensions",
+                "the shape information has {} numbers, but needs {} for {rank} dimensions",
                 info.len(),
                 2 * rank + 4
             );
@@ -251,7 +251,7 @@ impl ArrayInfo {
         }
         let (dims, strides) = info[1..=2 * rank].split_at(rank);
         let [extras, _element_wise_stride, order] = info[2 * rank + 1..] else {
-            return Err(invalid("shape information is cut".to_owned()));
+            return Err(invalid("the shape information is truncated".to_owned()));
         };
         let shape = dims
             .iter()
@@ -264,7 +264,7 @@ impl ArrayInfo {
             Ok(b'f') => Order::F,
             _ => {
                 return Err(invalid(format!(
-                    "an order of {order}, which is neither 'c' nor 'f'"
+                    "the order is {order}, which is neither 'c' nor 'f'"
                 )));
             }
         };
@@ -285,7 +285,7 @@ impl ArrayInfo {
         // type.
         if !empty && extras & TYPE_BITS != self.dtype.extras() {
             let message = format!(
-                "the type is {}, but the extras of {extras} are those of another",
+                "the type is {}, but the extras of {extras} are for another type",
                 self.dtype
             );
             return Err(invalid(message));
@@ -295,7 +295,7 @@ impl ArrayInfo {
         }
         if empty != (self.element_count == 0) {
             let message = format!(
-                "a shape of {:?}, and extras that say whether it is empty differ",
+                "the shape {:?} and the extras disagree on whether the array is empty",
                 self.shape
             );
             return Err(invalid(message));
@@ -315,7 +315,7 @@ impl ArrayInfo {
             .into_iter()
             .any(|(&dim, (stride, dense))| dim != 1 && stride != dense);
         if differs {
-            let message = format!("strides of {strides:?}, where {dense:?} are dense");
+            let message = format!("unsupported strides {strides:?}: only contiguous arrays can be read, which here have the strides {dense:?}");
             Err(Error::new(ErrorKind::UnsupportedArray, message))
         } else {
             Ok(())

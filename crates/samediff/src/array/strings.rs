@@ -39,7 +39,7 @@ pub(super) fn decode(bytes: &[u8], count: u64) -> Result<Vec<String>> {
     let split = usize::try_from(least_len(count)).ok();
     let Some((offsets, texts)) = split.and_then(|split| bytes.split_at_checked(split)) else {
         return Err(invalid(format!(
-            "{} bytes are too few for {count} texts",
+            "{} bytes are too few for {count} strings",
             bytes.len()
         )));
     };
@@ -55,7 +55,7 @@ pub(super) fn decode(bytes: &[u8], count: u64) -> Result<Vec<String>> {
             .zip(usize::try_from(ends[1]).ok());
         let Some(text) = span.and_then(|(start, end)| texts.get(start..end)) else {
             let message = format!(
-                "text {index} is at {} to {}, and there are {} bytes",
+                "string {index} is at {} to {}, but there are {} bytes",
                 ends[0],
                 ends[1],
                 texts.len()
@@ -63,7 +63,7 @@ pub(super) fn decode(bytes: &[u8], count: u64) -> Result<Vec<String>> {
             return Err(invalid(message));
         };
         let text = std::str::from_utf8(text);
-        let text = text.map_err(|_| invalid(format!("text {index} is not utf-8")))?;
+        let text = text.map_err(|_| invalid(format!("string {index} is not utf-8")))?;
         decoded.push(text.to_owned());
     }
     Ok(decoded)
@@ -89,7 +89,7 @@ mod tests {
         let error = decode(&bytes, 2).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "text 1 is at 2 to 5, and there are 4 bytes"
+            "string 1 is at 2 to 5, but there are 4 bytes"
         );
         assert!(decode(&bytes, u64::MAX).is_err());
         assert!(decode(&bytes[..20], 2).is_err());

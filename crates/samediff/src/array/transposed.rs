@@ -463,7 +463,7 @@ mod tests {
         for shape in shapes {
             let count: u64 = shape.iter().product();
             let expected: Vec<u32> = (0..u32::try_from(count).unwrap()).collect();
-            // Blocks of very different sizes: from the whole array to less than a row.
+            // The blocks have very different sizes, from the whole array to less than a row.
             for block in [16, 36, 64, 200, 1000, 1 << 20] {
                 for piece in [4, 8, 64, 4096] {
                     let (found, reads) = read(shape, block, piece);

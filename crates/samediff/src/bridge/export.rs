@@ -91,7 +91,7 @@ pub fn write_classic(
 /// draft.write(&path, &SameDiffWriteOptions::new())?;
 ///
 /// let left_out = left_out_of_classic(&Model::open(&path)?.default_tag())?;
-/// let line = "a classic file has no names of arguments: left out are those of the operation \"pad\"";
+/// let line = "a classic file can't store names of arguments; this leaves out those of the operation \"pad\"";
 /// assert_eq!(left_out.as_deref(), Some(line));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -116,7 +116,7 @@ pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
     };
     let name = &first.name;
     Ok(Some(format!(
-        "a classic file has no names of arguments: left out are those of the operation {name:?}{others}"
+        "a classic file can't store names of arguments; this leaves out those of the operation {name:?}{others}"
     )))
 }
 
@@ -147,7 +147,7 @@ fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
         at = start.saturating_add(array.data_len());
         if at > MAX_BUFFER_LEN {
             let message = format!(
-                "the model doesn't fit a classic file, which ends at 2 GiB: its arrays reach {at} bytes; keep it as a \
+                "the model doesn't fit a classic file, which is limited to 2 GiB: its arrays reach {at} bytes; keep it as a \
                  zip archive, or convert it to safetensors"
             );
             return Err(not_convertible(message));

@@ -59,7 +59,7 @@ pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagConten
     let size = source.size()?;
     if expected != size {
         return Err(invalid(format!(
-            "{size} bytes, where the header speaks of {expected}"
+            "the file has {size} bytes, but its header requires {expected}"
         )));
     }
     let mut graph = Graph::default();
@@ -139,7 +139,7 @@ fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
         Nd4jType::UInt16 => Dtype::U16,
         Nd4jType::UInt32 => Dtype::U32,
         Nd4jType::UInt64 => Dtype::U64,
-        Nd4jType::Utf8 => return Err(not_convertible("safetensors has no texts")),
+        Nd4jType::Utf8 => return Err(not_convertible("safetensors has no string tensors")),
     })
 }
 

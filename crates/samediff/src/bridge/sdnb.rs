@@ -110,7 +110,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
             (0..count).map(shard).collect::<Result<_>>()?
         }
         (None, None) => {
-            let message = "a zip archive, but no SameDiff model: there is neither tags.txt nor model.sdnb in it";
+            let message = "the zip archive is not a SameDiff model: it has neither tags.txt nor model.sdnb";
             return Err(Error::new(ErrorKind::MissingEntry, message));
         }
     };
@@ -162,7 +162,7 @@ impl Part {
         let version = i32::from_be_bytes([v0, v1, v2, v3]);
         if version != VERSION {
             return Err(invalid(format!(
-                "SDNB of version {version}, and {VERSION} is known"
+                "SDNB version {version} is unsupported: only version {VERSION} is known"
             )));
         }
         let ends = manifest.checked_add(manifest_len);
@@ -373,7 +373,7 @@ fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
         if !own.contains(slot) && !empty && first.get(*slot) != Some(value) {
             let field = flat_graph::FLAT_GRAPH.fields.get(*slot);
             let message = format!(
-                "shard {number} has other {} than the first one, which would be lost",
+                "shard {number} has other {} than the first shard, which would be lost",
                 field.map_or("fields", |field| field.name)
             );
             return Err(not_convertible(message));

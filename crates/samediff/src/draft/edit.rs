@@ -84,7 +84,7 @@ impl Draft {
             let known = self.file(older).array()?.written_info();
             if known.dtype() != info.dtype() || known.shape() != info.shape() {
                 let message = format!(
-                    "{name:?} is of type {} and shape {:?}, and was of type {} and shape {:?}",
+                    "{name:?} is of type {} and shape {:?}, but was of type {} and shape {:?}",
                     info.dtype(),
                     info.shape(),
                     known.dtype(),
@@ -131,7 +131,7 @@ impl Draft {
         let mut strange = self.others.iter().filter_map(|(name, _)| folder(name));
         if strange.any(|folder| folder == tag.folded()) {
             let message = format!(
-                "there is a folder {:?} already, which is of no tag in tags.txt",
+                "there already is a folder {:?}, which belongs to no tag in tags.txt",
                 tag.as_str()
             );
             return Err(Error::new(ErrorKind::DuplicateTag, message));

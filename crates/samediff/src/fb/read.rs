@@ -196,7 +196,7 @@ impl<'a> Buffer<'a> {
         Error::new(self.kind, message).at_offset(at)
     }
 
-    /// Returns the position to which the offset at `at` leads.
+    /// Returns the position to which the offset at `at` points.
     fn follow(&self, at: u64) -> Result<u64> {
         let offset = u32::from_le_bytes(self.array(at)?);
         let target = at.saturating_add(offset.into());

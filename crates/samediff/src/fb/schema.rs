@@ -1,5 +1,5 @@
 //! The tables of `schemas/`. `tests/it/schema.rs` generates this file; don't edit it.
-#![allow(dead_code, reason = "all of the schemas is here")]
+#![allow(dead_code, reason = "all tables of the schemas are here")]
 
 pub(crate) mod flat_graph {
     use crate::fb::{FieldType, Kind, TableType};

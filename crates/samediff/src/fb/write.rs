@@ -8,12 +8,12 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum size of a buffer, in bytes. Offsets are signed, and so are Java's indices.
 pub(crate) const MAX_BUFFER_LEN: u64 = i32::MAX as u64;
 
-/// An offset that the caller has to fill in, since it leads to a payload after the tables.
+/// An offset that the caller has to fill in, since it points to a payload after the tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deferred {
     /// Position of the offset in the buffer.
     pub(crate) field: usize,
-    /// Number of the payload to which it leads.
+    /// Number of the payload to which the offset points.
     pub(crate) payload: usize,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn write(root: &Object) -> Result<(Vec<u8>, Vec<Deferred>)> {
 
 #[cold]
 pub(crate) fn too_large(len: u64) -> Error {
-    let message = format!("{len} bytes in one flatbuffer, which has room for {MAX_BUFFER_LEN}");
+    let message = format!("a flatbuffer of {len} bytes exceeds the limit of {MAX_BUFFER_LEN}");
     Error::new(ErrorKind::ArrayTooLarge, message)
 }
 
@@ -50,7 +50,7 @@ impl Writer {
         self.bytes.resize(len, 0);
     }
 
-    /// Makes the offset at `from` lead to the current position.
+    /// Makes the offset at `from` point to the current position.
     fn arrive(&mut self, from: usize) -> Result<()> {
         let distance = (self.bytes.len() - from) as u64;
         let distance = i32::try_from(distance).map_err(|_| too_large(distance))?;
@@ -58,7 +58,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a table, and makes the offset at `from` lead to it.
+    /// Writes a table, and makes the offset at `from` point to it.
     fn table(&mut self, from: usize, table: &Object) -> Result<()> {
         let (vtable, len) = lay_out(table)?;
         let vtable_at = match self.vtables.get(&vtable) {

@@ -134,7 +134,7 @@ impl Tensors {
             (Held::InModel(file), Some(model)) => Ok(model.open_file(*file)?),
             (Held::Imported(array), _) => Ok(array.clone()),
             (Held::InModel(_), None) => {
-                let message = "an array of a model that isn't open";
+                let message = "the array's model isn't open";
                 Err(Error::new(ErrorKind::InvalidConfig, message))
             }
         }

@@ -49,7 +49,7 @@ fn check_version(version: i32) -> Result<()> {
         return Ok(());
     }
     let message =
-        format!("the graph is of version {version}, and {FORMAT_VERSION} is the newest known");
+        format!("the graph is of version {version}, but {FORMAT_VERSION} is the newest known");
     Err(Error::new(ErrorKind::InvalidGraph, message))
 }
 

@@ -124,13 +124,13 @@ impl<'m> Arrays<'m> {
 }
 
 impl Model {
-    /// Opens an array, as [`Arrays::open`] does.
+    /// Opens an array, like [`Arrays::open`].
     pub(crate) fn open_file(&self, file: ArrayFile) -> Result<Array> {
         Array::open(&self.archive, file.0).map_err(|error| self.named(error))
     }
 }
 
-/// Finds the file to which a reference in a tag's list leads.
+/// Finds the file to which a reference in a tag's list points.
 fn resolve(model: &Model, own: usize, role: Role, file: &FileRef) -> Result<ArrayFile> {
     let tag = match file.tag() {
         None => own,
@@ -151,7 +151,7 @@ fn resolve(model: &Model, own: usize, role: Role, file: &FileRef) -> Result<Arra
         Some(index) => Ok(ArrayFile(index)),
         None => {
             let message = format!(
-                "reference {:?} is to {entry}, which is not there",
+                "reference {:?} is to {entry}, which doesn't exist",
                 file.to_string()
             );
             Err(Error::new(ErrorKind::DanglingReference, message))

@@ -171,7 +171,7 @@ impl<'m> Checker<'m> {
                 Some((folder, _)) if self.model.tag_index(folder).is_none() => {
                     if strange.insert(fold(folder)) {
                         self.warn(format!(
-                            "{folder}: looks like a tag, and tags.txt has no such tag"
+                            "{folder}: looks like a tag, but tags.txt has no such tag"
                         ));
                     }
                 }
@@ -231,7 +231,7 @@ impl<'m> Checker<'m> {
                         // DL4J has written such arrays, which can't be misinterpreted.
                         let entry = parameters.entry_name(file);
                         self.warn(format!(
-                            "{entry}: the empty array is of type {}, and {name:?} of another",
+                            "{entry}: the empty array is of type {}, but {name:?} is of another",
                             info.dtype()
                         ));
                     }
@@ -292,7 +292,7 @@ impl<'m> Checker<'m> {
                 {
                     let entry = states.entry_name(file);
                     self.warn(format!(
-                        "{entry}: a state of {name:?} has the shape {:?}, and the variable another",
+                        "{entry}: a state of {name:?} has the shape {:?}, but the variable has another",
                         info.shape()
                     ));
                 }
@@ -363,7 +363,7 @@ pub(crate) fn check_fits(variable: &SameDiffVariable, info: &ArrayInfo) -> Resul
     let wanted = variable.dtype.filter(|_| info.element_count() > 0);
     if let Some(dtype) = wanted.filter(|&dtype| dtype != info.dtype()) {
         let message = format!(
-            "the array is of type {}, and {:?} of type {dtype} in the graph",
+            "the array is of type {}, but {:?} is of type {dtype} in the graph",
             info.dtype(),
             variable.name
         );
@@ -387,7 +387,7 @@ fn check_shape(variable: &SameDiffVariable, info: &ArrayInfo) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "the array has the shape {:?}, and {:?} the shape {shape:?} in the graph",
+        "the array has the shape {:?}, but {:?} has the shape {shape:?} in the graph",
         info.shape(),
         variable.name
     );

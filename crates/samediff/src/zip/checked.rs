@@ -60,18 +60,18 @@ impl EntrySum {
         if found == expected {
             return Ok(());
         }
-        let message = format!("the crc-32 is {found:08x}, and {expected:08x} was written");
+        let message = format!("the crc-32 is {found:08x}, but {expected:08x} was expected");
         Err(self.fault(ErrorKind::ChecksumMismatch, message))
     }
 
     fn too_long(&self) -> Error {
-        let message = "the entry has more bytes than in the directory";
+        let message = "the entry has more bytes than the directory says";
         self.fault(ErrorKind::DamagedArchive, message)
     }
 
     /// Returns the error for stored bytes that can't be inflated.
     pub(super) fn undecodable(&self) -> Error {
-        let message = "the stored data is damaged or cut";
+        let message = "the stored data is damaged or truncated";
         self.fault(ErrorKind::DamagedArchive, message)
     }
 
@@ -336,7 +336,7 @@ mod tests {
             assert!(part.read_exact(&mut buf[..1]).is_ok());
             assert_eq!(part.read_exact(&mut buf[1..2]).is_ok(), crc == good);
         }
-        // A directory with a false length.
+        // The directory has a false length.
         for len in [4, 6] {
             let sum = EntrySum::new("e", len, good, None);
             let error = io::read_to_string(Checked::new(&bytes[..], sum)).unwrap_err();

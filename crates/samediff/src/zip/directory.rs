@@ -102,7 +102,7 @@ impl Directory {
         let end = End::read(source)?;
         if end.start.checked_add(end.len) != Some(end.at) {
             let message = format!(
-                "a directory of {} bytes that doesn't end where its end begins, 0x{:x}",
+                "the directory of {} bytes doesn't end at the end record, 0x{:x}",
                 end.len, end.at
             );
             return Err(damaged(message).at_offset(end.start));
@@ -116,7 +116,7 @@ impl Directory {
             return Err(damaged(message).at_offset(end.start));
         }
         if end.entries > max_entries {
-            let message = format!("{} entries, and the limit is {max_entries}", end.entries);
+            let message = format!("the archive has {} entries; the limit is {max_entries}", end.entries);
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let mut records = Vec::new();
@@ -182,12 +182,12 @@ impl End {
         let end = &tail[at..];
         let end_at = tail_start + at as u64;
         if u32_at(end, 4) != Some(0) || u16_at(end, 8) != u16_at(end, 10) {
-            return Err(damaged("the archive is one of several disks").at_offset(end_at));
+            return Err(damaged("the archive is split over several disks").at_offset(end_at));
         }
         let (Some(entries), Some(len), Some(start)) =
             (u16_at(end, 10), u32_at(end, 12), u32_at(end, 16))
         else {
-            return Err(damaged("the end is cut").at_offset(end_at));
+            return Err(damaged("the end record is truncated").at_offset(end_at));
         };
         let locator = at
             .checked_sub(LOCATOR_LEN)
@@ -220,7 +220,7 @@ impl End {
             u64_at(&end, 40),
             u64_at(&end, 48),
         ) else {
-            return Err(damaged("the zip64 end is damaged, or one of several disks").at_offset(at));
+            return Err(damaged("the zip64 end is damaged, or the archive is split over several disks").at_offset(at));
         };
         Ok(End {
             entries,
@@ -287,7 +287,7 @@ fn read_record(bytes: &mut impl Read) -> Result<(Record, u64)> {
 fn decode_name(name: Vec<u8>, is_utf8: bool) -> Result<Box<str>> {
     if !is_utf8 && !name.is_ascii() {
         let message = format!(
-            "the entry's name {:?} is in no encoding that is known",
+            "the entry's name {:?} is in an unknown encoding",
             name.escape_ascii().to_string()
         );
         return Err(Error::new(ErrorKind::UnsafeName, message));

@@ -115,7 +115,7 @@ impl Archive {
         head.truncate(room);
         self.source.read_exact_at(record.header, &mut head)?;
         if u32_at(&head, 0) != Some(LOCAL_MAGIC) {
-            return wrong("the directory leads to a place where no entry begins");
+            return wrong("the directory points to a place where no entry begins");
         }
         let method = match record.method {
             Method::Stored => 0,
@@ -123,21 +123,21 @@ impl Archive {
         };
         let flags = u16_at(&head, 6).unwrap_or(ENCRYPTED);
         if u16_at(&head, 8) != Some(method) || flags & ENCRYPTED != 0 {
-            return wrong("the entry and the directory differ in how it is stored");
+            return wrong("the entry and the directory differ in the storage method");
         }
         if flags & SUMMED_BEHIND == 0 {
             if u32_at(&head, 14) != Some(record.crc) {
-                return wrong("the entry and the directory differ in its crc-32");
+                return wrong("the entry and the directory differ in the crc-32");
             }
             for (at, len) in [(18, record.stored_len), (22, record.len)] {
                 let said = u32_at(&head, at).map(u64::from);
                 if said != Some(len) && said != Some(IN_EXTRA_FIELD) {
-                    return wrong("the entry and the directory differ in its length");
+                    return wrong("the entry and the directory differ in the length");
                 }
             }
         }
         let (Some(name_len), Some(extra_len)) = (u16_at(&head, 26), u16_at(&head, 28)) else {
-            return wrong("the entry is cut");
+            return wrong("the entry is truncated");
         };
         let mut name = vec![0; name_len.into()];
         match head
@@ -151,12 +151,12 @@ impl Archive {
             }
         }
         if name != record.name.as_bytes() {
-            return wrong("the entry and the directory differ in its name");
+            return wrong("the entry and the directory differ in the name");
         }
         let start = record.header + LOCAL_LEN as u64 + u64::from(name_len) + u64::from(extra_len);
         let fits = start.checked_add(record.stored_len);
         if fits.is_none_or(|end| end > record.limit) {
-            let message = "the entry runs into what follows it";
+            let message = "the entry runs into the bytes that follow it";
             let error = Error::new(ErrorKind::OverlappingEntries, message);
             return Err(error.at_offset(record.header));
         }
@@ -220,7 +220,7 @@ impl Archive {
     pub(crate) fn read(&self, index: EntryIndex, limit: u64) -> Result<Vec<u8>> {
         let record = self.record(index);
         if record.len > limit {
-            let message = format!("{} bytes, and the limit is {limit}", record.len);
+            let message = format!("the entry has {} bytes; the limit is {limit}", record.len);
             return Err(self.named(Error::new(ErrorKind::LimitExceeded, message), index));
         }
         let mut bytes = Vec::new();

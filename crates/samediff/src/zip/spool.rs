@@ -38,7 +38,7 @@ impl Room {
             }),
             Err(left) => {
                 let message =
-                    format!("{bytes} bytes to inflate, where {left} more are allowed at a time");
+                    format!("{bytes} bytes to inflate, but only {left} more are allowed at a time");
                 Err(Error::new(ErrorKind::LimitExceeded, message))
             }
         }

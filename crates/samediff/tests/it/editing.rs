@@ -144,7 +144,7 @@ fn a_checkpoint_shares_with_one_of_another_file() {
         let written = draft.write(&path, &options).unwrap();
         assert_eq!((written.arrays, written.shared), (5, 3));
         assert_eq!(text(&path, "b/params.txt"), "layer/w a/0\nlayer/b:0 1\n");
-        // From deflated entries, too.
+        // Reads deflated entries, too.
         let both = Model::open(&path).unwrap();
         both.check(&CheckOptions::new())
             .unwrap()
@@ -238,8 +238,7 @@ fn models_are_merged_in_order_of_age() {
     assert_eq!(write(&draft, &path).arrays, 8);
     draft.deduplicate().unwrap();
     let path = folder.path().join("deduplicated.zip");
-    // Of the four arrays in each tag, the weights and both states are equal, and the second state
-    // equals that of the first tag.
+    // Of the four arrays of each tag, only `layer/b:0` differs between the tags.
     assert_eq!(write(&draft, &path).arrays, 5);
     assert_eq!(text(&path, "tags.txt"), "a\nz\n");
     assert_eq!(text(&path, "z/params.txt"), "layer/w a/0\nlayer/b:0 1\n");
@@ -261,7 +260,7 @@ fn a_tag_gets_another_name_and_its_files_go_along() {
     let unknown = draft.rename_tag("c", "d".parse().unwrap()).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::UnknownTag);
     draft.rename_tag("a", "start".parse().unwrap()).unwrap();
-    // Its own name in a different case is allowed.
+    // A tag may be renamed to its own name in a different case.
     draft.rename_tag("b", "B".parse().unwrap()).unwrap();
     let path = folder.path().join("renamed.zip");
     write(&draft, &path);
@@ -498,7 +497,7 @@ fn texts_of_one_shape_and_other_lengths_are_not_the_same() {
 
 #[test]
 fn an_array_in_another_order_of_bytes_is_shared_too() {
-    // Deflated, big-endian, in column order.
+    // The arrays are deflated, big-endian and in column order.
     let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/samediff/other.zip");
     let model = Model::open(&other).unwrap();
     let tag = model.default_tag();

@@ -50,8 +50,8 @@ impl Entries {
         assert_eq!(self.0.len() + 1, before, "{name}");
     }
 
-    /// Replaces the second tag's graph by another valid graph, and then replaces bytes of it in the
-    /// given places.
+    /// Replaces the second tag's graph by another valid graph, and then replaces bytes of the new
+    /// graph in the given places.
     pub(crate) fn put_graph(&mut self, there: &[u8], instead: &[u8], places: usize) {
         let mut bytes = graph_of_names();
         let found = bytes.windows(there.len()).enumerate();
@@ -133,7 +133,7 @@ fn entry_of(content: TagContent, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// All places of [`Entries::put_graph`].
+/// Stands for all places in calls of [`Entries::put_graph`].
 pub(crate) const ALL: usize = usize::MAX;
 
 /// Encoded beginning of the integer arguments of [`graph_of_names`]: their count, and the first.

@@ -1,4 +1,4 @@
-//! Problems of a model are reported by name, entry and line.
+//! Tests that problems of a model are reported with their name, entry and line.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -408,7 +408,7 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
         let text = error.to_string();
         assert!(!text.contains('\n') && text.starts_with(entry), "{text}");
         if let Some(other) = messages.insert(text.clone(), what) {
-            panic!("{what} and {other} are told in the same words: {text}");
+            panic!("{what} and {other} have the same message: {text}");
         }
     }
 }
@@ -433,9 +433,9 @@ fn what_is_odd_but_harmless_is_a_warning() {
         report.warnings,
         [
             "tags.txt is not the first entry",
-            "c: looks like a tag, and tags.txt has no such tag",
-            "a/updater/1.fb: a state of \"layer/w\" has the shape [6], and the variable another",
-            "a/updater/1.fb: a state of \"layer/w\" has the shape [6], and the variable another",
+            "c: looks like a tag, but tags.txt has no such tag",
+            "a/updater/1.fb: a state of \"layer/w\" has the shape [6], but the variable has another",
+            "a/updater/1.fb: a state of \"layer/w\" has the shape [6], but the variable has another",
             "b/updater.txt: line 2: \"nobody\" is not a variable of the graph",
             "a/params/9.fb: nothing refers to this file",
         ]
@@ -471,7 +471,7 @@ fn tags_are_found_in_any_case() {
     assert_eq!(error.to_string(), "no tag is named \"c\"; there are A, b");
 }
 
-/// An endless source of zeros, up to a size.
+/// A source of this many zeros.
 struct Zeros(u64);
 
 impl ReadAt for Zeros {

@@ -1,4 +1,5 @@
-//! Bit flips in an archive. A reader of all bytes of an entry gets an error with the location.
+//! Tests of bit flips in an archive: a reader of all bytes of an entry gets an error with the
+//! location.
 
 use std::fs;
 use std::io::{Cursor, Read, Write};
@@ -114,7 +115,7 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
         (sdz(zip::CompressionMethod::Stored), false, false),
         (sdz(zip::CompressionMethod::Deflated), false, true),
     ];
-    // From a linear congruential generator.
+    // A linear congruential generator.
     let mut state = 7_u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -131,8 +132,8 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
             assert_eq!(outcome.as_ref().err(), None, "{verb}");
         }
         for (entry, place) in places(&bytes) {
-            // The beginning, the end, and a place between. The last byte of a deflated entry has
-            // unused bits.
+            // Flips bits at the beginning, at the end, and in between. The last byte of a deflated
+            // entry has unused bits.
             let len = 8 * (place.len() - usize::from(is_deflated));
             let bits = [0, len - 1, random(len), random(len)];
             for bit in bits {
@@ -207,7 +208,7 @@ fn a_flipped_name_in_the_directory_leaves_nothing_out() {
 fn a_wrong_checksum_is_found_whatever_the_order_that_bytes_are_read_in() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zip");
-    // Larger than the block that is reordered at once, with short or long rows.
+    // These arrays, with short or long rows, are larger than the block that is reordered at once.
     for shape in [[5000, 1000], [64, 80_000]] {
         let array = floats(&shape, 0.0);
         let bytes = array.bytes().unwrap().read_to_vec(1 << 30).unwrap();

@@ -29,7 +29,7 @@ fn format_of(path: &Path) -> Option<&'static str> {
     open(path).format().map(|format| format.name())
 }
 
-/// Two tags that share a constant and a state.
+/// Writes a model with two tags that share a constant and a state.
 fn model(folder: &Path) -> PathBuf {
     let mut draft = Draft::new();
     for (tag, w) in [("Old", 1.0), ("new", 3.0)] {
@@ -55,7 +55,7 @@ fn files_are_recognized_by_what_is_in_them() {
     ] {
         assert_eq!(format_of(&fixture(name)), format, "{name}");
     }
-    // By another name, only self-describing files are recognized.
+    // Under another name, only self-describing files are recognized.
     for (name, format) in [
         ("classic.fb", None),
         ("model.sdnb", Some("samediff")),
@@ -67,7 +67,7 @@ fn files_are_recognized_by_what_is_in_them() {
         fs::copy(fixture(name), &copy).unwrap();
         match format {
             Some(_) => assert_eq!(format_of(&copy), format, "{name}"),
-            // It isn't a message either.
+            // The file isn't a message either.
             None => assert!(FORMATS.open(&copy, &OpenOptions::new()).is_err(), "{name}"),
         }
     }
@@ -229,7 +229,7 @@ fn texts_are_listed_and_have_no_place_in_safetensors() {
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
     assert!(
-        error.to_string().contains("safetensors has no texts"),
+        error.to_string().contains("safetensors has no string tensors"),
         "{error}"
     );
     assert!(!out.exists());
@@ -262,7 +262,7 @@ fn a_damaged_array_is_in_the_way_of_itself_alone() {
     let damaged: Vec<String> = damaged.map(|entry| entry.name).collect();
     assert_eq!(damaged, ["a/layer/w", "b/layer/w"]);
 
-    // A check finds both, and continues.
+    // Verifying continues after the first damaged array, and reports both.
     let error = opened.verify().unwrap_err().to_string();
     for name in ["a/params/0.fb", "b/params/0.fb"] {
         assert!(error.contains(name), "{error}");

@@ -213,7 +213,7 @@ fn an_entry_that_could_harm_is_refused() {
         let name = String::from_utf8(entry.name.clone()).ok();
         let error = first_error(with([entry]));
         assert_eq!(error.kind(), kind, "{what}: {error}");
-        // Of two overlapping entries, either may be named.
+        // If two entries overlap, the error may name either of them.
         if kind != OverlappingEntries {
             assert_eq!(error.entry(), name.as_deref(), "{what}: {error}");
         }
@@ -242,7 +242,7 @@ fn a_deflate_bomb_is_not_inflated() {
     let bytes = archive(&[bomb("tags.txt", 64 << 20)]);
     let error = Model::from_source(Arc::new(bytes), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    // An entry with a false length is cut at that length.
+    // An entry is truncated at its false length.
     for claimed in [100, 5] {
         let mut lying = bomb("tags.txt", 64 << 20);
         lying.len = Some(claimed);

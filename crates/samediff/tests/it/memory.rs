@@ -103,7 +103,7 @@ impl Given {
 struct File {
     role: Role,
     value: Value,
-    /// Older files that it shares if it is equal when it is written.
+    /// Older files that replace this file if they turn out to be equal when it is written.
     older: Vec<usize>,
 }
 
@@ -236,8 +236,8 @@ impl Memory {
             .collect()
     }
 
-    /// Returns the files in the order in which they are written: those of the oldest tag first, and
-    /// a tag's files without references after the others of their folder.
+    /// Returns the files in the order in which they are written. The files of the oldest tag come
+    /// first. Unreferenced files of a tag come after the other files of their folder.
     fn written(&self) -> Vec<usize> {
         let mut all = Vec::new();
         for tag in &self.tags {
@@ -397,8 +397,8 @@ impl Memory {
         self.tags[tag].stray.push(file);
     }
 
-    /// Applies the deduplication of writing: each file that equals an older one of its name is
-    /// replaced by it. Returns the number of these files.
+    /// Applies the deduplication of writing, which replaces each file by an equal older file of the
+    /// same name. Returns the number of replaced files.
     pub(crate) fn settle(&mut self) -> usize {
         let mut instead = HashMap::new();
         let mut written: Vec<usize> = Vec::new();

@@ -198,7 +198,7 @@ fn a_checkpoint_that_shares_all_but_one_reads_nothing_twice() {
         .unwrap();
     assert_eq!((written.arrays, written.shared), (COUNT + 1, COUNT - 1));
     let (old, new) = (source.bytes(), data.bytes());
-    // The differing array is read up to the first difference, and then for its file.
+    // The differing array is read up to the first difference, and again to write its file.
     let all = COUNT * LEN;
     assert!(old < all + (1 << 18), "{old} of {all}");
     assert!(new <= all + LEN, "{new} of {all}");

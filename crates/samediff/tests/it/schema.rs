@@ -1,4 +1,4 @@
-//! The tables of `src/fb/schema.rs` are those of `schemas/`.
+//! Tests that `src/fb/schema.rs` has the tables of `schemas/`.
 
 use std::fmt::Write;
 
@@ -46,7 +46,7 @@ fn parse(text: &str) -> Schema {
             (["enum", name, "byte"], Some(_)) => schema.enums.push((*name).to_owned()),
             (["namespace", name], None) => schema.namespace = (*name).to_owned(),
             (["include" | "root_type", _], None) => {}
-            other => panic!("{other:?} is nothing that our schemas have"),
+            other => panic!("{other:?} is not supported in a schema"),
         }
         rest = body.map_or(&tail[1..], |(_, rest)| rest).trim();
     }
@@ -108,7 +108,7 @@ fn kind(schemas: &[Schema], own: &str, kind: &str) -> String {
 fn generate(schemas: &[Schema]) -> String {
     let mut code = String::from(
         "//! The tables of `schemas/`. `tests/it/schema.rs` generates this file; don't edit it.\n\
-         #![allow(dead_code, reason = \"all of the schemas is here\")]\n",
+         #![allow(dead_code, reason = \"all tables of the schemas are here\")]\n",
     );
     for schema in schemas {
         let own = &schema.namespace;

@@ -1,4 +1,4 @@
-//! Every field of a classic file either survives a round trip, or is refused by name.
+//! Tests that every field of a classic file either survives a round trip, or is refused by name.
 
 use std::collections::BTreeSet;
 
@@ -447,7 +447,7 @@ fn what_only_a_later_shard_says_is_refused() {
     write(&graph);
     let error = import(path(0)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotConvertible);
-    let text = "shard 1 has other training_config than the first one, which would be lost";
+    let text = "shard 1 has other training_config than the first shard, which would be lost";
     assert!(error.to_string().contains(text), "{error}");
 }
 

@@ -45,8 +45,8 @@ impl ReadAt for Sparse {
     }
 }
 
-/// Returns an archive of stored entries. Each is given by its name, its beginning, and its length,
-/// including the zeros after the beginning.
+/// Returns an archive of stored entries. Each entry is given by its name, its beginning, and its
+/// length, including the zeros after the beginning.
 fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     let mut file = Sparse::default();
     let mut directory = Vec::new();
@@ -131,7 +131,7 @@ fn a_model_over_2_gib_does_not_become_a_classic_file_and_it_is_said_what_to_do()
         assert_eq!(error.kind(), ErrorKind::NotConvertible);
         let text = error.to_string();
         assert!(
-            text.contains("a classic file, which ends at 2 GiB"),
+            text.contains("a classic file, which is limited to 2 GiB"),
             "{text}"
         );
         let advice = "keep it as a zip archive, or convert it to safetensors";
@@ -175,7 +175,7 @@ fn an_array_over_2_gib_behind_sdnb_is_refused_when_it_is_added() {
     array.set(flat_array::APPENDED_DATA_LENGTH, appended);
     let mut graph = Object::default();
     graph.set(slots::VARIABLES, Value::Tables(vec![variable]));
-    // A file with a hole in place of the array.
+    // The file has a hole in place of the array.
     let (graph, _) = fb::write(&graph).unwrap();
     let at = 32 + graph.len() as u64 + len;
     let mut head = b"SDNB\0\0\0\x01".to_vec();
