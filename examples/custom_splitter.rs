@@ -2,11 +2,10 @@
 //!
 //!     cargo run --release --example custom_splitter
 //!
-//! A model's configuration has layers, and each layer has weights. The weights are large: each set
-//! of them becomes a chunk, so that a reader can fetch one without the others.
-//! `ModelConfigSplitter` delegates the layers to `LayerSplitter`, whose cuts automatically get the
-//! path from the root.
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+//! A model's configuration has layers, and each layer has weights. The weights are large, so each
+//! layer's weights become a chunk, which a reader can fetch alone. `ModelConfigSplitter` delegates
+//! the layers to `LayerSplitter`, whose cuts automatically get the path from the root.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 #![allow(clippy::expect_used, reason = "the schema above is right")]
 
 use std::collections::BTreeMap;

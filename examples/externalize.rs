@@ -1,12 +1,12 @@
-//! Makes a SavedModel over 2 GiB that TensorFlow can't read, and externalizes it so that it can.
+//! Makes a SavedModel over 2 GiB, which TensorFlow can't read, and externalizes it for TensorFlow.
 //!
 //!     cargo run --release --example externalize -- OUTPUT
 //!     cargo run --release --example externalize -- OUTPUT --mib 40
 //!
-//! The model has 2.5 GiB, or this many MiB; it is in a temporary folder next to OUTPUT and is
-//! removed at the end. `--keep FOLDER` keeps it there. The model adds the largest element of each
-//! of its ten constants to `x`.
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+//! The model has 2.5 GiB, or the given number of MiB. It is written to a temporary folder next to
+//! OUTPUT, which is removed at the end, or to FOLDER with `--keep FOLDER`. The model adds the
+//! largest element of each of its ten constants to `x`.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
 use std::fs::{self, File};

@@ -1,11 +1,11 @@
-//! Fifty million numbers in one repeated field, packed and not, in both profiles, in bounded
-//! memory.
+//! Splits and merges fifty million numbers of one repeated field, packed and unpacked, in both
+//! profiles, with bounded memory.
 //!
 //!     cargo run --release --example many_varints
 //!
 //! The message is split into chunks of 4 MiB and merged again. Both operations check every byte.
 //! The example fails if the process ever used more memory than a small part of the message.
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .options(MergeOptions::new().force(true))
                 .merge_to_file(&prefix, &merged)?;
             if back.byte_exact != Some(true) || back.size != size {
-                return Err(format!("{form}: the merge is not what was split").into());
+                return Err(format!("{form}: the merged message differs from the original").into());
             }
             let chunks = written.chunks.len();
             println!(
@@ -76,14 +76,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             Err(format!("peak memory: {peak} bytes, over the bound of {MEMORY_BOUND}").into())
         }
         Some(peak) => {
-            println!("peak memory of all this: {peak} bytes, within the bound of {MEMORY_BOUND}");
+            println!("peak memory: {peak} bytes, within the bound of {MEMORY_BOUND}");
             Ok(())
         }
         None => Ok(()),
     }
 }
 
-/// Writes the message: numbers of one to three bytes, after one tag or each after its own.
+/// Writes the message: numbers of one to three bytes, after a single tag or each after a separate
+/// tag.
 fn write_numbers(path: &Path, packed: bool) -> Result<u64, Box<dyn Error>> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let (mut varint, mut size) = (Vec::with_capacity(16), 0);

@@ -1,9 +1,10 @@
-//! Eight processes that each hold a shard of a checkpoint write it as one message.
+//! Writes a checkpoint as one message from eight processes, each of which holds a shard.
 //!
-//! `cargo run --example many_writers` starts this program once for each of them. None of them ever
-//! has the whole message: each writes the weights of its own layers with their paths, and returns a
-//! report. At the end, the process that committed the shards reads a tensor of the whole message.
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+//! `cargo run --example many_writers` starts this program once for each process. No process ever
+//! has the whole message. Each process writes the weights of its own layers with their paths, and
+//! returns a report. At the end, the process that committed the shards reads a tensor of the whole
+//! message.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::env;
 use std::error::Error;

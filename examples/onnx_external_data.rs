@@ -1,12 +1,12 @@
-//! Rescues an ONNX model over 2 GiB in one file, which no reader accepts: writes it as the pair
-//! that onnxruntime reads, and the pair as one file again.
+//! Converts an ONNX model over 2 GiB in one file, which no reader accepts, to the pair of files
+//! that onnxruntime reads, and the pair to one file again.
 //!
 //!     cargo run --release --example onnx_external_data
 //!     cargo run --release --example onnx_external_data -- path/to/model.onnx
 //!
 //! Without a path it creates a model of 2.5 GiB. It writes to a folder under `target/`, about twice
 //! the model's size, and removes it at the end.
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     } else {
         // Tensors with separate elements have raw data now.
-        Err("the model is another one than before".into())
+        Err("the model has changed".into())
     }
 }
 

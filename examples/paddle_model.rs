@@ -7,7 +7,7 @@
 //! ```text
 //! cargo run --release --example paddle_model -- [FOLDER] [MIB]
 //! ```
-#![allow(clippy::print_stdout, reason = "a program")]
+#![allow(clippy::print_stdout, reason = "a program prints its results")]
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     if !(1..=MOST_MIB).contains(&mib) {
-        return Err(format!("{mib} MiB: from 1 to {MOST_MIB} are made").into());
+        return Err(format!("{mib} MiB: the size must be from 1 to {MOST_MIB}").into());
     }
     let folder = match folder {
         Some(folder) => tempfile::tempdir_in(folder)?,
@@ -102,7 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         );
         if !is_same {
-            return Err("what came back differs".into());
+            return Err("the files differ after the round trip".into());
         }
     }
     Ok(())
@@ -118,8 +118,8 @@ fn timed<T>(
     Ok(result)
 }
 
-/// Writes a program of matrices with this many rows, and the matrices. The first and the last are
-/// equal, like tied weights.
+/// Writes a program of matrices with this many rows, and the matrices. The first matrix equals the
+/// last one, like tied weights.
 fn make(folder: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
     let names: Vec<String> = (0..LAYERS)
         .map(|layer| format!("layer_{layer}.w_0"))
@@ -161,7 +161,7 @@ fn make(folder: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
     Ok(writer.finish()?)
 }
 
-/// Incompressible numbers, by xorshift.
+/// A generator of incompressible numbers (xorshift).
 struct Noise(u64);
 
 impl Read for Noise {

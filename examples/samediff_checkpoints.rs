@@ -1,11 +1,11 @@
-//! Three checkpoints of a SameDiff model that share two thirds of their values: writes them to one
+//! Writes three checkpoints of a SameDiff model, which share two thirds of their values, to one
 //! file, extracts the middle one, and checks sizes and contents. Needs about 3 GiB of disk in the
 //! folder for temporary files; the first argument is the size of a checkpoint in MiB (default:
 //! 1024).
 //!
 //!     cargo run --release --example samediff_checkpoints
 
-#![allow(clippy::print_stdout, reason = "an example says what it does")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
 use std::io::{self, Read};
@@ -44,7 +44,7 @@ impl ReadAt for Values {
     }
 }
 
-/// Returns a parameter at a checkpoint: every third one is new each time.
+/// Returns a parameter at a checkpoint. Every third parameter changes with each checkpoint.
 fn parameter(number: u64, checkpoint: u64, len: u64) -> Result<Array, Box<dyn Error>> {
     let changed = if number.is_multiple_of(3) {
         checkpoint
@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         draft.add_tag(tag.parse()?, checkpoint(number as u64, len)?)?;
     }
     let written = draft.write(&path, &SameDiffWriteOptions::new())?;
-    // Twelve of the first, and four of each other one.
+    // There are twelve arrays of the first checkpoint, and four of each other checkpoint.
     assert_eq!((written.arrays, written.shared), (20, 16));
     let data = 20 * len;
     assert!(written.size > data && written.size < data + (1 << 16));

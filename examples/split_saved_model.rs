@@ -6,7 +6,7 @@
 //! Without a path it creates a model of 2.5 GiB, and removes its files at the end. `--folder DIR`
 //! sets the folder (default: a folder under `target/`; about twice the model's size is needed),
 //! `--compression` the compression of the file (`none`, `zstd`, `brotli`, `snappy`).
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -79,9 +79,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         merged.finish()
     })?;
-    println!("the merged model is byte for byte the one that was split");
+    println!("the merged model equals the original, byte for byte");
     if let Some(peak) = peak_memory() {
-        println!("peak memory of all this: {}", size(peak));
+        println!("peak memory: {}", size(peak));
         if peak > MOST_MEMORY {
             return Err(format!("that is more than {}", size(MOST_MEMORY)).into());
         }

@@ -26,7 +26,7 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_samediff::SameDiffFormat,
     #[cfg(feature = "samediff")]
     &proto_splitter_samediff::SafetensorsFormat,
-    // Before the plain format, which could read an externalized model, too.
+    // This format precedes the plain format, which could read an externalized model, too.
     #[cfg(feature = "externalize")]
     &proto_splitter_externalize::ExternalizedFormat,
     #[cfg(feature = "tensorflow")]
@@ -41,7 +41,8 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_xla::ProfileFormat,
     #[cfg(feature = "perfetto")]
     &proto_splitter_perfetto::PerfettoFormat,
-    // Last, since another format may know more about the records than their type.
+    // This format is the last, since another format may know more about the records than their
+    // type.
     #[cfg(feature = "sequences")]
     &proto_splitter_sequences::SequenceFormat,
 ]);

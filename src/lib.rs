@@ -48,19 +48,21 @@
 //!   placeholders has *our marker*, and can be merged without knowing its type. Files by TensorFlow's splitters have no placeholders.
 //! - A *slice* is a chunk with a run of elements of a repeated field.
 //! - The *trailer* is the last record of a file, a `ChunkMetadata` that lists the place of each chunk.
-//! - A *[path](path::FieldPath)* names a place in a message, and a *prefix* a file without its extension `.cpb` or `.pb`.
-//! - A *[profile](split::Profile)* determines who can read a file: TensorFlow too, or only readers like this one.
+//! - A *[path](path::FieldPath)* names a place in a message. A *prefix* is the path of a file
+//!   without its extension `.cpb` or `.pb`.
+//! - A *[profile](split::Profile)* determines which readers accept a file: TensorFlow too, or only
+//!   readers like this one.
 //!
 //! Sizes, offsets and positions are in bytes.
 //!
 //! # Crate features
 //!
-//! All are on by default except `columns` and `serde`.
+//! All features are on by default, except `columns` and `serde`.
 //!
 //! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` adds reading `saved_model.pbtxt`.
 //! - `externalize`: SavedModels of any size in unmodified TensorFlow.
 //! - `onnx`, `paddle`, `samediff`, `xla`: the models, modules and executables of these projects.
-//! - `perfetto`: the type of traces, known by name.
+//! - `perfetto`: the type of Perfetto's traces.
 //! - `sequences`: delimited files, and record files of messages.
 //! - `formats`: all of the above.
 //! - `ops`: the operations of the command as functions: verifying, comparing, describing, editing; `export` adds writing tensors for
@@ -68,7 +70,8 @@
 //! - `columns`: elements of messages as tables, in Parquet, Arrow and CSV.
 //! - `parts`: work divided among several independent hosts.
 //! - `brotli`, `snappy`, `zstd`: compression of chunks; `codecs` is all three.
-//! - `merkle`: Merkle roots, by which a part of a file is checked without reading all of it.
+//! - `merkle`: Merkle roots, with which a part of a file can be verified without reading the whole
+//!   file.
 //! - `zero-copy`: splitting typed messages without copying their values of type `Bytes`.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -194,7 +197,7 @@ pub mod proto {
 
 pub mod documentation;
 
-/// The README's examples are tests, too.
+/// Tests of the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct ReadmeDoctests;

@@ -1,5 +1,5 @@
-//! Behaviour that users rely on, tested through the public interface. There is one binary, so that
-//! it links once.
+//! Behavior that users rely on, tested through the public interface. All tests are in one binary,
+//! which is linked once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,7 +11,6 @@
 mod comparing;
 /// Memory for iterating over many elements.
 mod element_memory;
-/// Typed messages on several threads.
 /// Chunked files that TensorFlow fingerprints specially.
 mod fingerprint_shapes;
 /// Fingerprints, compared with TensorFlow's.
@@ -30,9 +29,9 @@ mod properties;
 mod random_files;
 /// Properties of messages of random types.
 mod random_schemas;
-/// The bytes read, and how often.
+/// The number of reads, and of bytes read.
 mod reads;
-/// Rewriting files: other compression, other values.
+/// Rewriting files with a different compression or different values.
 mod rewriting;
 mod rewriting_extended;
 /// SavedModels as folders.
@@ -50,7 +49,7 @@ mod streaming;
 /// Requirements of TensorFlow's own tests of its splitters.
 mod tensorflow_interface;
 mod tensorflow_split_tests;
-/// Any number of threads, and all ways to produce the same bytes.
+/// Tests that any number of threads, and all ways of merging, produce the same bytes.
 mod threads;
 /// Sizes by field path.
 mod trees;

@@ -166,7 +166,7 @@ fn chunks_of_large_constants_are_not_read() {
     assert!(stored.read() < 1 << 20, "{} bytes were read", stored.read());
 }
 
-/// Bytes that count the reads of them.
+/// A source in memory that counts the bytes read.
 struct Counting(Vec<u8>, std::sync::atomic::AtomicU64);
 
 impl Counting {

@@ -147,7 +147,7 @@ const CALL_SITES: &[CallSite] = &[
 ];
 
 impl CallSite {
-    /// Returns the names of the functions that a node calls here.
+    /// Returns the names of the functions that a node calls in this way.
     pub(crate) fn functions_of<'n>(&self, node: &'n NodeDef) -> Vec<&'n str> {
         let attrs = self
             .functions

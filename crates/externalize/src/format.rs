@@ -170,7 +170,7 @@ impl Archive for Kept {
             return Ok(found);
         }
         let warning = format!(
-            "{RECORD_FILE} was written before it had checksums, and isn't compared with any: externalizing the model again adds them"
+            "{RECORD_FILE} is from a version without checksums, so it wasn't verified: externalizing the model again adds them"
         );
         Ok(found.warnings(vec![warning]))
     }

@@ -77,7 +77,7 @@ impl Record {
         let spans = spans.finish()?;
         if spans.total_size() != self.size {
             let message = format!(
-                "the original had {} bytes, and its pieces have {}",
+                "the original had {} bytes, but its pieces have {}",
                 self.size,
                 spans.total_size()
             );
@@ -91,7 +91,7 @@ impl Record {
 }
 
 fn differs(what: &str, found: u32, kept: u32) -> Error {
-    let message = format!("the crc32c of {what} is 0x{found:08x}, and was 0x{kept:08x}");
+    let message = format!("the crc32c of {what} is 0x{found:08x}, but was 0x{kept:08x}");
     Error::new(ErrorKind::ChecksumMismatch, message)
 }
 
@@ -105,7 +105,7 @@ impl Piece {
                 signed: self.signed,
             })),
             _ => {
-                let message = format!("varints of {} bytes", self.width);
+                let message = format!("unsupported varints of {} bytes", self.width);
                 Err(Error::new(ErrorKind::InvalidMessage, message))
             }
         }

@@ -47,7 +47,7 @@ impl Counter<'_> {
             Err(Error::new(ErrorKind::LimitExceeded, what).at_offset(offset))
         };
         if depth > MAX_DEPTH {
-            let what = format!("messages that nest deeper than {MAX_DEPTH}");
+            let what = format!("messages nest deeper than {MAX_DEPTH}");
             return limit(what, range.start);
         }
         let mut cursor = WireCursor::new(self.bytes);

@@ -117,7 +117,7 @@ impl ExternalizePlan {
     pub fn new(path: impl AsRef<Path>, options: &ExternalizeOptions) -> Result<Self> {
         if options.min_size < LEAST_MIN_SIZE {
             let message = format!(
-                "a minimum size of {} bytes, and it is at least {LEAST_MIN_SIZE}",
+                "the minimum size is {} bytes, but must be at least {LEAST_MIN_SIZE}",
                 options.min_size
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));
@@ -406,7 +406,7 @@ impl ExternalizePlan {
         let written = BundlePlan::new(tensors.collect(), 1)?.write(prefix, &options)?;
         let crc_of = |content: &Content| written.crcs.get(&content.key).copied();
         let crcs: Option<Vec<u32>> = self.contents.all.iter().map(crc_of).collect();
-        crcs.ok_or_else(|| Error::new(ErrorKind::Io, "a constant that was not written"))
+        crcs.ok_or_else(|| Error::new(ErrorKind::Io, "a constant was not written"))
     }
 
     /// Writes the contents to separate files, and returns the crc32c of each file.

@@ -240,7 +240,7 @@ impl Record {
             Ok(metadata) if metadata.len() <= MAX_RECORD => {}
             Ok(metadata) => {
                 let message = format!(
-                    "{} bytes, and at most {MAX_RECORD} are read",
+                    "the record has {} bytes, but at most {MAX_RECORD} are read",
                     metadata.len()
                 );
                 return Err(at_path(Error::new(ErrorKind::LimitExceeded, message)));
@@ -260,12 +260,12 @@ impl Record {
             VERSION => check(bytes)?,
             WITHOUT_CHECKSUMS if record.check.or(record.crc32c).is_none() => {}
             WITHOUT_CHECKSUMS => {
-                let message = "a record of version 1 with checksums, which came with version 2";
+                let message = "a record of version 1 has checksums, which came with version 2";
                 return Err(Error::new(ErrorKind::InvalidMessage, message));
             }
             version => {
                 let message = format!(
-                    "a record of version {version}, and {WITHOUT_CHECKSUMS} and {VERSION} are read"
+                    "the record has version {version}, but only {WITHOUT_CHECKSUMS} and {VERSION} are supported"
                 );
                 return Err(Error::new(ErrorKind::UnsupportedVersion, message));
             }
@@ -273,7 +273,7 @@ impl Record {
         let has_crc = |piece: &Piece| piece.content.is_empty() || piece.crc32c.is_some();
         if record.has_checksums() && !(record.crc32c.is_some() && record.pieces.iter().all(has_crc))
         {
-            let message = "a record in which a checksum is missing";
+            let message = "the record lacks a checksum";
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
         Ok(record)
@@ -305,7 +305,7 @@ impl Record {
 fn changed(folder: &Path) -> Error {
     let model = folder.join(MODEL_FILE);
     let message = format!(
-        "{} was changed since it was externalized: if that was meant, remove {RECORD_FILE}",
+        "{} was changed since it was externalized: if this was intended, remove {RECORD_FILE}",
         model.display()
     );
     Error::new(ErrorKind::ChecksumMismatch, message)
@@ -319,14 +319,14 @@ fn check(bytes: &[u8]) -> Result<()> {
         _ => None,
     };
     let Some((before, stored)) = stored else {
-        return mismatch("a record that doesn't end with its checksum".into());
+        return mismatch("the record doesn't end with its checksum".into());
     };
     let computed = crc32c(before);
     if computed == stored {
         return Ok(());
     }
     mismatch(format!(
-        "the crc32c of {} bytes is 0x{computed:08x}, and 0x{stored:08x} is stored",
+        "the crc32c of {} bytes is 0x{computed:08x}, but 0x{stored:08x} is stored",
         before.len()
     ))
 }

@@ -118,7 +118,7 @@ pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
         None => String::new(),
     };
     let message = format!(
-        "the model without its large constants has {len} bytes, and TensorFlow reads at most {MAX_REST}{largest}"
+        "the model without its large constants has {len} bytes, but TensorFlow reads at most {MAX_REST}{largest}"
     );
     Error::new(ErrorKind::LimitExceeded, message).refusing_size()
 }
@@ -137,7 +137,7 @@ fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
         Comparison::Identical | Comparison::Equal => Ok(()),
         Comparison::Different(found) => {
             let path = found.first().map(|found| found.path.to_string());
-            let message = "a field that this version doesn't know, and that would be lost";
+            let message = "a field is unknown to this version, and would be lost";
             let error = Error::new(ErrorKind::UnsupportedVersion, message);
             Err(error.at_path(path.unwrap_or_default()))
         }

@@ -398,7 +398,7 @@ mod tests {
             let by_one = tensors.iter().map(|info| listed.read_tensor(info));
             let by_one: Vec<_> = by_one.map(|read| read.unwrap().to_vec().unwrap()).collect();
             assert_eq!(by_one, expected, "{path:?}");
-            // With all tensors, and with only the last one.
+            // Reads all tensors, and then only the last one.
             for from in [0, tensors.len() - 1] {
                 let mut buffers: Vec<Vec<u8>> =
                     expected.iter().map(|bytes| vec![9; bytes.len()]).collect();

@@ -137,8 +137,8 @@ impl SavedModelDir {
         self.fingerprint_with(&Progress::default())
     }
 
-    /// Computes the fingerprint as [`fingerprint`](Self::fingerprint) does, with a progress
-    /// listener, which can also cancel.
+    /// Computes the fingerprint with a progress listener, which can also cancel. Otherwise the same
+    /// as [`fingerprint`](Self::fingerprint).
     ///
     /// # Errors
     ///

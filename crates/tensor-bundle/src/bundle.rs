@@ -119,7 +119,7 @@ impl Bundle {
             TensorLocation::Slices(slices) => {
                 let Some(width) = width else {
                     let name = dtype_name(tensor.dtype());
-                    let message = format!("a sliced tensor of type {name}");
+                    let message = format!("a tensor of type {name} can't be sliced");
                     let error = Error::new(ErrorKind::InvalidMessage, message);
                     return Err(error.at_path(tensor.name()));
                 };
@@ -166,7 +166,7 @@ impl Bundle {
     pub fn read_strings(&self, tensor: &Tensor) -> Result<Vec<Vec<u8>>> {
         let (DataType::DtString, Some(count)) = (tensor.dtype(), elements(tensor.shape())) else {
             let message = format!(
-                "a tensor of type {}, and no strings",
+                "the tensor is of type {}, and has no strings",
                 dtype_name(tensor.dtype())
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message).at_path(tensor.name()));
@@ -189,7 +189,7 @@ impl Bundle {
             .len();
         // Can't overflow, since both numbers are below 2^63.
         if span.offset + span.size > len {
-            let message = format!("{} bytes at {} of a file of {len}", span.size, span.offset);
+            let message = format!("{} bytes at {} run past the end of the file of {len} bytes", span.size, span.offset);
             return Err(at_file(Error::new(ErrorKind::InvalidMessage, message)));
         }
         Ok(file)

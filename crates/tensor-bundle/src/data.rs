@@ -125,12 +125,12 @@ pub(crate) struct InOrder {
 }
 
 impl Seen {
-    /// Creates the state for a span of elements of fixed size, of which nothing has been read.
+    /// Creates the state for an unread span of elements of fixed size.
     pub(crate) fn numbers(span: &Span) -> Seen {
         Seen::Numbers(CrcOfPieces::new(span.size))
     }
 
-    /// Creates the state for a span of `count` strings or variants, of which nothing has been read.
+    /// Creates the state for an unread span of `count` strings or variants.
     pub(crate) fn elements(span: &Span, is_strings: bool, count: u64) -> Seen {
         let first = ElementsCrc::new(is_strings, count, span.offset, span.size);
         let now = first.clone();
@@ -232,7 +232,7 @@ pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "the crc32c of {} bytes is 0x{computed:08x}, and 0x{:08x} is stored",
+        "the crc32c of {} bytes is 0x{computed:08x}, but 0x{:08x} is stored",
         span.size, span.crc32c
     );
     Err(Error::new(ErrorKind::ChecksumMismatch, message).at_offset(span.offset))

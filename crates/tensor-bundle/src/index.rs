@@ -136,11 +136,11 @@ impl Index {
             } else if std::str::from_utf8(key).is_ok() {
                 entries.push((name, entry));
             } else {
-                return Err(invalid("a name that is not UTF-8").at_path(name));
+                return Err(invalid("the name is not UTF-8").at_path(name));
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        let num_shards = num_shards.ok_or_else(|| invalid("an index without a header"))?;
+        let num_shards = num_shards.ok_or_else(|| invalid("the index has no header"))?;
         let tensors = entries
             .into_iter()
             .map(|(name, entry)| entry.resolve(name, &slices))
@@ -159,7 +159,7 @@ fn header(value: &[u8]) -> Result<u32> {
     let unsupported = |message| Err(Error::new(ErrorKind::UnsupportedVersion, message));
     if header.endianness() == Endianness::Big {
         return unsupported(
-            "the tensors are big-endian, and only little-endian ones are read".to_owned(),
+            "the tensors are big-endian, but only little-endian tensors can be read".to_owned(),
         );
     }
     let VersionDef {
@@ -169,13 +169,13 @@ fn header(value: &[u8]) -> Result<u32> {
     } = header.version.unwrap_or_default();
     if min_consumer > VERSION || bad_consumers.contains(&VERSION) {
         return unsupported(format!(
-            "the bundle needs a reader of version {min_consumer}, and this one is of version {VERSION}"
+            "the bundle needs a reader of version {min_consumer}, but this one is of version {VERSION}"
         ));
     }
     match u32::try_from(header.num_shards) {
         Ok(shards @ 1..=MAX_SHARDS) => Ok(shards),
         _ => Err(invalid(format!(
-            "{} data files, and there may be 1 to {MAX_SHARDS}",
+            "{} data files, but there must be 1 to {MAX_SHARDS}",
             header.num_shards
         ))),
     }
@@ -192,38 +192,38 @@ struct Entry {
 impl Entry {
     fn check(entry: BundleEntryProto, shards: u32) -> Result<Entry> {
         let dtype = DataType::try_from(entry.dtype)
-            .map_err(|_| invalid(format!("a tensor of the unknown type {}", entry.dtype)))?;
+            .map_err(|_| invalid(format!("the tensor is of the unknown type {}", entry.dtype)))?;
         let shape = shape(&entry.shape.unwrap_or_default())?;
         let sliced = !entry.slices.is_empty();
         let at = |number: i64, what: &str| {
             u64::try_from(number)
-                .map_err(|_| invalid(format!("{number} as the {what} of a tensor")))
+                .map_err(|_| invalid(format!("{number} can't be the {what} of a tensor")))
         };
         let (offset, size) = (at(entry.offset, "offset")?, at(entry.size, "size")?);
         let shard = u32::try_from(entry.shard_id)
             .ok()
             .filter(|shard| *shard < shards);
         let Some(shard) = shard else {
-            return Err(invalid(format!("data file {} of {shards}", entry.shard_id)));
+            return Err(invalid(format!("there is no data file {} of {shards}", entry.shard_id)));
         };
         if offset
             .checked_add(size)
             .is_none_or(|end| i64::try_from(end).is_err())
         {
             return Err(invalid(format!(
-                "{size} bytes at {offset}: past the end of any file"
+                "{size} bytes at {offset} are past the end of any file"
             )));
         }
         match tensor_size(dtype, &shape) {
             Some(expected) if expected != size && !sliced => {
                 let name = dtype_name(dtype);
                 return Err(invalid(format!(
-                    "{size} bytes, and {name}{shape:?} takes {expected}"
+                    "the tensor has {size} bytes, but {name}{shape:?} takes {expected}"
                 )));
             }
             None if crate::dtype::element_size(dtype).is_some() => {
                 return Err(invalid(format!(
-                    "a tensor of more than 2^64 bytes: {shape:?}"
+                    "the tensor has more than 2^64 bytes: {shape:?}"
                 )));
             }
             _ => {}
@@ -267,9 +267,9 @@ impl Entry {
                     span: entry.span,
                 }),
                 Some(_) => Err(invalid(
-                    "a slice whose type or shape differs from the index",
+                    "the type or shape of a slice differs from the index",
                 )),
-                None => Err(invalid("a slice that is not in the index")),
+                None => Err(invalid("a slice is not in the index")),
             }
         };
         let slices: Result<Vec<Slice>> = slices.iter().map(resolve).collect();
@@ -277,9 +277,9 @@ impl Entry {
         let size = slices
             .iter()
             .try_fold(0u64, |all, slice| all.checked_add(slice.span.size));
-        let size = size.ok_or_else(|| invalid("slices of more than 2^64 bytes").at_path(&name))?;
+        let size = size.ok_or_else(|| invalid("the slices have more than 2^64 bytes").at_path(&name))?;
         if let Some(expected) = tensor_size(dtype, &shape).filter(|expected| *expected != size) {
-            let message = format!("slices of {size} bytes, and all of it takes {expected}");
+            let message = format!("the slices have {size} bytes, but the whole tensor takes {expected}");
             return Err(invalid(message).at_path(&name));
         }
         Ok(Tensor {
@@ -297,11 +297,11 @@ fn shape(shape: &TensorShapeProto) -> Result<Vec<u64>> {
     const MAX_RANK: usize = 254;
     if shape.unknown_rank || shape.dim.len() > MAX_RANK {
         return Err(invalid(format!(
-            "a shape of no rank, or of more than {MAX_RANK}"
+            "the shape has no rank, or a rank of more than {MAX_RANK}"
         )));
     }
     let dims = shape.dim.iter().map(|dim| {
-        u64::try_from(dim.size).map_err(|_| invalid(format!("a dimension of {}", dim.size)))
+        u64::try_from(dim.size).map_err(|_| invalid(format!("the shape has a dimension of {}", dim.size)))
     });
     dims.collect()
 }

@@ -99,7 +99,7 @@ impl<'a> BundlePlan<'a> {
     pub fn new(tensors: Vec<NewTensor<'a>>, num_shards: u32) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidConfig, message);
         if !(1..=MAX_SHARDS).contains(&num_shards) {
-            let message = format!("{num_shards} data files, and there may be 1 to {MAX_SHARDS}");
+            let message = format!("{num_shards} data files, but there must be 1 to {MAX_SHARDS}");
             return Err(invalid(message));
         }
         let mut tensors = tensors;
@@ -125,7 +125,7 @@ impl<'a> BundlePlan<'a> {
             };
             let have = tensor.data.size()?;
             if have != size {
-                let message = format!("{have} bytes, and {dtype}{:?} takes {size}", tensor.shape);
+                let message = format!("the data has {have} bytes, but {dtype}{:?} takes {size}", tensor.shape);
                 return Err(at_name(message));
             }
             total = total
@@ -297,7 +297,7 @@ fn copy_piece(
     .map_err(|error| match error.io_kind() {
         Some(io::ErrorKind::UnexpectedEof) => {
             let size = placed.size;
-            let message = format!("the data ended before the {size} bytes that there were");
+            let message = format!("the data ended before all {size} bytes were read");
             Error::new(ErrorKind::SourceChanged, message).at_offset(start)
         }
         _ => error,

@@ -42,7 +42,7 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
         Err(_) => {
             return Err(Error::new(
                 ErrorKind::InvalidMessage,
-                "a slice of over 255 dimensions",
+                "a slice has over 255 dimensions",
             ));
         }
     }
@@ -78,7 +78,7 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
 pub(crate) fn bounds(slice: &TensorSliceProto, shape: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     if slice.extent.len() != shape.len() {
-        let message = format!("a slice of {} dimensions of {shape:?}", slice.extent.len());
+        let message = format!("a slice has {} dimensions, unlike its tensor of {shape:?}", slice.extent.len());
         return Err(invalid(message));
     }
     let bounds = slice.extent.iter().zip(shape).map(|(extent, &dim)| {
@@ -91,7 +91,7 @@ pub(crate) fn bounds(slice: &TensorSliceProto, shape: &[u64]) -> Result<(Vec<u64
             (Some(start), Some(len)) if start.checked_add(len).is_some_and(|end| end <= dim) => {
                 Ok((start, len))
             }
-            _ => Err(invalid(format!("a slice that reaches out of {shape:?}"))),
+            _ => Err(invalid(format!("a slice reaches out of {shape:?}"))),
         }
     });
     bounds

@@ -29,17 +29,17 @@ pub(crate) struct ElementsCrc {
 /// The part of a tensor to which the next byte belongs.
 #[derive(Clone, Debug)]
 enum Part {
-    /// A length, with those of its bytes that have arrived.
+    /// A length, possibly incomplete.
     Length {
         value: u64,
         bytes: u32,
     },
-    /// A checksum, with those of its bytes that have arrived.
+    /// A checksum, possibly incomplete.
     Checksum {
         bytes: [u8; 4],
         have: usize,
     },
-    /// Bytes of elements, with the number of those that haven't arrived.
+    /// Bytes of elements, with the number of bytes that haven't arrived.
     Content(u64),
     End,
 }
@@ -54,8 +54,8 @@ impl Part {
 }
 
 impl ElementsCrc {
-    /// Starts at the first of `size` bytes, which are at `position` in the file. The bytes consist
-    /// of `count` elements, which are strings or variants.
+    /// Creates the checksum of `count` strings or variants, which have `size` bytes from `position`
+    /// in the file on.
     pub(crate) fn new(is_strings: bool, count: u64, position: u64, size: u64) -> Self {
         let next = match count {
             0 if size == 0 || !is_strings => Part::End,
@@ -89,7 +89,7 @@ impl ElementsCrc {
                         let length = *value;
                         self.length(length);
                     } else if *bytes == MOST_VARINT {
-                        return Err(self.bad("a length of more than ten bytes"));
+                        return Err(self.bad("a length has more than ten bytes"));
                     }
                     1
                 }
@@ -113,7 +113,7 @@ impl ElementsCrc {
                     }
                     len
                 }
-                Part::End => return Err(self.bad("bytes after the last element")),
+                Part::End => return Err(self.bad("there are bytes after the last element")),
             };
             bytes = &bytes[taken..];
             self.position += taken as u64;
@@ -129,9 +129,9 @@ impl ElementsCrc {
     pub(crate) fn finish(&self) -> Result<u32> {
         match self.next {
             Part::End => Ok(self.crc32c),
-            Part::Length { .. } => Err(self.bad("a tensor that ends within a length")),
-            Part::Checksum { .. } => Err(self.bad("a tensor that ends within a checksum")),
-            Part::Content(_) => Err(self.bad("a tensor that ends within an element")),
+            Part::Length { .. } => Err(self.bad("the tensor ends within a length")),
+            Part::Checksum { .. } => Err(self.bad("the tensor ends within a checksum")),
+            Part::Content(_) => Err(self.bad("the tensor ends within an element")),
         }
     }
 
@@ -192,7 +192,7 @@ impl ElementsCrc {
 ///
 /// [`ErrorKind::InvalidMessage`] if the bytes don't contain `count` strings.
 pub(crate) fn strings(bytes: &[u8], count: u64) -> Result<Vec<Vec<u8>>> {
-    let bad = || Error::new(ErrorKind::InvalidMessage, "strings that end early");
+    let bad = || Error::new(ErrorKind::InvalidMessage, "the strings end early");
     let (mut lengths, mut rest) = (Vec::new(), bytes);
     for _ in 0..count {
         let (length, taken) = decode_varint(rest).ok_or_else(bad)?;

@@ -83,7 +83,7 @@ impl Executable {
         let known = [GPU_EXECUTABLE, CPU_EXECUTABLE];
         if !known.contains(&self.message_type()) {
             let name = self.message_type();
-            let message = format!("serialized_executable is a {name}, and no executable");
+            let message = format!("serialized_executable is a {name}, not an executable");
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
         let mut builder = SpansBuilder::new();

@@ -181,7 +181,7 @@ impl Format for XlaFormat {
                     None | Some("refuse") => Draft::new(message, descriptor.full_name())?,
                     Some("extend") => Draft::extended(message, descriptor)?,
                     Some(other) => {
-                        let message = format!("{OVERSIZED} is refuse or extend, not {other:?}");
+                        let message = format!("{OVERSIZED} must be refuse or extend, not {other:?}");
                         return Err(Error::new(ErrorKind::InvalidConfig, message));
                     }
                 };
@@ -219,11 +219,11 @@ const TARGETS: &[ConvertTarget] = &[
     },
     ConvertTarget {
         name: UNPACKED,
-        title: "executable, its options and its content as one message, as XLA's unpack-aot",
+        title: "executable, its options and its content as one message, like XLA's unpack-aot",
     },
     ConvertTarget {
         name: PACKED,
-        title: "executable that was unpacked, as XLA reads it, as XLA's pack-aot",
+        title: "unpacked executable in the form that XLA reads, like XLA's pack-aot",
     },
 ];
 
@@ -235,13 +235,13 @@ const PACKED: &str = "aot";
 const SETTINGS: &[ConvertSetting] = &[
     ConvertSetting {
         name: COMPRESSION,
-        title: "compression of chunks: none, snappy, zstd[:LEVEL], brotli[:LEVEL]; as XLA does",
+        title: "compression of chunks: none, snappy, zstd[:LEVEL], brotli[:LEVEL]; as in XLA unless set",
         is_size: false,
         forms: &[SPLIT, PACKED],
     },
     ConvertSetting {
         name: OVERSIZED,
-        title: "what has more than 2 GiB and can't be cut for XLA's reader: refuse; extend writes it for this program",
+        title: "values over 2 GiB that can't be cut for XLA's reader: refuse, or extend to write them so that only this program reads them",
         is_size: false,
         forms: &[SPLIT],
     },
@@ -270,7 +270,7 @@ fn check_type(found: &str, wanted: &str, form: &str) -> Result<()> {
     if found == wanted {
         return Ok(());
     }
-    let message = format!("--to {form}: of a {wanted}, and this is a {found}");
+    let message = format!("--to {form}: needs a {wanted}, but this is a {found}");
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
@@ -302,7 +302,7 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
     if let Some(text) = given_up(input.head()) {
-        let message = format!("no module: XLA's writer left a text, {:?}", text.trim_end());
+        let message = format!("not a module: XLA's writer left the message {:?}", text.trim_end());
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
     let path = input.is_local().then_some(input.path());

@@ -145,7 +145,7 @@ pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn 
         layers.push(Layer::Compressed(codec.name()));
         let time = front(&bytes, COMPILE_TIME as u64)?;
         let time = time.try_into().map_err(|_| {
-            let message = "a compilation cache entry of fewer than 4 bytes";
+            let message = "the compilation cache entry has fewer than 4 bytes";
             Error::new(ErrorKind::InvalidMessage, message)
         })?;
         layers.push(Layer::CacheEntry(u32::from_be_bytes(time)));

@@ -184,7 +184,7 @@ fn copy(
             used += len;
         }
         if used == 0 {
-            let message = "a varint of an element is cut short or too long";
+            let message = "a varint of an element is truncated or too long";
             return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
         }
         sink.write_all(&out)?;
@@ -239,7 +239,7 @@ impl Walk<'_> {
     /// Reads a short value.
     fn small(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.end - range.start > MAX_SMALL {
-            let message = format!("{} bytes of a name or shape", range.end - range.start);
+            let message = format!("a name or shape of {} bytes is too large", range.end - range.start);
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(range.start));
         }
         Ok(self.cursor.bytes(range)?.to_vec())

@@ -225,11 +225,11 @@ fn is_type_name(name: &str) -> bool {
 
 fn override_path(over: &OverrideRecord) -> Result<FieldPath> {
     if ![TYPE_STRING, TYPE_MESSAGE].contains(&over.field_type) {
-        let message = format!("an override of type {}, which isn't known", over.field_type);
+        let message = format!("an override has the unknown type {}", over.field_type);
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
     if over.field_path.is_empty() {
-        let message = "an override without a path";
+        let message = "an override has no path";
         return Err(Error::new(ErrorKind::InvalidPath, message));
     }
     over.field_path.iter().map(step).collect()

@@ -63,8 +63,8 @@ impl std::fmt::Debug for SplitProto {
 
 impl SplitProto {
     /// Opens a split proto. `descriptor` is the required type of its message. Without it, the type
-    /// named in the manifest is looked up among XLA's types. If it isn't one of those, the message
-    /// has an unknown type.
+    /// named in the manifest is looked up among XLA's types. If XLA's types don't include it, the
+    /// message has an unknown type.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl SplitProto {
         SplitProto::recognize(source, descriptor)?.ok_or_else(none)
     }
 
-    /// Opens a file, as [`open`](Self::open) does.
+    /// Opens a file, like [`open`](Self::open).
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl SplitProto {
         let needed = needed.map_or(1, |last| last as u64 + 2);
         if found.records < needed {
             let message = format!(
-                "the manifest names {entries} records, and record {} is not there: the file is cut",
+                "the manifest names {entries} records, but record {} is not there: the file is truncated",
                 found.records
             );
             return Err(Error::new(ErrorKind::InvalidMessage, message));

@@ -319,7 +319,7 @@ impl Read for RecordBytes<'_> {
 #[cold]
 fn uncuttable(what: &str, size: u64) -> Error {
     let message = format!(
-        "{what} has {size} bytes, and XLA's reader takes no record of more than {MAX_MERGE_RECORD}"
+        "{what} has {size} bytes, but XLA's reader accepts no record of more than {MAX_MERGE_RECORD}"
     );
     Error::new(ErrorKind::Uncuttable, message).refusing_size()
 }

@@ -16,7 +16,7 @@ pub mod album {
 ///
 /// # Errors
 ///
-/// If the descriptors are not those of the build.
+/// Fails if the descriptors are not from this build.
 pub fn album_type() -> Result<MessageDescriptor> {
     let descriptors = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));
     let pool = decode_descriptor_set(descriptors)?;
@@ -28,7 +28,7 @@ pub fn album_type() -> Result<MessageDescriptor> {
 ///
 /// # Errors
 ///
-/// If the file can't be written.
+/// Fails if the file can't be written.
 pub fn write(album: &album::Album, prefix: impl AsRef<Path>) -> Result<Written> {
     let source = Source::from_message(album, album_type()?);
     let options = SplitOptions::new()
@@ -37,11 +37,11 @@ pub fn write(album: &album::Album, prefix: impl AsRef<Path>) -> Result<Written> 
     SizeSplitter.write_with(source, prefix, &options)
 }
 
-/// Reads one photo; the others are not read.
+/// Reads one photo, and no others.
 ///
 /// # Errors
 ///
-/// If the file can't be read, or has no such photo.
+/// Fails if the file can't be read, or has no such photo.
 pub fn photo(path: impl AsRef<Path>, index: u64) -> Result<Vec<u8>> {
     let file = proto_splitter::open(path)?;
     Ok(file.get(&format!("photo[{index}].jpeg"))?.into())

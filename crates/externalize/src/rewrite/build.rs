@@ -14,9 +14,9 @@ use crate::content::Content;
 /// The scope of nodes, which determines the names of their outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// In the main graph: the first output of `x` is `x`.
+    /// The main graph: the first output of `x` is `x`.
     Main,
-    /// In the body of a function: an output of `x` is `x:OUTPUT:0`, with the name of the output.
+    /// The body of a function: an output of `x` is `x:OUTPUT:0`, with the name of the output.
     Function,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn boxed(value: Value) -> Box<AttrValue> {
 
 pub(super) fn shape_proto(shape: &[u64]) -> TensorShapeProto {
     let dims = shape.iter().map(|dim| Dim {
-        // Fits, since the model had a signed number.
+        // The dimension fits, since the model had a signed number.
         size: i64::try_from(*dim).unwrap_or(i64::MAX),
         ..Dim::default()
     });

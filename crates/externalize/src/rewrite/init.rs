@@ -13,17 +13,17 @@ use super::{BUNDLE_NAME, Rewriter, invalid, shared_name};
 use crate::call_graph::named_functions;
 use crate::content::Content;
 
-/// Nodes for the paths of the bundle's two files, which loaders set.
+/// Names of the nodes for the paths of the bundle's two files, which loaders set.
 const INDEX_PATH: &str = "proto_splitter_index_path";
 const DATA_PATH: &str = "proto_splitter_data_path";
 
 /// Names of the arguments with these paths in functions.
 const ARGUMENTS: [&str; 2] = ["index_path", "data_path"];
 
-/// Node that calls the function which reads contents for other functions.
+/// Name of the node that calls the function that reads contents for other functions.
 const INITIALIZE: &str = "proto_splitter_initialize";
 
-/// Node with the bundle's prefix.
+/// Name of the node that holds the bundle's prefix.
 const PREFIX: &str = "proto_splitter_prefix";
 
 /// Signature in which loaders look up the operation that initializes a graph.
@@ -209,7 +209,7 @@ impl Rewriter<'_> {
             .collect();
         let Some(first) = by_name.get(init) else {
             return Err(invalid(format!(
-                "{init:?} initializes the model, and isn't there"
+                "{init:?} initializes the model, but isn't there"
             )));
         };
         let mut ancestors = BTreeSet::new();

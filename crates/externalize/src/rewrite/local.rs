@@ -24,7 +24,7 @@ fn region(folder: &Path, content: &Content) -> Result<String> {
     match path.to_str() {
         Some(path) => Ok(path.to_owned()),
         None => {
-            let message = format!("{}: a path that is not UTF-8", path.display());
+            let message = format!("{}: the path is not UTF-8", path.display());
             Err(Error::new(ErrorKind::InvalidConfig, message))
         }
     }
@@ -61,7 +61,7 @@ impl Rewriter<'_> {
             return Ok(());
         };
         if objects.nodes.is_empty() {
-            return Err(invalid("an object graph without objects"));
+            return Err(invalid("the object graph has no objects"));
         }
         let body =
             |name: &str, content: &Content| Ok(function(name, &region(folder, content)?, content));

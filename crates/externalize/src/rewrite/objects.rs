@@ -24,7 +24,7 @@ use crate::content::Content;
 /// Name of the root's child that fills the variables.
 pub(crate) const CONSTANTS_OBJECT: &str = "_proto_splitter_constants";
 
-/// Name of the child, of the object for the constants, that has the index of the bundle.
+/// Name of the constants object's child that has the index of the bundle.
 pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
 
 /// A constant that functions capture, as the index of its object and the index of its content.
@@ -89,7 +89,7 @@ impl Rewriter<'_> {
         let resource = push_object(&mut objects, resource);
         match objects.nodes.first_mut() {
             Some(root) => root.children.push(named(CONSTANTS_OBJECT, resource)),
-            None => return Err(invalid("an object graph without objects")),
+            None => return Err(invalid("the object graph has no objects")),
         }
         let mut captured = captured.to_vec();
         captured.extend(self.bind_arguments(&mut objects));
@@ -125,7 +125,7 @@ impl Rewriter<'_> {
     }
 
     /// Replaces captured constants with resources. If several constants have the same content, only
-    /// the first one becomes a resource, which all references to the others then lead to. `body`
+    /// the first one becomes a resource, to which all references to the others then point. `body`
     /// makes the function that becomes the resource's `_create_resource` and returns the content.
     pub(super) fn capture_from(
         &mut self,

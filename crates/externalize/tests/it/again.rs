@@ -92,7 +92,7 @@ fn constants_that_a_killed_run_had_mapped_stay_if_the_next_run_maps_them() {
         files(&place)
     };
     let expected = in_place();
-    // As after a run that was killed before the last rename.
+    // Leaves the files of a run that was killed before the last rename.
     fs::write(place.join("saved_model.pb"), &original).unwrap();
     let left = "assets.extra/proto_splitter_mapped/.protosplit-01234567-left.tmp";
     fs::write(place.join(left), b"half").unwrap();
@@ -202,7 +202,7 @@ fn a_model_that_was_saved_again_is_externalized_again_without_its_old_bundle() {
     assert!(matches!(words, Kind::Asset(asset) if asset.asset_file_def_index == 0));
     let bundles = objects.nodes[0].children.iter();
     let bundles = bundles.filter(|child| child.local_name == "_proto_splitter_constants");
-    // Only one, which is not the old one.
+    // There is only one bundle, which is not the old one.
     let bundles: Vec<i32> = bundles.map(|child| child.node_id).collect();
     assert!(bundles.len() == 1 && bundles[0] > 5, "{bundles:?}");
 
@@ -210,7 +210,7 @@ fn a_model_that_was_saved_again_is_externalized_again_without_its_old_bundle() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     internalize(&out, &back, &options()).unwrap();
     assert!(read_model(&back) == saved_again());
-    // Its constants are in the graph, as in an original.
+    // The model's constants are in the graph, as in an original.
     let same = folder.path().join("same");
     let internalized = internalize(&path, &same, &options()).unwrap();
     assert_eq!(files(&internalized.path), files(&path));

@@ -13,7 +13,7 @@ use crate::models::{call, compiled, constant, function, model};
 use crate::{externalized, graph, node};
 
 /// Returns a node that names functions in these attributes, and lists the types of its inputs in
-/// another.
+/// the attribute `types`.
 fn calling(op: &str, functions: &[(&str, &str)], types: &str, inputs: &[&str]) -> NodeDef {
     let attr = |value| Box::new(AttrValue { value: Some(value) });
     let function = |name: &str| {
@@ -61,7 +61,7 @@ fn library(model: &SavedModel) -> &[FunctionDef] {
 
 #[test]
 fn every_op_that_calls_a_function_hands_its_constants_on_at_the_right_place() {
-    // The op, its functions, its list of types, its inputs, and the index of the new one.
+    // The op, its functions, its list of types, its inputs, and the index of the new input.
     type Case = (
         &'static str,
         &'static [&'static str],
@@ -238,10 +238,10 @@ fn functions_capture_what_they_read_and_what_others_read_for_them() {
     assert_eq!(
         (bound.len(), bound[0]),
         (3, 7),
-        "behind what it captured before"
+        "after its earlier captures"
     );
     for object in &bound[1..] {
-        // Its handle is the value that `_create_resource` returns.
+        // The resource's handle is the value that `_create_resource` returns.
         assert!(matches!(at(*object).kind, Some(Kind::Resource(_))));
         let [create] = &at(*object).children[..] else {
             panic!("an object with {} children", at(*object).children.len());

@@ -1,4 +1,4 @@
-//! Damage to the data kept of an original, and to the model next to it.
+//! Tests of damage to the stored data of an original, and to the model next to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ fn no_bit_of_what_was_kept_of_an_original_is_flipped_unnoticed() {
         let len = fs::metadata(out.join(RECORD_FILE)).unwrap().len();
         let len = usize::try_from(len).unwrap();
         for at in 0..len {
-            // All of its version and its checksum.
+            // Flips all bits of the record's version and checksum.
             let is_end = at < 4 || at + 6 > len;
             for bit in (0..8).filter(|bit| is_end || usize::from(*bit) == at % 8) {
                 for error in refused(&out, RECORD_FILE, at, bit) {
@@ -101,7 +101,8 @@ fn no_bit_of_a_constant_is_flipped_unnoticed() {
             for at in (0..len).step_by(61).chain([len - 1]) {
                 let bit = u8::try_from(at % 8).unwrap();
                 for error in refused(&out, &file, at, bit) {
-                    // A constant that is encoded as varints has a different checksum there.
+                    // If a constant is encoded as varints, the error names the constant instead of
+                    // the file.
                     let named = error.contains(&file) && error.contains(" at 0x");
                     assert!(named || error.contains("the constant"), "{at}: {error}");
                 }
@@ -200,7 +201,7 @@ fn what_an_interrupted_run_in_place_left_to_do_is_done_by_the_next() {
     let save = SaveOptions::new().split(split);
     let dir = SavedModelDir::open(fixture("functions_consts")).unwrap();
     dir.save_as_chunked(&place, &save).unwrap();
-    // Not externalized yet.
+    // The model isn't externalized yet.
     assert!(finish_in_place(&place, &options()).unwrap().is_none());
     let old = fs::read(place.join("fingerprint.pb")).unwrap();
     let plan = ExternalizePlan::new(&place, &options()).unwrap();
@@ -218,7 +219,7 @@ fn what_an_interrupted_run_in_place_left_to_do_is_done_by_the_next() {
         assert!(fs::read(place.join("fingerprint.pb")).unwrap() == new);
         assert_eq!(files(&place), whole);
     }
-    // That would be another model.
+    // With mapped constants, the model would be a different one.
     let mapped = options().mapped(true);
     assert!(finish_in_place(&place, &mapped).unwrap().is_none());
 }

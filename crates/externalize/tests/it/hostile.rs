@@ -74,7 +74,7 @@ fn names_that_are_ours_are_an_error() {
         constant("x", 1),
         call("x/proto_splitter_handle", "NoOp", &[]),
     ];
-    // An op that can't pass more arguments: the function reads a variable.
+    // The op can't pass more arguments, so the function reads a variable.
     let nodes = vec![call("c", "SymbolicGradient", &["f"])];
     refused(
         &model(nodes, vec![function("f", body)]),
@@ -123,7 +123,7 @@ fn a_field_that_is_unknown_here_is_not_lost_but_refused() {
     let path = write_model(folder.path(), &model(vec![constant("x", 1)], Vec::new()));
     let file = path.join("saved_model.pb");
     let mut bytes = fs::read(&file).unwrap();
-    // Field 1000 of the model, a varint.
+    // Field 1000 of the model is a varint.
     put_varint(&mut bytes, 1000 << 3);
     bytes.push(1);
     fs::write(&file, bytes).unwrap();
@@ -177,14 +177,14 @@ fn ten_million_nodes_are_refused_before_they_take_memory() {
     };
     let nodes = field(1, node.encode_to_vec()).repeat(10_000_000);
     refused_graph(nodes.clone(), "4000000 nodes");
-    // In the body of a function.
+    // The nodes are in the body of a function.
     let body = field(3, node.encode_to_vec()).repeat(10_000_000);
     refused_graph(field(2, field(1, body)), "4000000 nodes");
 }
 
 #[test]
 fn functions_of_no_bytes_are_refused_before_they_take_memory() {
-    // Each takes two bytes in a file, and hundreds in memory.
+    // Each function takes two bytes in a file, and hundreds in memory.
     let functions = field(1, Vec::new()).repeat(50_000_000);
     refused_graph(field(2, functions), "bytes of memory");
 }
@@ -202,7 +202,7 @@ impl Sparse {
             head: Vec::new(),
             size: string,
         };
-        // The last field of a tensor of strings, in an attribute's value.
+        // The string is the last field of a tensor in an attribute's value.
         sparse.wrap(8, &[0x08, 0x07]);
         sparse.wrap(8, &[]);
         let key = field(1, b"value".to_vec());
@@ -285,7 +285,7 @@ fn a_bundle_or_a_record_that_lies_is_an_error_of_internalize() {
         fs::write(path, &good[..good.len() / 2]).unwrap()
     });
     spoil(record, &|path, _| fs::write(path, b"\x08\x09").unwrap());
-    // Intact bundles that differ from the record.
+    // These bundles are intact, but differ from the record.
     let prefix = out.join("assets/proto_splitter_constants");
     let good = [data, index].map(|file| fs::read(out.join(file)).unwrap());
     let key = Bundle::open(&prefix).unwrap().tensors()[0]

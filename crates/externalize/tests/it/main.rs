@@ -24,7 +24,7 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
     root.join(name)
 }
 
-/// Returns options that move constants of a KiB.
+/// Returns options that move constants of at least 1 KiB.
 pub(crate) fn options() -> ExternalizeOptions {
     ExternalizeOptions::new().min_size(1 << 10)
 }

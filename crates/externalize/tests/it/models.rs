@@ -81,7 +81,7 @@ pub(crate) fn function(name: &str, nodes: Vec<NodeDef>) -> FunctionDef {
     }
 }
 
-/// Returns the same function, marked to be compiled by XLA as a whole.
+/// Returns a [`function`] that is marked to be compiled by XLA as a whole.
 pub(crate) fn compiled(name: &str, nodes: Vec<NodeDef>) -> FunctionDef {
     let mut function = function(name, nodes);
     let value = AttrValue {

@@ -209,7 +209,7 @@ fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
         // Field 2 of a graph is its library, which is a message.
         (1, MergedInto::GraphDef) => Ok(MergedInto::Other),
         _ => {
-            let why = "a chunk lies above the graph, at meta_graphs[0] itself or beside it";
+            let why = "a chunk is above the graph, at meta_graphs[0] itself or next to it";
             Err(FingerprintError::refused(why))
         }
     }

@@ -91,13 +91,13 @@ fn attr(
     let mut bytes = Vec::new();
     for piece in attrs.get(name.as_bytes()).into_iter().flatten() {
         if piece.end - piece.start > MAX_ATTR_LEN - bytes.len() as u64 {
-            let message = format!("an attribute {name} of more than {MAX_ATTR_LEN} bytes");
+            let message = format!("the attribute {name} has more than {MAX_ATTR_LEN} bytes");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(piece.start));
         }
         bytes.extend_from_slice(canonical.bytes(piece.clone())?);
     }
     let decoded = AttrValue::decode(bytes.as_slice()).map_err(|error| {
-        let message = format!("an attribute {name} that is not an AttrValue: {error}");
+        let message = format!("the attribute {name} is not an AttrValue: {error}");
         Error::new(ErrorKind::InvalidMessage, message)
     })?;
     Ok(decoded.value)

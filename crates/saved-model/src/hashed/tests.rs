@@ -23,7 +23,7 @@ fn check(message: &str, bytes: &[u8], expected: &[u8]) {
     assert_eq!(written, expected, "{message} {bytes:x?}");
     let (again, segments) = canonical(message, expected).unwrap();
     assert_eq!(again, expected);
-    assert!(segments <= 1, "what is canonical is one span");
+    assert!(segments <= 1, "a canonical message is one span");
 }
 
 /// Returns a map entry of a string and an empty message.
@@ -166,7 +166,7 @@ fn what_the_type_does_not_know_goes_behind_in_its_order() {
 
 #[test]
 fn nesting_has_a_limit() {
-    // A tensor of a variant of a tensor of a variant.
+    // The tensor contains a variant, which contains a tensor, and so on.
     let nested = |levels: usize| {
         let mut bytes = Vec::new();
         for _ in 0..levels {

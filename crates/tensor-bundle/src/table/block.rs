@@ -35,7 +35,7 @@ impl BlockBuilder {
                 .count();
         } else {
             let at = u32::try_from(self.bytes.len()).map_err(|_| {
-                Error::new(ErrorKind::LimitExceeded, "a block of an index over 4 GiB")
+                Error::new(ErrorKind::LimitExceeded, "a block of the index exceeds 4 GiB")
             })?;
             self.restarts.push(at);
             self.since_restart = 0;
@@ -91,7 +91,7 @@ impl<'a> BlockEntries<'a> {
     pub(super) fn new(block: &'a [u8], offset: u64) -> Result<Self> {
         let bad = |what| Err(Error::new(ErrorKind::InvalidMessage, what).at_offset(offset));
         let Some((rest, count)) = block.split_last_chunk::<4>() else {
-            return bad("a block without the count of its restarts");
+            return bad("the block has no count of its restarts");
         };
         let restarts = usize::try_from(u32::from_le_bytes(*count)).unwrap_or(usize::MAX);
         let end = restarts
@@ -104,7 +104,7 @@ impl<'a> BlockEntries<'a> {
                 key: Vec::new(),
                 offset,
             }),
-            None => bad("a block that is shorter than its restarts"),
+            None => bad("the block is shorter than its restarts"),
         }
     }
 
@@ -116,10 +116,10 @@ impl<'a> BlockEntries<'a> {
     fn length(&self, at: &mut usize) -> Result<usize> {
         let read = self.entries.get(*at..).and_then(decode_varint);
         let Some((value, len)) = read else {
-            return Err(self.bad("an entry that ends within a length"));
+            return Err(self.bad("an entry ends within a length"));
         };
         *at += len;
-        usize::try_from(value).map_err(|_| self.bad("an entry longer than memory"))
+        usize::try_from(value).map_err(|_| self.bad("an entry is larger than memory"))
     }
 
     /// Returns the next key and value; `None` at the end.
@@ -132,14 +132,14 @@ impl<'a> BlockEntries<'a> {
         let unshared = self.length(&mut at)?;
         let value_len = self.length(&mut at)?;
         if shared > self.key.len() {
-            return Err(self.bad("a key that shares more bytes than the key before it has"));
+            return Err(self.bad("a key shares more bytes than the previous key has"));
         }
         let rest = self.entries.get(at..).unwrap_or_default();
         let parts = rest
             .split_at_checked(unshared)
             .and_then(|(key, rest)| Some((key, rest.get(..value_len)?)));
         let Some((key, value)) = parts else {
-            return Err(self.bad("an entry that runs past the end of its block"));
+            return Err(self.bad("an entry runs past the end of its block"));
         };
         self.key.truncate(shared);
         self.key.extend_from_slice(key);

@@ -47,7 +47,7 @@ impl<R: ReadAt> TableReader<R> {
         let size = source.size()?;
         let Some(start) = size.checked_sub(FOOTER_LEN as u64) else {
             let message =
-                format!("not an index: {size} bytes, and the footer alone has {FOOTER_LEN}");
+                format!("not an index: {size} bytes, but the footer alone has {FOOTER_LEN}");
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         };
         let mut footer = [0; FOOTER_LEN];
@@ -60,7 +60,7 @@ impl<R: ReadAt> TableReader<R> {
         let handles = Handle::read(handles)
             .and_then(|(metaindex, rest)| Some((metaindex, Handle::read(rest)?.0)));
         let Some((metaindex, index)) = handles else {
-            return Err(invalid("the footer has no place of the index block", start));
+            return Err(invalid("the footer has no location of the index block", start));
         };
         let mut table = TableReader {
             source,
@@ -74,7 +74,7 @@ impl<R: ReadAt> TableReader<R> {
         Ok(table)
     }
 
-    /// Reads the block to which a handle leads. The handle itself is at `said_at`.
+    /// Reads the block to which a handle points. The handle itself is at `said_at`.
     fn block(&self, handle: Handle, said_at: u64) -> Result<Vec<u8>> {
         let Handle { offset, size } = handle;
         let end = size
@@ -86,7 +86,7 @@ impl<R: ReadAt> TableReader<R> {
             return Err(invalid(message, said_at));
         }
         if size > MAX_BLOCK_SIZE {
-            let message = format!("a block of {size} bytes, and at most {MAX_BLOCK_SIZE} are read");
+            let message = format!("a block has {size} bytes, but at most {MAX_BLOCK_SIZE} are read");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(offset));
         }
         let len = usize::try_from(size).unwrap_or(usize::MAX) + TRAILER_LEN;
@@ -97,7 +97,7 @@ impl<R: ReadAt> TableReader<R> {
         let computed = crc32c::crc32c(&bytes);
         if unmask_crc(stored) != computed {
             let message = format!(
-                "the crc32c of a block of {size} bytes is 0x{computed:08x}, and 0x{:08x} is stored",
+                "the crc32c of a block of {size} bytes is 0x{computed:08x}, but 0x{:08x} is stored",
                 unmask_crc(stored)
             );
             return Err(Error::new(ErrorKind::ChecksumMismatch, message).at_offset(offset));
@@ -107,7 +107,7 @@ impl<R: ReadAt> TableReader<R> {
             Some(SNAPPY) => unpack(&bytes, offset),
             other => {
                 let other = other.unwrap_or_default();
-                let message = format!("a block with the unknown compression {other}");
+                let message = format!("a block has the unknown compression {other}");
                 Err(Error::new(ErrorKind::UnsupportedVersion, message).at_offset(offset))
             }
         }
@@ -125,14 +125,14 @@ impl<R: ReadAt> TableReader<R> {
         while let Some((_, value)) = blocks.next()? {
             let Some((handle, _)) = Handle::read(value) else {
                 return Err(invalid(
-                    "an index block without the place of a block",
+                    "the index block has no location of a block",
                     self.index_offset,
                 ));
             };
             // Without this check, a small file could make the loop read the same block forever.
             if handle.offset < read_to {
                 let message = format!(
-                    "a block at {} that overlaps the one before it",
+                    "the block at {} overlaps the previous block",
                     handle.offset
                 );
                 return Err(invalid(message, self.index_offset));
@@ -143,7 +143,7 @@ impl<R: ReadAt> TableReader<R> {
             while let Some((key, value)) = entries.next()? {
                 if last.as_deref().is_some_and(|last| key <= last) {
                     let message = format!(
-                        "the key {:?} is not greater than the one before it",
+                        "the key {:?} is not greater than the previous key",
                         key.escape_ascii().to_string()
                     );
                     return Err(invalid(message, handle.offset));
@@ -162,10 +162,10 @@ impl<R: ReadAt> TableReader<R> {
 
 fn unpack(bytes: &[u8], offset: u64) -> Result<Vec<u8>> {
     let failed =
-        |error: snap::Error| invalid(format!("a block that snappy can't read: {error}"), offset);
+        |error: snap::Error| invalid(format!("snappy can't read a block: {error}"), offset);
     let len = snap::raw::decompress_len(bytes).map_err(failed)?;
     if len as u64 > MAX_BLOCK_SIZE {
-        let message = format!("a block of {len} bytes, and at most {MAX_BLOCK_SIZE} are read");
+        let message = format!("a block has {len} bytes, but at most {MAX_BLOCK_SIZE} are read");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(offset));
     }
     snap::raw::Decoder::new()

@@ -62,7 +62,7 @@ impl<W: Write> TableWriter<W> {
         };
         if !self.is_empty && key <= last {
             let message = format!(
-                "the key {:?} is not greater than the one before it",
+                "the key {:?} is not greater than the previous key",
                 key.escape_ascii().to_string()
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));

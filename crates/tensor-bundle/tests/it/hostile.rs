@@ -144,9 +144,9 @@ fn an_entry_that_lies_is_an_error_that_names_the_tensor() {
     let lies: [(&str, Lie); 14] = [
         ("runs past", |entry| entry.offset = 1),
         ("past the end", |entry| entry.offset = i64::MAX),
-        ("as the offset", |entry| entry.offset = -1),
+        ("can't be the offset", |entry| entry.offset = -1),
         ("takes 8", |entry| entry.size = 4),
-        ("as the size", |entry| entry.size = -8),
+        ("can't be the size", |entry| entry.size = -8),
         ("takes 4294967296", |entry| entry.shape = shape(&[1 << 30])),
         ("more than 2^64", |entry| {
             entry.shape = shape(&[1 << 40, 1 << 40])
@@ -163,7 +163,7 @@ fn an_entry_that_lies_is_an_error_that_names_the_tensor() {
         let mut entry = entry();
         lie(&mut entry);
         let error = bundle_of(&header(), &entry).unwrap_err();
-        let what = what.replace("runs past", "8 bytes at 1 of a file of 8");
+        let what = what.replace("runs past", "8 bytes at 1 run past the end of the file of 8 bytes");
         assert!(error.to_string().contains(&what), "{what}: {error}");
         assert_eq!(error.path(), Some("x"), "{error}");
     }
@@ -245,5 +245,5 @@ fn names_twice_or_out_of_order_or_before_the_header_are_an_error() {
     }
     fs::write(&path, index(&[])).unwrap();
     let error = Bundle::open(folder.path().join("b")).unwrap_err();
-    assert!(error.to_string().contains("without a header"), "{error}");
+    assert!(error.to_string().contains("has no header"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Tests with bundles by TensorFlow, by this crate, and with false claims.
+//! Tests with bundles by TensorFlow, bundles by this crate, and bundles with false claims.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod hostile;

@@ -1,4 +1,4 @@
-//! Any tensors survive a round trip.
+//! Tests that any tensors survive a round trip.
 
 use std::collections::BTreeMap;
 

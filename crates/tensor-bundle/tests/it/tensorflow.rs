@@ -54,7 +54,7 @@ fn a_tensor_of_strings_is_read_as_the_strings_it_has() {
     );
     let strings = bundle.read_strings(graph).unwrap();
     assert_eq!(strings.len(), 1);
-    // It is a message: its first field is a list of nodes.
+    // The string is a message, whose first field is a list of nodes.
     assert_eq!(strings[0][0], 0x0a);
     let () = <() as Message>::decode(strings[0].as_slice()).unwrap();
 }
@@ -88,7 +88,7 @@ fn slices_in_several_files_are_read_as_the_whole_tensor() {
         };
         assert_eq!((found.len(), tensor.shape()), (slices, &[5, 4, 3][..]));
         assert_eq!(bundle.read(tensor).unwrap(), numbers, "{name}");
-        // For any start and end of the read.
+        // Reads ranges from every start, with different lengths.
         let reader = bundle.reader(tensor).unwrap();
         for start in 0..numbers.len() {
             let len = (start % 23).min(numbers.len() - start);
@@ -140,7 +140,7 @@ fn read_all(folder: &Path, way: usize) -> Result<()> {
             bundle.read(tensor)?;
             continue;
         }
-        // In pieces; for numbers backwards.
+        // Reads pieces, and numbers backwards.
         let reader = bundle.reader(tensor)?;
         let mut places: Vec<u64> = (0..reader.len()).step_by(way).collect();
         if element_size(tensor.dtype()).is_some() {

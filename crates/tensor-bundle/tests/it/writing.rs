@@ -42,7 +42,7 @@ fn an_index_has_the_bytes_that_the_format_says() {
     let metaindex = [0, 0, 0, 0, 1, 0, 0, 0, 0];
     expected.extend(metaindex);
     expected.extend(masked(&metaindex));
-    // The shortest key after "w", and the location of the block.
+    // The index block has the shortest key after "w", and the location of the data block.
     let index_at = u8::try_from(expected.len()).unwrap();
     let mut block = vec![0, 1, 2, b'x', 0, data_len];
     block.extend([0, 0, 0, 0, 1, 0, 0, 0, 0]);

@@ -17,11 +17,11 @@ use crate::write::{MAX_MERGE_RECORD, RecordBytes};
 /// Compression of the profiler's own writer.
 const BROTLI: Compression = Compression::brotli(6);
 
-/// Multiple to which files are padded, in bytes.
+/// Alignment to which files are padded, in bytes.
 const PADDING: u64 = 64 << 10;
 
-/// A plan of the records of a profile. The first record has everything except for lines. Each of
-/// the others has a line of a plane, or a run of the line's events.
+/// A plan of the records of a profile. The first record has everything except for lines. Each other
+/// record has a line of a plane, or a run of the line's events.
 ///
 /// XProf merges planes with the same name, and lines with the same id. Planes that merging would
 /// change are entirely in the first record, which XProf keeps unchanged.

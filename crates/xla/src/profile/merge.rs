@@ -29,7 +29,7 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
     let mut records = Records::new(source)?;
     let found = records.find(u64::MAX)?;
     if found.records > MAX_RECORDS {
-        let message = format!("a profile of {} records", found.records);
+        let message = format!("a profile of {} records exceeds the limit of 2^24", found.records);
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     let records = Arc::new(records);
@@ -180,7 +180,7 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    /// Merges a plane into the one with the same name.
+    /// Merges a plane into the plane with the same name.
     fn join(&mut self, index: usize, from: Plane) -> Result<()> {
         let Some(there) = self.planes.get_mut(index) else {
             return Ok(());
@@ -294,7 +294,7 @@ impl<'a> Space<'a> {
 
     pub(super) fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.end - range.start > MAX_NAME {
-            let message = format!("{} bytes of a name", range.end - range.start);
+            let message = format!("a name of {} bytes is too large", range.end - range.start);
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         Ok(self.cursor.bytes(range)?.to_vec())

@@ -249,11 +249,11 @@ fn typed(
             let what = if target.whole_field {
                 "a repeated field or map, without an index or key"
             } else if is_message {
-                "no message"
+                "not a message"
             } else {
                 "neither a string nor bytes"
             };
-            let message = format!("an override of what is {what}");
+            let message = format!("the target of an override is {what}");
             let error = Error::new(ErrorKind::InvalidPath, message);
             Err(error.at_path(typed.display(Some(root))))
         }

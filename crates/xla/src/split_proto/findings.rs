@@ -31,7 +31,7 @@ impl fmt::Display for Finding {
         match self {
             Finding::UnknownRecords(first, count) => write!(
                 f,
-                "{count} of the records have no known purpose and are skipped, the first is record {first}"
+                "{count} of the records have no known purpose and are skipped; the first is record {first}"
             ),
             Finding::ExtraRecords(first, count) => write!(
                 f,

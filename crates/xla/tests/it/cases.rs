@@ -70,7 +70,7 @@ fn errors_name_the_record() {
         (
             "case18",
             ErrorKind::InvalidPath,
-            &["record 2", "without a path"],
+            &["record 2", "has no path"],
         ),
         ("case19", ErrorKind::InvalidPath, &["record 2", "9999"]),
         (

@@ -8,7 +8,7 @@ use record_file::{ReadAt, RecordWriter};
 
 use crate::fixtures::{decoded, expected, merged, message_type, path, read, same};
 
-/// Returns the dump with the name that XLA gives it: the fixtures' names have no stage.
+/// Returns true if a fixture, whose name has no stage, is a dump after optimization.
 fn is_after(name: &str) -> bool {
     name.contains("_after")
 }
@@ -46,7 +46,7 @@ fn a_type_that_is_not_known_changes_nothing() {
     let name = "jax01201_cond_before.riegeli";
     let typed = SplitProto::open(Arc::new(read(name)), message_type(HLO_PROTO)).unwrap();
     let expected = merged(&typed).unwrap();
-    // The same records, with an unknown type.
+    // Writes the same records with an unknown type.
     let file = record_file::RecordFile::open(read(name), Default::default()).unwrap();
     let mut writer = RecordWriter::with_defaults(Vec::new());
     for chunk in file.chunks().map(Result::unwrap).skip(1) {
@@ -116,7 +116,7 @@ fn an_optimized_dump_without_buffers_is_found() {
 #[test]
 fn other_files_are_no_split_protos() {
     let mut chunked = RecordWriter::with_defaults(Vec::new());
-    // A message with a name, and an irrelevant trailer.
+    // The message has a name; its trailer doesn't matter.
     chunked
         .write_record(b"\x0a\x07a.proto\x62\x06proto3")
         .unwrap();

@@ -84,7 +84,7 @@ fn executables_are_opened_through_what_is_around_them() {
     }
 }
 
-/// Returns options with the type that XLA's own tool unpacks executables to.
+/// Returns options with the type to which XLA's own tool unpacks executables.
 fn unpacked() -> OpenOptions {
     OpenOptions::new().descriptor(crate::fixtures::message_type(HUMAN_READABLE_EXECUTABLE))
 }
@@ -145,8 +145,8 @@ fn an_executable_is_unpacked_and_packed_as_it_was() {
             .convert(&unpacked, target("aot"), &packed, &options)
             .unwrap();
         let again = FORMATS.open(&packed, &OpenOptions::new()).unwrap();
-        // The options are the same bytes; for the executable, the records are the same, but not
-        // their compressed form.
+        // The options have the same bytes. The executable has the same records, which may be
+        // compressed differently.
         let value = |opened: &Opened, path: &str| opened.get(path).unwrap();
         for path in ["compile_options", "pjrt_client_name"] {
             assert_eq!(value(&again, path), value(&opened, path), "{name}: {path}");
@@ -177,7 +177,7 @@ fn damage_inside_of_an_executable_is_found() {
     let at = message
         .windows(64)
         .position(|window| *window == inner[..64]);
-    // In the data of its last chunk.
+    // Damages the data of the executable's last chunk.
     message[at.unwrap() + inner.len() - 9] ^= 1;
     let descriptor = crate::fixtures::message_type(EXECUTABLE_AND_OPTIONS);
     let folder = tempfile::tempdir().unwrap();
@@ -253,7 +253,7 @@ fn what_xla_left_when_it_gave_up_is_named() {
         (
             "m.hlo.pb",
             b"Failed to serialize HLO module proto.",
-            "left a text",
+            "left the message",
         ),
     ] {
         let called = name.as_ref();

@@ -50,7 +50,7 @@ fn a_profile_comes_back_byte_for_byte() {
         .unwrap();
     let bytes = std::fs::read(&cut).unwrap();
     assert_eq!(bytes.len() % 65_536, 0);
-    // A record for the planes, and one for each line.
+    // There is one record for the planes, and one for each line.
     let file = RecordFile::open(&bytes, Default::default()).unwrap();
     let count: u64 = file
         .chunks()
@@ -69,8 +69,8 @@ fn a_profile_comes_back_byte_for_byte() {
 #[test]
 fn what_would_be_joined_stays_whole() {
     for (profile, count) in [
-        // Two planes "p"; then one with line 1 twice; then one with its lines after its other
-        // fields.
+        // Profiles with two planes "p"; with line 1 twice; and with lines after the other fields of
+        // their plane.
         (
             &b"\x0a\x07\x12\x01p\x1a\x02\x08\x01\x0a\x07\x12\x01p\x1a\x02\x08\x02"[..],
             1,
@@ -121,7 +121,7 @@ fn records_are_merged_by_the_rules_of_xprof() {
         .unwrap(),
         b"\x0a\x0b\x12\x01p\x1a\x02\x08\x02\x1a\x02\x08\x01"
     );
-    // Events of one line, and the longer duration.
+    // Merging a line concatenates its events, and keeps the longer duration.
     assert_eq!(
         merged(&[
             b"\x0a\x0b\x12\x01p\x1a\x06\x08\x01\x22\x00\x48\x05",
@@ -130,7 +130,7 @@ fn records_are_merged_by_the_rules_of_xprof() {
         .unwrap(),
         b"\x0a\x0d\x12\x01p\x1a\x08\x08\x01\x22\x00\x22\x00\x48\x07"
     );
-    // If planes or lines are repeated, others are merged into the last one.
+    // If planes or lines are repeated, later records are merged into the last of them.
     assert_eq!(
         merged(&[
             b"\x0a\x05\x08\x01\x12\x01p\x0a\x05\x08\x02\x12\x01p",
@@ -202,7 +202,7 @@ fn metadata_that_comes_again_gets_the_numbers_that_it_has() {
         &[2],
         &[(7, 1000, &[[1, 5, 1, 2]]), (8, 1000, &[[2, 0, 1, 2]])],
     );
-    // Some of the numbers are the same, some differ, and some are new.
+    // Some of the metadata's numbers are the same, some differ, and some are new.
     let second = plane(
         &[(1, "copy"), (2, "run"), (3, "wait"), (9, "")],
         &[(1, "host"), (2, "bytes"), (3, "device")],

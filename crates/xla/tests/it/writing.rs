@@ -42,7 +42,7 @@ fn hash(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Returns the same from a file's known properties.
+/// Returns the [`layout`] of a file from its known properties.
 fn known_layout(known: &Value) -> (Vec<(u64, u64)>, Vec<String>) {
     let chunks = known["chunks"].as_array().unwrap().iter();
     let chunks = chunks.map(|chunk| {
@@ -293,7 +293,8 @@ fn head(number: u32, len: u64) -> Vec<u8> {
 
 #[test]
 fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
-    // A computation "a"; and a computation "b" with literals of 1.2 GB: of bytes, and of floats.
+    // The module has a computation "a", and a computation "b" with two literals of 1.2 GB, one of
+    // bytes and one of floats.
     let run = 1_200_000_000;
     let literal = |field| head(8, head(field, run).len() as u64 + run);
     let instruction = |field| {
@@ -329,8 +330,8 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
             _ => "unknown".to_owned(),
         })
         .collect();
-    // Moving one of the two out is enough. Floats can't be overridden, so their whole literal is
-    // moved out.
+    // Moving out one of the two literals is enough. Floats can't be overridden, so their whole
+    // literal is moved out.
     assert_eq!(kinds[..3], ["merge"; 3]);
     assert_eq!(kinds.len(), 4, "{kinds:?}");
     assert_eq!(
@@ -338,7 +339,7 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
         "message hlo_module.computations[1].instructions[1].literal"
     );
 
-    // Without large values it stays too large.
+    // A record without large values stays too large.
     let small = Runs::new(vec![(head(900, 3 << 30), 3 << 30)]);
     let error = Draft::extended(Arc::new(small), &descriptor).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
@@ -346,7 +347,7 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
 
 #[test]
 fn overrides_inside_of_elements_are_read() {
-    // A computation with two instructions, of which values are overridden: existing bytes, missing
+    // Overrides values of two instructions and the name of a computation: existing bytes, missing
     // bytes, and a literal of numbers.
     let descriptor = crate::fixtures::message_type("xla.HloProto");
     let path = |text: &str| proto_splitter_core::path::FieldPath::parse(text, &descriptor).unwrap();
