@@ -123,7 +123,9 @@ impl Context {
     pub(crate) fn location(&self, cursor: &mut Cursor<'_>) -> Result<PathBuf> {
         if self.value.end - self.value.start > MAX_ENTRY_LEN {
             let len = self.value.end - self.value.start;
-            return Err(self.invalid(&format!("the path has {len} bytes, over the limit of {MAX_ENTRY_LEN}")));
+            return Err(self.invalid(&format!(
+                "the path has {len} bytes, over the limit of {MAX_ENTRY_LEN}"
+            )));
         }
         let text = std::str::from_utf8(cursor.bytes(self.value.clone())?);
         let Ok(text) = text else {

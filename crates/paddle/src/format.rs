@@ -211,8 +211,7 @@ impl Format for PaddleFormat {
         };
         let found = opened.descriptor().map(|descriptor| descriptor.full_name());
         if found != Some(MODEL) {
-            let message =
-                "the program's parameters are missing: there are none next to it";
+            let message = "the program's parameters are missing: there are none next to it";
             let error = Error::new(ErrorKind::InvalidConfig, message);
             return Err(about(opened.input(), error));
         }
@@ -308,8 +307,7 @@ fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
         return PaddleModel::open_with(path, &named);
     }
     if !path.is_file() {
-        let message =
-            "a program can only be named for a parameters file or a folder of parameters";
+        let message = "a program can only be named for a parameters file or a folder of parameters";
         return Err(Error::new(ErrorKind::InvalidConfig, message).in_file(path));
     }
     PaddleModel::open_with(path, &named.parameters(path))

@@ -296,7 +296,9 @@ impl ParameterSpec {
             other => {
                 let number = variable.kind_number.to_string();
                 let other = other.map_or(number.as_str(), |kind| kind.as_str_name());
-                let message = format!("a persistable variable of type {other} can't be stored in any known file");
+                let message = format!(
+                    "a persistable variable of type {other} can't be stored in any known file"
+                );
                 let error = Error::new(ErrorKind::UnsupportedVersion, message);
                 return Err(error
                     .at_path(&variable.name)

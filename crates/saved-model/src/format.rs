@@ -69,7 +69,7 @@ impl Format for SavedModelFormat {
             Some(file) => Opened::of_file(file, descriptor, options),
             None => {
                 let [chunked, plain] = files();
-                let message = format!("not a SavedModel: it has neither {chunked} nor {plain}");
+                let message = format!("no SavedModel: neither {chunked} nor {plain} is in it");
                 Err(Error::new(ErrorKind::InvalidConfig, message).in_file(path))
             }
         }

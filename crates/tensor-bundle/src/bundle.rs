@@ -189,7 +189,10 @@ impl Bundle {
             .len();
         // Can't overflow, since both numbers are below 2^63.
         if span.offset + span.size > len {
-            let message = format!("{} bytes at {} run past the end of the file of {len} bytes", span.size, span.offset);
+            let message = format!(
+                "{} bytes at {} run past the end of the file of {len} bytes",
+                span.size, span.offset
+            );
             return Err(at_file(Error::new(ErrorKind::InvalidMessage, message)));
         }
         Ok(file)

@@ -204,7 +204,10 @@ impl Entry {
             .ok()
             .filter(|shard| *shard < shards);
         let Some(shard) = shard else {
-            return Err(invalid(format!("there is no data file {} of {shards}", entry.shard_id)));
+            return Err(invalid(format!(
+                "there is no data file {} of {shards}",
+                entry.shard_id
+            )));
         };
         if offset
             .checked_add(size)
@@ -277,9 +280,11 @@ impl Entry {
         let size = slices
             .iter()
             .try_fold(0u64, |all, slice| all.checked_add(slice.span.size));
-        let size = size.ok_or_else(|| invalid("the slices have more than 2^64 bytes").at_path(&name))?;
+        let size =
+            size.ok_or_else(|| invalid("the slices have more than 2^64 bytes").at_path(&name))?;
         if let Some(expected) = tensor_size(dtype, &shape).filter(|expected| *expected != size) {
-            let message = format!("the slices have {size} bytes, but the whole tensor takes {expected}");
+            let message =
+                format!("the slices have {size} bytes, but the whole tensor takes {expected}");
             return Err(invalid(message).at_path(&name));
         }
         Ok(Tensor {
@@ -301,7 +306,8 @@ fn shape(shape: &TensorShapeProto) -> Result<Vec<u64>> {
         )));
     }
     let dims = shape.dim.iter().map(|dim| {
-        u64::try_from(dim.size).map_err(|_| invalid(format!("the shape has a dimension of {}", dim.size)))
+        u64::try_from(dim.size)
+            .map_err(|_| invalid(format!("the shape has a dimension of {}", dim.size)))
     });
     dims.collect()
 }

@@ -125,7 +125,10 @@ impl<'a> BundlePlan<'a> {
             };
             let have = tensor.data.size()?;
             if have != size {
-                let message = format!("the data has {have} bytes, but {dtype}{:?} takes {size}", tensor.shape);
+                let message = format!(
+                    "the data has {have} bytes, but {dtype}{:?} takes {size}",
+                    tensor.shape
+                );
                 return Err(at_name(message));
             }
             total = total

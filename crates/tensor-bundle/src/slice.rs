@@ -78,7 +78,10 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
 pub(crate) fn bounds(slice: &TensorSliceProto, shape: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     if slice.extent.len() != shape.len() {
-        let message = format!("a slice has {} dimensions, unlike its tensor of {shape:?}", slice.extent.len());
+        let message = format!(
+            "a slice has {} dimensions, unlike its tensor of {shape:?}",
+            slice.extent.len()
+        );
         return Err(invalid(message));
     }
     let bounds = slice.extent.iter().zip(shape).map(|(extent, &dim)| {

@@ -85,7 +85,11 @@ impl Bundle {
 }
 
 fn missing_span(tensor: &Tensor) -> Error {
-    Error::new(ErrorKind::InvalidMessage, "the tensor has no data in any file").at_path(tensor.name())
+    Error::new(
+        ErrorKind::InvalidMessage,
+        "the tensor has no data in any file",
+    )
+    .at_path(tensor.name())
 }
 
 fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {

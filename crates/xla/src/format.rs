@@ -181,7 +181,8 @@ impl Format for XlaFormat {
                     None | Some("refuse") => Draft::new(message, descriptor.full_name())?,
                     Some("extend") => Draft::extended(message, descriptor)?,
                     Some(other) => {
-                        let message = format!("{OVERSIZED} must be refuse or extend, not {other:?}");
+                        let message =
+                            format!("{OVERSIZED} must be refuse or extend, not {other:?}");
                         return Err(Error::new(ErrorKind::InvalidConfig, message));
                     }
                 };

@@ -117,8 +117,8 @@ fn what_is_nearly_a_model_is_named_by_every_verb() {
     let cut = dir.file("cut.bin", cut);
     let out = dir.path("out");
     for (file, why) in [
-        (&lacking, "no SameDiff model: there is neither tags.txt"),
-        (&nested, "no SameDiff model: there is neither tags.txt"),
+        (&lacking, "not a SameDiff model: it has neither tags.txt"),
+        (&nested, "not a SameDiff model: it has neither tags.txt"),
         (&cut, "zip archive"),
     ] {
         for verb in [

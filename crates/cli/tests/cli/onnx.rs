@@ -386,7 +386,7 @@ fn external_data_is_written_as_the_settings_say() {
         ("min-size=x", "min-size must be a number of bytes"),
         ("everywhere=perhaps", "everywhere must be true or false"),
         ("nonsense=1", "there is no setting \"nonsense\""),
-        ("alignment=3", "not a power of two"),
+        ("alignment=3", "must be a power of two"),
     ] {
         let out = dir.path("new.onnx");
         let failed = run([

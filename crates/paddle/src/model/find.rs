@@ -105,7 +105,8 @@ fn in_folder(folder: &Path) -> Result<Found> {
     match programs.as_slice() {
         [program] => find(program),
         [] => {
-            let message = "the folder has no .pdmodel, no __model__, and no .json with a .pdiparams";
+            let message =
+                "the folder has no .pdmodel, no __model__, and no .json with a .pdiparams";
             Err(Error::new(ErrorKind::InvalidConfig, message).in_file(folder))
         }
         many => {

@@ -79,7 +79,10 @@ impl Incoming {
         if len(range).is_multiple_of(8) {
             Ok(())
         } else {
-            Err(invalid(format!("{} bytes of 64-bit numbers, which isn't a multiple of 8", len(range))))
+            Err(invalid(format!(
+                "{} bytes of 64-bit numbers, which isn't a multiple of 8",
+                len(range)
+            )))
         }
     }
 

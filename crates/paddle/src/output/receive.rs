@@ -219,7 +219,8 @@ impl<'a, 'm> Receiver<'a, 'm> {
         let header = std::mem::take(&mut self.held);
         let size = self.incoming.desc.len() as u64 + header.len() as u64;
         if size.saturating_add(len) > MAX_DESC_SIZE {
-            let message = format!("a tensor's description exceeds the limit of {MAX_DESC_SIZE} bytes");
+            let message =
+                format!("a tensor's description exceeds the limit of {MAX_DESC_SIZE} bytes");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(self.position));
         }
         self.incoming.desc.extend(header);

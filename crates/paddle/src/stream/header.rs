@@ -55,8 +55,8 @@ impl Stream {
             (Layout::Sized, _) => {
                 let size = header.u64("the size of the stream")?;
                 if size == 0 {
-                    let message = "the stream has no size, as if an append was broken off; a file that \
-                                   is cut here has all before it";
+                    let message = "the stream has no size, as after an interrupted append; truncate the \
+                                   file here to keep all before it";
                     return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(start));
                 }
                 let inner = header.skip(size, "the stream")?;

@@ -106,7 +106,8 @@ impl Stream {
                 }
             })?;
             if last != counted {
-                let message = format!("LoD level {at} ends with {last}, but must end with {counted}");
+                let message =
+                    format!("LoD level {at} ends with {last}, but must end with {counted}");
                 return Err(invalid(message).at_offset(level.start));
             }
         }

@@ -217,7 +217,8 @@ fn a_cut_names_the_field_that_it_goes_through() {
                 continue;
             }
             let error = open(&bytes[..at + left], &specs, Some(Layout::Paddle));
-            let wanted = format!("w: {what} is truncated: {left} of {size} bytes are left at {at:#x}");
+            let wanted =
+                format!("w: {what} is truncated: {left} of {size} bytes are left at {at:#x}");
             assert_eq!(error, wanted);
         }
     }

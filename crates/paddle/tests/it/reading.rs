@@ -325,7 +325,7 @@ fn buffers_that_are_not_those_of_the_parameters_are_refused_before_anything_is_r
         ),
         (
             with(&|sizes| sizes[1] -= 1),
-            "fc_0.w_0: a buffer of 511 bytes for 512 of data",
+            "fc_0.w_0: the buffer has 511 bytes, but the data has 512",
         ),
     ] {
         let mut buffers: Vec<_> = sizes.iter().map(|size| vec![9; *size]).collect();

@@ -40,8 +40,10 @@ pub(crate) fn stream(bytes: &[u8]) {
             .lod(stream.lod(&bytes).expect("it is in memory")),
     };
     let mut written = Vec::new();
-    write_stream(&mut written, &spec, layout, &mut &found[..]).expect("a stream that was read can be written");
-    let again = Stream::read(&written, 0, kind, layout).expect("a stream that was written can be read");
+    write_stream(&mut written, &spec, layout, &mut &found[..])
+        .expect("a stream that was read can be written");
+    let again =
+        Stream::read(&written, 0, kind, layout).expect("a stream that was written can be read");
     // A description has several encodings, so the bytes may differ.
     assert_eq!(
         (again.dtype(), again.dims()),

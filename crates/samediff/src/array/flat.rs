@@ -82,7 +82,8 @@ impl Array {
     ) -> Result<Array> {
         let size = source.size()?;
         if offset.checked_add(len).is_none_or(|end| end > size) {
-            let message = format!("the array has {len} bytes at {offset}, but the source has {size} bytes");
+            let message =
+                format!("the array has {len} bytes at {offset}, but the source has {size} bytes");
             return Err(Error::new(ErrorKind::InvalidArray, message));
         }
         check_len(&info, len)?;

@@ -315,7 +315,9 @@ impl ArrayInfo {
             .into_iter()
             .any(|(&dim, (stride, dense))| dim != 1 && stride != dense);
         if differs {
-            let message = format!("unsupported strides {strides:?}: only contiguous arrays can be read, which here have the strides {dense:?}");
+            let message = format!(
+                "unsupported strides {strides:?}: only contiguous arrays can be read, which here have the strides {dense:?}"
+            );
             Err(Error::new(ErrorKind::UnsupportedArray, message))
         } else {
             Ok(())

@@ -110,7 +110,8 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
             (0..count).map(shard).collect::<Result<_>>()?
         }
         (None, None) => {
-            let message = "the zip archive is not a SameDiff model: it has neither tags.txt nor model.sdnb";
+            let message =
+                "the zip archive is not a SameDiff model: it has neither tags.txt nor model.sdnb";
             return Err(Error::new(ErrorKind::MissingEntry, message));
         }
     };

@@ -86,7 +86,8 @@ impl<R: ReadAt> TableReader<R> {
             return Err(invalid(message, said_at));
         }
         if size > MAX_BLOCK_SIZE {
-            let message = format!("a block has {size} bytes, but at most {MAX_BLOCK_SIZE} are read");
+            let message =
+                format!("a block has {size} bytes, but at most {MAX_BLOCK_SIZE} are read");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(offset));
         }
         let len = usize::try_from(size).unwrap_or(usize::MAX) + TRAILER_LEN;

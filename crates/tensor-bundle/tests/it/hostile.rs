@@ -163,7 +163,8 @@ fn an_entry_that_lies_is_an_error_that_names_the_tensor() {
         let mut entry = entry();
         lie(&mut entry);
         let error = bundle_of(&header(), &entry).unwrap_err();
-        let what = what.replace("runs past", "8 bytes at 1 run past the end of the file of 8 bytes");
+        let what =
+            what.replace("runs past", "8 bytes at 1 run past the end of the file of 8 bytes");
         assert!(error.to_string().contains(&what), "{what}: {error}");
         assert_eq!(error.path(), Some("x"), "{error}");
     }
@@ -211,7 +212,7 @@ fn slices_that_do_not_make_the_tensor_are_an_error() {
         ("reaches out of", vec![slice(&[(1, 2)])]),
         ("reaches out of", vec![slice(&[(-1, 2)])]),
         ("reaches out of", vec![slice(&[(i64::MAX, i64::MAX)])]),
-        ("dimensions of", vec![slice(&[(0, 1), (0, 1)])]),
+        ("dimensions, unlike", vec![slice(&[(0, 1), (0, 1)])]),
     ] {
         let entry = BundleEntryProto {
             slices,
