@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
         _ = (
             pipeline
             | beam.Create(range(plan.parts))
-            | beam.Reshuffle()  # One bundle per part, so that they are distributed.
+            | beam.Reshuffle()  # One bundle per part, so that the parts are distributed.
             | beam.ParDo(Part(plan))
         )
     # The pipeline succeeded, so every part has left its report next to the plan.

@@ -1,5 +1,5 @@
 """Writes src/schema.binpb: names, numbers and types of Perfetto's fields, from the package `perfetto` of PyPI, without comments, options
-and other names. With --check compares them instead. Needs the packages perfetto and protobuf."""
+and other names. With --check, compares the existing file instead. Needs the packages perfetto and protobuf."""
 
 import argparse
 import pathlib
@@ -12,7 +12,7 @@ SCHEMA = pathlib.Path(__file__).parent / "src/schema.binpb"
 
 
 def plain(message):
-    """Leaves what the wire format depends on, and names."""
+    """Removes everything except names and what affects the wire format."""
     for field in [*message.field, *message.extension]:
         packed = field.options.packed
         field.ClearField("options")

@@ -190,7 +190,7 @@ fn map_entry(name: &str, key: Type, value: Type, value_name: &str) -> Descriptor
     }
 }
 
-/// Returns the types of Google's test files, from their description in the shared notes.
+/// Returns the types of Google's test files, which aren't part of this project.
 fn testdata_pool() -> DescriptorPool {
     use Label::{Optional, Repeated};
     let string_node = DescriptorProto {

@@ -43,7 +43,7 @@ fn the_bytes_of_a_typed_message_are_not_copied() {
     dynamic.set_field_by_name("tensor_content", Value::Bytes(content.clone()));
     let split = SizeSplitter.split_with(&dynamic, &options).unwrap();
     assert_eq!(bytes_chunk(&split).as_ptr(), content.as_ptr());
-    // Neither are the values of a serialized message in memory.
+    // The values of a serialized message in memory aren't copied either.
     let serialized = Bytes::from(typed.encode_to_vec());
     let source = Source::from_bytes(serialized.clone(), typed.descriptor());
     let split = SizeSplitter.split_with(source, &options).unwrap();

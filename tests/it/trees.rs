@@ -100,7 +100,7 @@ fn a_large_constant_is_in_the_chunk_that_it_was_cut_to() {
     assert_eq!(indices(&node.child("name").unwrap().chunks), [0]);
 }
 
-/// Twelve constants of 256 MiB, half of them in functions, and many small nodes.
+/// A model with twelve constants of 256 MiB, half of them in functions, and many small nodes.
 const LARGE: ModelSize = ModelSize {
     constants: 6,
     functions: 6,

@@ -193,8 +193,8 @@ fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
             }
         }
     }
-    // The resource and its functions. The functions that run get the path. The resource's name
-    // depends on the program that saved the model.
+    // Removes the resource and its functions, too. The functions that run get the path. The
+    // resource's name depends on the program that saved the model.
     let at = |id: i32| usize::try_from(id).unwrap_or(usize::MAX);
     let resources = objects.nodes.iter().enumerate().filter(|(_, object)| {
         let mut children = object.children.iter();

@@ -40,6 +40,8 @@ pub(crate) fn named_functions(node: &NodeDef) -> impl Iterator<Item = &str> {
 }
 
 impl<'a> CallGraph<'a> {
+    /// Finds the functions of a graph, and the references between them.
+    ///
     /// # Errors
     ///
     /// Fails if two functions have the same name, if a function refers to a missing one, or if

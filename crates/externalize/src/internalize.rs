@@ -127,8 +127,7 @@ fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<I
 /// Returns the error for a model whose original is unknown.
 pub(crate) fn no_record(path: &Path) -> Error {
     let path = path.display();
-    let message =
-        format!("{path}: {RECORD_FILE} is missing, without which the original is unknown");
+    let message = format!("{path}: {RECORD_FILE} is missing, so the original is unknown");
     Error::new(ErrorKind::InvalidConfig, message)
 }
 

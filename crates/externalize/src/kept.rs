@@ -186,7 +186,7 @@ fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
 
 /// Returns the path in `folder` of the file that has the content with this name.
 fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
-    // Rejects names that lead out of the folder.
+    // Rejects names that lead outside the folder.
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         let message = format!("{name:?} can't be the name of a content");
         return Err(Error::new(ErrorKind::InvalidMessage, message));

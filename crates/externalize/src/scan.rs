@@ -114,7 +114,7 @@ pub(crate) fn scan(
 /// Returns the error for a model that has `len` bytes even without its large constants.
 pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
     let largest = match largest {
-        Some(largest) => format!("; the largest thing in it is {largest}"),
+        Some(largest) => format!("; the largest part is {largest}"),
         None => String::new(),
     };
     let message = format!(
@@ -549,6 +549,6 @@ fn once(count: &mut u32, name: &str, field: &Field) -> Result<()> {
     if *count == 1 {
         return Ok(());
     }
-    let message = format!("{name} is there twice");
+    let message = format!("{name} occurs twice");
     Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start))
 }

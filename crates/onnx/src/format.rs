@@ -165,7 +165,7 @@ const SETTINGS: &[ConvertSetting] = &[
     },
     ConvertSetting {
         name: "everywhere",
-        title: "true to move out the tensors that onnx.load doesn't load back, too",
+        title: "true to also move out tensors that onnx.load doesn't load back",
         is_size: false,
         forms: WITH_DATA,
     },

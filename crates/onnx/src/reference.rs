@@ -153,7 +153,7 @@ impl ExternalReference {
         let length = match (self.length, needed) {
             (Some(length), Some(needed)) if length != needed => {
                 return Err(invalid(format!(
-                    "length {length}, but its type and shape require {needed} bytes"
+                    "the length is {length}, but its type and shape require {needed} bytes"
                 )));
             }
             (Some(length), _) | (None, Some(length)) => length,

@@ -209,7 +209,7 @@ impl Made {
     }
 }
 
-/// Writes a program of these parameters, and each to a separate file or all to one.
+/// Writes a program with these parameters, and the parameters to separate files or to one file.
 fn write_made(
     folder: &Path,
     name: &str,

@@ -219,7 +219,7 @@ fn convert(
     options: &ConvertOptions,
 ) -> Result<Converted> {
     let [path, ..] = opened.files() else {
-        let message = "the model is in no file";
+        let message = "the model is not in a file";
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     };
     if let Some(setting) = options.get_settings().keys().find(|name| *name != TAG) {

@@ -148,7 +148,7 @@ fn lines<'b>(
             return Err(Error::new(ErrorKind::LimitExceeded, message).on_line(number));
         }
         let wrong = if line.is_empty() {
-            "a blank line between others"
+            "there is a blank line between other lines"
         } else if line.contains('\0') {
             "the text contains a NUL"
         } else {
@@ -207,7 +207,7 @@ fn parse_line(role: Role, line: &str, memory: &mut Memory) -> Result<Line> {
     }
     let tokens: Vec<&str> = tokens.collect();
     if tokens.iter().any(|token| token.is_empty()) {
-        return invalid(format!("{line:?} has a space too many"));
+        return invalid(format!("{line:?} has an extra space"));
     }
     match (role, &*tokens) {
         (_, []) => return invalid(format!("{name:?} has no reference to a file")),

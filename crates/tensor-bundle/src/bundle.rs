@@ -187,7 +187,7 @@ impl Bundle {
             .metadata()
             .map_err(|error| at_file(error.into()))?
             .len();
-        // Can't overflow, since both numbers are below 2^63.
+        // This can't overflow, since both numbers are below 2^63.
         if span.offset + span.size > len {
             let message = format!(
                 "{} bytes at {} run past the end of the file of {len} bytes",

@@ -143,6 +143,8 @@ impl Seen {
 }
 
 impl CheckedSpan {
+    /// Creates a reader of a span.
+    ///
     /// # Errors
     ///
     /// The errors of reading the last byte, if the span is empty.

@@ -259,7 +259,7 @@ impl<'a> BundlePlan<'a> {
 
 impl Placed<'_> {
     fn entry(&self, crc: u32) -> BundleEntryProto {
-        // Fits, since the plan has checked that all numbers are below 2^63.
+        // The numbers fit, since the plan has checked that they are below 2^63.
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let dims = self.tensor.shape.iter().map(|dim| Dim {
             size: number(*dim),

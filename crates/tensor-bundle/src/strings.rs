@@ -159,7 +159,7 @@ impl ElementsCrc {
             } else {
                 "the elements"
             };
-            let message = format!("the crc32c of {what} differs from the one after them");
+            let message = format!("the crc32c of {what} differs from the one stored after them");
             let error = Error::new(ErrorKind::ChecksumMismatch, message);
             return Err(error.at_offset(self.position.saturating_sub(3)));
         }

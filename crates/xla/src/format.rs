@@ -85,7 +85,7 @@ impl Format for XlaFormat {
         let ending = is_named(candidate.path(), HLO_ENDING);
         let is_dump = ending || is_named(candidate.path(), ".riegeli");
         if is_dump && (candidate.size() == 0 || given_up(candidate.head()).is_some()) {
-            // This is no module. Opening it reports the text that XLA wrote instead.
+            // This file isn't a module. Opening it reports the text that XLA wrote instead.
             return Some(Confidence::Certain);
         }
         let is_records = candidate.is_chunked().unwrap_or(false);
@@ -193,7 +193,7 @@ impl Format for XlaFormat {
         let mut converted = Converted::new(vec![output.to_owned()], bytes);
         if !is_for_xla {
             converted = converted
-                .note("XLA's reader refuses the file: values in it are overridden by their paths");
+                .note("XLA's reader refuses the file: values in it are overridden at their paths");
         }
         let layers = opened
             .archive()

@@ -142,7 +142,7 @@ impl Format for ProfileFormat {
         Ok(if named.is_some_and(|name| name.ends_with(ENDINGS[1])) {
             converted
         } else {
-            converted.note("XProf opens profiles in records by the ending .xplane.riegeli")
+            converted.note("XProf recognizes profiles in records by the ending .xplane.riegeli")
         })
     }
 }

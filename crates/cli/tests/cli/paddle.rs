@@ -736,7 +736,7 @@ fn elements_alone_are_appended_with_their_type_their_shape_and_their_levels() {
         (
             &["--dtype", "float32", "--shape", "2"],
             Exit::Usage,
-            "more than 8 bytes of data",
+            "more than the 8 bytes of the tensor",
         ),
         (
             &["--dtype", "float32", "--shape", "4"],

@@ -241,7 +241,7 @@ fn what_is_too_large_without_its_constants_is_an_error_that_names_the_largest_th
     let error = ExternalizePlan::new(&path, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     let text = error.to_string();
-    let what = "the largest thing in it is __inference_f_1/words, of 32212";
+    let what = "the largest part is __inference_f_1/words, of 32212";
     assert!(text.contains(what), "{text}");
     assert!(text.contains("at most 2147483647"), "{text}");
 }

@@ -405,7 +405,7 @@ fn is_own(path: &Path, target: &Path) -> bool {
         .is_some_and(|(number, count)| is_number(number) && is_number(count))
 }
 
-/// Returns true if both paths exist and lead to one file.
+/// Returns true if both paths exist and lead to the same file.
 fn is_same_link(a: &Path, b: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -218,7 +218,7 @@ fn entries_that_are_no_entries_are_errors() {
     let mut tensor = external("t", 4, &[]);
     tensor.external_data = vec![entry("location", "w")];
     let mut bytes = of_initializers(vec![tensor]).encode_to_vec();
-    // Invalid UTF-8 in the location.
+    // Puts invalid UTF-8 in the location.
     let at = bytes
         .windows(3)
         .position(|three| three == b"\x12\x01w")

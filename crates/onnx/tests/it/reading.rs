@@ -101,11 +101,11 @@ fn each_bad_reference_is_refused_for_its_own_reason() {
         ),
         (
             &with("length", "3"),
-            "length 3, but its type and shape require 4 bytes",
+            "the length is 3, but its type and shape require 4 bytes",
         ),
         (
             &with("length", "9223372036854775807"),
-            "length 9223372036854775807, but its type and shape require 4 bytes",
+            "the length is 9223372036854775807, but its type and shape require 4 bytes",
         ),
         (
             &with("offset", "-1"),

@@ -58,7 +58,7 @@ fn tensors_in_other_files_take_about_a_hundred_bytes_each() {
         let most = (MEMORY.peak_usage() - before) / TENSORS;
         assert_eq!(source.external_tensors(), TENSORS);
         assert!(kept <= 120, "{kept} bytes are kept of each tensor");
-        // Lists grow by half or to twice their size.
+        // A growing list takes up to twice the memory.
         assert!(
             most <= 250,
             "{most} bytes of each tensor while it is opened"

@@ -263,7 +263,7 @@ fn what_is_wrong_with_a_file_is_said() {
             (opened, expected) => panic!("{opened:?} {expected:?}"),
         }
     }
-    // Lengths of a header that is past the file's end, or larger than readers accept.
+    // Lengths of headers that extend past the end of the file, or that readers don't accept.
     for len in [1 << 40, 99_000_000_u64, u64::MAX] {
         let path = folder.path().join("long.safetensors");
         fs::write(&path, [&len.to_le_bytes()[..], b"{"].concat()).unwrap();

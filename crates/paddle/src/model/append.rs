@@ -89,7 +89,7 @@ pub fn append_to_model(
         None => Ok(()),
         Some(Err(error)) => Err(error.into()),
         Some(Ok(_)) => Err(invalid(format!(
-            "more than {bytes} bytes of data for a tensor of {bytes}"
+            "the data has more than the {bytes} bytes of the tensor"
         ))),
     };
     let counter = append_checked(&file, spec, data, next, ends)?;

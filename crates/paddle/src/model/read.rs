@@ -10,7 +10,7 @@ use super::PaddleModel;
 
 impl PaddleModel {
     /// Reads the data of all [`parameters`](Self::parameters) into newly allocated memory, and
-    /// returns it in their order. Uses `threads` threads, or one per core if it is `None`.
+    /// returns the data in this order. Uses `threads` threads, or one per core if it is `None`.
     ///
     /// All parameters share one allocation, which is freed with the last of them. To keep only some
     /// parameters, read each with [`Stream::to_bytes`](crate::stream::Stream::to_bytes).

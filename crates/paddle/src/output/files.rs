@@ -135,7 +135,7 @@ impl<'m> Files<'m> {
             },
         };
         if separate {
-            // Checked before anything large is written.
+            // This check comes before anything large is written.
             self.staging.check_unrivalled([OLD_PARAMETERS.into()])?;
         }
         self.create(&name)?;

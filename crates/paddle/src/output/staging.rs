@@ -73,8 +73,8 @@ impl Staging {
         Ok(file)
     }
 
-    /// Fails if the target has one of these files, and it won't be overwritten. Readers would
-    /// mistake the file for a part of the output.
+    /// Fails if the target has one of these files, unless the output overwrites the file. Readers
+    /// would mistake the file for a part of the output.
     pub(super) fn check_unrivalled(&self, names: impl IntoIterator<Item = PathBuf>) -> Result<()> {
         if !self.is_merged {
             return Ok(());

@@ -101,7 +101,7 @@ pub(super) fn walk(
     }
     if at < end {
         let message = format!(
-            "{} bytes after the last of {} parameters",
+            "there are {} bytes after the last of {} parameters",
             end - at,
             streams.len()
         );

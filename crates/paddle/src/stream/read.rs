@@ -101,7 +101,7 @@ impl Stream {
                     Ok(())
                 } else {
                     Err(invalid(format!(
-                        "offset {index} of LoD level {at} is {offset}"
+                        "offsets must start at 0 and not decrease: offset {index} of LoD level {at} is {offset}"
                     )))
                 }
             })?;
@@ -118,7 +118,7 @@ impl Stream {
                 Ok(())
             } else {
                 Err(invalid(format!(
-                    "row {index} is number {} of {height}",
+                    "row {index} has the number {}, but the height is {height}",
                     row.cast_signed()
                 )))
             }

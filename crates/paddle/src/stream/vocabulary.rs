@@ -122,7 +122,7 @@ pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
     let count = window.u64(at, "the number of words")?;
     let mut at = at + 8;
     if count > (within.end - at) / LEAST_ENTRY {
-        let message = format!("{count} words in {} bytes", within.end - at);
+        let message = format!("{count} words can't be in {} bytes", within.end - at);
         return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(within.start));
     }
     for word in 0..count {

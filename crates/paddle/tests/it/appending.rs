@@ -237,7 +237,7 @@ fn a_model_gets_the_parameters_of_its_program_in_their_order() {
         }
         let longer = [&all[counter][..], &[0]].concat();
         let error = append(&TensorSpec::dense(dtype, dims), &longer).unwrap_err();
-        assert!(error.to_string().contains("bytes of data"), "{error}");
+        assert!(error.to_string().contains("bytes of the tensor"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), before);
 
         let appended = append(&TensorSpec::dense(dtype, dims), &all[counter]).unwrap();

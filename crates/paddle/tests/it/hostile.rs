@@ -137,12 +137,12 @@ fn what_is_wrong_with_a_stream_is_named_with_its_tensor_and_offset() {
         (
             "one more byte",
             [stream(&[]), vec![0]].concat(),
-            "1 bytes after the last of 1 parameters at 0x38",
+            "there are 1 bytes after the last of 1 parameters at 0x38",
         ),
         (
             "one more tensor",
             two,
-            "56 bytes after the last of 1 parameters at 0x38",
+            "there are 56 bytes after the last of 1 parameters at 0x38",
         ),
         (
             "nothing",
@@ -276,7 +276,7 @@ fn selected_rows_and_vocabularies_that_lie_are_refused() {
     let many = [&u64::MAX.to_le_bytes()[..], &[0; 24]].concat();
     assert_eq!(
         open(&many, &words, None),
-        "words: 18446744073709551615 words in 24 bytes at 0x0"
+        "words: 18446744073709551615 words can't be in 24 bytes at 0x0"
     );
     let long = [&1u64.to_le_bytes()[..], &u64::MAX.to_le_bytes(), &[0; 4]].concat();
     assert_eq!(
@@ -288,10 +288,13 @@ fn selected_rows_and_vocabularies_that_lie_are_refused() {
 #[test]
 fn lod_and_rows_that_make_no_sense_are_found_by_verify() {
     for (lod, wanted) in [
-        (vec![vec![1, 2]], "w: offset 0 of LoD level 0 is 1 at 0x14"),
+        (
+            vec![vec![1, 2]],
+            "w: offsets must start at 0 and not decrease: offset 0 of LoD level 0 is 1 at 0x14",
+        ),
         (
             vec![vec![0, 2, 1, 2]],
-            "w: offset 2 of LoD level 0 is 1 at 0x24",
+            "w: offsets must start at 0 and not decrease: offset 2 of LoD level 0 is 1 at 0x24",
         ),
         (
             vec![vec![0, 3]],
@@ -318,15 +321,15 @@ fn lod_and_rows_that_make_no_sense_are_found_by_verify() {
 #[test]
 fn rows_that_the_matrix_does_not_have_are_found_by_verify() {
     for (rows, height, wanted) in [
-        (vec![0, 4], 4, "row 1 is number 4 of 4 at 0x14"),
+        (vec![0, 4], 4, "row 1 has the number 4, but the height is 4 at 0x14"),
         (
             vec![i64::MAX, 0],
             4,
-            "row 0 is number 9223372036854775807 of 4 at 0xc",
+            "row 0 has the number 9223372036854775807, but the height is 4 at 0xc",
         ),
-        (vec![-1, 0], 4, "row 0 is number -1 of 4 at 0xc"),
-        (vec![0, 1], 0, "row 0 is number 0 of 0 at 0xc"),
-        (vec![0, 1], -1, "row 0 is number 0 of -1 at 0xc"),
+        (vec![-1, 0], 4, "row 0 has the number -1, but the height is 4 at 0xc"),
+        (vec![0, 1], 0, "row 0 has the number 0, but the height is 0 at 0xc"),
+        (vec![0, 1], -1, "row 0 has the number 0, but the height is -1 at 0xc"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("p");

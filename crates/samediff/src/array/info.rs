@@ -184,7 +184,7 @@ impl ArrayInfo {
     /// Returns the size of the elements in bytes; `None` for strings.
     #[must_use]
     pub fn data_len(&self) -> Option<u64> {
-        // Can't overflow, since the constructor checked this.
+        // This can't overflow, since the constructor checked this.
         self.dtype
             .width()
             .map(|width| self.element_count * u64::from(width))
@@ -217,7 +217,7 @@ impl ArrayInfo {
         let mut next = 1_u64;
         let mut step = |index: usize| {
             strides[index] = i64::try_from(next).unwrap_or(i64::MAX);
-            // Can't overflow, since the constructor checked the product of all dimensions.
+            // This can't overflow, since the constructor checked the product of all dimensions.
             next *= self.shape[index];
         };
         match self.order {

@@ -79,7 +79,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
     let archive = Archive::open(source, limits)?;
     let directory = archive.directory();
     if directory.find(layout::TAGS).is_some() {
-        return Err(not_convertible("the file is a model with tags already"));
+        return Err(not_convertible("the file already is a model with tags"));
     }
     // Chooses files like Java's loader: a single file, a file with one of the usual names, or
     // shards.

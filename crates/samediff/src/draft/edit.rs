@@ -160,7 +160,7 @@ impl Draft {
         for (name, arrays) in arrays {
             check_name(&name)?;
             if !seen.insert(name.clone()) {
-                let message = format!("{name:?} is there twice");
+                let message = format!("{name:?} occurs twice");
                 return Err(Error::new(ErrorKind::DuplicateLine, message));
             }
             if arrays.is_empty() {
@@ -323,7 +323,7 @@ fn in_order(graph: &Graph, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<(Str
     places.sort_by_key(|(place, ..)| *place);
     let twice = places.windows(2).find(|pair| pair[0].0 == pair[1].0);
     if let Some((_, name, _)) = twice.and_then(|pair| pair.first()) {
-        let message = format!("{name:?} is there twice");
+        let message = format!("{name:?} occurs twice");
         return Err(Error::new(ErrorKind::DuplicateLine, message));
     }
     let mut given = places.iter().map(|(place, ..)| *place).peekable();

@@ -221,8 +221,10 @@ impl End {
             u64_at(&end, 40),
             u64_at(&end, 48),
         ) else {
-            let message = "the zip64 end is damaged, or the archive is split over several disks";
-            return Err(damaged(message).at_offset(at));
+            return Err(
+                damaged("the zip64 end is damaged, or the archive is split over several disks")
+                    .at_offset(at),
+            );
         };
         Ok(End {
             entries,

@@ -133,7 +133,7 @@ fn entry_of(content: TagContent, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Stands for all places in calls of [`Entries::put_graph`].
+/// Number that means all places in calls of [`Entries::put_graph`].
 pub(crate) const ALL: usize = usize::MAX;
 
 /// Encoded beginning of the integer arguments of [`graph_of_names`]: their count, and the first.

@@ -170,7 +170,7 @@ fn numbered<T: Eq + std::hash::Hash>(all: impl IntoIterator<Item = T>) -> Vec<us
 }
 
 impl Snapshot {
-    /// Returns the content of a file, completely read again; `arrays` is its number of array
+    /// Returns the content of a model, read again completely; `arrays` is the number of its array
     /// entries.
     pub(crate) fn of(model: &Model, arrays: usize) -> Snapshot {
         let mut files: Vec<ArrayFile> = Vec::new();

@@ -224,7 +224,7 @@ fn chunk_hash<S: ReadAt>(chunks: &Chunks<'_, S>, chunk: u64) -> Result<u64> {
         let mut counted = stream.by_ref().take(chunks.file.size(index));
         let hash = fingerprint_stream(&mut counted)?;
         if counted.limit() > 0 {
-            let message = "the chunk is shorter than in the trailer";
+            let message = "the chunk is shorter than the trailer says";
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
         }
         chunks.meter.advance(chunks.file.size(index))?;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::fixtures::{decoded, expected, merged, message_type, read};
 
-/// The paths that XLA's format allows and its reader doesn't support.
+/// Paths that XLA's format allows, but XLA's reader doesn't support.
 const NESTED: &[(&str, &str)] = &[("case16.riegeli", r#"{"k": "x"}"#)];
 
 /// A string that isn't UTF-8, which only a parser with the type finds.
