@@ -141,11 +141,11 @@ fn messages_are_compared_as_deep_as_the_limit_says_and_never_end_the_stack() {
         field
     };
     let around = |number, inner: &[u8]| match number {
-        // Field 11 is a map, so its value is in an entry.
+        // An entry of a map.
         11 => len(11, &len(2, inner)),
         _ => len(number, inner),
     };
-    // Values of more than a MiB aren't compared in memory.
+    // More than a MiB isn't compared in memory.
     for size in [1, (1 << 20) + 1] {
         for (step, number) in [("child", 4), ("children[0]", 5), ("by_name[\"\"]", 11)] {
             let nested = |levels, byte| {

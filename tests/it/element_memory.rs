@@ -1,5 +1,5 @@
-//! Tests that iterating over hundreds of thousands of elements takes a constant amount of memory.
-//! The test has its own process, since it counts the process's allocations.
+//! Iterating over hundreds of thousands of elements takes a constant amount of memory. The test has its own process, since it
+//! counts the process's allocations.
 
 use std::hint::black_box;
 
@@ -70,7 +70,7 @@ fn large_map() -> Vec<u8> {
     for (at, value) in (0..ENTRIES).map(|at| (at, "")).chain(again) {
         entry.clear();
         entry.push(8);
-        // The keys are in no particular order.
+        // Keys in no order.
         put_varint(&mut entry, at * 7_654_321 % 10_000_019);
         entry.extend([0x12, u8::try_from(value.len()).unwrap()]);
         entry.extend(value.bytes());
@@ -97,7 +97,7 @@ fn elements_are_gone_through_in_memory_that_does_not_grow_with_their_number() {
             let plan = Look.plan(&source, &SplitOptions::new()).unwrap();
             assert_eq!(plan.chunks().len(), 4);
         });
-        assert!(plan < MOST, "a custom splitter: {plan}");
+        assert!(plan < MOST, "a splitter of one's own: {plan}");
 
         let map = Source::from_bytes(large_map(), kitchen_sink());
         let looked_up = taken(|| {

@@ -1,4 +1,4 @@
-//! Fingerprints, compared with the results of TensorFlow's own code.
+//! Fingerprints, compared with what TensorFlow's own code computes.
 
 use std::collections::BTreeMap;
 use std::fs;

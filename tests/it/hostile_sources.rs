@@ -257,8 +257,7 @@ fn a_source_that_is_no_file_is_refused() {
     }
 }
 
-/// Checks that the work doesn't grow with the square of the size. Otherwise, these splits wouldn't
-/// end in reasonable time.
+/// If the work grew with the square of the size, none of these would end in reasonable time.
 #[test]
 fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(1 << 10);
@@ -280,7 +279,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
         let expected = kind.unwrap_or(ErrorKind::Uncuttable);
         assert_eq!(result.unwrap_err().kind(), expected);
     }
-    // Each field occurs twice, so all of them could be sliced.
+    // Each twice: all of them could be sliced.
     let mut fields = Vec::new();
     for number in 2000..62_000 {
         for _ in 0..2 {
@@ -291,7 +290,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(300 << 10);
     let source = Source::from_bytes(fields, kitchen_sink());
     assert!(SizeSplitter.plan(source, &options).unwrap().is_split());
-    // The chunks have the same size, and differ only in a few bytes that aren't sampled.
+    // Chunks of one size that only differ in a few bytes that aren't sampled.
     let mut nodes = Vec::new();
     for index in 0..20_000u32 {
         let mut blob = [0; 404];
@@ -311,7 +310,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
     assert!(written.chunks.iter().all(|chunk| chunk.same_as.is_none()));
 }
 
-/// Checks the same for the requests of a custom splitter.
+/// The same is true for the requests of a custom splitter.
 #[test]
 fn many_of_anything_cost_a_splitter_no_more_than_their_number() {
     struct Each;

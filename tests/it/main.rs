@@ -1,5 +1,5 @@
-//! Behavior that users rely on, tested through the public interface. All tests are in one binary,
-//! which is linked once.
+//! Behaviour that users rely on, tested through the public interface. There is one binary, so that
+//! it links once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,6 +11,7 @@
 mod comparing;
 /// Memory for iterating over many elements.
 mod element_memory;
+/// Typed messages on several threads.
 /// Chunked files that TensorFlow fingerprints specially.
 mod fingerprint_shapes;
 /// Fingerprints, compared with TensorFlow's.
@@ -29,9 +30,9 @@ mod properties;
 mod random_files;
 /// Properties of messages of random types.
 mod random_schemas;
-/// The number of reads, and of bytes read.
+/// The bytes read, and how often.
 mod reads;
-/// Rewriting files with a different compression or different values.
+/// Rewriting files: other compression, other values.
 mod rewriting;
 mod rewriting_extended;
 /// SavedModels as folders.
@@ -49,7 +50,7 @@ mod streaming;
 /// Requirements of TensorFlow's own tests of its splitters.
 mod tensorflow_interface;
 mod tensorflow_split_tests;
-/// Tests that any number of threads, and all ways of merging, produce the same bytes.
+/// Any number of threads, and all ways to produce the same bytes.
 mod threads;
 /// Sizes by field path.
 mod trees;

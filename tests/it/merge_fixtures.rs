@@ -71,7 +71,7 @@ fn every_file_by_another_writer_merges_to_its_source() {
         }
         .push(name);
 
-        // Merging to a stream gives the same message.
+        // Streamed, it is the same.
         let mut streamed = Vec::new();
         let report = Merger::new()
             .options(&options)
@@ -99,8 +99,8 @@ fn without_the_type_the_path_that_needs_it_is_named() {
         let name = path.display();
         let equal = |merged: &[u8]| message(&descriptor, merged) == message(&descriptor, &source);
         match Merger::new().merge_to_bytes(&path) {
-            // A moved element leaves an empty one in its place, and slices are appended, so these
-            // files merge without the type.
+            // Elements leave an empty element in their place, and slices are appended, so these
+            // need no type.
             Ok(merged) => assert!(equal(&merged), "{name}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SchemaNeeded, "{name}: {error}");
@@ -190,7 +190,7 @@ fn map_entry(name: &str, key: Type, value: Type, value_name: &str) -> Descriptor
     }
 }
 
-/// Returns the types of Google's test files, which aren't part of this project.
+/// Returns the types of Google's test files, from their description in the shared notes.
 fn testdata_pool() -> DescriptorPool {
     use Label::{Optional, Repeated};
     let string_node = DescriptorProto {

@@ -60,8 +60,7 @@ fn threads(random: &mut Random) -> NonZeroUsize {
 fn options(random: &mut Random) -> SplitOptions {
     let profile = *random.choose(&[Profile::TensorFlow, Profile::Extended, Profile::Extended]);
     let compression = *random.choose(&["none", "auto", "zstd:1", "brotli:1", "snappy"]);
-    // There are a few large chunks, or so many small ones that their trailer doesn't fit in one
-    // file either.
+    // A few large chunks, or so many small ones that their trailer doesn't fit in one file either.
     let files = profile == Profile::Extended && random.one_in(2);
     let max = if profile == Profile::Extended && !files {
         200 + random.below(800)
@@ -98,8 +97,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let written = match SizeSplitter.write_with(&source, &prefix, &options) {
         Ok(written) => written,
         Err(error) => {
-            // Files may be limited to a smaller size than the trailer, which must be in a single
-            // file.
+            // Files may be so small that their trailer, which must be in one, is larger.
             let limited = options.get_max_file_size().is_some();
             let refused = match error.kind() {
                 ErrorKind::Uncuttable => true,

@@ -60,7 +60,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let bytes = message(descriptor, random, &habits);
     let options = options(random, bytes.len());
     let source = Source::from_bytes(bytes.clone(), descriptor.clone());
-    // This checks the bounds, that no cut is unnecessary, and that a merge by reflection works.
+    // This checks bounds, that no cut is unnecessary, and a merge by reflection.
     let Outcome::Split(split) = splits::check(&SizeSplitter, &source, &bytes, &options) else {
         tally.uncuttable += 1;
         return;

@@ -94,7 +94,7 @@ fn small_nodes_are_planned_by_reading_each_once() {
     let plan = SavedModelSplitter.plan(source, &options).unwrap();
     assert!(plan.chunks().len() > 8);
     let reads = reads.take();
-    // All bytes are read once, apart from lookups where slices end.
+    // Once, apart from lookups where slices end.
     assert!(bytes_read(&reads) < size * 5 / 4, "{}", bytes_read(&reads));
     assert!(reads.len() < 500, "{}", reads.len());
 }
@@ -118,7 +118,7 @@ fn with_constants() -> Vec<u8> {
     bytes
 }
 
-/// Returns a chunked file of [`with_constants`], the reads of this file, and its size.
+/// Returns a file of such a model, and the reads of it.
 fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
@@ -214,7 +214,7 @@ fn a_merge_reads_every_byte_of_the_file_about_once() {
         "{}",
         bytes_read(&taken)
     );
-    // Both ends of the file are excluded, since they were read when the file was opened.
+    // Both ends are excluded, since they were read when the file was opened.
     assert!(
         unread(&taken, 0..size) <= (64 + 256) << 10,
         "all of the file"

@@ -71,7 +71,7 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
                 continue;
             }
             let kind = here.resolve(&kitchen_sink()).unwrap().kind;
-            // Elements that are numbers have a separate test, in `numbers`.
+            // These have a separate test, in `numbers`.
             let is_text = matches!(
                 kind,
                 TargetKind::Scalar(prost_reflect::Kind::String | prost_reflect::Kind::Bytes)
@@ -206,7 +206,7 @@ fn chunks_that_do_not_change_are_copied_as_they_are_stored() {
     let chunks = file.trailer().kinds().len();
     let places = file.trailer().places();
     let all: Vec<&FieldPath> = places.iter().flatten().map(|place| &place.path).collect();
-    // Finds a path with exactly one chunk at or below it.
+    // A chunk that is all of its value.
     let alone = all.iter().find(|path| {
         let below = all
             .iter()

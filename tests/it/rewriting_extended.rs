@@ -21,7 +21,7 @@ use proto_splitter::record_file::{
 };
 use proto_splitter::split::{LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions};
 
-/// Returns a message that contains this many messages with names of 300 bytes.
+/// Returns this many messages with names of 300 bytes in one.
 fn model(messages: usize) -> FileDescriptorProto {
     let named = |number: usize| DescriptorProto {
         name: Some(format!("{number:0300}")),
@@ -120,7 +120,7 @@ fn chunks_in_several_files_come_to_one() {
 #[test]
 fn chunks_go_to_several_files_of_at_most_what_was_asked_for() {
     let model = model(40);
-    // The source is one file, or several files of another size.
+    // The source is one file, or several of another size.
     for from in [None, Some(LEAST_MAX_FILE_SIZE)] {
         let folder = tempfile::tempdir().unwrap();
         let options = extended().max_file_size(from);
@@ -278,7 +278,7 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
 
 #[test]
 fn chunks_that_share_a_record_need_room_once() {
-    // All messages are alike.
+    // All are alike.
     let mut model = model(40);
     let first = model.message_type[0].clone();
     model.message_type.fill(first);
@@ -375,7 +375,7 @@ fn only_a_file_called_cpb_has_others_beside_it() {
     let before = names(&others);
     assert!(before.len() > 2, "{before:?}");
 
-    // `out` and `out.cpb` are different files, and the existing files belong to `out.cpb`.
+    // `out` and `out.cpb` are two files, and the others are of the second.
     let options = several(LEAST_MAX_FILE_SIZE, Compression::ZSTD);
     let error = recompress_to_file(&file, others.join("out"), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");

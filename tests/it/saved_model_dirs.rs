@@ -28,8 +28,7 @@ fn model(name: &str) -> PathBuf {
     data("tensorflow").join(name)
 }
 
-/// Returns options for chunks of at most `max` bytes, and separate chunks for values of at least a
-/// hundred bytes.
+/// Returns options for chunks of at most this many bytes, and separate chunks for values of a hundred.
 fn small_chunks(max: u64) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(max)
@@ -220,8 +219,7 @@ fn a_conversion_that_was_interrupted_goes_on_where_it_was() {
     dir.save_as_chunked(&chunks, &options(5000)).unwrap();
     let (plain, chunked) = (files(&model("keras_mlp")), files(&chunks));
     let file = |files: &BTreeMap<PathBuf, Vec<u8>>, name: &str| files[Path::new(name)].clone();
-    // A killed process may leave a temporary file, the new model, or the new fingerprint next to
-    // the old model.
+    // Each possible moment: a temporary file, the new model, the new fingerprint beside the old model.
     for moment in 0..3 {
         for (form, old, new) in [
             (TargetForm::Chunked, &plain, &chunked),
@@ -271,7 +269,7 @@ fn what_was_left_of_a_model_in_several_files_goes_once_its_main_file_has_gone() 
     assert!(!convert(TargetForm::Plain).unwrap().changed);
     assert!(!part.exists());
 
-    // Without a model, the temporary file may be the only remaining copy.
+    // Without a model, it may be the only remaining copy.
     fs::write(&part, "left").unwrap();
     fs::remove_file(folder.path().join("saved_model.pb")).unwrap();
     convert(TargetForm::Plain).unwrap_err();
@@ -309,7 +307,7 @@ fn a_model_in_several_files_is_copied_with_all_of_them() {
             .unwrap();
         assert!(read == plain);
 
-        // A model in one piece has no other files.
+        // In one piece it has no other files.
         let one = temp.path().join("one");
         dir.save(&one, &keep).unwrap();
         let mut names = files(&one).into_keys();

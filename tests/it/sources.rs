@@ -38,7 +38,7 @@ fn the_bytes_of_a_typed_message_are_not_copied() {
     let typed = tensor(&content);
     let split = SizeSplitter.split_with(&typed, &options).unwrap();
     assert_eq!(bytes_chunk(&split).as_ptr(), content.as_ptr());
-    // The values of a dynamic message aren't copied either.
+    // Nor those of a dynamic one.
     let mut dynamic = DynamicMessage::new(typed.descriptor());
     dynamic.set_field_by_name("tensor_content", Value::Bytes(content.clone()));
     let split = SizeSplitter.split_with(&dynamic, &options).unwrap();
@@ -97,7 +97,7 @@ fn a_typed_message_loses_unknown_fields_where_a_dynamic_one_and_the_bytes_keep_t
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("model");
     let mut bytes = SavedModel::default().encode_to_vec();
-    // Field 777 belongs to a future schema.
+    // Field 777 of a schema to come.
     bytes.extend_from_slice(b"\xca\x30\x05newer");
     let descriptor = fixtures::descriptor(SAVED_MODEL);
     std::fs::write(prefix.with_extension("pb"), &bytes).unwrap();

@@ -207,7 +207,7 @@ fn entries_whose_writer_left_out_an_empty_value_are_entries_too() {
         .get_field_by_name("by_name")
         .unwrap()
         .number();
-    // Entries with the key `c`, without a key, and with the key `a` again, all without a value.
+    // The key `c`, no key, and `a` again, each without a value.
     for entry in [&b"\x0a\x01c"[..], b"", b"\x0a\x01a"] {
         put_varint(&mut bytes, u64::from(number) << 3 | 2);
         put_varint(&mut bytes, entry.len() as u64);

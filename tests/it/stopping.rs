@@ -1,4 +1,4 @@
-//! Tests that work leaves no files if it is cancelled or fails at any moment.
+//! Work that is cancelled or fails at any moment leaves no files.
 
 use std::fs;
 use std::io;
@@ -79,7 +79,7 @@ fn stop_at_every_read(
         }
         assert!(is_empty(folder.path()), "at read {at}");
         stopped += 1;
-        // Stops at each of the first reads, which are for planning, and then at fewer reads.
+        // All of the first reads, which are for planning, and then fewer.
         at += 1 + at / 10;
     }
 }
@@ -150,7 +150,7 @@ fn stop_at_every_report(work: &dyn Fn(&Progress) -> Result<()>, check: &dyn Fn()
         });
         match work(&progress.cancelled_by(&token)) {
             Ok(()) => {
-                assert!(!token.is_cancelled(), "cancelling at the last report ends the work, too");
+                assert!(!token.is_cancelled(), "at the last report, too, it ends");
                 break stopped;
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Cancelled),

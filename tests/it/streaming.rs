@@ -1,4 +1,4 @@
-//! Tests that splits to sequential writers produce the same bytes as splits to a file.
+//! Splits to sequential writers produce the same bytes as splits to a file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -169,7 +169,7 @@ fn a_file_that_changes_while_it_is_streamed_is_an_error_and_the_stream_no_file()
     }
 }
 
-/// A writer that cancels after 100,000 bytes, and counts the bytes that follow.
+/// A writer that cancels after 100,000 bytes, and counts those that follow.
 struct Cancelling {
     token: CancelToken,
     had: usize,
@@ -213,8 +213,7 @@ fn nothing_more_is_written_once_it_is_cancelled() {
     }
 }
 
-/// Returns a model with a small constant and a constant of 12 MiB, and the middle of the larger
-/// one.
+/// Returns a model with a constant of 12 MiB after a smaller one, and the middle of the first.
 fn one_large_constant() -> (Bytes, Range<u64>) {
     let graph = Parts::new()
         .message(1, constant("small", 1, 300_000))
@@ -303,7 +302,7 @@ fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
             Box::new(move || {
                 begun.store(true, Ordering::SeqCst);
                 wait_for(&failed);
-                // Gives the other thread time to notice.
+                // Time for the other thread to notice.
                 sleep(Duration::from_millis(20));
             })
         });
@@ -312,7 +311,7 @@ fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
             .write_to_with(sensitive, &mut sink, &options(how, 3))
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{how}: {error}");
-        // Reading all of the range would take ten reads.
+        // Of ten.
         let reads = reads.load(Ordering::Relaxed);
         assert!((1..8).contains(&reads), "{how}: {reads}");
     }

@@ -1,4 +1,4 @@
-//! Behavior described in TensorFlow's RFC for splitters and `Merger`, beyond its tests.
+//! Behaviour described in TensorFlow's RFC for splitters and `Merger`, beyond its tests.
 
 use bytes::Bytes;
 use proto_splitter::merge::{Merger, ReadOptions};

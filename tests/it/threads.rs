@@ -1,4 +1,4 @@
-//! Tests that the bytes are the same for any number of threads and any way of merging.
+//! The bytes are the same for any number of threads and any way of merging.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -70,8 +70,8 @@ fn split(source: &Source, prefix: &Path, how: ChunkCompression, count: usize) ->
     fs::read(written.path).unwrap()
 }
 
-/// Checks that plans, files and options can be sent to other threads and shared with them. Readers
-/// and writers of records belong to one thread at a time.
+/// Plans, files and options can be sent to other threads and shared with them. Readers and writers
+/// of records belong to one thread at a time.
 #[test]
 fn plans_files_and_options_go_from_thread_to_thread() {
     fn check<T: Send + Sync + Clone>() {}
@@ -134,7 +134,7 @@ fn a_split_is_the_same_from_memory_from_a_file_and_from_a_reader() {
         let how: ChunkCompression = how.parse().unwrap();
         let [memory, from_file, reader] = [0, 1, 2].map(|at| split(&sources[at], &prefix, how, 2));
         assert!(memory == from_file && memory == reader, "{how}");
-        // Checks the same for chunks that were never in a file.
+        // The same for chunks that were never in a file.
         let chunked = ChunkedFile::open(prefix.with_extension("cpb")).unwrap();
         let in_memory = SavedModelSplitter
             .split_with(&sources[1], &split_options(how, 3))

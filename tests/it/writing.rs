@@ -193,7 +193,7 @@ fn options_out_of_range_are_refused_where_they_are_used() {
     }
 }
 
-/// Returns a message with two incompressible blobs, each repeated, and a compressible one.
+/// Returns two incompressible texts, each twice, and a compressible one.
 fn repetitive() -> Vec<u8> {
     let mut random = Random::new(1);
     let mut noise = || -> Vec<u8> {
