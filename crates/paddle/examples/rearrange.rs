@@ -1,4 +1,4 @@
-//! Lists a Paddle model, combines it to one file, writes its files in another arrangement, or
+//! Lists a Paddle model, combines it into one file, writes its files in another arrangement, or
 //! creates models with all kinds of tensors.
 //!
 //! ```text

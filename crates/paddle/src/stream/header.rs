@@ -205,7 +205,7 @@ impl<'a> Header<'a> {
         if bytes > left {
             let message = match bytes {
                 0..=16 => format!("{what} is truncated: {left} of {bytes} bytes are left"),
-                _ => format!("{what} has {bytes} bytes, but {left} are left"),
+                _ => format!("{what} has {bytes} bytes, but only {left} are left"),
             };
             return Err(self.invalid(message));
         }

@@ -131,7 +131,7 @@ pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
         at = match bytes.checked_add(4) {
             Some(size) if size <= left => at + 8 + size,
             _ => {
-                let message = format!("word {word} has {bytes} bytes, but {left} are left");
+                let message = format!("word {word} has {bytes} bytes, but only {left} are left");
                 return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
             }
         };

@@ -176,7 +176,7 @@ fn nothing_is_appended_to_a_damaged_file() {
     for (bytes, wanted) in [
         (
             good[..good.len() - 1].to_vec(),
-            "tensor 1: the stream has 30 bytes, but 29 are left at 0x2d",
+            "tensor 1: the stream has 30 bytes, but only 29 are left at 0x2d",
         ),
         (good[..second + 3].to_vec(), "tensor 1: "),
         ([&good[..], &[1]].concat(), "tensor 2: "),

@@ -86,7 +86,7 @@ fn what_is_wrong_with_a_stream_is_named_with_its_tensor_and_offset() {
         (
             "LoD past the end",
             stream(&[(LEVEL_SIZE, &u64::MAX.wrapping_sub(7).to_le_bytes())]),
-            "w: LoD level 0 has 18446744073709551608 bytes, but 36 are left at 0x14",
+            "w: LoD level 0 has 18446744073709551608 bytes, but only 36 are left at 0x14",
         ),
         (
             "inner version",
@@ -96,7 +96,7 @@ fn what_is_wrong_with_a_stream_is_named_with_its_tensor_and_offset() {
         (
             "desc past the end",
             stream(&[(DESC_SIZE, &[200])]),
-            "w: the tensor's description has 200 bytes, but 12 are left at 0x2c",
+            "w: the tensor's description has 200 bytes, but only 12 are left at 0x2c",
         ),
         (
             "desc negative",
@@ -126,7 +126,7 @@ fn what_is_wrong_with_a_stream_is_named_with_its_tensor_and_offset() {
         (
             "dims past the end",
             stream(&[(DESC + 3, &[100])]),
-            "w: the data has 400 bytes, but 8 are left at 0x30",
+            "w: the data has 400 bytes, but only 8 are left at 0x30",
         ),
         (
             "overflow",
@@ -246,7 +246,7 @@ fn a_size_in_front_that_is_not_that_of_the_stream_is_refused() {
     );
     assert_eq!(
         open(&sized(u64::MAX), &w, Some(Layout::Sized)),
-        "w: the stream has 18446744073709551615 bytes, but 56 are left at 0x8"
+        "w: the stream has 18446744073709551615 bytes, but only 56 are left at 0x8"
     );
     assert_eq!(
         open(&sized(0), &w, Some(Layout::Sized)),
@@ -281,7 +281,7 @@ fn selected_rows_and_vocabularies_that_lie_are_refused() {
     let long = [&1u64.to_le_bytes()[..], &u64::MAX.to_le_bytes(), &[0; 4]].concat();
     assert_eq!(
         open(&long, &words, None),
-        "words: word 0 has 18446744073709551615 bytes, but 4 are left at 0x8"
+        "words: word 0 has 18446744073709551615 bytes, but only 4 are left at 0x8"
     );
 }
 

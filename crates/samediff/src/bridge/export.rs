@@ -120,8 +120,7 @@ pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
     )))
 }
 
-/// Returns true if arguments have other names than those that are assigned when a classic file is
-/// read.
+/// Returns true if arguments have other names than the names that reading a classic file assigns.
 fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
     let mut numbered = arguments.iter().enumerate();
     numbered.any(|(at, (name, _))| *name != format!("{prefix}{at}"))
