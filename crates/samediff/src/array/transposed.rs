@@ -63,7 +63,7 @@ impl Transposed {
     fn plan(&self) -> io::Result<Plan> {
         let width = self.width as u64;
         let (&first, others) = self.dims.split_first().unwrap_or((&1, &[]));
-        // This can't overflow unless a dimension is zero, since the product was checked together with
+        // This can't overflow unless a dimension is zero, since the product was checked along with
         // the shape.
         let (rows, columns): (u64, u64) = if self.dims.contains(&0) {
             (0, 0)
