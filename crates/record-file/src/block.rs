@@ -1,4 +1,4 @@
-//! The division of a file into blocks, and its effect on distances.
+//! The division of a file into blocks, and the effect of block headers on distances.
 //!
 //! Positions are converted to the number of payload bytes before them (their *linear* positions)
 //! and back. In linear positions chunks are contiguous, so there are no special cases.
@@ -121,7 +121,7 @@ impl BlockHeader {
             ErrorKind::Corrupt,
             block,
             format!(
-                "block header is of a chunk from {:#x} to {:#x}, not from {begin:#x} to {end:#x}",
+                "block header is for a chunk from {:#x} to {:#x}, not {begin:#x} to {end:#x}",
                 i128::from(block) - i128::from(self.previous_chunk),
                 u128::from(block) + u128::from(self.next_chunk),
             ),
@@ -147,7 +147,7 @@ pub(crate) fn padded_end(pos: u64, padding: u64) -> Option<u64> {
         return None;
     }
     let mut end = pos.checked_add(padding - pos % padding)?;
-    // A block header in between takes some of the bytes, so count the payload.
+    // A block header inside the padding takes some of the bytes, so count the payload.
     while !is_chunk_boundary(end) || payload_between(pos, end) < CHUNK_HEADER {
         end = end.checked_add(padding)?;
     }

@@ -103,7 +103,7 @@ impl PieceQueue {
         self.pieces.push_back(piece);
     }
 
-    /// Adds a piece, or a copy of it if it is small: many small pieces take longer to hash and to
+    /// Adds a piece, or a copy of a small piece: many small pieces take longer to hash and to
     /// write.
     pub(crate) fn add(&mut self, piece: Piece, blocks: &mut BlockPool) {
         if piece.len() < SMALL {
@@ -114,8 +114,8 @@ impl PieceQueue {
         }
     }
 
-    /// Returns the unfilled part of the last block, or a new block: at least `least` bytes, which
-    /// must fit in a block.
+    /// Returns at least `least` bytes to fill: the unfilled part of the last block, or a new block.
+    /// `least` must not exceed the size of a block.
     #[inline]
     pub(crate) fn room(&mut self, least: usize, blocks: &mut BlockPool) -> &mut [u8] {
         let there = |piece: &Piece| piece.block.len() - piece.end >= least.max(1);

@@ -25,7 +25,8 @@ pub enum ChunkType {
     Simple,
     /// `t`: records that are protobuf messages, stored field by field.
     Transposed,
-    /// A type this crate doesn't know; such a chunk is skipped if it claims no records.
+    /// A type that this crate doesn't know. A chunk of such a type is skipped if it claims no
+    /// records.
     Unknown(u8),
 }
 
@@ -65,8 +66,8 @@ impl ChunkType {
 /// ```
 ///
 /// All integers are little-endian; `num_records` has 56 bits. `header_hash` is the hash of the 32
-/// bytes after it, `data_hash` the hash of the data after the header, without the block headers in
-/// between.
+/// bytes after it, `data_hash` the hash of the data after the header, without the block headers
+/// inside the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// Purpose of the chunk.
@@ -125,8 +126,8 @@ impl ChunkHeader {
         })
     }
 
-    /// Returns the end of a chunk that has this header and begins at `begin`: the end of its data,
-    /// or a later position if the records would otherwise not have positions of their own.
+    /// Returns the end of a chunk that has this header and begins at `begin`: the end of the
+    /// chunk's data, or a later position, so that each record has its own position.
     pub(crate) fn end(&self, begin: u64) -> u64 {
         let data_end = payload_end(begin, self.data_size.saturating_add(CHUNK_HEADER));
         data_end.max(round_to_chunk_boundary(
@@ -145,7 +146,7 @@ impl ChunkHeader {
                 return Err(Error::at(
                     ErrorKind::Unsupported,
                     begin,
-                    format!("records in a chunk of unknown type {byte:#04x}"),
+                    format!("a chunk of unknown type {byte:#04x} claims records"),
                 ));
             }
             ChunkType::Unknown(_) => return Ok(()),

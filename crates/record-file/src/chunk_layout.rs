@@ -1,4 +1,4 @@
-//! A description of every byte of a file.
+//! The purpose of every byte of a file.
 use crate::block::{BLOCK_HEADER, is_boundary, next_boundary, payload_between};
 use crate::chunk::{CHUNK_HEADER, Chunk};
 

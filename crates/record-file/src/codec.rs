@@ -34,5 +34,6 @@ pub(crate) use encode::Encoders;
 pub(crate) use memory::{Memory, SMALL_CHUNK};
 pub(crate) use stream::StreamDecoder;
 
-/// Largest allocation made for a claimed size, in bytes; beyond it memory grows as data arrives.
+/// Largest allocation made for a claimed size, in bytes. Memory for a larger size grows as data
+/// arrives.
 pub(crate) const TRUSTED_SIZE: u64 = 16 << 20;

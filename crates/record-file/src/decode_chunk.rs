@@ -1,4 +1,4 @@
-//! Decoding the data of any kind of chunk into its records.
+//! Decoding the data of a chunk of any kind into records.
 
 use crate::chunk::{Chunk, ChunkType};
 use crate::codec::Decoders;
@@ -28,7 +28,7 @@ pub(crate) fn decode_chunk(
             options,
             projection,
         ),
-        // The header doesn't count the one record: the serialized metadata.
+        // The header doesn't count the chunk's only record, which is the serialized metadata.
         ChunkType::Metadata => {
             transpose::decode(chunk, 1, data, decoders, options, &FieldProjection::all())
         }

@@ -36,7 +36,7 @@ impl DecodedChunk {
         self.ends.is_empty()
     }
 
-    /// Returns the record at `index`, or `None` beyond the last.
+    /// Returns the record at `index`, or `None` if the chunk has fewer records.
     #[inline]
     #[must_use]
     pub fn record(&self, index: usize) -> Option<&[u8]> {
@@ -80,7 +80,7 @@ impl DecodedChunk {
         (0..self.len()).map(|index| self.record(index).unwrap_or_default())
     }
 
-    /// Returns all records, one after another, sharing the memory of the chunk.
+    /// Returns the concatenation of all records, sharing the memory of the chunk.
     ///
     /// ```
     /// use record_file::{ReaderOptions, RecordFile, RecordWriter};
@@ -122,7 +122,7 @@ impl DecodedChunk {
             Some(before) => *self.ends.get(before)?,
             None => 0,
         };
-        // The data is in memory, so the offset fits; and `data` was checked to be that long.
+        // The data is in memory and was checked to reach to every end, so the offset fits.
         let place = |at: u64| usize::try_from(at).ok().map(|at| self.start + at);
         Some(place(begin)?..place(end)?)
     }

@@ -1,4 +1,4 @@
-//! The error type: its kind, and the offset in the file.
+//! The error type, with the kind of error and the offset in the file.
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// A result whose error is this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// An error while reading or writing a record file: its kind, and the offset in the file if it has
-/// one.
+/// An error while reading or writing a record file. It has a kind and, if known, the offset in the
+/// file.
 ///
 /// # Examples
 ///
@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 /// assert_eq!(error.offset(), Some(0));
 /// ```
 pub struct Error {
-    // Boxed to one word, so that results of hot functions stay small.
+    // Boxed, so that an error takes one word and the results of hot functions stay small.
     inner: Box<Inner>,
 }
 
@@ -47,15 +47,15 @@ pub enum ErrorKind {
     ChecksumMismatch,
     /// Reading further would exceed a limit of the options.
     LimitExceeded,
-    /// The data is of a type this crate doesn't know, and is otherwise valid.
+    /// The data has a type that this crate doesn't know, and is otherwise valid.
     Unsupported,
     /// An option or argument has an invalid value.
     InvalidConfig,
     /// No record begins at the position.
     InvalidPosition,
-    /// A source of bytes to write ended before the promised length.
+    /// A source of bytes to write has fewer bytes than promised.
     SourceEnded,
-    /// The writer was finished, or failed before: it accepts no more writes.
+    /// The writer was finished, or has failed before, so it accepts no more writes.
     Closed,
     /// The underlying source or sink failed.
     Io,
@@ -150,7 +150,7 @@ impl Error {
         )
     }
 
-    /// Returns the error for a position that is not a chunk boundary, or not in the file.
+    /// Returns the error for a position that is not a chunk boundary or is outside the file.
     pub(crate) fn no_chunk_at(offset: u64) -> Self {
         Error::at(
             ErrorKind::InvalidPosition,
@@ -159,7 +159,7 @@ impl Error {
         )
     }
 
-    /// Returns the error for a number that no record has.
+    /// Returns the error for a numeric position that no record has.
     pub(crate) fn no_record_at(numeric: u64) -> Self {
         Error::at(
             ErrorKind::InvalidPosition,

@@ -17,9 +17,9 @@ pub(crate) enum FaultPlace {
     ChunkHeader,
     /// The block header can't be trusted.
     BlockHeader { block: u64 },
-    /// The block header can be trusted, and contradicts the assumed position of the chunk.
+    /// The block header can be trusted, but contradicts the assumed position of the chunk.
     OtherChunk { block: u64, header: BlockHeader },
-    /// The chunk's header is valid, its data isn't.
+    /// The chunk's header is valid, but its data isn't.
     Data { end: u64 },
     /// The file ends inside the chunk.
     Truncated,

@@ -32,7 +32,7 @@ use crate::stored::Stored;
 use crate::transpose::FieldProjection;
 use stream::{RecordStream, WantedRecord};
 
-/// A record file for random access, without a cursor: threads can share it.
+/// A record file for random access. It has no cursor, so threads can share it.
 ///
 /// Everything that is read is verified: the hashes of headers and data, and the consistency of all
 /// lengths. To read one record after another, use [`RecordReader`](crate::RecordReader).
@@ -79,8 +79,8 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) or
-    /// [`Truncated`](crate::ErrorKind::Truncated) if it doesn't begin with the 64 bytes of every
-    /// record file; [`Io`](crate::ErrorKind::Io).
+    /// [`Truncated`](crate::ErrorKind::Truncated) if the file doesn't begin with the 64 bytes that
+    /// begin every record file; [`Io`](crate::ErrorKind::Io).
     ///
     /// # Examples
     ///
@@ -101,8 +101,8 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Opens a file, and reads and keeps `head` bytes at its beginning and `tail` bytes at its end.
-    /// This is for sources where every read takes long, even a short one. If an end can't be read,
-    /// the reads that need it return the error.
+    /// This is for sources for which even a short read takes long. If either end can't be read,
+    /// later reads of these bytes return the error.
     ///
     /// # Errors
     ///
@@ -203,8 +203,8 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(self.decode(&chunk)?.record_bytes(0))
     }
 
-    /// Announces to the source the ranges that will be read next, as [`ReadAt::prefetch`] does,
-    /// except for ranges already in memory.
+    /// Announces to the source the ranges that will be read next, like [`ReadAt::prefetch`], except
+    /// for ranges already in memory.
     pub fn prefetch(&self, ranges: &[Range<u64>]) {
         self.source.prefetch(ranges);
     }
@@ -219,7 +219,7 @@ impl<S: ReadAt> RecordFile<S> {
         self.source.into_inner()
     }
 
-    /// Returns the options the file is read with.
+    /// Returns the options for reading the file.
     #[must_use]
     pub fn options(&self) -> &ReaderOptions {
         &self.options
@@ -229,7 +229,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any error of reading and checking its header;
+    /// Any error of reading and checking the chunk's header;
     /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no chunk can begin there.
     pub fn chunk_header_at(&self, begin: ChunkOffset) -> Result<Chunk> {
         self.check_boundary(begin.0)?;
@@ -279,8 +279,8 @@ impl<S: ReadAt> RecordFile<S> {
         self.read_known_chunk(&self.chunk_header_at(begin)?)
     }
 
-    /// Reads and decodes a chunk whose header was already read, as [`read_chunk`](Self::read_chunk)
-    /// does.
+    /// Reads and decodes a chunk whose header was already read. Otherwise the same as
+    /// [`read_chunk`](Self::read_chunk).
     ///
     /// # Errors
     ///
@@ -322,7 +322,7 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Calls `run` with decompressors that are kept between calls; concurrent calls get different
-    /// ones.
+    /// decompressors.
     pub(crate) fn with_decoders<T>(&self, run: impl FnOnce(&mut Decoders) -> T) -> T {
         let kept = || self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
         let mut decoders = kept().pop().unwrap_or_default();
@@ -380,8 +380,8 @@ impl<S: ReadAt> RecordFile<S> {
         Err(Error::no_record_at(position.numeric()))
     }
 
-    /// Reads one record. If chunks hold many records, [`read_chunk`](Self::read_chunk) decodes them
-    /// all at once.
+    /// Reads one record. To decode all records of a chunk at once, use
+    /// [`read_chunk`](Self::read_chunk).
     ///
     /// # Errors
     ///
@@ -457,13 +457,13 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Returns a reader of one record. A record in its own simple chunk is read in bounded memory
-    /// (if it is snappy data, only if no copy refers back by more than 64 KiB); for other records
-    /// the whole chunk is decoded.
+    /// (with snappy, only if no copy refers back by more than 64 KiB); for other records the whole
+    /// chunk is decoded.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record`](Self::read_record), for errors that show before the record's
-    /// data is read.
+    /// The errors of [`read_record`](Self::read_record) that are found before the record's data is
+    /// read.
     ///
     /// # Examples
     ///
@@ -486,9 +486,9 @@ impl<S: ReadAt> RecordFile<S> {
         self.stream_of(position, None)
     }
 
-    /// Returns a reader of a record whose chunk is known, as
-    /// [`locate_in_chunk`](Self::locate_in_chunk) returns it; its header isn't read again.
-    /// Otherwise like [`record_stream`](Self::record_stream).
+    /// Returns a reader of a record whose chunk is known, for example from
+    /// [`locate_in_chunk`](Self::locate_in_chunk), without reading the chunk's header again.
+    /// Otherwise the same as [`record_stream`](Self::record_stream).
     ///
     /// # Errors
     ///
@@ -528,10 +528,11 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any error of reading; [`Unsupported`](crate::ErrorKind::Unsupported) if the type is unknown.
+    /// Any error of reading; [`Unsupported`](crate::ErrorKind::Unsupported) if the compression is
+    /// unknown.
     pub fn compression(&self, chunk: &Chunk) -> Result<CompressionKind> {
-        // Reads only one byte, since callers that list many chunks of a remote file have prefetched
-        // no more.
+        // Reads only one byte, since callers that list many chunks of a remote file prefetch only
+        // this byte.
         let mut first = [0; 1];
         let first = match chunk.header.data_size {
             0 => None,
@@ -585,6 +586,6 @@ pub(crate) fn check_len(buf: &[u8], record: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::config(format!(
-        "a buffer of {len} bytes for a record of {record}"
+        "the buffer has {len} bytes, but the record has {record}"
     )))
 }

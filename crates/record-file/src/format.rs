@@ -2,8 +2,8 @@
 //! This module has no items.
 //!
 //! All integers are little-endian; all hashes are HighwayHash-64 with one key, the 32 bytes
-//! `Riegeli/records\nRiegeli/records\n`. A varint is protobuf's: seven bits a byte, the lowest
-//! first, the highest bit set on all bytes but the last.
+//! `Riegeli/records\nRiegeli/records\n`. Varints are encoded as in protobuf: seven bits per byte,
+//! lowest first, with the highest bit set in all bytes but the last.
 //!
 //! # Files
 //!
@@ -13,14 +13,14 @@
 //! block  = header (24 bytes) at every multiple of 65,536; it interrupts the chunk there
 //! ```
 //!
-//! The fill is zeros, so that a chunk spans at least as many bytes as it has records: each record
-//! has its own number, the offset of its chunk plus its index. [`ChunkHeader`](crate::ChunkHeader)
-//! has the layout of a chunk's header, and [`ChunkLayout`](crate::ChunkLayout) describes the bytes
-//! of a given chunk.
+//! The fill consists of zeros. It makes a chunk span at least as many bytes as it has records, so
+//! that each record has its own number: the offset of its chunk plus its index.
+//! [`ChunkHeader`](crate::ChunkHeader) has the layout of a chunk's header, and
+//! [`ChunkLayout`](crate::ChunkLayout) describes the bytes of a given chunk.
 //!
 //! A chunk can begin anywhere except in a block header or right after one: a chunk at the start of
-//! a block begins before the block header. So does the signature, so every file begins with a block
-//! header and a chunk header, 64 bytes:
+//! a block begins before the block header. The signature begins at the start of a block, so every
+//! file begins with a block header and a chunk header, which take 64 bytes:
 //!
 //! ```
 //! use record_file::RecordWriter;
@@ -45,8 +45,8 @@
 //! ```
 //!
 //! `hash` is the hash of the 16 bytes after it. The chunk around the header began `previous_chunk`
-//! bytes before the block (0: it begins here), and ends `next_chunk` bytes after the beginning of
-//! the block. So a reader can start anywhere.
+//! bytes before the block (0 if it begins here), and ends `next_chunk` bytes after the beginning of
+//! the block. So a reader can start at any block.
 //!
 //! # Data of simple chunks (`r`)
 //!
@@ -74,10 +74,10 @@
 //! Records that are protobuf messages are taken apart, so that equal fields are next to each other.
 //! The header describes a state machine: each state emits something (a tag and its value, a length,
 //! or nothing), and the transitions list the states to visit. Values are in buffers; one or more
-//! buffers make a bucket. Everything is emitted backwards, the last field of the last record first:
-//! thus the length of a message is known when it has to be written. With compression, the header,
-//! each bucket and the transitions are each stored as a varint, the decompressed size, and one
-//! compressed stream.
+//! buffers make a bucket. Everything is emitted backwards, beginning with the last field of the
+//! last record, so the length of a message is known when it has to be written. With compression,
+//! the header, each bucket and the transitions are each stored as a varint, the decompressed size,
+//! and one compressed stream.
 //!
 //! ```text
 //!  header: buckets, buffers (counts) | size of each bucket as stored | size of each buffer |

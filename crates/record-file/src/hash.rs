@@ -13,8 +13,8 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     HighwayHasher::new(KEY).hash64(bytes)
 }
 
-/// Number of bytes to hash before other work on the same bytes continues. This is few enough for a
-/// core to begin the other work while it still waits for the hash. A multiple of [`PACKET`].
+/// Number of bytes to hash before other work on the same bytes continues: few enough for a core to
+/// begin the other work while it still waits for the hash, and a multiple of [`PACKET`].
 const TURN: usize = 512;
 /// Number of bytes the hash consumes in one step.
 const PACKET: usize = 32;
@@ -40,12 +40,12 @@ impl Hasher {
         self.waiting = (self.waiting + bytes.len()) % PACKET;
     }
 
-    /// Hashes bytes as [`update`](Self::update) does, and passes them in pieces to `other`, which
+    /// Hashes bytes like [`update`](Self::update), and passes them in pieces to `other`, which
     /// copies them or does similar work.
     ///
     /// Every step of the hash waits for the previous step, so the work in between is almost free.
     pub(crate) fn update_along(&mut self, bytes: &[u8], mut other: impl FnMut(&[u8])) {
-        // A packet that doesn't begin at the start of a piece is assembled in a buffer. That only
+        // A packet that doesn't begin at the start of a piece is assembled in a buffer, which only
         // happens for the first piece.
         let first = bytes.len().min(TURN - self.waiting);
         let (first, rest) = bytes.split_at(first);
@@ -60,7 +60,8 @@ impl Hasher {
     }
 }
 
-/// Bytes per turn of two hashes, few enough for a core to work on both at once.
+/// Number of bytes that each of two hashes processes per turn: few enough for a core to work on
+/// both at once.
 const TURN_OF_TWO: usize = 256;
 /// Alignment of the pieces, for observers that read whole words.
 const WORD: usize = 8;
@@ -84,7 +85,7 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
     }
 
     /// Hashes a piece up to the end of a packet, and passes the observer bytes up to the end of a
-    /// word. Returns whether there are more.
+    /// word. Returns whether more bytes remain.
     fn go_on(&mut self, turn: usize) -> bool {
         let piece = take(&mut self.unhashed, turn - self.hasher.waiting);
         self.hasher.update(piece);

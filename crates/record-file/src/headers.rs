@@ -14,7 +14,7 @@ pub(crate) fn chunk_before<I: RecordInput + ?Sized>(input: &mut I, pos: u64) -> 
     let block = block_of(pos);
     let header = read_block_header(input, block)?;
     // If a chunk begins with the block, this is its position. Otherwise a chunk reaches into the
-    // block, and the header has the beginning of the next one.
+    // block, and the header has the beginning of the next chunk.
     let next = block.checked_add(header.next_chunk);
     let before = block.checked_sub(header.previous_chunk);
     let begin = match (header.previous_chunk, next, before) {
@@ -26,7 +26,7 @@ pub(crate) fn chunk_before<I: RecordInput + ?Sized>(input: &mut I, pos: u64) -> 
     begin
         .filter(|&begin| is_chunk_boundary(begin))
         .ok_or_else(|| Fault {
-            error: Error::corrupt(block, "block header of an impossible chunk"),
+            error: Error::corrupt(block, "block header describes an impossible chunk"),
             place: FaultPlace::BlockHeader { block },
         })
 }
@@ -55,9 +55,10 @@ pub(crate) fn read_block_header<I: RecordInput + ?Sized>(
 /// Size of a chunk header, and of the block header that may be before it or inside it.
 pub(crate) const MOST_HEADER: usize = CHUNK_HEADER_LEN + BLOCK_HEADER_LEN;
 
-/// Returns whether the source begins like a record file. One of its first two headers is enough, so
-/// that damage to the other doesn't hide the format; [`RecordFile::open`](crate::RecordFile::open)
-/// reports such damage. Returns false for an empty source.
+/// Returns whether the source begins like a record file. One valid header of the first two is
+/// enough, so that damage to the other header doesn't hide the format;
+/// [`RecordFile::open`](crate::RecordFile::open) reports such damage. Returns false for an empty
+/// source.
 ///
 /// # Errors
 ///
@@ -99,7 +100,7 @@ pub(crate) fn read_header<I: RecordInput + ?Sized>(
     parse_header(&raw[..got], begin)
 }
 
-/// Reads the first header as [`read_header`] does, and fails with
+/// Reads the first header like [`read_header`], and fails with
 /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) if the header is damaged and the file lacks
 /// the signature.
 pub(crate) fn read_first_header<I: RecordInput + ?Sized>(
@@ -191,7 +192,7 @@ pub(crate) fn other_chunk(block: u64, header: BlockHeader, begin: u64, end: Opti
     let error = header
         .check(block, begin, end)
         .err()
-        .unwrap_or_else(|| Error::corrupt(block, "block header of another chunk"));
+        .unwrap_or_else(|| Error::corrupt(block, "block header belongs to another chunk"));
     Fault {
         error,
         place: FaultPlace::OtherChunk { block, header },

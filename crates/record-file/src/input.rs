@@ -4,7 +4,8 @@ use std::io::{self, IoSliceMut, Read};
 use crate::codec::TRUSTED_SIZE;
 use crate::read_at::{ReadAt, read_full_at, read_full_vectored_at};
 
-/// An input of a [`RecordReader`](crate::RecordReader): every [`ReadAt`], and [`Sequential`].
+/// An input of a [`RecordReader`](crate::RecordReader). Every [`ReadAt`] is an input, and so is
+/// [`Sequential`].
 ///
 /// This trait is sealed.
 pub trait RecordInput: sealed::Sealed {
@@ -12,7 +13,7 @@ pub trait RecordInput: sealed::Sealed {
     #[doc(hidden)]
     fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Reads as `read_full` does, into several buffers one after another.
+    /// Fills several buffers, one after another, like `read_full`.
     #[doc(hidden)]
     fn read_full_vectored(
         &mut self,
@@ -49,8 +50,8 @@ pub trait RecordInput: sealed::Sealed {
     fn size(&self) -> io::Result<Option<u64>>;
 }
 
-/// Reserves memory for `size` bytes to be read; for only some of them if the input can't confirm
-/// that they exist.
+/// Reserves memory for `size` bytes to be read, or for only some of the bytes if the input can't
+/// confirm that they exist.
 pub(crate) fn reserve_trusted<I: RecordInput + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
     let trusted = if input.goes_back() {
         size
@@ -96,10 +97,10 @@ impl<S: ReadAt> RecordInput for S {
     }
 }
 
-/// Distance that a stream can go back, in bytes: resynchronizing reads recent headers again.
+/// Distance that a stream can go back, in bytes, since resynchronizing reads recent headers again.
 const KEPT: usize = 256;
 
-/// A plain stream, which can only be read forward.
+/// An input that reads a plain stream, which only moves forward.
 #[derive(Debug)]
 pub struct Sequential<R> {
     inner: R,
@@ -192,8 +193,8 @@ impl<R: Read> RecordInput for Sequential<R> {
 /// Size of the read that serves small requests, in bytes.
 const AHEAD: usize = 256 << 10;
 
-/// An input that reads more than small requests ask for, and serves later small requests, such as
-/// those for headers, from that read.
+/// An input that reads more than small requests ask for, and serves later small requests, for
+/// example for headers, from the bytes read.
 #[derive(Debug)]
 pub(crate) struct ReadAhead<I> {
     pub(crate) inner: I,

@@ -41,9 +41,9 @@
 //! A writer or reader holds, for each of its threads, one chunk and its compressed form, and a
 //! fixed amount of up to 1 MiB in addition to the compressor's memory. A writer also holds the
 //! chunk that it is gathering. A reader of a file in memory, without threads, holds a second chunk
-//! if that has at most 2 MiB: verifying two chunks takes hardly more time than one. It holds that
-//! chunk in its stored form or, if the chunk is transposed, in the memory in which it will be
-//! decoded. Transposed data changes its form in place:
+//! if that chunk has at most 2 MiB: verifying two chunks takes hardly more time than verifying one.
+//! The second chunk is held in its stored form or, if it is transposed, in the memory in which it
+//! will be decoded. Transposed data changes its form in place:
 //!
 //! - A transposing writer holds little more than the chunk: records are freed as they are taken
 //!   apart into columns, and columns as they are compressed. In addition, it holds up to 256 KiB
@@ -51,8 +51,8 @@
 //!   twice.
 //! - A reader assembles records in the memory that holds the stored chunk. In addition to the
 //!   records, that memory has room for the stored chunk, or for an eighth of the records' size if
-//!   that is more. A chunk that claims more than 16 MiB, and more than 16 times its stored size,
-//!   gets memory while it is filled, by doubling.
+//!   an eighth is larger. For a chunk that claims more than 16 MiB, and more than 16 times its
+//!   stored size, memory starts small and doubles as it fills up.
 //!
 //! Chunks of more than [`DEFAULT_STREAM_FROM`] stored bytes are decoded as they are read, except
 //! for transposed ones; a reader with threads reads them one by one. A record with its own chunk
@@ -64,10 +64,10 @@
 //! Large records are written without a copy, except that with `threads`, records of [up to 64
 //! MiB](WriterOptions::max_copied) are copied for a thread. The compressed form of a record is
 //! held, since the header before it has its length and hash. If the underlying writer is
-//! [seekable](RecordWriter::seekable), the header can be filled in later: then records of [8 MiB
-//! and more](WriterOptions::stream_from) that aren't copied for a thread are streamed. To avoid
-//! holding even the record itself, write it [from a source](RecordWriter::write_record_from) or, if
-//! the underlying writer can't seek, [from a source that is read
+//! [seekable](RecordWriter::seekable), the header can be filled in later: in this case, records of
+//! [8 MiB and more](WriterOptions::stream_from) that aren't copied for a thread are streamed. To
+//! avoid holding even the record itself, write it [from a source](RecordWriter::write_record_from)
+//! or, if the underlying writer can't seek, [from a source that is read
 //! twice](RecordWriter::write_record_from_seekable).
 //!
 //! # File format

@@ -2,7 +2,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// The metadata of a file about itself and its records: the message `riegeli.RecordsMetadata`.
+/// The metadata of a file, which describes the file and its records: the message
+/// `riegeli.RecordsMetadata`.
 ///
 /// ```text
 /// 1   file_comment           string

@@ -12,19 +12,19 @@ use crate::headers::{MOST_HEADER, header_len, other_chunk, parse_header, read_he
 use crate::input::RecordInput;
 use crate::varint;
 
-/// Number of bytes of a file to read at once, small enough to stay in a core's cache until they are
+/// Number of bytes of a file to read at once: few enough to stay in a core's cache until they are
 /// copied.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
-/// Largest number of block headers in as much payload as [`AT_ONCE`] blocks have.
+/// Largest number of block headers inside the payload of [`AT_ONCE`] blocks.
 const MOST_HEADERS: usize = 5;
 
 /// Number of bytes of a chunk's data to read together with its header: the bytes before the record
 /// in a chunk of one record, and little more.
 const FRONT: usize = 64;
 
-/// The data of a chunk, piece by piece, comparing every block header in between with its expected
-/// value.
+/// A reader of the data of a chunk, piece by piece, which compares every block header inside the
+/// data with its expected value.
 #[derive(Debug)]
 pub(crate) struct Payload {
     chunk: Chunk,
@@ -37,7 +37,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Returns all data of the chunk, hashed as it is read.
+    /// Returns a reader of all data of the chunk, which hashes the data as it is read.
     pub(crate) fn hashed(chunk: Chunk) -> Self {
         Payload {
             pos: payload_end(chunk.begin, CHUNK_HEADER),
@@ -48,8 +48,9 @@ impl Payload {
         }
     }
 
-    /// Returns the data of the chunk at `begin`, hashed as it is read, after reading the beginning
-    /// of the data together with the header. `None` if the input ends there.
+    /// Returns a reader of the data of the chunk at `begin`, which hashes the data as it is read.
+    /// Reads the beginning of the data together with the header. `None` if the input ends at
+    /// `begin`.
     pub(crate) fn open<I: RecordInput + ?Sized>(
         input: &mut I,
         begin: u64,
@@ -74,7 +75,7 @@ impl Payload {
         }))
     }
 
-    /// Opens a chunk like [`open`](Self::open), if its header was read before: reads only the
+    /// Opens a chunk whose header was read before, like [`open`](Self::open), but reads only the
     /// beginning of the data.
     pub(crate) fn open_known<I: RecordInput + ?Sized>(
         input: &mut I,
@@ -94,7 +95,7 @@ impl Payload {
         Ok(payload)
     }
 
-    /// Returns all data of the chunk, without hashing it.
+    /// Returns a reader of all data of the chunk, which doesn't hash the data.
     pub(crate) fn unhashed(chunk: Chunk) -> Self {
         Payload {
             hasher: None,
@@ -110,7 +111,8 @@ impl Payload {
         self.left
     }
 
-    /// Returns the next piece of at most `most` bytes; empty only if none are left or requested.
+    /// Returns the next piece of at most `most` bytes, which is empty only if no bytes are left or
+    /// requested.
     pub(crate) fn piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
@@ -157,8 +159,8 @@ impl Payload {
         Ok((piece, self.hasher.as_mut()))
     }
 
-    /// Returns the next piece up to the end of the block, out of all bytes of the file, without
-    /// hashing it; empty only if none are left.
+    /// Returns the next piece up to the end of the block, borrowed from all bytes of the file,
+    /// without hashing it. The piece is empty only if no bytes are left.
     pub(crate) fn piece_of<'a>(&mut self, all: &'a [u8]) -> Result<&'a [u8], Fault> {
         if self.left == 0 {
             return Ok(&[]);
@@ -209,7 +211,8 @@ impl Payload {
         Ok(())
     }
 
-    /// Reads the next bytes directly into `buf`, and returns their number: 0 if that isn't faster.
+    /// Reads the next bytes directly into `buf`, and returns their number, or 0 if reading directly
+    /// isn't faster.
     fn read_straight<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -220,7 +223,7 @@ impl Payload {
         if is_small || self.window.left_from(self.pos) > 0 || !input.is_vectored() {
             return Ok(0);
         }
-        // At most the size that is still in a core's cache when it is hashed.
+        // Reads at most as many bytes as stay in a core's cache until they are hashed.
         let most = self.left.min(AT_ONCE * PAYLOAD);
         let len = usize::try_from(most).map_or(buf.len(), |most| most.min(buf.len()));
         let mut headers = [[0; BLOCK_HEADER_LEN]; MOST_HEADERS];
@@ -286,7 +289,7 @@ impl Payload {
         Ok(())
     }
 
-    /// Appends a varint, or as much of it as the data has.
+    /// Appends a varint, or its beginning if the data ends first.
     pub(crate) fn append_varint<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -325,7 +328,7 @@ impl Payload {
         self.finish(input).err().unwrap_or(fault)
     }
 
-    /// Returns the hash of the data so far; the caller hashes the data from here on.
+    /// Returns the hasher of the data so far; the caller hashes the remaining data.
     pub(crate) fn take_hasher(&mut self) -> Hasher {
         self.hasher.take().unwrap_or_else(Hasher::new)
     }

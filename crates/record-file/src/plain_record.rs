@@ -10,7 +10,8 @@ use crate::varint;
 ///
 /// # Errors
 ///
-/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record is longer than a record can be.
+/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record is longer than any record can
+/// be.
 ///
 /// # Examples
 ///
@@ -25,14 +26,14 @@ use crate::varint;
 /// # Ok::<(), record_file::Error>(())
 /// ```
 pub fn plain_record_position(begin: u64, len: u64, offset: u64) -> Result<(u64, u64)> {
-    // The data begins with the type of compression, the length of the sizes, and the one size.
+    // The data begins with the type of compression, the length of the sizes, and the only size.
     let mut size = Vec::new();
     varint::push(&mut size, len);
     let mut front = vec![CompressionKind::None.byte()];
     varint::push(&mut front, size.len() as u64);
     let front = (front.len() + size.len()) as u64;
     if len.checked_add(front).is_none() {
-        let message = "a record that is longer than any can be";
+        let message = "the record is longer than any record can be";
         return Err(Error::at(ErrorKind::LimitExceeded, begin, message));
     }
     let before = CHUNK_HEADER.saturating_add(front).saturating_add(offset);

@@ -22,8 +22,8 @@ impl From<u64> for ChunkOffset {
 
 /// The position of a record: the offset of its chunk, and the index of the record in it.
 ///
-/// A chunk spans at least as many bytes as it holds records, so the sum of the offset and the
-/// index, the [`numeric`](Self::numeric) form, identifies a record as well.
+/// A chunk spans at least as many bytes as it holds records, so a record is also identified by its
+/// [`numeric`](Self::numeric) form: the sum of the offset and the index.
 ///
 /// # Examples
 ///
@@ -117,7 +117,7 @@ impl RecordPosition {
                 chunk_begin,
                 record_index,
             }),
-            None => Err(invalid("record position beyond 64 bits")),
+            None => Err(invalid("record position doesn't fit in 64 bits")),
         }
     }
 }

@@ -23,7 +23,7 @@ use bytes::Bytes;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// [`SeekSource`](crate::SeekSource) adapts anything that reads and seeks to a source, and
+/// [`SeekSource`](crate::SeekSource) makes a source of anything that reads and seeks, and
 /// [`PositionReader`](crate::PositionReader) reads and seeks in any source.
 pub trait ReadAt: Send + Sync {
     /// Reads some bytes at `offset`. A short read is not an error; 0 means the end.
@@ -53,8 +53,8 @@ pub trait ReadAt: Send + Sync {
         Ok(())
     }
 
-    /// Reads some bytes at `offset` into several buffers, one after another, as
-    /// [`read_at`](Self::read_at) does into one.
+    /// Reads some bytes at `offset` into several buffers, one after another. Otherwise the same as
+    /// [`read_at`](Self::read_at).
     ///
     /// # Errors
     ///
@@ -67,8 +67,8 @@ pub trait ReadAt: Send + Sync {
     }
 
     /// Returns whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once. If
-    /// it does, large records are read directly into their destination; the block headers inside
-    /// them go to other buffers.
+    /// it does, large records are read directly into their destination, and the block headers
+    /// inside the records are read into other buffers.
     fn is_vectored(&self) -> bool {
         false
     }
@@ -83,22 +83,23 @@ pub trait ReadAt: Send + Sync {
     /// does nothing.
     ///
     /// Returns immediately. A slow source can then fetch the ranges in the background, several at a
-    /// time. If that fails, the read that requests the bytes returns the error.
+    /// time. If fetching fails, the read that requests the bytes returns the error.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let _ = ranges;
     }
 
-    /// Returns the range around `offset` that is best read with one call, such as bytes that are
-    /// decoded together; `None` if all calls serve equally well.
+    /// Returns the range around `offset` that is best read with one call, for example because its
+    /// bytes are decoded together; `None` if the size of calls doesn't matter.
     ///
-    /// A reader of the whole source then reads range after range, several at once on threads.
+    /// A reader of the whole source then reads one range after another, or several at once on
+    /// threads.
     fn extent(&self, offset: u64) -> Option<Range<u64>> {
         let _ = offset;
         None
     }
 
-    /// Returns whether [`prefetch`](Self::prefetch) has an effect: readers then announce their next
-    /// reads, and read nothing before they need it.
+    /// Returns whether [`prefetch`](Self::prefetch) has an effect. If it does, readers announce
+    /// their next reads, and read no bytes before they need them.
     fn is_prefetched(&self) -> bool {
         false
     }
@@ -125,7 +126,7 @@ pub(crate) fn read_full_at<S: ReadAt + ?Sized>(
     Ok(filled)
 }
 
-/// Reads as [`read_full_at`] does, into several buffers one after another.
+/// Fills several buffers, one after another, like [`read_full_at`].
 pub(crate) fn read_full_vectored_at<S: ReadAt + ?Sized>(
     source: &S,
     mut offset: u64,

@@ -36,9 +36,9 @@ use crate::transpose::FieldProjection;
 
 /// A reader of the records of a file in order, which can also seek.
 ///
-/// The input is any [`ReadAt`](crate::ReadAt) source, or, with
+/// The input is any [`ReadAt`](crate::ReadAt) source or, with
 /// [`from_read`](RecordReader::from_read), a plain stream, which only moves forward. Damage is an
-/// error, and reading again returns the same error; with a [recovery callback](Self::on_damage)
+/// error, and reading again returns the same error. With a [recovery callback](Self::on_damage),
 /// damaged regions are reported and skipped.
 ///
 /// # Examples
@@ -67,7 +67,7 @@ pub struct RecordReader<I> {
     options: ReaderOptions,
     projection: FieldProjection,
     decoders: Decoders,
-    /// Start of the current chunk, or of the next one if none is loaded.
+    /// Start of the current chunk, or of the next chunk if no chunk is loaded.
     begin: u64,
     loaded: Option<Loaded>,
     /// Index of the next record in the current chunk.
@@ -89,11 +89,11 @@ pub struct RecordReader<I> {
     verified: Option<Verified>,
 }
 
-/// The error a plain stream ended with, which can't be read again.
+/// The error that ended a plain stream, which can't be read again.
 #[derive(Debug)]
 struct Failed {
     error: Error,
-    /// The chunk whose data couldn't be read: it can still be skipped.
+    /// The chunk whose data couldn't be read, but that can still be skipped.
     chunk: Option<Chunk>,
 }
 
@@ -160,9 +160,8 @@ impl<I: RecordInput> RecordReader<I> {
 
     /// Reports damage to `callback` and skips it, instead of returning an error.
     ///
-    /// The reported regions are in file order. If the callback returns `false`, the read that found
-    /// the damage returns as if it were at the end of the file; the next read continues after the
-    /// region.
+    /// Regions are reported in file order. If the callback returns `false`, the read that found the
+    /// damage returns as at the end of the file; the next read continues after the region.
     ///
     /// # Examples
     ///
@@ -213,7 +212,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// ```
     pub fn set_field_projection(&mut self, projection: FieldProjection) {
         self.projection = projection;
-        // Decodes the chunk again. The next record stays the same.
+        // Unloading makes the chunk be decoded again; the next record stays the same.
         let (index, passed) = (self.index, self.passed);
         self.unload();
         (self.index, self.passed) = (index, passed);
@@ -256,12 +255,13 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// Any kind of damage, unless there is a [callback](Self::on_damage):
     /// [`Truncated`](crate::ErrorKind::Truncated) if the file ends inside a chunk,
-    /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) if it doesn't begin as record files do.
-    /// [`Io`](crate::ErrorKind::Io). [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the
-    /// record's chunk is larger than the options allow: then it can be
-    /// [streamed](Self::read_record_stream) or [skipped](Self::skip_record). After an error the
-    /// reader doesn't move, so that the read can be repeated after a temporary failure (such as the
-    /// end of a file that is still being written).
+    /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) if the file lacks the signature of
+    /// record files. [`Io`](crate::ErrorKind::Io).
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the
+    /// options allow; the record can still be [streamed](Self::read_record_stream) or
+    /// [skipped](Self::skip_record). After an error the reader doesn't move, so that the read can
+    /// be repeated after a temporary failure (such as the end of a file that is still being
+    /// written).
     #[inline]
     pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
         if !self.load_record()? {
@@ -270,8 +270,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(self.take_record().0)
     }
 
-    /// Reads the next record as [`read_record`](Self::read_record) does; the result shares the
-    /// memory of its chunk.
+    /// Reads the next record like [`read_record`](Self::read_record), and returns bytes that share
+    /// the memory of its chunk.
     ///
     /// # Errors
     ///
@@ -483,8 +483,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(data.into())
     }
 
-    /// Checks before reading a chunk that the file contains it, as far as known, and that it isn't
-    /// too large.
+    /// Before a chunk is read, checks that it isn't too large and, unless the input is a plain
+    /// stream, that the file contains it.
     fn check_room(&mut self, chunk: &Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             self.check_end(chunk)?;
@@ -496,8 +496,8 @@ impl<I: RecordInput> RecordReader<I> {
             ..
         } = chunk.header;
         let size = match kind {
-            // If this is reported now, a plain stream can still be read in another way. Chunks that
-            // claim impossible ratios fail when they are decoded.
+            // If a large size is reported now, a plain stream can still be read in another way.
+            // Chunks that claim impossible ratios fail when they are decoded.
             ChunkType::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
                 data_size.max(decoded_data_size)
             }
@@ -508,7 +508,7 @@ impl<I: RecordInput> RecordReader<I> {
             .map_err(|error| Fault::in_data(chunk, error))
     }
 
-    /// Checks after reading a chunk that the file reaches to its end, if that wasn't known before.
+    /// After a chunk of a plain stream is read, checks that the stream reaches to the chunk's end.
     fn check_reached(&mut self, chunk: &Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             return Ok(());

@@ -7,7 +7,7 @@ use crate::ReadAt;
 
 /// A [`Read`] and [`Seek`] over any [`ReadAt`].
 ///
-/// It is not buffered; wrap it in a [`BufReader`](io::BufReader) for small reads.
+/// Reads are not buffered; for small reads, wrap the reader in a [`BufReader`](io::BufReader).
 ///
 /// # Examples
 ///
@@ -65,7 +65,7 @@ impl<S: ReadAt> Seek for PositionReader<S> {
             SeekFrom::End(by) => self.source.size()?.checked_add_signed(by),
         };
         self.position = target.ok_or_else(|| {
-            let message = "a seek to before the beginning, or beyond 64 bits";
+            let message = "can't seek to before the beginning or beyond 64 bits";
             io::Error::new(io::ErrorKind::InvalidInput, message)
         })?;
         Ok(self.position)
@@ -100,7 +100,7 @@ impl<R> SeekSource<R> {
         SeekSource(Mutex::new(reader))
     }
 
-    /// Returns the reader, at an unspecified position.
+    /// Returns the reader, whose position is unspecified.
     pub fn into_inner(self) -> R {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ use crate::varint;
 
 /// Returns the compression that the first byte of a chunk's data names.
 pub(crate) fn compression_kind(byte: Option<&u8>, begin: u64) -> Result<CompressionKind> {
-    let &byte = byte.ok_or_else(|| Error::corrupt(begin, "chunk without a compression type"))?;
+    let &byte = byte.ok_or_else(|| Error::corrupt(begin, "chunk has no compression type"))?;
     CompressionKind::from_byte(byte).ok_or_else(|| {
         Error::at(
             ErrorKind::Unsupported,
@@ -37,7 +37,7 @@ impl Front {
         let compression = compression_kind(data.first(), begin)?;
         let mut rest = &data[1..];
         let len = varint::take(&mut rest)
-            .ok_or_else(|| Error::corrupt(begin, "simple chunk without the length of its sizes"))?;
+            .ok_or_else(|| Error::corrupt(begin, "simple chunk lacks the length of its sizes"))?;
         let start = (data.len() - rest.len()) as u64;
         let end = start
             .checked_add(len)
@@ -45,7 +45,7 @@ impl Front {
             .ok_or_else(|| {
                 Error::corrupt(
                     begin,
-                    format!("{len} bytes of sizes are more than the chunk"),
+                    format!("{len} bytes of sizes are more than the chunk has"),
                 )
             })?;
         Ok(Front {
@@ -58,7 +58,7 @@ impl Front {
 /// Takes the size prefix off a compressed part.
 pub(crate) fn take_size(part: &mut &[u8], begin: u64) -> Result<u64> {
     varint::take(part)
-        .ok_or_else(|| Error::corrupt(begin, "compressed part without its decompressed size"))
+        .ok_or_else(|| Error::corrupt(begin, "compressed part lacks its decompressed size"))
 }
 
 /// Returns the end of each record, computed from the stored sizes.
@@ -80,8 +80,8 @@ pub(crate) fn record_ends(
         stored
     } else {
         let size = take_size(&mut stored, begin)?;
-        // A size takes one to ten bytes; checked first, so that a false claim can't decompress
-        // much.
+        // A size takes one to ten bytes. The total is checked first, so that a false claim can't
+        // decompress much.
         if size < num_records || size > num_records.saturating_mul(varint::MAX_LEN as u64) {
             return Err(Error::corrupt(
                 begin,
@@ -107,7 +107,7 @@ pub(crate) fn record_ends(
             .ok_or_else(|| Error::corrupt(begin, "sizes of records end early"))?;
         end = end
             .checked_add(size)
-            .ok_or_else(|| Error::corrupt(begin, "sizes of records exceed that of the chunk"))?;
+            .ok_or_else(|| Error::corrupt(begin, "records are larger than the chunk claims"))?;
         ends.push(end);
     }
     if !sizes.is_empty() {
@@ -116,7 +116,7 @@ pub(crate) fn record_ends(
     if end != decoded_data_size {
         return Err(Error::corrupt(
             begin,
-            format!("records of {end} bytes in a chunk of {decoded_data_size}"),
+            format!("records have {end} bytes, but the chunk claims {decoded_data_size}"),
         ));
     }
     decompressed.clear();
@@ -142,7 +142,7 @@ pub(crate) fn decode(
         if values.len() as u64 != expected {
             return Err(Error::corrupt(
                 begin,
-                format!("{} bytes of values, not {expected}", values.len()),
+                format!("chunk has {} bytes of values, not {expected}", values.len()),
             ));
         }
         return Ok(DecodedChunk::new(data, values_at, ends));
@@ -151,7 +151,7 @@ pub(crate) fn decode(
     if size != expected {
         return Err(Error::corrupt(
             begin,
-            format!("{size} bytes of values, not {expected}"),
+            format!("chunk has {size} bytes of values, not {expected}"),
         ));
     }
     options.check_memory(begin, size)?;
@@ -206,7 +206,7 @@ fn decode_pieces<I: RecordInput + ?Sized>(
         take_size(&mut &prefix[..], begin).map_err(wrong)?
     };
     if size != expected {
-        let detail = format!("{size} bytes of values, not {expected}");
+        let detail = format!("chunk has {size} bytes of values, not {expected}");
         return Err(wrong(Error::corrupt(begin, detail)));
     }
     options.check_memory(begin, size).map_err(wrong)?;
@@ -270,7 +270,7 @@ pub(crate) fn encode_front(
         out.extend_from_slice(sizes);
         return Ok(());
     }
-    // The length comes first, but is known last.
+    // The length comes before the sizes, but is known only after them.
     let start = out.len();
     encoders.compress(compression, &[sizes], out)?;
     let mut len = Vec::with_capacity(varint::MAX_LEN);

@@ -7,8 +7,8 @@ use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
-/// The divisor of an allocation's size that gives its extra room. With that room, the memory can be
-/// reused for a next chunk of about the same size.
+/// Divisor of an allocation's size that gives the extra room, which makes the memory reusable for a
+/// next chunk of about the same size.
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
@@ -66,8 +66,8 @@ impl Stored {
     }
 
     /// Reserves memory for all data of a chunk that isn't read yet; for a transposed chunk, with
-    /// room to decode it in place. Returns `None` if a chunk with `known` bytes of data can't get
-    /// that much memory on the claim of its header alone.
+    /// room to decode it in place. Returns `None` if a chunk with `known` bytes of data must not
+    /// get as much memory as its header alone claims.
     pub(crate) fn with_room(
         chunk: &Chunk,
         decoders: &mut Decoders,
@@ -82,7 +82,7 @@ impl Stored {
         let Some(room) = room else {
             return Ok(None);
         };
-        // A buffer far larger than this chunk isn't held in addition.
+        // Drops any kept buffer that is far larger than this chunk.
         let largest = (room as u64).saturating_mul(2);
         decoders.memory.shrink(largest.max(LEAST_KEPT));
         let mut memory = decoders.memory.take(room as u64);
@@ -102,7 +102,7 @@ impl Stored {
         }))
     }
 
-    /// Reserves memory for all data of a chunk that is decoded in other memory.
+    /// Reserves memory for all data of a chunk that will be decoded into other memory.
     pub(crate) fn without_room(chunk: &Chunk, decoders: &mut Decoders) -> Result<Self, Fault> {
         let size = chunk.header.data_size;
         let mut memory = decoders.memory.take(size);
@@ -123,8 +123,8 @@ impl Stored {
     }
 
     /// Reads the data of a transposed chunk into memory in which it can be decoded in place.
-    /// Returns `None` if a chunk with `known` bytes of data can't get that much memory on the claim
-    /// of its header alone.
+    /// Returns `None` if a chunk with `known` bytes of data must not get as much memory as its
+    /// header alone claims.
     pub(crate) fn read_with_room<I: RecordInput + ?Sized>(
         payload: &mut Payload,
         input: &mut I,
@@ -174,5 +174,5 @@ pub(crate) fn transposed_room(
     usize::try_from(total).ok()
 }
 
-/// Room before the output that is only ever overwritten by whole-word copies.
+/// Room before the output, which only whole-word copies overwrite.
 pub(crate) const SLACK: usize = 128;

@@ -31,12 +31,12 @@ mod wire {
     pub(crate) const START_GROUP: u32 = 3;
     pub(crate) const END_GROUP: u32 = 4;
     pub(crate) const FIXED32: u32 = 5;
-    /// The end of a submessage, which is not a protobuf tag. A message is emitted backwards, so it
-    /// begins here.
+    /// The end of a submessage, which is not a protobuf tag. A message is emitted backwards,
+    /// beginning with its end.
     pub(crate) const SUBMESSAGE: u32 = 6;
 }
 
-/// Largest subtype of a varint in a buffer. These subtypes are the number of the varint's bytes,
+/// Largest subtype of a varint in a buffer. Such a subtype is the number of the varint's bytes
 /// minus one; subtypes from [`INLINE`] on contain the value itself.
 pub(crate) const LAST_BUFFERED: u8 = 9;
 pub(crate) const INLINE: u8 = 10;

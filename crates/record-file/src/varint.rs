@@ -1,5 +1,5 @@
-//! Varints: seven bits a byte, least significant first, the high bit set in every byte but the
-//! last.
+//! Varints: integers in groups of seven bits, least significant first, with the high bit set in
+//! every byte but the last.
 
 pub(crate) const MAX_LEN: usize = 10;
 

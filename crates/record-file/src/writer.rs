@@ -33,7 +33,7 @@ use pool::Pool;
 use sink::{BlockSink, Patch};
 use streamed::Source;
 
-/// A writer of records to a file, which gathers small ones in chunks.
+/// A writer of records to a file, which gathers small records in chunks.
 ///
 /// [`finish`](Self::finish) completes the file; dropping an unfinished writer leaves a truncated
 /// file. After an error every later write fails.
@@ -42,9 +42,9 @@ use streamed::Source;
 ///
 /// A writer holds the records of a chunk and their compressed form, once for each of its
 /// [threads](WriterOptions::threads), and a few MiB. A record in its own chunk isn't copied, except
-/// to hand it to a thread; but its compressed form is held, because the header before it has its
-/// length and hash. For files and other outputs that can seek back to fill in a header, call
-/// [`seekable`](Self::seekable): then large records stream.
+/// to hand it to a thread; but its compressed form is held, because the header before it contains
+/// its length and hash. If the output can seek back to fill in a header, as files can, call
+/// [`seekable`](Self::seekable) to make the writer stream large records.
 ///
 /// # Examples
 ///
@@ -68,14 +68,14 @@ pub struct RecordWriter<W> {
     format: Format,
     chunk_size: u64,
     encoder: Encoder,
-    /// The records of the chunk that isn't encoded yet; the chunk's beginning, if there are any.
+    /// The records of the chunk that isn't encoded yet.
     gathered: Gathered,
     begin: Begin,
     /// Size that counts against the chunk's limit, including 8 bytes per record.
     counted: u64,
     /// Reusable memory for encoded data.
     data: Vec<u8>,
-    /// The encoding threads, if there are any.
+    /// The encoding threads, if the options ask for threads.
     pool: Option<Pool>,
     /// Position of the last record that was written in its own chunk.
     last: Option<LaterPosition>,
@@ -96,7 +96,7 @@ const MIN_HASHED_APART: u64 = 64 << 10;
 const MIN_BEHIND: u64 = 1 << 20;
 
 impl<W: Write> RecordWriter<W> {
-    /// Begins a new file at the start of `inner`.
+    /// Creates a writer of a new file at the start of `inner`.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Begins a new file with the default options.
+    /// Creates a writer of a new file with the default options.
     ///
     /// # Examples
     ///
@@ -159,7 +159,7 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// [`Io`](crate::ErrorKind::Io) if the underlying writer fails,
-    /// [`Closed`](crate::ErrorKind::Closed) if it failed before;
+    /// [`Closed`](crate::ErrorKind::Closed) if an earlier write failed;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record is too long for the
     /// compression.
     pub fn write_record(&mut self, record: &[u8]) -> Result<()> {
@@ -217,8 +217,8 @@ impl<W: Write> RecordWriter<W> {
         self.write_record_slices_alone(&[record], compression)
     }
 
-    /// Writes a record that is the concatenation of `parts` in its own chunk, as
-    /// [`write_record_alone`](Self::write_record_alone) does.
+    /// Writes a record that is the concatenation of `parts` in its own chunk, like
+    /// [`write_record_alone`](Self::write_record_alone).
     ///
     /// # Errors
     ///
@@ -238,8 +238,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Passes all records written so far to the underlying writer, without flushing it: the weakest
-    /// of the three flushes.
+    /// Passes all records written so far to the underlying writer, without flushing that writer.
+    /// This is the weakest of the three flushes.
     ///
     /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding)
     /// ask for it, so frequent flushes make a file larger. Without new records a flush writes
@@ -252,8 +252,8 @@ impl<W: Write> RecordWriter<W> {
         self.attempt(Self::push_all)
     }
 
-    /// Pushes all records as [`push`](Self::push) does, and flushes the underlying writer: the
-    /// records are then in the file, even if this process ends abruptly, and other processes can
+    /// Pushes all records like [`push`](Self::push), and flushes the underlying writer. Afterwards
+    /// the records are in the file, even if this process ends abruptly, and other processes can
     /// read them.
     ///
     /// # Errors
@@ -284,8 +284,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Flushes as [`flush`](Self::flush) does, and waits until the records would survive a crash of
-    /// the machine.
+    /// Flushes all records like [`flush`](Self::flush), and waits until they would survive a crash
+    /// of the machine.
     ///
     /// # Errors
     ///
@@ -311,8 +311,7 @@ impl<W: Write> RecordWriter<W> {
         Ok(self.sink.into_inner())
     }
 
-    /// Returns the position that the next record gets, unless that record no longer fits in the
-    /// current chunk.
+    /// Returns the position that the next record will have if it fits in the current chunk.
     ///
     /// With [`threads`](WriterOptions::threads), this waits for all chunks to be encoded and
     /// written. If one of them fails, the next write, flush or [`finish`](Self::finish) returns the
@@ -352,7 +351,7 @@ impl<W: Write> RecordWriter<W> {
         while last.get().is_none() && !self.failed {
             match self.write_next() {
                 Ok(true) => {}
-                // Nothing is left to wait for.
+                // No chunk is left to wait for.
                 Ok(false) => break,
                 Err(error) => self.fail_later(error),
             }
@@ -399,7 +398,7 @@ impl<W: Write> RecordWriter<W> {
         self.sink.pos()
     }
 
-    /// Returns the underlying writer. It may not have received everything yet: see
+    /// Returns the underlying writer, which may not have received all records yet; see
     /// [`flush`](Self::flush).
     pub fn get_ref(&self) -> &W {
         self.sink.get_ref()
@@ -439,7 +438,7 @@ impl<W: Write> RecordWriter<W> {
             && self.gathered.num_records == 0
             && self.overfull(added, RECORD_OVERHEAD)
         {
-            // The chunk would be closed right after this record, so it isn't gathered.
+            // The chunk would be closed right after this record, so the record isn't gathered.
             return if self.is_for_threads(len) && len <= self.options.max_copied {
                 if self.format.keeps_values() && len >= MIN_BEHIND {
                     self.write_behind(len, parts)

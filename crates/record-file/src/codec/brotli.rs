@@ -11,11 +11,11 @@ use crate::error::{Error, ErrorKind, Result};
 /// Base-2 logarithm of the default window.
 const DEFAULT_WINDOW_LOG: u32 = 22;
 
-/// A compressor of one stream.
+/// A compressor for one stream.
 pub(super) struct Encoder(BrotliEncoder);
 
 impl Encoder {
-    /// Creates a compressor of a stream of `size` bytes.
+    /// Creates a compressor for a stream of `size` bytes.
     pub(super) fn new(level: u32, window_log: Option<u32>, size: u64) -> Result<Encoder> {
         let window = window_log.unwrap_or(DEFAULT_WINDOW_LOG);
         let window = u8::try_from(window).unwrap_or(u8::MAX);
@@ -38,7 +38,7 @@ impl Encoder {
 
     /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
     /// of `input` is compressed. If `end` is set, no input follows, and true also means that the
-    /// stream has been ended.
+    /// stream is complete.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],
@@ -64,7 +64,7 @@ impl Encoder {
     }
 }
 
-/// A decompressor of one stream.
+/// A decompressor for one stream.
 pub(crate) struct Decoder(BrotliDecoder);
 
 impl Decoder {

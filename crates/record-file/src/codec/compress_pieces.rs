@@ -8,7 +8,7 @@ use crate::compression::Compression;
 use crate::error::Result;
 use crate::varint;
 
-/// Size of the fragments compressed at once. A snappy stream is its size and then independently
+/// Size of the fragments compressed at once. A snappy stream consists of its size and independently
 /// compressed fragments; brotli's lowest levels look only at the bytes of one call.
 const FRAGMENT: usize = SNAPPY_FRAGMENT;
 
@@ -25,7 +25,8 @@ pub(crate) struct PieceEncoder<'a> {
 }
 
 enum By {
-    /// The last piece is held back, since the compressor must know that it is the last.
+    /// A compressor, and the last piece so far: a piece is held back until the compressor can be
+    /// told whether it is the last.
     Zstd(Compressor, Option<Piece>),
     Brotli(Compressor, Vec<u8>),
     Snappy(Box<snappy::Encoder>, Vec<u8>),
@@ -57,7 +58,7 @@ impl Encoders {
             varint::push(&mut prefix, size);
         }
         if matches!(by, By::Snappy(..)) {
-            // A snappy stream begins with the size, too.
+            // A snappy stream itself also begins with the size.
             varint::push(&mut prefix, size);
         }
         out.append(&prefix, blocks);
@@ -130,8 +131,8 @@ impl PieceEncoder<'_> {
     }
 }
 
-/// Adds bytes to a fragment. A full fragment is taken only when more bytes arrive, so that some
-/// remain for the end of the stream.
+/// Adds bytes to a fragment. A full fragment is compressed only when more bytes arrive, so that
+/// some bytes remain for the end of the stream.
 fn fill(
     fragment: &mut Vec<u8>,
     mut bytes: &[u8],

@@ -4,15 +4,15 @@ use super::{brotli, zstd};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 
-/// A compressor of one stream.
+/// A compressor for one stream.
 pub(super) enum Compressor {
     Zstd(zstd::Encoder),
     Brotli(brotli::Encoder),
 }
 
 impl Compressor {
-    /// Creates a compressor of a stream of `size` bytes, reusing the zstd context of an earlier
-    /// stream. The compressor that `compression` names must support streams.
+    /// Creates a compressor for a stream of `size` bytes, reusing the zstd context of an earlier
+    /// stream. `compression` must be a codec that supports streams.
     pub(super) fn new(
         compression: &Compression,
         size: u64,
@@ -51,7 +51,7 @@ impl Compressor {
 
     /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
     /// of `input` is compressed. If `end` is set, no input follows, and true also means that the
-    /// stream has been ended.
+    /// stream is complete.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],

@@ -1,5 +1,5 @@
-//! Decompression. The sizes come from the file. Decoding stops at the claimed size of a stream, and
-//! a shorter stream is an error.
+//! Decompression of streams whose decompressed sizes come from the file. Decoding stops at the
+//! claimed size, and a shorter stream is an error.
 use super::step::{bad_stream, no_memory, size_differs};
 use super::stream::{GROWTH, StreamDecoder};
 use super::{Memory, TRUSTED_SIZE, snappy, zstd};
@@ -14,7 +14,7 @@ const KEPT_CONTEXT: usize = 8 << 20;
 /// grows with the output, so it needs no limit.
 const ANY_WINDOW: u32 = 30;
 
-/// Decompressors that are kept from one stream to the next.
+/// Decompressors that are reused from one stream to the next.
 #[derive(Default)]
 pub(crate) struct Decoders {
     zstd: Option<zstd::Decoder>,
@@ -75,8 +75,8 @@ impl Decoders {
 
     /// Decompresses all of `stream`, without its size prefix, to exactly `size` bytes.
     ///
-    /// The caller has checked `size` against its limits; memory is still allocated only as far as
-    /// the stream can fill it. No window is needed, so the stream may announce any size.
+    /// The caller has checked `size` against its limits; still, no more memory is allocated than
+    /// the stream can fill. No window is needed, so the stream may announce a window of any size.
     pub(crate) fn decompress(
         &mut self,
         kind: CompressionKind,
@@ -142,8 +142,8 @@ impl Decoders {
         }
     }
 
-    /// Returns a decoder of a stream that begins with `start`; `None` if the stream's window is too
-    /// large, or as large as the content, so that decoding the stream as a whole is better.
+    /// Returns a decoder for a stream that begins with `start`; `None` if the stream's window is
+    /// too large, or as large as the content, so that decoding the stream as a whole is better.
     pub(crate) fn stream(
         &mut self,
         kind: CompressionKind,
@@ -163,7 +163,7 @@ impl Decoders {
         }
     }
 
-    /// Returns a decoder of any stream, as [`StreamDecoder::new`] does.
+    /// Returns a decoder for any stream, like [`StreamDecoder::new`].
     pub(crate) fn open_stream(
         &mut self,
         kind: CompressionKind,
@@ -202,5 +202,5 @@ pub(crate) fn resize(out: &mut Vec<u8>, size: u64) -> Result<()> {
 }
 
 fn snappy_size(stream: &[u8]) -> Result<u64> {
-    varint::take(&mut &stream[..]).ok_or_else(|| bad_stream("snappy stream without a size"))
+    varint::take(&mut &stream[..]).ok_or_else(|| bad_stream("snappy stream has no size"))
 }

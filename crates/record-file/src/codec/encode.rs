@@ -6,15 +6,16 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// Number of bytes compressed at once. The result is then still in a core's cache in the next step.
+/// Number of bytes compressed at once: few enough for the result to be in a core's cache in the
+/// next step.
 const TURN: usize = 128 << 10;
-/// Bytes that brotli's lowest levels get at once, since they look only at the bytes of one call.
-/// With half as many, the output for text is 1 % larger; nothing else changes.
+/// Number of bytes that brotli's lowest levels get at once, since these levels look only at the
+/// bytes of one call. With half as many, the output for text is 1 % larger; nothing else changes.
 const BROTLI_FRAGMENT: usize = 1 << 20;
-/// Snappy's own limit on a stream.
+/// Snappy's own limit on the size of a stream, in bytes.
 pub(super) const MAX_SNAPPY: u64 = u32::MAX as u64;
 
-/// Compressors that are kept from one chunk to the next.
+/// Compressors that are reused from one chunk to the next.
 #[derive(Default)]
 pub(crate) struct Encoders {
     zstd: Option<zstd::Encoder>,
@@ -52,8 +53,8 @@ impl Encoders {
         if let (Compression::Zstd { .. }, Ok(size)) = (compression, usize::try_from(size)) {
             let most = zstd::most_compressed(size);
             if out.capacity() - out.len() < most {
-                // The buffer doesn't double, since it hardly grows any more. The extra room is for
-                // a next chunk that is a little larger.
+                // The buffer doesn't double, since it will hardly grow again. The extra room is for
+                // a slightly larger next chunk.
                 out.reserve_exact(most.saturating_add(most / 64));
             }
         }
@@ -91,7 +92,7 @@ impl Encoders {
         if size > MAX_SNAPPY {
             return Err(too_large_for_snappy(size));
         }
-        // A snappy stream begins with the size, too.
+        // A snappy stream itself also begins with the size.
         varint::push(out, size);
         Ok(StreamEncoder::new(
             By::Snappy(self.take_snappy()?),
@@ -117,7 +118,7 @@ impl Encoders {
         Ok(())
     }
 
-    /// Returns a compressor of a stream of `size` bytes; the kind in `compression` must support
+    /// Returns a compressor for a stream of `size` bytes; the kind in `compression` must support
     /// streams.
     pub(super) fn compressor(
         &mut self,
@@ -168,8 +169,8 @@ impl std::fmt::Debug for Encoders {
 /// divided.
 pub(crate) struct StreamEncoder {
     by: By,
-    /// Number of bytes compressed at once, if that affects the output; fewer bytes wait until they
-    /// are complete.
+    /// Number of bytes compressed at once, if this number affects the output. Fewer bytes wait
+    /// until that many have arrived.
     fragment: Option<usize>,
     held: Vec<u8>,
     /// Largest number of waiting bytes, if the stream is as long as announced.
@@ -206,7 +207,8 @@ impl StreamEncoder {
             if self.fragment.is_none() || now.len() == size {
                 self.by.run(now, out, false, each)?;
             } else {
-                // Allocated at once: doubling could end up with twice the room.
+                // All memory is allocated at once, since doubling could allocate up to twice as
+                // much.
                 self.held
                     .reserve_exact(self.most_held.saturating_sub(self.held.len()));
                 self.held.extend_from_slice(now);

@@ -1,4 +1,5 @@
-//! Behavior of a build with only some of the codecs. CI runs this without any of them, and with all.
+//! Behavior of a build with only some of the codecs. CI runs these tests without any codec, and
+//! with all.
 
 use std::io::Cursor;
 

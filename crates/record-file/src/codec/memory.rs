@@ -3,7 +3,7 @@
 /// Number of buffers kept: one for a chunk's stored data, and one for the decoded data.
 const BUFFERS: usize = 2;
 /// Largest chunk, stored or decoded, that is read together with the previous chunk, in bytes. When
-/// chunks are read in pairs, a third buffer is kept if none is larger.
+/// chunks are read in pairs, a third buffer is kept if all buffers have at most this size.
 pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
 /// Buffers up to this size are used for any smaller request.
 const SMALL: u64 = 64 << 10;
@@ -23,8 +23,9 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Returns a buffer with unspecified content and room for `wanted` bytes, but not for far more.
-    /// If there is none, returns an empty vector without memory, which the caller grows. A buffer
-    /// that is too small isn't grown, since that would copy its content and hold both for a while.
+    /// If there is no such buffer, returns an empty vector without memory, which the caller grows.
+    /// A buffer that is too small isn't grown, since growing would copy its content, and hold the
+    /// old and the new memory for a while.
     pub(crate) fn take(&mut self, wanted: u64) -> Vec<u8> {
         self.wanted = wanted;
         // A far larger buffer is kept for the decoded data of the next chunk.
@@ -64,8 +65,8 @@ impl Memory {
         }
     }
 
-    /// Keeps no buffer that is far larger than the last request: if other threads decode, it would
-    /// never be used.
+    /// Stops keeping buffers that are far larger than the last request: if other threads decode,
+    /// such a buffer would never be used.
     pub(crate) fn expect_alike(&mut self) {
         self.alike = true;
     }

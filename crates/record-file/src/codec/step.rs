@@ -4,8 +4,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Largest growth of the output at once; a zstd block has the same size.
 pub(super) const STEP: usize = 128 << 10;
 
-/// A callback that receives the output whenever the output has grown by about a [`STEP`], and that
-/// may take it away.
+/// A callback that receives the output whenever the output has grown by about a [`STEP`], and may
+/// remove it from the vector.
 pub(crate) type Each<'a> = dyn FnMut(&mut Vec<u8>) -> Result<()> + 'a;
 
 /// The progress of one decoding step.
@@ -15,7 +15,7 @@ pub(crate) struct Progress {
     pub(crate) written: usize,
 }
 
-/// Size of the fragments that snappy compresses, which doesn't depend on the size of its input.
+/// Size of the fragments that snappy compresses, whatever the size of its input.
 pub(super) const SNAPPY_FRAGMENT: usize = 64 << 10;
 
 pub(super) fn bad_stream(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {

@@ -29,8 +29,8 @@ pub(crate) enum StreamDecoder {
 }
 
 impl StreamDecoder {
-    /// Creates a decoder that allows windows of up to 2^`max_window_log` bytes; for snappy, of 64
-    /// KiB.
+    /// Creates a decoder that allows windows of up to 2^`max_window_log` bytes; for snappy, windows
+    /// of 64 KiB.
     pub(crate) fn new(kind: CompressionKind, max_window_log: u32) -> Result<Self> {
         match kind {
             CompressionKind::Zstd => Self::with_zstd(None, max_window_log),
@@ -104,7 +104,7 @@ impl StreamDecoder {
             read += progress.read;
             more = progress.written > 0 && !self.ended();
             if progress.read == 0 && progress.written == 0 && read < input.len() {
-                return Err(bad_stream("compressed stream doesn't go on"));
+                return Err(bad_stream("compressed stream makes no progress"));
             }
         }
         Ok(())
@@ -151,7 +151,7 @@ impl StreamDecoder {
         Ok(read)
     }
 
-    /// Checks that the stream ends with `rest`, without more output.
+    /// Checks that `rest` completes the stream without producing more output.
     pub(crate) fn expect_end(&mut self, rest: &[u8], size: u64) -> Result<()> {
         let read = self.finish_step(rest, size)?;
         if !self.ended() {

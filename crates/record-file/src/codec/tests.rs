@@ -41,8 +41,8 @@ fn stream(compression: &Compression, parts: &[&[u8]]) -> Vec<u8> {
     rest.to_vec()
 }
 
-/// Returns the stored form of a sample that is freed in pieces of this many bytes, with reused
-/// memory.
+/// Returns the stored form of a sample that is compressed and freed in pieces of `most` bytes, with
+/// reused memory.
 fn stream_of_pieces(compression: &Compression, sample: &[u8], most: usize) -> Vec<u8> {
     let mut blocks = BlockPool::default();
     for size in [SMALLEST, LARGEST] {
@@ -192,7 +192,7 @@ fn the_blocks_of_a_frame_say_how_much_it_can_hold_at_most() {
                 let most = zstd::most_content(&frame).unwrap();
                 assert!(most >= size && most <= size + (128 << 10), "{most} {size}");
                 // A stream that can't hold its claimed size is refused before memory is allocated
-                // for it.
+                // for that size.
                 let error = Decoders::default()
                     .decompress(CompressionKind::Zstd, &frame, 1 << 42)
                     .unwrap_err();
@@ -264,7 +264,7 @@ fn snappy_streams_refer_to_the_last_64_kib() {
     let mut decoder = StreamDecoder::new(CompressionKind::Snappy, 27).unwrap();
     let error = decoder.run_to(&stored, &mut out, u64::from(size));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::LimitExceeded);
-    // Decoding it as a whole still works.
+    // Decoding the stream as a whole still works.
     let mut out = vec![0; size as usize];
     Decoders::default()
         .decompress_into(CompressionKind::Snappy, &stored, &mut out)
@@ -281,7 +281,7 @@ fn snappy_streams_refer_to_the_last_64_kib() {
             &[2, 0, b'a', 3 << 2 | 2, 1, 0],
             "doesn't decode to the 2 bytes",
         ),
-        (&[0x80; 11], "without a size"),
+        (&[0x80; 11], "has no size"),
     ] {
         let mut decoder = StreamDecoder::new(CompressionKind::Snappy, 27).unwrap();
         let error = decoder.run_to(rest, &mut Vec::new(), 100).unwrap_err();

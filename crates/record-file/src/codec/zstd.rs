@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) struct Encoder(CCtx<'static>);
 
 impl Encoder {
-    /// Creates a compressor of a stream of `size` bytes, reusing the context of an earlier stream.
+    /// Creates a compressor for a stream of `size` bytes, reusing the context of an earlier stream.
     pub(super) fn new(
         level: i32,
         window_log: Option<u32>,
@@ -46,9 +46,9 @@ impl Encoder {
         each: &mut Each<'_>,
     ) -> Result<()> {
         // Never pass the end along with bytes: if they are the first bytes and `out` has room for
-        // the largest result, zstd compresses them in one call, past its own window. That finds
-        // other matches and other block boundaries: by measurement from 1 % more bytes to 1 % less,
-        // in 0.95 to 1.3 times the time.
+        // the largest result, zstd compresses them in one call, beyond its own window. Compressing
+        // in one call finds other matches and block boundaries: as measured, the output has from 1
+        // % more bytes to 1 % less, and takes 0.95 to 1.3 times the time.
         if !input.is_empty() {
             self.run_as(input, out, ZSTD_e_continue, each)?;
         }
@@ -94,7 +94,7 @@ impl Encoder {
 
     /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
     /// of `input` is compressed. If `end` is set, no input follows, and true also means that the
-    /// stream has been ended.
+    /// stream is complete.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],
@@ -202,7 +202,7 @@ impl Decoder {
 }
 
 /// Checks that the stream is one frame. A chunk has one zstd frame per stream; zstd itself would
-/// continue with a second one.
+/// continue with a second frame.
 pub(super) fn check_single(stream: &[u8]) -> Result<()> {
     if !stream.starts_with(&frame::MAGIC) {
         return Err(bad_stream("not a zstd frame"));

@@ -26,7 +26,7 @@ impl<S: ReadAt> RecordFile<S> {
         self.chunks_from(ChunkOffset(0))
     }
 
-    /// Returns the chunks from `begin` on, as [`chunks`](Self::chunks) does.
+    /// Returns the chunks from `begin` on. Otherwise the same as [`chunks`](Self::chunks).
     pub fn chunks_from(&self, begin: ChunkOffset) -> Chunks<'_, S> {
         Chunks {
             file: self,
@@ -59,8 +59,8 @@ impl<S: ReadAt> RecordFile<S> {
         self.locate_in_chunk(numeric).map(|(position, _)| position)
     }
 
-    /// Returns the position of the record with this number, as [`locate`](Self::locate) does, and
-    /// the record's chunk.
+    /// Returns the position of the record with this number, like [`locate`](Self::locate), and the
+    /// record's chunk.
     ///
     /// # Errors
     ///
@@ -81,12 +81,13 @@ impl<S: ReadAt> RecordFile<S> {
         Err(Error::no_record_at(numeric))
     }
 
-    /// Returns the last record, or `None` if the file has no records. Reads only headers near the
-    /// end.
+    /// Returns the position of the last record, or `None` if the file has no records. Reads only
+    /// headers near the end.
     ///
     /// # Errors
     ///
-    /// If the file doesn't end exactly at the end of a chunk, or any error of reading headers.
+    /// An error if the file doesn't end exactly at the end of a chunk, or any error of reading
+    /// headers.
     ///
     /// # Examples
     ///
@@ -116,7 +117,7 @@ impl<S: ReadAt> RecordFile<S> {
                 begin = chunk.end;
             }
             if begin > end {
-                return Err(Error::corrupt(start, "chunks that overlap"));
+                return Err(Error::corrupt(start, "chunks overlap"));
             }
             if last.is_some() {
                 return Ok(last);
@@ -131,7 +132,7 @@ impl<S: ReadAt> RecordFile<S> {
     }
 }
 
-/// Iterator over the chunks of a file, in order. It ends after an error.
+/// An iterator over the chunks of a file, in order. The iterator ends after an error.
 #[derive(Debug)]
 pub struct Chunks<'a, S> {
     file: &'a RecordFile<S>,

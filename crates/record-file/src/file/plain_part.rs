@@ -7,8 +7,8 @@ use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordFile<S> {
     /// Reads the bytes from `offset` on of an uncompressed record of `len` bytes in its own chunk,
-    /// which begins at `begin`. Reads no other bytes and verifies no hashes, not even that there is
-    /// such a record: this is for callers that verify what they read by other means.
+    /// which begins at `begin`. Reads no other bytes, and verifies neither hashes nor that there is
+    /// such a record, so callers must verify the bytes by other means.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl<S: ReadAt> RecordFile<S> {
         let end = offset.checked_add(buf.len() as u64);
         if end.is_none_or(|end| end > len) {
             let (wanted, at) = (buf.len(), offset);
-            let message = format!("{wanted} bytes at {at} of a record of {len} bytes");
+            let message = format!("can't read {wanted} bytes at {at} of a record of {len} bytes");
             return Err(Error::at(ErrorKind::InvalidPosition, begin, message));
         }
         let (mut offset, mut rest) = (offset, buf);

@@ -7,7 +7,7 @@ use crate::file::stream::{PairStep, RecordPair, WantedRecord, Watch};
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// A record, and the buffer it is read into.
+/// A record, and the buffer for it.
 type Wanted<'b> = (RecordPosition, &'b mut [u8]);
 
 /// The number of the run that a record belongs to.
@@ -63,7 +63,7 @@ impl<S: ReadAt> RecordFile<S> {
         }
         let threads = usize::try_from(self.options.threads).unwrap_or(usize::MAX);
         let threads = threads.clamp(1, runs.len().max(1));
-        // One record for each thread is better than two for some threads.
+        // Reading one record on each thread is faster than reading two on some threads.
         let lanes = (runs.len() / threads).clamp(1, 2);
         // Runs are handed out in order, so every run before a failed one is read too.
         let queue = Mutex::new((runs.into_iter().enumerate(), None::<(usize, Error)>));
@@ -118,7 +118,7 @@ impl<S: ReadAt> RecordFile<S> {
         };
         std::thread::scope(|scope| {
             for _ in 1..threads {
-                // If the system refuses to start more threads, the existing ones do the work.
+                // If the system refuses to start more threads, the existing threads do the work.
                 if std::thread::Builder::new()
                     .spawn_scoped(scope, work)
                     .is_err()

@@ -1,4 +1,4 @@
-//! Chunks that other threads verify and decode, ahead of the reader.
+//! Chunks that other threads verify and decode before the reader needs them.
 use std::collections::VecDeque;
 
 use super::{Loaded, RecordReader};
@@ -35,7 +35,7 @@ pub(super) struct Ahead {
     fault: Option<(Fault, Option<Chunk>)>,
 }
 
-/// The data read ahead at the reader's position.
+/// The result of reading ahead, for the reader's position.
 pub(super) enum AtHand {
     Chunk(Chunk),
     Fault,
@@ -75,7 +75,7 @@ impl Ahead {
 
 impl<I: RecordInput> RecordReader<I> {
     /// Returns the current chunk, if threads have it, or the error found at its beginning, if
-    /// reading it again wouldn't repeat the error.
+    /// reading the chunk again wouldn't repeat the error.
     pub(super) fn at_hand(&self) -> Option<AtHand> {
         let ahead = self.ahead.as_ref()?;
         match ahead.chunks.front() {
@@ -95,8 +95,8 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Loads a chunk as [`load`](Self::load) does, reading later chunks and handing them to threads
-    /// if they are small. The reader itself loads a large chunk when it gets there.
+    /// Loads a chunk like [`load`](Self::load), and also reads later chunks and hands small ones to
+    /// threads. The reader itself loads a large chunk when it reaches that chunk.
     pub(super) fn load_ahead(&mut self) -> Result<bool, Fault> {
         let mut ahead = self
             .ahead

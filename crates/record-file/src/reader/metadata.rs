@@ -9,8 +9,8 @@ use crate::input::RecordInput;
 
 impl<I: RecordInput> RecordReader<I> {
     /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if the file
-    /// has no metadata. The reader must be at the beginning of the file. Afterwards it is just past
-    /// the metadata.
+    /// has no metadata. The reader must be at the beginning of the file, and is right after the
+    /// metadata afterwards.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl<I: RecordInput> RecordReader<I> {
             return Err(Error::at(
                 ErrorKind::InvalidPosition,
                 self.begin,
-                "metadata is at the beginning of a file only",
+                "metadata can only be read at the beginning of a file",
             ));
         }
         loop {

@@ -3,7 +3,7 @@
 //! Every step of a hash waits for the previous step, so two hashes that take turns take little
 //! longer than one. Therefore the next chunk is read together with the current one, if records are
 //! read in order and both chunks are small. An error in the next chunk is ignored until the reader
-//! gets there, reads the chunk again and reports the error as it does for any other chunk.
+//! reaches that chunk, reads it again, and reports the error as for any other chunk.
 use super::RecordReader;
 use crate::chunk::{Chunk, ChunkType};
 use crate::codec::{Decoders, SMALL_CHUNK};
@@ -51,8 +51,9 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Reads a chunk as [`read_verified`](Self::read_verified) does, together with the next one;
-    /// `None` if they shouldn't be read together, or on any error.
+    /// Reads and verifies a chunk together with the next one, like
+    /// [`read_verified`](Self::read_verified); `None` if the two shouldn't be read together, or on
+    /// any error.
     fn read_two(&mut self, chunk: &Chunk) -> Option<Stored> {
         self.input.as_slice()?;
         let next = read_header(&mut self.input, chunk.end).ok()??;
@@ -81,7 +82,7 @@ impl<I: RecordInput> RecordReader<I> {
         data
     }
 
-    /// Returns whether a chunk may be read together with another: chunks that are decoded as they
+    /// Returns whether a chunk may be read together with another. Chunks that are decoded as they
     /// are read can't.
     fn is_small(&self, chunk: &Chunk, all: &[u8]) -> bool {
         let header = &chunk.header;
@@ -168,7 +169,8 @@ fn read_in_step(lanes: &mut [Lane; 2], all: &[u8]) -> Result<(), Fault> {
                 *piece = lane.payload.piece_of(all)?;
             }
         }
-        // Takes equally many bytes of both chunks, or the remainder of one of them.
+        // Takes equally many bytes of both chunks, or only bytes of one chunk once the other is
+        // complete.
         let lens = pieces.iter().map(|piece| piece.len());
         let Some(len) = lens.filter(|&len| len > 0).min() else {
             return Ok(());

@@ -90,7 +90,7 @@ impl<'a, I: RecordInput> IntoIterator for &'a mut RecordReader<I> {
 impl<I: RecordInput> RecordReader<I> {
     /// Returns the number of records according to the file's metadata, or `None` if the metadata
     /// doesn't state it. Only the metadata is read, so the number is the writer's unverified claim.
-    /// The reader must be at the beginning of the file. Afterwards it is just past the metadata.
+    /// The reader must be at the beginning of the file, and is right after the metadata afterwards.
     ///
     /// # Errors
     ///

@@ -32,9 +32,9 @@ pub enum SearchResult {
     Equal,
     /// No record is equal. The first greater one will be read next.
     Greater,
-    /// No record is equal or comes after; the reader is at the end.
+    /// All records come before the wanted record. The reader is at the end.
     Nothing,
-    /// The test ended the search. The record tested last will be read next.
+    /// The test stopped the search. The record tested last will be read next.
     Stopped,
 }
 
@@ -92,7 +92,7 @@ impl<S: ReadAt> RecordReader<S> {
             let middle = low + (high - low) / 2;
             let mut at = self.begin_of_chunk_at(middle)?.max(low);
             // Bytes from the middle up to `at`, if any, are damaged. A search among smaller records
-            // ends before them.
+            // ends before these bytes.
             let first = at.min(middle);
             let mut decided = false;
             // Skip chunks without comparable records.
@@ -153,7 +153,7 @@ impl<S: ReadAt> RecordReader<S> {
         if let Some(position) = greater {
             return self.go_to(position, SearchResult::Greater);
         }
-        // This isn't set as a position, since no chunk may be able to begin at the end of a
+        // The end isn't set as a position, since a chunk may be unable to begin at the end of a
         // truncated file.
         self.unload();
         self.begin = size;
@@ -204,8 +204,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok((Judged::Unordered, loaded.end))
     }
 
-    /// Moves to the first record from `low` on, in the chunk at `begin`, that doesn't come before
-    /// the wanted record.
+    /// Moves to the first record in the chunk at `begin`, from index `low` on, that doesn't come
+    /// before the wanted record.
     fn search_in_chunk(
         &mut self,
         begin: u64,

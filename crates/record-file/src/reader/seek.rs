@@ -84,7 +84,7 @@ impl<S: ReadAt> RecordReader<S> {
         }
     }
 
-    /// Moves to the record with this number, or, if there is none, to the next record.
+    /// Moves to the record with this number or, if no record has this number, to the next record.
     ///
     /// # Errors
     ///
@@ -138,8 +138,8 @@ impl<S: ReadAt> RecordReader<S> {
         }
     }
 
-    /// Moves one record back, so that it is read next. Returns false, without moving, if there is
-    /// none.
+    /// Moves one record back, so that the previous record is read next. Returns false, without
+    /// moving, if there is no previous record.
     ///
     /// # Errors
     ///
@@ -182,7 +182,8 @@ impl<S: ReadAt> RecordReader<S> {
                     return Ok(self.begin == chunk.begin);
                 }
                 Err((begin, fault)) => {
-                    // Going backwards, unreadable chunks are skipped only with recovery.
+                    // When the reader moves backwards, unreadable chunks are skipped only with
+                    // recovery.
                     if self.recovery.is_none() || begin >= end {
                         return Err(fault.error);
                     }
@@ -201,7 +202,7 @@ impl<S: ReadAt> RecordReader<S> {
     }
 
     /// Reads the headers of the chunks up to `end`, beginning with the chunk that the last block
-    /// header before `end` leads to. Returns the beginning of that chunk, and the last of these
+    /// header before `end` locates. Returns the beginning of that chunk, and the last of these
     /// chunks that has records.
     fn last_chunk_with_records(&mut self, end: u64) -> Result<(u64, Option<Chunk>), (u64, Fault)> {
         let before = crate::block::block_of(end - 1);

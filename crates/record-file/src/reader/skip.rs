@@ -59,8 +59,8 @@ impl<I: RecordInput> RecordReader<I> {
             FaultPlace::OtherChunk { block, header } => {
                 let next = block.saturating_add(header.next_chunk);
                 let here = header.previous_chunk == block - begin;
-                // A header with the right beginning but the wrong end of this chunk isn't reliable,
-                // and a distant end would skip too much.
+                // A block header with the right beginning but the wrong end of this chunk isn't
+                // reliable, and jumping to a distant end would skip too much.
                 if !here && header.next_chunk <= BLOCK && next > begin && is_chunk_boundary(next) {
                     return self.region(begin, next, error);
                 }
@@ -89,7 +89,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Returns the region that ends at `end`, or with the file.
+    /// Returns the region that ends at `end`, or at the end of the file if the file is shorter.
     fn region(&mut self, begin: u64, end: u64, error: Error) -> Result<SkippedRegion> {
         let reached = self.input.reaches(end);
         let end = match reached.map_err(|error| Error::io(Some(begin), error))? {
@@ -100,7 +100,8 @@ impl<I: RecordInput> RecordReader<I> {
     }
 }
 
-/// Returns whether skipping helps. It doesn't if the source failed, or a limit was exceeded.
+/// Returns whether the fault is damage that can be skipped, rather than a failure of the source or
+/// an exceeded limit.
 fn is_damage(fault: &Fault) -> bool {
     fault.place != FaultPlace::Io
         && (fault.error.is_corrupt() || fault.error.kind() == ErrorKind::Unsupported)

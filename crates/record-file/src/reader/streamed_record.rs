@@ -29,7 +29,7 @@ pub struct StreamedRecord<'a, I> {
 enum Next {
     /// In memory.
     Loaded,
-    /// In a chunk of which only the header was read, if that is known.
+    /// In this chunk, which isn't loaded.
     In(Chunk),
     End,
 }
@@ -40,20 +40,19 @@ impl<I: RecordInput> RecordReader<I> {
     /// A record of any length is read in bounded memory if it has its own simple chunk, of more
     /// than [`stream_from`](ReaderOptions::stream_from) bytes, stored or decoded (except with
     /// snappy, which has no streaming mode). Any other record is taken from its decoded chunk, as
-    /// [`read_record`](Self::read_record) does.
+    /// in [`read_record`](Self::read_record).
     ///
-    /// With [`threads`](ReaderOptions::threads), records that threads have already decoded are
-    /// taken from their decoded chunk, too.
+    /// With [`threads`](ReaderOptions::threads), records that threads have already decoded are also
+    /// taken from their decoded chunk.
     ///
     /// Damage in a streamed record is an error of the stream, even with a
     /// [callback](Self::on_damage); reading continues after the record.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record`](Self::read_record), for errors that show before the record's
-    /// data is read. After a `read_record` that failed with
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded), this method can still read the record, even
-    /// from a plain stream.
+    /// The errors of [`read_record`](Self::read_record) that are found before the record's data is
+    /// read. After a `read_record` that failed with [`LimitExceeded`](ErrorKind::LimitExceeded),
+    /// this method can still read the record, even from a plain stream.
     ///
     /// # Examples
     ///
@@ -97,7 +96,7 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record`](Self::read_record), for errors that show in headers.
+    /// The errors of [`read_record`](Self::read_record) that are found in headers.
     ///
     /// # Examples
     ///
@@ -221,7 +220,7 @@ impl<I: RecordInput> RecordReader<I> {
                     self.pass_if_read(&chunk);
                     Ok(())
                 }
-                // The chunk is verified, and empty.
+                // The chunk is verified and has no records.
                 Ok(Some(_)) if is_at_hand => self.load_ahead().map(drop),
                 Ok(Some(_)) => self.load().map(drop),
                 Err(fault) => Err(fault),
@@ -234,7 +233,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Returns whether the next record, which is in this chunk, is decoded as it is read.
+    /// Returns whether the next record, which is in this chunk, is decoded while it is read.
     fn is_streamed(&self, chunk: &Chunk) -> bool {
         let header = &chunk.header;
         let size = header.data_size.max(header.decoded_data_size);
@@ -258,7 +257,7 @@ impl<I: RecordInput> RecordReader<I> {
         OneRecord::open(self, Payload::hashed(chunk))
     }
 
-    /// Loads the chunk of a record that has no stream.
+    /// Loads the chunk of a record that can't be streamed.
     fn load_rest(&mut self, mut read: Vec<u8>, mut payload: Payload) -> Result<(), Fault> {
         let chunk = *payload.chunk();
         self.check_room(&chunk)?;
@@ -290,10 +289,10 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Moves past a chunk that wasn't loaded, if the reader is at its end.
+    /// Moves past a chunk that wasn't loaded, if the reader is at the chunk's end.
     pub(super) fn leave_passed(&mut self) -> Result<(), Fault> {
         if let Some(chunk) = self.passed {
-            // Perhaps only the chunk's header was read.
+            // The chunk may be cut off, since possibly only its header was read.
             self.check_end(&chunk)?;
             self.drop_at_hand();
             self.unload();

@@ -29,8 +29,8 @@ impl Backward {
         self.buf.len() - self.start
     }
 
-    /// Returns room for `len` more bytes before the current ones, to be filled; `None` if that
-    /// exceeds the limit.
+    /// Returns room for `len` more bytes before the current bytes; `None` if the size would exceed
+    /// the limit.
     #[inline]
     pub(crate) fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {
         if len > self.start {

@@ -1,9 +1,9 @@
 //! Assembling transposed records.
 //!
-//! Everything happens in one memory, with room for a chunk's records and its stored data. The
-//! stored data is at the end, so that the decompressed data goes to the front; then records are
-//! assembled from the end downwards, over the stored data. The parts of the buffers that aren't
-//! used yet are compacted whenever the records reach them.
+//! A single piece of memory has room for a chunk's records and its stored data. The stored data is
+//! at the end, and is decompressed to the front; then records are assembled from the end downwards,
+//! overwriting the stored data. The unread parts of the buffers are compacted whenever the records
+//! reach them.
 use std::ops::Range;
 
 use super::fast::{Cursor, FastWalk, Found, Records, Stop, TOO_LARGE};
@@ -76,11 +76,11 @@ pub(crate) fn decode(
 /// A chunk whose records are ready to be assembled.
 struct Prepared {
     walk: FastWalk,
-    /// Buffers and transitions in front, records at the end.
+    /// The memory, with buffers and transitions at the front and records at the end.
     memory: Vec<u8>,
     /// Smallest offset at which a record may begin.
     front: usize,
-    /// Range of the memory with the transitions not taken yet.
+    /// Range of the memory that holds the transitions not taken yet.
     transitions: Range<usize>,
     /// True if the front may be moved, because it isn't stored data.
     can_move: bool,
@@ -102,7 +102,7 @@ impl Prepared {
         } = stored;
         let (place, rest) = memory.split_at_mut(begin);
         let machine = Machine::parse(&rest[..len], chunk, decoders, options)?;
-        // The claim of the chunk alone doesn't justify a larger allocation.
+        // Memory beyond this size isn't allocated only because the chunk claims to need it.
         let trusted = (TRUSTED_SIZE / 8).max((len as u64).saturating_mul(2));
         ends.reserve(usize::try_from(num_records.min(trusted)).unwrap_or(0));
         let walk = FastWalk::new(
@@ -159,13 +159,14 @@ impl Prepared {
         if more.saturating_sub(SLACK) > left {
             return Err(TOO_LARGE);
         }
-        // Enough for a good part of the remaining records, so that buffers aren't moved again and
-        // again.
+        // The room is enough for a good part of the remaining records, so that buffers aren't moved
+        // again and again.
         let enough = more.max(left / 16).saturating_add(2 * SLACK);
         if self.memory.len() - self.front >= filled.saturating_add(enough) {
             return Ok(());
         }
-        // At most doubling: memory isn't allocated on the claim of the chunk alone.
+        // The memory at most doubles, since it isn't allocated only because the chunk claims to
+        // need it.
         let grown = left.min(filled.max(AT_ONCE)).max(more);
         let mut memory = vec![0; self.front + grown + 2 * SLACK + filled];
         memory[..self.front].copy_from_slice(&self.memory[..self.front]);
@@ -175,7 +176,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Compacts the parts of the front that aren't used yet.
+    /// Compacts the unread parts of the front.
     fn move_together(&mut self) {
         let mut end = 0;
         let mut move_down = |at: usize, until: usize| {
@@ -211,7 +212,7 @@ fn finish(records: Records, num_records: u64, size: Option<usize>) -> Found<Deco
     let total = memory.len() - start;
     let complete = ends.last().copied().unwrap_or(0) == total as u64;
     if !complete || size.is_some_and(|size| size != total) {
-        return Err("transposed chunk: records of another size than it claims");
+        return Err("transposed chunk: records have a different size than it claims");
     }
     // Converts the number of bytes after the beginning of each record, last record first, to the
     // ends of the records.

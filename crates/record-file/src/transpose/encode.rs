@@ -41,9 +41,9 @@ pub(crate) struct Storage<'a> {
 
 /// An encoder of chunks, one after another.
 ///
-/// The memory of a chunk is in blocks, which go from one step to the next: records are freed as
-/// they are taken apart into columns, columns as they are compressed. So the memory never holds
-/// much more than the records, or the columns and their compressed form.
+/// The memory of a chunk is in blocks, which one step frees and the next step reuses: records are
+/// freed as they are taken apart into columns, and columns as they are compressed. So the memory
+/// never holds much more than the records, or the columns and their compressed form.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkEncoder {
     fields: Fields,
@@ -191,10 +191,11 @@ impl ChunkEncoder {
     }
 }
 
-/// Divides the buffers of a group, which come smallest first, among buckets.
+/// Divides the buffers of a group, which are sorted by ascending size, among buckets.
 ///
-/// Buckets are filled from the largest buffer down: a bucket is complete when half of the next
-/// buffer would reach its size, and takes all remaining buffers once they are at most half of it.
+/// Buckets are filled from the largest buffer down. A bucket is complete when half of the next
+/// buffer would reach `bucket_size`, and takes all remaining buffers once their total is at most
+/// half of it.
 fn split_into_buckets(sizes: &[u64], bucket_size: u64) -> Vec<Range<usize>> {
     let mut remaining: u64 = sizes.iter().sum();
     let mut current = 0;

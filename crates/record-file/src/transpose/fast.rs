@@ -1,7 +1,7 @@
 //! The fast decoder of a chunk, used if every field is wanted.
 //!
-//! Values are moved in whole words, with their neighboring bytes: output grows downwards, so the
-//! bytes that a word carries along before its value are overwritten by the next value.
+//! Values are moved in whole words, together with neighboring bytes. Output grows downwards, so the
+//! next value overwrites the bytes that a word has before its value.
 mod step;
 
 use super::states::State;
@@ -9,7 +9,7 @@ use crate::stored::SLACK;
 use crate::varint;
 use step::{Kind, Step};
 
-/// A length that most strings don't exceed; shorter strings are moved as if they had this length.
+/// Length that most strings don't exceed. Shorter strings are moved as if they had this length.
 const SHORT: usize = 32;
 
 /// A result with an error that costs nothing to create in the inner loops.
@@ -19,11 +19,11 @@ pub(crate) const TOO_LARGE: &str = "transposed chunk: records larger than the ch
 pub(crate) const TOO_MANY: &str = "transposed chunk: more records than it claims";
 pub(crate) const BUFFER_ENDS: &str = "transposed chunk: a buffer ends early";
 pub(crate) const BUFFER_LEFT: &str = "transposed chunk: a buffer isn't used up";
-pub(crate) const LEFT_MACHINE: &str = "transposed chunk: a transition out of the state machine";
+pub(crate) const LEFT_MACHINE: &str = "transposed chunk: a transition leaves the state machine";
 pub(crate) const NOT_OPEN: &str = "transposed chunk: a message begins that didn't end";
 pub(crate) const LEFT_OPEN: &str = "transposed chunk: a message ends that doesn't begin";
 pub(crate) const STILL_OPEN: &str = "transposed chunk: a record begins inside a message";
-pub(crate) const MESSAGE_TOO_LARGE: &str = "transposed chunk: a message of more than 4 GiB";
+pub(crate) const MESSAGE_TOO_LARGE: &str = "transposed chunk: a message has more than 4 GiB";
 
 /// The unread part of a buffer: a range of the bytes that hold all buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,11 +53,11 @@ impl Cursor {
     }
 }
 
-/// The assembled records, the last one first, at the end of the memory.
+/// The assembled records, which are at the end of the memory.
 pub(crate) struct Records {
     pub(crate) memory: Vec<u8>,
     pub(crate) start: usize,
-    /// Number of bytes when each record, the last one first, was complete.
+    /// Number of bytes emitted when each record was complete, the last record first.
     pub(crate) ends: Vec<u64>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct FastWalk {
     free: u32,
     /// Number of bytes emitted.
     pub(crate) filled: usize,
-    /// Number of bytes when each record, the last one first, was complete.
+    /// Number of bytes emitted when each record was complete, the last record first.
     pub(crate) ends: Vec<u64>,
     open: Vec<Open>,
 }
@@ -106,7 +106,7 @@ impl FastWalk {
         num_records: u64,
         ends: Vec<u64>,
     ) -> Found<Self> {
-        // Cursor of the states that read no buffer.
+        // This is the cursor of the states that read no buffer.
         let none = u32::try_from(cursors.len()).map_err(|_| BUFFER_ENDS)?;
         let steps: Vec<_> = states.iter().map(|state| Step::new(state, none)).collect();
         cursors.push(Cursor { at: 0, end: 0 });
@@ -199,8 +199,8 @@ impl FastWalk {
                     let open = self.open.pop().ok_or(NOT_OPEN)?;
                     let len = memory.len() - start - open.behind;
                     if len < 0x4000 {
-                        // Whether it is one byte or two is unpredictable, so there is no branch on
-                        // it.
+                        // The length takes one byte or two unpredictably, so the code doesn't
+                        // branch on its size.
                         let long = usize::from(len >= 0x80);
                         let two = len & 0x7f | long << 7 | len >> 7 << 8;
                         let word = (two as u64) << (56 - 8 * long);
@@ -258,7 +258,7 @@ impl FastWalk {
         cursor.ok_or(BUFFER_ENDS)?.take(len)
     }
 
-    /// Returns whether the state's buffer has this many bytes, before room is made for them.
+    /// Checks that the state's buffer has this many bytes, before room is made for them.
     fn check(&self, step: &Step, len: usize) -> Found<()> {
         let cursor = self.cursors.get(step.buffer as usize);
         cursor.copied().ok_or(BUFFER_ENDS)?.take(len).map(drop)
@@ -309,7 +309,7 @@ impl FastWalk {
     }
 
     /// Returns the cursor of the last buffer, which has the lengths of records that are not
-    /// messages; the cursor after it is the empty one.
+    /// messages. The empty cursor comes after it.
     fn lengths(&mut self) -> Found<&mut Cursor> {
         let lengths = self.cursors.len().checked_sub(2);
         let lengths = lengths.and_then(|lengths| self.cursors.get_mut(lengths));

@@ -1,4 +1,5 @@
-//! The header of a transposed chunk: its buffers, and the state machine that assembles the records.
+//! Parsing the header of a transposed chunk, which describes its buffers and the state machine that
+//! assembles the records.
 use std::ops::Range;
 
 use super::fast::Cursor;
@@ -51,7 +52,7 @@ impl<'a> Machine<'a> {
         data = &data[1..];
         let bad = |what: &'static str| move || Error::corrupt(begin, what);
         let header_len = varint::take(&mut data)
-            .ok_or_else(bad("transposed chunk without the length of its header"))?;
+            .ok_or_else(bad("transposed chunk lacks the length of its header"))?;
         let (mut stored, mut rest) = usize::try_from(header_len)
             .ok()
             .and_then(|len| data.split_at_checked(len))
@@ -112,7 +113,7 @@ impl<'a> Machine<'a> {
         if has_implicit_loop(&states) {
             return Err(Error::corrupt(
                 begin,
-                "transposed chunk: states that go round for ever",
+                "transposed chunk: states form an infinite loop",
             ));
         }
         Ok(Machine {
@@ -203,7 +204,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns the location of each buffer in the concatenation of all buckets or, without
-    /// compression, in the data of the chunk; an error if the total exceeds any memory.
+    /// compression, in the data of the chunk. Fails if the total can't be addressed.
     pub(crate) fn cursors(&self, begin: u64) -> Result<Vec<Cursor>> {
         let too_large = || {
             let sizes = self.buckets.iter().map(|bucket| bucket.size);

@@ -45,7 +45,8 @@ impl FieldProjection {
         FieldProjection::default()
     }
 
-    /// Adds a field with all of its content. The path has the field numbers that lead to it.
+    /// Adds a field with all of its content. The path consists of the field numbers from the record
+    /// to the field.
     ///
     /// # Examples
     ///

@@ -1,5 +1,5 @@
-//! The careful decoder of a chunk, used if only some fields are wanted: it doesn't look at unwanted
-//! fields.
+//! The careful decoder of a chunk, used if only some fields are wanted. It skips unwanted fields
+//! without looking at them.
 use super::backward::Backward;
 use super::fast::{
     BUFFER_ENDS, Found, LEFT_MACHINE, LEFT_OPEN, MESSAGE_TOO_LARGE, NOT_OPEN, Records, STILL_OPEN,
@@ -69,7 +69,7 @@ struct Run<'a> {
     num_records: u64,
     states: &'a [State],
     out: Backward,
-    /// Number of bytes when each record, the last one first, was complete.
+    /// Number of bytes emitted when each record was complete, the last record first.
     ends: Vec<u64>,
     /// The enclosing messages and groups.
     open: Vec<Open<'a>>,

@@ -167,7 +167,7 @@ fn encode_tag(mut tag: u32) -> ([u8; 5], u8) {
 
 /// Returns whether implicit transitions alone can form an infinite loop.
 pub(super) fn has_implicit_loop(states: &[State]) -> bool {
-    // 0 for unvisited states, otherwise the number of the walk that visited it.
+    // For each state, the number of the walk that visited it; 0 for unvisited states.
     let mut seen = vec![0usize; states.len()];
     for start in 0..states.len() {
         let walk = start + 1;

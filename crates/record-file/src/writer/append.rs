@@ -1,20 +1,20 @@
-//! Appending to a file with records.
+//! Appending records to an existing file.
 use std::io::{Seek, SeekFrom, Write};
 
 use super::sink::BlockSink;
 use super::{RecordWriter, WriterOptions};
 use crate::error::{Error, Result};
 
-/// Largest accepted position: no file is this long, and sums with it don't overflow.
+/// Largest accepted position. No file is longer, and sums with this position don't overflow.
 const MAX_POSITION: u64 = i64::MAX as u64;
 
 impl<W: Write> RecordWriter<W> {
-    /// Continues a file of `position` bytes; `inner` must be at its end. A position of 0 begins a
-    /// new file.
+    /// Creates a writer that continues a file of `position` bytes; `inner` must be at the file's
+    /// end. A position of 0 begins a new file.
     ///
-    /// The existing content isn't read. If no chunk can begin at its end, zeros are written up to
-    /// the next block, and readers report them as damage. That happens only if the content doesn't
-    /// end with a chunk. The [initial padding](WriterOptions::initial_padding) follows.
+    /// The existing content isn't read. If no chunk can begin at its end, which happens only if the
+    /// content doesn't end with a chunk, zeros are written up to the next block, and readers report
+    /// these zeros as damage. The [initial padding](WriterOptions::initial_padding) follows.
     ///
     /// # Errors
     ///
@@ -60,7 +60,8 @@ impl<W: Write> RecordWriter<W> {
 }
 
 impl<W: Write + Seek> RecordWriter<W> {
-    /// Continues the file `inner` at its end; an empty one becomes a new file.
+    /// Creates a writer that continues the file `inner` at its end. An empty file becomes a new
+    /// file.
     ///
     /// # Errors
     ///

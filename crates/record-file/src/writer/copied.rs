@@ -13,8 +13,8 @@ use crate::read_at::ReadAt;
 
 impl<W: Write> RecordWriter<W> {
     /// Writes a chunk of another file in its stored form, without decompressing it, and returns its
-    /// position: its records keep their indices. The chunk is copied in small pieces; its hash is
-    /// verified at its end.
+    /// new position. Its records keep their indices. The chunk is copied in small pieces, and its
+    /// hash is verified at the end.
     ///
     /// # Errors
     ///

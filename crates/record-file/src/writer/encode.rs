@@ -43,8 +43,8 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Encodes a chunk of gathered records into `out`, which is empty: the data, or the part of it
-    /// before the [values](Gathered::values).
+    /// Encodes a chunk of gathered records into `out`, which must be empty. Writes all data, or
+    /// only the part before the [values](Gathered::values).
     pub(super) fn encode(
         &mut self,
         format: &Format,
@@ -68,8 +68,8 @@ impl Encoder {
         self.encode_simple(compression, *num_records, sizes, &[values], out)
     }
 
-    /// Encodes a simple chunk as [`encode`](Self::encode) does; the concatenation of `values`
-    /// equals the concatenation of all records.
+    /// Encodes a simple chunk like [`encode`](Self::encode). The concatenation of `values` must
+    /// equal the concatenation of all records.
     pub(super) fn encode_simple(
         &mut self,
         compression: &Compression,
@@ -160,8 +160,8 @@ impl Encoder {
     }
 }
 
-/// Encodes a chunk of one record, given in parts, into `out`: the data, or the part of it before
-/// the record.
+/// Encodes a chunk of one record, given in parts, into `out`. Writes all data, or only the part
+/// before the record.
 pub(super) fn encode_alone(
     encoder: &mut Encoder,
     compression: &Compression,
@@ -173,7 +173,7 @@ pub(super) fn encode_alone(
     encoder.encode_simple(compression, 1, &sizes, parts, out)
 }
 
-/// Records that share a chunk: gathered contiguously, or to be taken apart.
+/// Records that share a chunk, either stored contiguously or waiting to be taken apart.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) num_records: u64,
@@ -200,14 +200,13 @@ impl Gathered {
         }
     }
 
-    /// Reserves memory as a vector does, but not beyond the size of a chunk.
+    /// Reserves memory in doubling steps like a vector, but not beyond the size of a chunk.
     fn make_room(&mut self, len: u64, most: u64) {
         let room = self.values.capacity() - self.values.len();
         if len > room as u64 {
             let mut doubled = 2 * self.values.capacity() as u64;
             if doubled > most / 2 {
-                // The next growth would be small, but the old and the new memory would be held at
-                // once.
+                // A later growth would be small, but would hold the old and the new memory at once.
                 doubled = most;
             }
             let more = len.max(doubled.saturating_sub(self.values.len() as u64));

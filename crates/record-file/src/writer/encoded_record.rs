@@ -1,4 +1,5 @@
-//! Records that are encoded first and placed later, so that several threads can fill one file.
+//! Records that are encoded before their position is known, so that several threads can fill one
+//! file.
 use std::io::{Read, Write};
 
 use super::sink::BlockSink;
@@ -13,11 +14,12 @@ use crate::hash::Hasher;
 use crate::position::RecordPosition;
 
 /// Returns the end of an uncompressed record of `len` bytes in its own chunk that begins at
-/// `begin`: the position where the next one can begin.
+/// `begin`. The next record can begin there.
 ///
 /// # Errors
 ///
-/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the positions of a file.
+/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the largest position of
+/// a file.
 ///
 /// # Examples
 ///
@@ -40,7 +42,7 @@ pub fn plain_record_end(begin: u64, len: u64) -> Result<u64> {
     }
 }
 
-/// A record in its own chunk that was compressed separately from the file it goes to. Holds the
+/// A record in its own chunk that was encoded separately from its file. This value holds only the
 /// header; the data is elsewhere.
 ///
 /// # Examples
@@ -87,13 +89,12 @@ impl EncodedRecord {
         Ok(EncodedRecord { header })
     }
 
-    /// Returns the end of the record if it begins at `begin`: the position where the next one can
-    /// begin.
+    /// Returns the end of the record if it begins at `begin`. The next record can begin there.
     ///
     /// # Errors
     ///
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the positions of a
-    /// file.
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the largest position
+    /// of a file.
     pub fn end(&self, begin: u64) -> Result<u64> {
         match self.header.end(begin) {
             u64::MAX => Err(too_long()),
@@ -109,7 +110,7 @@ impl EncodedRecord {
 }
 
 /// The header of an uncompressed record in its own chunk, with the hash of the record, which was
-/// read before. For a writer that can't seek back to fill in the header.
+/// read before. This is for writers that can't seek back to fill in the header.
 ///
 /// # Examples
 ///
@@ -155,7 +156,8 @@ impl PlainRecord {
         Ok(PlainRecord { header })
     }
 
-    /// Returns the size of the chunk's data, in bytes: the record and the bytes before it.
+    /// Returns the size of the chunk's data, in bytes, which consists of the record and the bytes
+    /// before it.
     #[must_use]
     pub fn data_size(&self) -> u64 {
         self.header.data_size
@@ -166,13 +168,13 @@ impl<W: Write> RecordWriter<W> {
     /// Creates a writer that continues a file at `position`, where `inner` must be. The part of the
     /// file before `position` is written by other writers.
     ///
-    /// So several threads can fill a file, each with its own handle: [`plain_record_end`] returns
-    /// the end of an uncompressed record in advance, [`position`](Self::position) returns the end
-    /// of any record after writing it.
+    /// Several threads can thus fill a file, each with its own handle: [`plain_record_end`] returns
+    /// the end of an uncompressed record in advance, and [`position`](Self::position) returns the
+    /// end of any record after it is written.
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no chunk can begin there.
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no chunk can begin at `position`.
     ///
     /// # Examples
     ///

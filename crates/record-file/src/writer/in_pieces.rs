@@ -26,7 +26,7 @@ impl Plain {
     }
 }
 
-/// All lengths are known up front, and so is every block header; only the hash comes last.
+/// All lengths and block headers are known in advance; only the hash is known last.
 impl<W: Write + Seek> RecordWriter<W> {
     pub(super) fn begin_plain(&mut self, len: u64) -> Result<Plain> {
         let (header, front) = plain_header(&mut self.encoder.codecs, len)?;
@@ -49,10 +49,10 @@ impl<W: Write + Seek> RecordWriter<W> {
 
     pub(super) fn push_plain(&mut self, record: &mut Plain, piece: &[u8]) -> Result<()> {
         let left = record.left.checked_sub(piece.len() as u64);
-        // Checked before writing: no block header may be after the end.
+        // The length is checked before writing, since no block header may be after the end.
         record.left = left.ok_or_else(|| {
             let (len, left) = (piece.len(), record.left);
-            let message = format!("a piece of {len} bytes, where the record has {left} left");
+            let message = format!("a piece has {len} bytes, but the record has only {left} left");
             Error::plain(ErrorKind::InvalidConfig, message)
         })?;
         record.hasher.update(piece);
@@ -78,7 +78,8 @@ impl<W: Write + Seek> RecordWriter<W> {
 
 /// A writer in the middle of an uncompressed record, to which bytes are pushed as they arrive.
 ///
-/// Dropping it leaves an incomplete record, which [`RecordWriter::starting_at`] can overwrite.
+/// Dropping this writer leaves an incomplete record, which [`RecordWriter::starting_at`] can
+/// overwrite.
 ///
 /// # Examples
 ///

@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::position::RecordPosition;
 
-/// The beginning of a chunk, as soon as it is known.
+/// The beginning of a chunk, which may be known only later.
 #[derive(Debug, Clone)]
 pub(super) enum Begin {
     Known(u64),
@@ -24,7 +24,7 @@ impl Begin {
 
     pub(super) fn set(&self, begin: u64) {
         if let Begin::Later(cell) = self {
-            // Set once, when the chunk is written.
+            // The cell is set only once, when the chunk is written.
             let _ = cell.set(begin);
         }
     }

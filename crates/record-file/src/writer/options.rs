@@ -25,7 +25,7 @@ pub const DEFAULT_PADDING: u64 = 64 << 10;
 /// written to the file.
 pub const LARGEST_PADDING: u64 = 1 << 30;
 
-/// Options for a writer: as typed values, or as the string that writers of this format accept in
+/// Options for a writer. They can also be given as a string, which writers of this format accept in
 /// every language.
 ///
 /// ```text
@@ -142,16 +142,16 @@ impl WriterOptions {
         self.initial_padding(bytes).final_padding(bytes)
     }
 
-    /// Pads an existing file before appending, to a multiple of this many bytes, up to
-    /// [`LARGEST_PADDING`]. Default: 1, without padding.
+    /// Sets the multiple, in bytes, to which an existing file is padded before appending, up to
+    /// [`LARGEST_PADDING`]. Default: 1, which means no padding.
     #[must_use]
     pub const fn initial_padding(mut self, bytes: u64) -> Self {
         self.initial_padding = bytes;
         self
     }
 
-    /// Pads the file, when it is flushed and when it is finished, to a multiple of this many bytes,
-    /// up to [`LARGEST_PADDING`]. Default: 1, without padding.
+    /// Sets the multiple, in bytes, to which the file is padded when it is flushed or finished, up
+    /// to [`LARGEST_PADDING`]. Default: 1, which means no padding.
     ///
     /// Files padded to 64 KiB can be concatenated.
     #[must_use]
@@ -165,14 +165,15 @@ impl WriterOptions {
     /// The resulting file doesn't depend on this number. Up to this many chunks are held at a time,
     /// with their compressed forms. Chunks of 64 KiB or more that are neither compressed nor
     /// transposed are only hashed by threads; if such a chunk consists of one record of 1 MiB or
-    /// more, a thread copies the record while the previous record is written, so only two are held.
+    /// more, a thread copies the record while the previous record is written, so only two such
+    /// records are held.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Sets the metadata of the file. It is written only if the file is new.
+    /// Sets the metadata of the file, which is written only if the file is new.
     ///
     /// # Examples
     ///
@@ -205,8 +206,7 @@ impl WriterOptions {
 
     /// Returns the number of bytes of a transposed chunk that are compressed together.
     pub(crate) fn bucket_size(&self) -> u64 {
-        // The value is below 2^59, so a double is as exact as the rounding requires. It is not
-        // below 0.
+        // The value is from 0 to 2^59, so a double is as exact as the rounding requires.
         #[allow(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -220,8 +220,8 @@ impl WriterOptions {
     /// compress or hash it. Default: [`DEFAULT_MAX_COPIED`]. The caller's thread compresses larger
     /// records without copying them.
     ///
-    /// This has an effect only with [`threads`](Self::threads), and the text form of the options
-    /// doesn't contain it.
+    /// This limit has an effect only with [`threads`](Self::threads), and the text form of the
+    /// options doesn't contain it.
     #[must_use]
     pub const fn max_copied(mut self, bytes: u64) -> Self {
         self.max_copied = bytes;

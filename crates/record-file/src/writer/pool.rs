@@ -20,9 +20,9 @@ pub(super) struct Done {
 /// A chunk's records, and memory for its data.
 type Job = (Gathered, Vec<u8>);
 
-/// A limited number of chunks that are being encoded, or wait to be written.
+/// A limited number of chunks that are being encoded or wait to be written.
 ///
-/// They are returned in the order in which they were submitted.
+/// The chunks are returned in the order in which they were submitted.
 #[derive(Debug)]
 pub(super) struct Pool {
     threads: Threads<Encoder, Job, Result<Done>>,
@@ -89,8 +89,8 @@ impl<W: Write> RecordWriter<W> {
         self.submit(begin)
     }
 
-    /// Submits a chunk of the gathered records to another thread, and writes the chunk that made
-    /// room for it.
+    /// Submits a chunk of the gathered records to another thread. If the pool is full, first takes
+    /// the oldest chunk from it, and writes that chunk.
     pub(super) fn submit(&mut self, begin: Begin) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let mut first = None;
@@ -101,7 +101,7 @@ impl<W: Write> RecordWriter<W> {
             pool.submit(gathered, begin)?;
             self.gathered = pool.spare_gathered.pop().unwrap_or_default();
         }
-        // The chunk is written only after its thread has new work.
+        // The oldest chunk is written only after its thread has new work.
         match first {
             Some((begin, done)) => self.write_done(&begin, done?),
             None => Ok(()),

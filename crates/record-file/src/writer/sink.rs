@@ -11,20 +11,20 @@ use crate::hash::Hasher;
 /// Smallest slice that is written without copying it to the buffer, in bytes.
 const GATHER_BELOW: u64 = 32 << 10;
 const BUFFER: usize = 256 << 10;
-/// Number of blocks that are written in one call: a system takes at most 1024 slices, and each
-/// block needs two of them, in addition to the slices of the parts.
+/// Number of blocks that are written in one call. Systems accept at most 1024 slices per call, and
+/// each block needs two slices, in addition to the slices of the parts.
 const BLOCKS_AT_ONCE: u64 = 500;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// The chunk that is being written, as needed for its block headers.
+/// The range of the chunk that is being written, which its block headers contain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Frame {
     Known {
         begin: u64,
         end: u64,
     },
-    /// The end isn't known yet: block headers are left as holes.
+    /// The end isn't known yet, so block headers are left as holes.
     Open,
 }
 
@@ -62,7 +62,7 @@ impl<W: Write> BlockSink<W> {
     /// Returns a sink for a file that has `pos` bytes so far; `inner` must be at the end of the
     /// file.
     ///
-    /// If no chunk can begin there, zeros come first, up to the next block.
+    /// If no chunk can begin there, the sink first writes zeros up to the next block.
     pub(crate) fn append(inner: W, pos: u64) -> Self {
         let begin = if is_chunk_boundary(pos) {
             pos
@@ -72,7 +72,7 @@ impl<W: Write> BlockSink<W> {
         BlockSink {
             inner,
             pos: begin,
-            // The zeros are less than a block.
+            // There are fewer zeros than a block has bytes.
             buffer: vec![0; usize::try_from(begin - pos).unwrap_or(0)],
         }
     }
@@ -145,7 +145,7 @@ impl<W: Write> BlockSink<W> {
     /// Writes zeros up to `end`, where a chunk ends.
     pub(crate) fn pad(&mut self, frame: Frame, end: u64) -> io::Result<()> {
         while self.pos < end {
-            // At least one: the positions are more than a block header apart.
+            // There is at least one zero, since the positions are more than a block header apart.
             let zeros = payload_between(self.pos, end).min(ZEROS.len() as u64);
             let zeros = usize::try_from(zeros).unwrap_or(ZEROS.len());
             self.emit(frame, &[&ZEROS[..zeros]])?;
@@ -235,8 +235,8 @@ impl<W: Write> BlockSink<W> {
 }
 
 impl<W: Write + Seek> BlockSink<W> {
-    /// Fills in the header of the chunk that was written from `begin` to here in `frame`, and its
-    /// block headers if they were left as holes.
+    /// Fills in the header of the chunk that was written from `begin` to the current position, and
+    /// its block headers if they were left as holes.
     pub(crate) fn patch(
         &mut self,
         begin: u64,
@@ -268,9 +268,10 @@ impl<W: Write + Seek> BlockSink<W> {
         self.seek_to(end, &mut distance)
     }
 
-    /// Seeks to `target`, and checks that the distance to the resulting position of `inner` is
-    /// constant: a file that was opened for appending goes to its end with every write.
-    // Relative, because the file may begin in the middle of the underlying stream.
+    /// Seeks to `target`, and checks that its distance from the resulting position of `inner` is
+    /// constant. It isn't if the file was opened for appending, since every write then goes to the
+    /// end.
+    // The seek is relative, because the file may begin in the middle of the underlying stream.
     fn seek_to(&mut self, target: u64, distance: &mut Option<i128>) -> io::Result<()> {
         let by = i64::try_from(i128::from(target) - i128::from(self.pos))
             .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
@@ -280,7 +281,7 @@ impl<W: Write + Seek> BlockSink<W> {
         if *distance.get_or_insert(found) != found {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "what was written back went elsewhere, as in a file that was opened for appending",
+                "the rewritten bytes went to another position, as in a file opened for appending",
             ));
         }
         Ok(())

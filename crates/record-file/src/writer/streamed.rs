@@ -1,4 +1,5 @@
-//! Writing a record that is never in memory as a whole, or only in one of its two forms.
+//! Writing a record that is never in memory as a whole, or only in its compressed or its original
+//! form.
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::RecordWriter;
@@ -21,11 +22,11 @@ impl<W: Write + Seek> RecordWriter<W> {
     /// a time, and fills in the record's header afterwards.
     ///
     /// The resulting file is the same as without seeking. A file must not have been opened in
-    /// append mode (`O_APPEND`), since headers couldn't be filled in and the first streamed record
-    /// would fail; [`append`](Self::append) doesn't need that mode. The underlying writer must
-    /// return its real position when it seeks, which `/dev/null` doesn't. If writing is interrupted
-    /// before a record is complete, readers report the incomplete record as damage, rather than as
-    /// a truncated file.
+    /// append mode (`O_APPEND`), since headers couldn't be filled in, and writing the first
+    /// streamed record would fail; [`append`](Self::append) doesn't need that mode. The underlying
+    /// writer must return its real position when it seeks, unlike `/dev/null`. If writing is
+    /// interrupted before a record is complete, readers report the incomplete record as damage,
+    /// rather than as a truncated file.
     ///
     /// # Examples
     ///
@@ -109,8 +110,8 @@ impl<W: Write + Seek> RecordWriter<W> {
         })
     }
 
-    /// Streams an uncompressed record. All lengths are known up front, and so is every block
-    /// header; only the hash comes last.
+    /// Streams an uncompressed record. All lengths and block headers are known in advance; only the
+    /// hash is known last.
     fn stream_plain(&mut self, source: &mut dyn Read, len: u64) -> Result<()> {
         let mut record = self.begin_plain(len)?;
         read_pieces(source, len, |piece| self.push_plain(&mut record, piece))?;
@@ -119,9 +120,9 @@ impl<W: Write + Seek> RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes a record as [`write_record_from`](Self::write_record_from) does, if the underlying
-    /// writer can't seek but the source can: it is read and compressed twice, since the header
-    /// before a record has its length and hash.
+    /// Writes a record like [`write_record_from`](Self::write_record_from), for an underlying
+    /// writer that can't seek and a source that can. The source is read and compressed twice, since
+    /// the header before a record contains its length and hash.
     ///
     /// The bytes written are the same as those that `write_record_from` writes.
     ///
@@ -196,8 +197,8 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Writes a chunk whose header is known: `data` passes the chunk's data to the function that it
-    /// receives. The data must match the header.
+    /// Writes a chunk whose header is known. `data` passes the chunk's data, which must match the
+    /// header, to the function that it receives.
     pub(super) fn write_framed(
         &mut self,
         header: &ChunkHeader,
@@ -213,13 +214,13 @@ impl<W: Write> RecordWriter<W> {
         let frame = Frame::Known { begin, end };
         self.emit(frame, &[&header.encode()])?;
         let other = || {
-            let message = "the data of a record is not what it was before";
+            let message = "the data of a record has changed";
             Error::plain(ErrorKind::ChecksumMismatch, message)
         };
         let mut hasher = Hasher::new();
         let mut left = header.data_size;
         data(&mut |piece| {
-            // Checked before writing: no block header may be after the end.
+            // The length is checked before writing, since no block header may be after the end.
             left = left.checked_sub(piece.len() as u64).ok_or_else(other)?;
             hasher.update(piece);
             self.emit(frame, &[piece])
@@ -349,6 +350,6 @@ pub(super) fn read_pieces(
 pub(super) fn too_long() -> Error {
     Error::plain(
         ErrorKind::LimitExceeded,
-        "a record too long for the positions of a file",
+        "the record is too long for the positions of a file",
     )
 }

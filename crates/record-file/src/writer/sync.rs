@@ -55,7 +55,7 @@ impl<W: Write + SyncData> SyncData for BufWriter<W> {
     }
 }
 
-/// Memory needs no syncing.
+/// Does nothing, since memory needs no syncing.
 impl SyncData for Vec<u8> {
     fn sync_data(&mut self) -> io::Result<()> {
         Ok(())

@@ -6,19 +6,20 @@ use super::super::step::{Progress, SNAPPY_FRAGMENT, bad_stream, size_differs, wi
 use crate::error::Result;
 use crate::varint;
 
-/// Number of bytes to decode ahead of the bytes already taken.
+/// Number of bytes to decode before the caller takes them.
 const AHEAD: usize = 64 << 10;
 
 /// A partly decoded stream.
 pub(crate) struct Decoder {
-    /// Size from the start of the stream, once it is known.
+    /// Decompressed size, which is at the start of the stream, once it is known.
     size: Option<u64>,
     produced: u64,
     /// The beginning of an element, or of the size, that is still incomplete.
     partial: Vec<u8>,
     /// Bytes of a literal that have yet to arrive.
     literal: u64,
-    /// The bytes that copies may refer to, followed by the decoded bytes that weren't taken yet.
+    /// The bytes that copies may refer to, followed by the decoded bytes that the caller hasn't
+    /// taken yet.
     window: Vec<u8>,
     taken: usize,
 }
@@ -66,13 +67,13 @@ impl Decoder {
         Ok((progress, is_done && self.literal == 0))
     }
 
-    /// Decodes an element, or part of one, if the input has any of it.
+    /// Decodes an element or a part of it, if the input isn't empty.
     fn decode_some(&mut self, input: &mut &[u8]) -> Result<()> {
         let Some(size) = self.size else {
             return self.read_size(input);
         };
         if self.literal > 0 {
-            // Takes no more bytes than are decoded ahead.
+            // At most `AHEAD` bytes of a literal are decoded at once.
             let most = usize::try_from(self.literal)
                 .unwrap_or(usize::MAX)
                 .min(AHEAD);
@@ -113,10 +114,10 @@ impl Decoder {
         self.partial.push(byte);
         if byte < 0x80 {
             let size = varint::take(&mut &self.partial[..]);
-            self.size = Some(size.ok_or_else(|| bad_stream("snappy stream without a size"))?);
+            self.size = Some(size.ok_or_else(|| bad_stream("snappy stream has no size"))?);
             self.partial.clear();
         } else if self.partial.len() >= varint::MAX_LEN {
-            return Err(bad_stream("snappy stream without a size"));
+            return Err(bad_stream("snappy stream has no size"));
         }
         Ok(())
     }
@@ -150,7 +151,7 @@ impl Decoder {
                 if offset > SNAPPY_FRAGMENT && offset as u64 <= self.produced {
                     window_too_large()
                 } else {
-                    bad_stream("snappy copy from before the beginning")
+                    bad_stream("snappy stream copies from before the beginning")
                 },
             );
         };
@@ -166,7 +167,7 @@ impl Decoder {
     }
 }
 
-/// Returns the length of an element with this tag, without the bytes of a literal.
+/// Returns the length of an element with this tag, not counting the bytes of a literal.
 const fn element_len(tag: u8) -> usize {
     match tag & 3 {
         0 => match tag >> 2 {

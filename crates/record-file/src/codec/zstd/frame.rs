@@ -5,8 +5,8 @@ const SINGLE_SEGMENT: u8 = 0x20;
 /// Largest decompressed size of a block.
 const MAX_BLOCK: u64 = 128 << 10;
 
-/// Returns the size of the window that a zstd frame announces, in bytes; `None` if it is as large
-/// as the content, or unknown.
+/// Returns the size of the window that a zstd frame announces, in bytes; `None` if the window is as
+/// large as the content, or unknown.
 pub(in crate::codec) fn window(start: &[u8]) -> Option<u64> {
     let [descriptor, window, ..] = *start.strip_prefix(&MAGIC)? else {
         return None;
@@ -19,7 +19,7 @@ pub(in crate::codec) fn window(start: &[u8]) -> Option<u64> {
 }
 
 /// Returns the largest size that a frame can decompress to, computed from the headers of its
-/// blocks; `None` if it isn't a frame.
+/// blocks; `None` if the bytes aren't a frame.
 ///
 /// The frame's own content size, if present, is an unchecked claim and is not used.
 pub(in crate::codec) fn most_content(frame: &[u8]) -> Option<u64> {

@@ -11,14 +11,15 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::simple::{Front, record_ends, take_size};
 
-/// Largest part of the data before the record. The sizes of one record take some tens of bytes,
-/// even if they don't compress. A chunk that claims more is decoded as a whole.
+/// Largest number of bytes of the data before the record. The stored size of one record takes some
+/// tens of bytes, even if it doesn't compress. A chunk that claims more is decoded as a whole.
 const MAX_FRONT: u64 = 4096;
 
 /// Size of the first read of a compressed record. It is small, since often only the beginning is
 /// wanted, and a decoder may decode all of its input.
 const FIRST_PENDING: u64 = 4 << 10;
-/// Size of later reads: small enough to stay in a core's cache until the bytes are decoded.
+/// Size of later reads: small enough for the bytes to stay in a core's cache until they are
+/// decoded.
 const MOST_PENDING: u64 = 128 << 10;
 
 /// The parts of a file or reader that reading one record needs.
@@ -53,7 +54,7 @@ struct Compressed {
     payload: Payload,
     /// `None` before the first byte is decoded.
     decoder: Option<StreamDecoder>,
-    /// Stored bytes that were read, and the start of the bytes not yet decoded.
+    /// Stored bytes that were read, some of which may already be decoded.
     pending: Vec<u8>,
     at: usize,
     /// Size of the next read.
@@ -62,7 +63,7 @@ struct Compressed {
     has_more: bool,
 }
 
-/// The content of the front of a simple chunk with one record.
+/// The result of opening a simple chunk with one record.
 pub(crate) enum Opened {
     Stream(OneRecord),
     /// The record can't be streamed. Contains the data already read, and the remaining data.
@@ -80,7 +81,7 @@ impl OneRecord {
         }
     }
 
-    /// Returns a record whose values are all the data that is left in `payload`.
+    /// Returns a record whose values are the remaining data of `payload`.
     pub(crate) fn new(kind: CompressionKind, payload: Payload) -> Self {
         OneRecord {
             remaining: payload.chunk().header.decoded_data_size,
@@ -133,8 +134,8 @@ impl OneRecord {
         self.check_end(access)
     }
 
-    /// Returns the compression and the stored values of a record of which nothing was read yet, or
-    /// the record itself if it is in memory.
+    /// Returns the compression and the stored values of a record that wasn't read yet, or the
+    /// record itself if it is in memory.
     pub(crate) fn into_stored(self) -> Result<(CompressionKind, Payload), Self> {
         match self.state {
             State::Plain(payload) => Ok((CompressionKind::None, *payload)),
@@ -149,7 +150,7 @@ impl OneRecord {
             return Ok(0);
         }
         if self.remaining == 0 {
-            // No earlier read has verified an empty record.
+            // An empty record hasn't been verified by an earlier read.
             self.check_end(access)?;
             return Ok(0);
         }
@@ -180,7 +181,7 @@ impl OneRecord {
         }
     }
 
-    /// Checks, once all bytes have been read, that no more are stored, and compares the hash.
+    /// Once all bytes have been read, checks that no more bytes are stored, and compares the hash.
     pub(crate) fn check_end<A: Access>(&mut self, access: &mut A) -> Result<()> {
         if self.remaining > 0 {
             return Ok(());
@@ -254,7 +255,7 @@ fn read_front<A: Access>(
     if claimed == expected {
         return Ok(Some(kind));
     }
-    let detail = format!("{claimed} bytes of values, not {expected}");
+    let detail = format!("chunk has {claimed} bytes of values, not {expected}");
     Err(wrong(Error::corrupt(begin, detail)))
 }
 
@@ -330,8 +331,7 @@ fn ends_early(chunk: &Chunk) -> Fault {
     )
 }
 
-/// Returns the decoder of the stream, taking it from the lent decompressors when it is first
-/// needed.
+/// Returns the decoder of the stream, taking it from the decompressors when it is first needed.
 fn decoder<'d, A: Access>(
     decoder: &'d mut Option<StreamDecoder>,
     kind: CompressionKind,

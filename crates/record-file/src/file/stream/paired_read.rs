@@ -15,7 +15,8 @@ use crate::read_at::ReadAt;
 /// until they are hashed.
 const STEP: usize = 128 << 10;
 
-/// Largest watched record that is decoded at once, in bytes. It is then still in the cache.
+/// Largest watched record that is decoded at once, in bytes: small enough to be still in the cache
+/// when it is observed.
 const MOST_LOOKED_AT: u64 = 1 << 20;
 
 /// An observer of a record's bytes while they are read.
@@ -24,12 +25,12 @@ pub trait Watch {
     /// once.
     const LOOKS: bool = true;
 
-    /// Called with the next bytes, a small piece at a time. They are verified only once the whole
+    /// Receives the next bytes, a small piece at a time. The bytes are verified only once the whole
     /// record is read.
     fn see(&mut self, bytes: &[u8]);
 }
 
-/// Doesn't look at the bytes.
+/// An observer that doesn't look at the bytes.
 impl Watch for () {
     const LOOKS: bool = false;
 
@@ -75,16 +76,16 @@ impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
 pub enum PairStep<W> {
     /// More bytes were read.
     Read,
-    /// A record is in its buffer and verified, or can't be read.
+    /// A record is in its buffer and verified, or it can't be read.
     Ended(W, Result<()>),
 }
 
 /// A reader of records into their buffers, two at a time.
 ///
 /// Most of the time of reading a record from a cached file is spent on hashing, and most of the
-/// hashing time on waiting for the previous step of the hash. Hashing the pieces of two records in
-/// turns takes little longer than hashing one, and observing their bytes in between costs almost
-/// nothing.
+/// hashing time is spent on waiting for the previous step of the hash. Hashing the pieces of two
+/// records in turns takes little longer than hashing one record, and observing their bytes at the
+/// same time costs almost nothing.
 ///
 /// # Examples
 ///
@@ -151,8 +152,8 @@ enum ReadMode<'f, S> {
 #[derive(Debug)]
 struct Remaining {
     payload: Payload,
-    /// Hasher of the bytes; `None` if they are hashed while they are read, as for bytes copied from
-    /// memory.
+    /// Hasher of the bytes; `None` if the bytes are hashed while they are read, like bytes copied
+    /// from memory.
     hasher: Option<Hasher>,
 }
 
@@ -200,7 +201,7 @@ impl Remaining {
         }
     }
 
-    /// Compares the hash, once all bytes have been read.
+    /// Compares the hash after all bytes have been read.
     fn check<S: ReadAt>(mut self, file: &RecordFile<S>) -> Result<()> {
         let checked = match self.hasher {
             Some(hasher) => Payload::check_hash(self.payload.chunk(), hasher.finish()),
@@ -217,7 +218,7 @@ impl<S: ReadAt, W: Watch> Default for RecordPair<'_, '_, S, W> {
 }
 
 impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
-    /// Returns a pair without records.
+    /// Creates a reader that has no records yet.
     #[must_use]
     pub fn new() -> Self {
         RecordPair {
@@ -227,15 +228,15 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
 
     /// Advances by one step; `None` if there is nothing left to do.
     ///
-    /// At most two records are read at a time, as numbers 0 and 1. Calls `next` with each of these
-    /// numbers that has no record. `next` may return `None` if it has no record at the moment.
-    /// While a record is decoded as a stream, no second one is begun.
+    /// At most two records are read at a time, in lanes 0 and 1. Calls `next` with the number of
+    /// each lane that has no record. `next` may return `None` if it has no record at the moment.
+    /// While a record is decoded as a stream, no second record is begun.
     pub fn step(
         &mut self,
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,
     ) -> Option<PairStep<W>> {
         for number in 0..self.lanes.len() {
-            // Each stream holds a window, and would gain nothing from a second record.
+            // Each stream holds a window, and would not become faster with a second record.
             let is_beside_stream = self.lanes.iter().flatten().any(Lane::is_streamed);
             let lane = &mut self.lanes[number];
             if lane.is_none() && !is_beside_stream {

@@ -46,7 +46,7 @@ impl Chain {
             }
         };
         for event in &mut *events {
-            // Decoding goes backwards.
+            // Decoding visits the events backwards.
             let (from, to) = (*event, last);
             last = from;
             let fresh = index(self.steps.len());
@@ -62,8 +62,8 @@ impl Chain {
     }
 }
 
-/// The numbers of steps, each in as few bytes as the largest so far needs. There are about as many
-/// as fields, whose tags take at least as much memory.
+/// The numbers of steps, each in as few bytes as the largest number so far needs. There are about
+/// as many steps as fields, whose tags take at least as much memory.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     bytes: PieceQueue,
@@ -99,7 +99,7 @@ impl Path {
         }
     }
 
-    /// Takes the numbers, the last one first, a block at a time, and frees their memory.
+    /// Takes the numbers one block at a time, the last number first, and frees their memory.
     pub(super) fn take_back(
         &mut self,
         blocks: &mut BlockPool,

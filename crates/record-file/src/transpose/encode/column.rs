@@ -2,7 +2,7 @@
 use crate::block_pool::{BlockPool, LARGEST, Piece, SMALLEST};
 use crate::varint;
 
-/// The kinds of columns: all columns of a bucket are of one kind.
+/// The kinds of columns. All columns of a bucket have the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Group {
     #[default]
@@ -13,7 +13,8 @@ pub(super) enum Group {
     Other,
 }
 
-/// The values of a field, the last one first: filled from the end, block after block.
+/// The values of a field, the last value first. Blocks are filled one after another, each from its
+/// end.
 #[derive(Debug, Default)]
 pub(super) struct Column {
     pub(super) node: u32,
@@ -27,12 +28,13 @@ pub(super) struct Column {
     behind: usize,
 }
 
-/// Values up to this size are moved as if they had this size, along with the bytes before them,
+/// Values up to this size are moved as if they had this size, together with the bytes before them,
 /// which the next value overwrites.
 const SMALL: usize = 16;
 /// Values up to this size are moved as if they had this size.
 const MEDIUM: usize = 64;
-/// Divisor of the current size that limits a new block, so that little of it stays empty.
+/// Divisor of the current size that gives the limit on a new block, so that little of the block
+/// stays empty.
 const GROWTH: usize = 4;
 
 impl Column {
@@ -113,8 +115,8 @@ impl Column {
         }
     }
 
-    /// Begins a block before the full one, for at least `more` bytes. Its size depends on nothing
-    /// that may vary, since a compressor's output may depend on the sizes of blocks.
+    /// Begins a block before the full one, for at least `more` bytes. The block's size depends only
+    /// on the values, since a compressor's output may depend on the sizes of blocks.
     fn next_block(&mut self, more: usize, blocks: &mut BlockPool) {
         let wanted = more.max(self.len() / GROWTH);
         let block = blocks.take(wanted.clamp(SMALLEST, LARGEST));
@@ -126,7 +128,7 @@ impl Column {
         }
     }
 
-    /// Takes the content, from the first byte on.
+    /// Takes the content, the first byte first.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Piece> {
         let first = Piece::from(std::mem::take(&mut self.block), self.start);
         self.start = 0;

@@ -1,5 +1,5 @@
-//! The parts of records, sorted: values into columns, one for each path of fields, and events into
-//! a chain.
+//! Sorting the parts of records: values go into columns, one for each path of fields, and events go
+//! into a chain.
 use super::super::{INLINE, tag, wire};
 use super::column::{Column, Group};
 use super::fields::{Field, What};
@@ -10,7 +10,7 @@ use crate::varint;
 const NONE: u32 = u32::MAX;
 /// Number of the column with the lengths of records that are not messages.
 pub(crate) const LENGTHS: u32 = u32::MAX;
-/// Id of the record's own message; the ids of nested messages count up from here.
+/// Id of the record's own message; nested messages get the ids after it.
 const ROOT: u32 = 4;
 /// Varints up to this value have their own state rather than a buffer.
 const MAX_INLINE: u8 = 3;
@@ -22,8 +22,8 @@ const BYTES: u8 = 0;
 const SUBMESSAGE_START: u8 = 1;
 const SUBMESSAGE_END: u8 = 2;
 
-/// A field in a message: a path from the record on. Its index after [`ROOT`] is the id of the
-/// messages in that field.
+/// A field in a message, identified by its path from the record. The messages in that field have
+/// the id [`ROOT`] plus one plus the index of this node.
 #[derive(Debug)]
 struct Node {
     parent: u32,
@@ -62,10 +62,10 @@ struct Open {
 pub(crate) struct Columns {
     nodes: Vec<Node>,
     node_numbers: Pairs,
-    /// The columns; there may be more than are in use.
+    /// The columns, including columns that are not in use.
     columns: Vec<Column>,
     used: usize,
-    /// Lengths of the records that are not messages, the last one first, as varints.
+    /// Lengths of the records that are not messages, as varints, the last length first.
     lengths: Column,
     events: Vec<Event>,
     /// Events of the record that was added last, in order.

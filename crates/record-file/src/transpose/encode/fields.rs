@@ -1,7 +1,7 @@
 //! Distinguishing messages from other bytes, and finding their fields.
 
-/// Kind of a value, and its length if that is fixed, by wire type. A varint counts as one byte
-/// here; its first byte shows whether that is true.
+/// Kind of a value and its length, if fixed, by wire type. A varint counts as one byte, which is
+/// right if its first byte has no continuation bit.
 const SHORT: [(What, usize); 8] = [
     (What::Varint, 1),
     (What::Fixed64, 8),
@@ -16,8 +16,9 @@ const SHORT: [(What, usize); 8] = [
 /// Largest depth of the messages and groups inside a record that are taken apart.
 const MAX_DEPTH: usize = 100;
 
-/// Largest number of fields that a record is taken apart into: each takes 24 bytes of memory until
-/// the record is encoded. A message with more fields is stored in one piece, like other bytes.
+/// Largest number of fields that a record is taken apart into. Each field takes 24 bytes of memory
+/// until the record is encoded. A message with more fields is stored in one piece, like other
+/// bytes.
 const MAX_FIELDS: usize = 4 << 20;
 
 /// A field of a record, or the end of a field that contains others.
@@ -131,7 +132,7 @@ impl Fields {
         (self.groups.len() == around).then_some(())
     }
 
-    /// Finds the fields of a possible message from `at` on; keeps none of them if it isn't a
+    /// Finds the fields of a possible message from `at` on; keeps no field if the bytes aren't a
     /// message.
     fn submessage(&mut self, bytes: &[u8], at: usize, tag: u32, depth: usize) -> bool {
         if is_no_message(bytes, at) {
@@ -156,7 +157,7 @@ impl Fields {
     }
 }
 
-/// Extent of a field by its first byte: this many bytes, plus the value of the next byte if
+/// Size of a field by its first byte: this many bytes, plus the value of the next byte if
 /// [`HAS_LEN`] is set.
 const REACH: [u32; 256] = {
     let mut reach = [UNKNOWN; 256];
@@ -176,11 +177,11 @@ const REACH: [u32; 256] = {
     }
     reach
 };
-/// Sentinel offset of long strings. Most strings are shorter, and the remainder of a longer one is
-/// just as unlikely to be valid.
+/// Size that leads beyond the end of most strings. The remainder of a longer string is just as
+/// unlikely to be valid.
 const BEYOND: u32 = 0x8000;
 const REACH_BITS: u32 = 0xffff;
-/// The next byte is a varint, if it isn't continued.
+/// The next byte is a complete varint unless it has a continuation bit.
 const HAS_NEXT: u32 = 1 << 16;
 const HAS_LEN: u32 = 1 << 17;
 const OPENS: u32 = 1 << 18;
@@ -188,14 +189,14 @@ const CLOSES: u32 = 1 << 19;
 /// The first byte isn't enough to decide.
 const UNKNOWN: u32 = 1 << 20;
 
-/// Returns whether the remainder of `bytes` is certainly not a message. For most strings, jumping
-/// over their would-be first fields is enough, and the code is the same for all fields: branches on
-/// their types would be mispredicted half of the time.
+/// Returns whether the remainder of `bytes` is certainly not a message. For most strings it is
+/// enough to jump over the bytes that would be the first fields. The code is the same for all types
+/// of fields, since branches on the type would be mispredicted half of the time.
 fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     let mut open = false;
     loop {
         let Some(&first) = bytes.get(at) else {
-            // With an open group, its end would have returned `false` above.
+            // The bytes end here; if a group is open, its end is missing.
             return open || at > bytes.len();
         };
         let reach = REACH[usize::from(first)];
@@ -212,7 +213,7 @@ fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     }
 }
 
-/// Reads a varint of at most 32 bits in its shortest form, and returns its end too.
+/// Reads a varint of at most 32 bits in its shortest form, and returns its value and its end.
 #[inline]
 fn varint32(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     let first = *bytes.get(at)?;

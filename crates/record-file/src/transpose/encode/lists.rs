@@ -7,7 +7,7 @@ use super::state::{MAX_OFFSET, NONE, State, index};
 
 /// Number of states that a transition can name.
 const BLOCK: usize = MAX_OFFSET as usize + 1;
-/// Smallest frequency of a step that makes a separate state worthwhile.
+/// Smallest frequency of a step for which a separate state is worthwhile.
 const WORTH_A_STATE: u64 = 10;
 
 /// An event, with the data that the machine needs.
@@ -40,7 +40,7 @@ pub(super) struct Placed {
     pub(super) place: u32,
 }
 
-/// The states of a machine, list by list, and the events and steps they are made from.
+/// The states of a machine, list by list, and the events and steps that the states are made from.
 pub(super) struct Lists {
     pub(super) states: Vec<State>,
     pub(super) events: Vec<Event>,
@@ -49,8 +49,8 @@ pub(super) struct Lists {
     public_begin: u32,
 }
 
-/// The states that wait for a place in a list: the least frequent state comes first; among equally
-/// frequent states, the one with the highest number comes first.
+/// The states that wait for a place in a list: the least frequent state first and, among equally
+/// frequent states, the state with the highest number first.
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Lists {
@@ -140,8 +140,8 @@ impl Lists {
             return;
         }
         if let Some(at) = left_out.filter(|_| waiting.len() + 1 == end - begin) {
-            // Another state would be needed to reach it in the public list, so it is placed here
-            // instead.
+            // Reaching the state in the public list would require another state, so it is placed in
+            // the private list instead.
             let step = &self.steps[at];
             self.events[step.to as usize].incoming -= step.count;
             waiting.push((Reverse(step.count), step.to));
@@ -193,8 +193,8 @@ impl Lists {
     }
 
     /// Returns the base of the transitions from `event` into the public list: the lowest of the
-    /// states that these transitions name first. All of these states are in one block, from which
-    /// the blocks of all targets can be reached.
+    /// states that the first transition to each target names. All of these states are in one block,
+    /// from which the blocks of all targets can be reached.
     fn base_in_public_list(&self, event: usize) -> u32 {
         let (begin, end) = self.events[event].steps;
         let mut block = NONE;
@@ -252,7 +252,7 @@ fn place(
         return;
     }
     if count > BLOCK {
-        // Every block but one is reached through a state in another block.
+        // Every block except one is reached through a state in another block.
         count += (count - 2) / (BLOCK - 1);
     }
     let mut at = states.len() + count;

@@ -1,10 +1,10 @@
 //! The state machine that reproduces a chain of events.
 //!
 //! A transition names a state by its distance, 0 to 63, from a base that the previous state
-//! determines. So there are lists of states: one for each event that is often followed by certain
-//! others, its *private* list, and one *public* list for all others. A list longer than 64 is
-//! divided into blocks, which are reached through states that emit nothing. Infrequent states are
-//! at the end of a list, which takes more steps to reach.
+//! determines. So there are lists of states: a *private* list for each event that is often followed
+//! by certain other events, and one *public* list for all other states. A list of more than 64
+//! states is divided into blocks, which are reached through states that emit nothing. Infrequent
+//! states are at the end of a list, which takes more steps to reach.
 use super::chain::{AT_ONCE, Chain};
 use super::lists::{Event, Lists, Placed};
 use super::state::{MAX_OFFSET, NONE, State, index};
@@ -32,8 +32,8 @@ struct Written {
     only: u8,
 }
 
-/// If `there` is set, adds a transition after `byte` at `at`: in a new byte, or as a repetition.
-/// This is branch-free, since the choice is hard to predict.
+/// If `there` is set, adds a transition after `byte` at `at`, either in a new byte or as a
+/// repetition. The code has no branches, since the choice is hard to predict.
 #[inline]
 fn join(byte: u8, at: usize, offset: u8, there: bool) -> (u8, usize) {
     let repeats = offset == 0 && byte & MAX_REPEATED < MAX_REPEATED;
@@ -64,7 +64,8 @@ impl Machine {
             steps,
             ..
         } = Lists::build(chain, num_events, last);
-        // The chain ends at its first event, which the absence of a transition indicates.
+        // The chain ends at its first event, and the end is indicated by the absence of a
+        // transition, so that event isn't implicit.
         events[first as usize].implicit = false;
         let mut machine = Machine {
             first: states
@@ -82,8 +83,8 @@ impl Machine {
             let offsets = &machine.offsets[begin..];
             machine.written[step.number as usize] = Written {
                 begin: index(begin),
-                // Nested as deeply as the blocks of a list, each level 64 times larger than the one
-                // before.
+                // The number of transitions is limited by the depth of the blocks of a list, and
+                // each level of blocks is 64 times larger than the previous level.
                 len: u16::try_from(offsets.len()).unwrap_or(u16::MAX),
                 only: offsets.first().copied().unwrap_or(0),
             };
@@ -108,7 +109,7 @@ impl Machine {
     /// Returns the transitions along a chain, freeing the chain's path.
     pub(crate) fn transitions(&self, chain: &mut Chain, blocks: &mut BlockPool) -> PieceQueue {
         let longest = self.written.iter().map(|way| way.len).max().unwrap_or(0);
-        // Each batch follows an earlier byte, complete except for repetitions.
+        // Each batch follows an earlier byte, which is complete except for repetitions.
         let at_once = AT_ONCE.min(chain.path.len());
         let mut some = vec![0; at_once * usize::from(longest) + 1];
         let mut out = PieceQueue::default();
@@ -169,8 +170,8 @@ impl Machine {
         self.write_way(base, to);
     }
 
-    /// Adds the offsets that lead from a base to a state, through the states that lead to its
-    /// block.
+    /// Adds the offsets of the way from a base to a state, through the states that lead to the
+    /// state's block.
     fn write_way(&mut self, base: u32, mut to: u32) {
         let begin = self.offsets.len();
         while base > to || to - base > MAX_OFFSET {

@@ -1,16 +1,16 @@
-//! A map from pairs of numbers, which is fast if the same pairs recur at short intervals.
+//! A map whose keys are pairs of numbers, which is fast if the same pairs recur at short intervals.
 use std::collections::HashMap;
 
-/// 2^64 over the golden ratio: spreads keys that differ in few bits.
+/// 2^64 divided by the golden ratio, a factor that spreads keys that differ in few bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Not a pair, since neither number is ever this large.
+/// Key of an empty slot. No pair has this key, since neither number is ever this large.
 const EMPTY: u64 = u64::MAX;
 const LEAST_SLOTS_LOG: u32 = 6;
 const MOST_SLOTS_LOG: u32 = 12;
 /// Size above which a map is not kept, since clearing it would cost too much.
 const LARGE: usize = 1 << 13;
 
-/// A direct-mapped cache of a map with a collision-resistant hash.
+/// A map with a collision-resistant hash, and a direct-mapped cache for it.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     recent: Vec<(u64, u32)>,
@@ -22,7 +22,7 @@ pub(crate) struct Pairs {
 impl Pairs {
     /// Removes all pairs, and makes room for about this many.
     pub(crate) fn clear(&mut self, questions: usize) {
-        // More slots cost more to clear than they save.
+        // Clearing more slots would cost more than they save.
         let log = (questions / 4).max(1).ilog2();
         let log = log.clamp(LEAST_SLOTS_LOG, MOST_SLOTS_LOG);
         self.recent.clear();
@@ -34,7 +34,7 @@ impl Pairs {
         self.all.clear();
     }
 
-    /// Returns the number of a pair: `fresh`, the next one, if it is new.
+    /// Returns the number of a pair, which is `fresh` if the pair is new.
     #[inline]
     pub(crate) fn number(&mut self, high: u32, low: u32, fresh: u32) -> u32 {
         let key = u64::from(high) << 32 | u64::from(low);

@@ -1,4 +1,4 @@
-//! A queue of records: gathered one after another, taken one by one.
+//! A queue of records, which are added and taken one at a time.
 use std::collections::VecDeque;
 
 use crate::block_pool::{BlockPool, LARGEST, PieceQueue};

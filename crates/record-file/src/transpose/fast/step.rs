@@ -14,7 +14,7 @@ pub(super) enum Kind {
     NonProto,
 }
 
-/// A prepared state: its operations are data as far as possible, rather than branches that may be
+/// A prepared state. Its operations are data as far as possible, since branches may be
 /// mispredicted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
@@ -95,8 +95,8 @@ impl Step {
                 step.tag_len = 0;
             }
             Emit::SubmessageEnd => {
-                // The tag comes before the message. Since output is written backwards, this is the
-                // end of the message.
+                // The tag comes before the message. Since output is written backwards, this state
+                // begins with the end of the message.
                 step.kind = Kind::SubmessageEnd;
                 step.len = step.tag_len;
                 step.tag_len = 0;

@@ -140,7 +140,7 @@ impl<'a> Parsed<'a> {
                 }
                 Compression::None | Compression::Snappy { .. } => {
                     return Err(Error::config(format!(
-                        "option window_log is not for {}",
+                        "option window_log doesn't apply to {}",
                         options.compression
                     )));
                 }
@@ -201,7 +201,7 @@ fn parse_size(text: &str) -> Option<u64> {
         (at, 'E') => (&text[..at], 60),
         _ => (text, 0),
     };
-    // Exact where possible: a double has 53 bits.
+    // Whole numbers are parsed exactly, since a double has only 53 bits.
     if let Ok(whole) = digits.parse::<u64>() {
         return Some(whole.saturating_mul(1 << shift));
     }
