@@ -1,4 +1,4 @@
-//! `record-file` and the `riegeli` crate with one interface, to compare them.
+//! One interface for `record-file` and the `riegeli` crate, to compare them.
 #![forbid(unsafe_code)]
 
 pub mod records;

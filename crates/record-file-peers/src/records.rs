@@ -5,7 +5,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Returns the sequence of a seed.
+    /// Creates the sequence that `seed` determines.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
@@ -26,14 +26,14 @@ impl Random {
 
     /// Returns a normally distributed number with mean 0 and standard deviation 1.
     pub fn normal(&mut self) -> f32 {
-        // The Box-Muller transform.
+        // This is the Box-Muller transform.
         let unit = |bits: u64| ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         let radius = (-2.0 * unit(self.draw()).ln()).sqrt();
         (radius * (std::f64::consts::TAU * unit(self.draw())).cos()) as f32
     }
 }
 
-/// Returns workload (a): records of normally distributed float32, `bytes` each.
+/// Returns workload (a): records of normally distributed float32 values, with `bytes` bytes each.
 #[must_use]
 pub fn floats(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(1);
@@ -44,7 +44,7 @@ pub fn floats(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(floats).collect()
 }
 
-/// Returns workload (b): as [`floats`], rounded to halves.
+/// Returns workload (b): the values of [`floats`], rounded to halves.
 #[must_use]
 pub fn quantised(floats: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let halves = |value: &[u8; 4]| {

@@ -1,5 +1,5 @@
-//! Files of array_record: Riegeli/records files whose chunks are groups of records, with an index
-//! after them.
+//! Tests for files of array_record, which are Riegeli/records files whose chunks are groups of
+//! records, followed by an index.
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -73,8 +73,8 @@ fn groups_are_chunks_and_an_index_follows_them() {
                 indices.eq((0..count as u64).map(|index| index % group)),
                 "{what}"
             );
-            // One record for the index, one for each group, and three copies of the index's
-            // position.
+            // The additional records are one for the index, one for each group, and three copies of
+            // the index's position.
             let groups = count.div_ceil(usize::try_from(group).unwrap());
             assert_eq!(read.len(), count + 1 + groups + 3, "{what}");
 

@@ -1,5 +1,5 @@
-//! The same records through `record-file` and the `riegeli` crate: each reads the other's files,
-//! and uncompressed files are identical.
+//! Tests that `record-file` and the `riegeli` crate read each other's files, and write identical
+//! uncompressed files.
 use std::io::Cursor;
 
 use proptest::collection::vec;
@@ -47,7 +47,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     )
 }
 
-/// Returns a message, or nearly one: fields of all kinds, groups, nested messages.
+/// Returns a message with fields of all kinds, groups and nested messages.
 fn message(random: &mut Random, depth: u32) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..random.below(8) {
@@ -89,7 +89,7 @@ fn message(random: &mut Random, depth: u32) -> Vec<u8> {
 fn record() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         6 => any::<u64>().prop_map(|seed| message(&mut Random::new(seed), 0)),
-        // Nearly a message.
+        // A message with one wrong byte.
         1 => (any::<u64>(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(seed, at, byte)| {
             let mut message = message(&mut Random::new(seed), 0);
             if !message.is_empty() {
@@ -107,8 +107,8 @@ fn record() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Returns mostly different records; sometimes many of the same kind, which transposing benefits
-/// from.
+/// Generates mostly different records, and sometimes many of the same kind, which transposing
+/// benefits from.
 fn some_records() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop_oneof![
         4 => vec(record(), 0..40),

@@ -1,4 +1,4 @@
-//! Opens a profile of XLA and decodes its events, record by record.
+//! Opens an XLA profile and decodes its events, one record at a time.
 //!
 //!     cargo run -p record-file --example profile -- host.xplane.riegeli
 //!

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
 
     // Without a callback, damage is an error with its offset and kind, and every later read fails
-    // too.
+    // as well.
     let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
     let mut before = 0;
     let error = loop {

@@ -21,8 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let bytes = writer.finish()?;
 
-    // A position is the offset of a chunk and the index of a record in it. Stored as text, bytes or
-    // a single number, it finds the record later.
+    // A position is the offset of a chunk and the index of a record in it. It can be stored as
+    // text, as bytes, or as a single number.
     let kept = positions[87].to_string();
     let file = RecordFile::open(&bytes, ReaderOptions::new())?;
     assert_eq!(file.read_record(kept.parse()?)?, b"1987: a year"[..]);
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(reader.seek_back()? && reader.seek_back()?);
     assert_eq!(reader.read_record()?, Some(&b"1942: a year"[..]));
 
-    // The last record, found from the end.
+    // The last record is found from the end.
     reader.seek_numeric(bytes.len() as u64)?;
     assert!(reader.seek_back()?);
     assert_eq!(reader.read_record()?, Some(&b"2099: a year"[..]));
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         compared += 1;
         record.cmp(&b"1999"[..]).into()
     })?;
-    // No record is equal; the reader is at the next larger one.
+    // No record is equal, so the reader is at the next larger record.
     assert_eq!(found, SearchResult::Greater);
     assert_eq!(reader.read_record()?, Some(&b"1999: a year"[..]));
     println!(

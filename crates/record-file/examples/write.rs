@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     writer.write_record_slices(&[b"tw", b"o"])?;
     // Other readers can now read everything up to here.
     writer.flush()?;
-    // A record that is never in memory as a whole.
+    // This record is never in memory as a whole.
     let mut million = std::io::repeat(b'3');
     writer.write_record_from(&mut million, 1_000_000, record_file::Compression::ZSTD)?;
     // Without this call, the file would be truncated.

@@ -1,8 +1,8 @@
 //! Encoding a prost message into a list of segments, without copying its values of type [`Bytes`].
 //!
-//! Calling `encode_to_vec` for a message with 10 GiB of tensors takes 10 GiB more. The concatenated
-//! segments are exactly the bytes that `encode` writes, but a field of type [`Bytes`] is a separate
-//! segment that shares its memory.
+//! Calling `encode_to_vec` for a message with 10 GiB of tensors takes another 10 GiB of memory. The
+//! concatenated segments are exactly the bytes that `encode` writes, but a large field of type
+//! [`Bytes`] is a separate segment that shares the field's memory.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -22,14 +22,15 @@
 //! assert_eq!(segments.concat(), prost::Message::encode_to_vec(&layer));
 //! ```
 //!
-//! The time saved before the split can begin, for a message of sixteen tensors on two busy cores:
+//! The table shows the time and memory needed before a split can begin, for a message of sixteen
+//! tensors on two busy cores:
 //!
 //! | tensors | shared | copied (`encode_to_vec`) |
 //! | --- | --- | --- |
 //! | 1 GiB | 0.05 ms, no memory | 3.7 s, 1 GiB more |
 //! | 4 GiB | 0.1 ms, no memory | 24 s, 4 GiB more |
 //!
-//! The split itself, to a file, takes 0.8 s for each GiB.
+//! The split to a file itself takes 0.8 s for each GiB.
 //!
 //! This is a separate crate because prost writes to a [`BufMut`], a trait that only `unsafe` code
 //! can implement, since its `chunk_mut` lends uninitialized memory. Here [`BytesMut`] lends the
@@ -39,7 +40,7 @@ use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// Minimum size of a shared value, in bytes: 1 KiB. Copying a smaller one costs less than a
+/// Minimum size of a shared value, in bytes: 1 KiB. Copying a smaller value costs less than a
 /// separate segment.
 pub const LEAST_SHARED: usize = 1 << 10;
 
@@ -67,8 +68,8 @@ impl Segments {
     }
 }
 
-// SAFETY: the lent memory, and the number of bytes known to be written, are those of one
-// `BytesMut`, which upholds the trait's contract.
+// SAFETY: all memory is lent by one `BytesMut`, which also counts the written bytes, and which
+// upholds the trait's contract.
 #[allow(
     unsafe_code,
     reason = "there is no safe way to be a BufMut, nor another way to get at the very Bytes"
@@ -94,7 +95,7 @@ unsafe impl BufMut for Segments {
             return self.open.put(value);
         }
         self.close();
-        // `Bytes` returns itself; any other `Buf` is copied, as it would have to be in any case.
+        // `Bytes` returns itself; any other `Buf` has to be copied anyway.
         self.closed.push(value.copy_to_bytes(len));
     }
 

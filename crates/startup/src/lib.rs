@@ -1,15 +1,15 @@
 //! Detecting whether a process began with its standard output closed, as by `>&-` in a shell.
 //!
 //! Before `main` runs, Rust's runtime opens `/dev/null` in place of a closed standard stream. A
-//! program that prints its result would then lose it, and report success. This crate checks before
-//! the runtime does.
+//! program that prints its result would then lose the result and still report success. This crate
+//! checks the stream before the runtime opens it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if standard output was closed when the process began; false on systems where this
-/// can't be determined.
+/// Returns true if standard output was closed when the process began. Returns false on systems
+/// where this can't be determined.
 ///
 /// ```
 /// assert!(!proto_splitter_startup::stdout_was_closed());
@@ -27,7 +27,7 @@ mod before_main {
 
     use super::IS_CLOSED;
 
-    /// The system's number for a descriptor that isn't open.
+    /// The system's error number for a descriptor that isn't open.
     const EBADF: i32 = 9;
 
     extern "C" fn look() {
@@ -36,7 +36,8 @@ mod before_main {
         }
     }
 
-    /// Makes the loader call [`look`] before the runtime begins. This can't be done safely.
+    /// An entry that makes the loader call [`look`] before the runtime begins, which isn't possible
+    /// in safe code.
     #[allow(
         unsafe_code,
         reason = "names the section of functions that the loader calls"

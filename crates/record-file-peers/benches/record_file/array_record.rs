@@ -1,5 +1,5 @@
-//! array_record, Google's C++ library with a Python module, in a process that takes commands and
-//! returns the time each took.
+//! array_record, Google's C++ library with a Python module, in a process that executes commands and
+//! reports the time each command took.
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -64,12 +64,13 @@ impl ArrayRecord {
         Ok(std::fs::remove_file(&self.raw)?)
     }
 
-    /// Writes them to a new file.
+    /// Writes the loaded records to a new file.
     pub(crate) fn write(&mut self, path: &Path, options: &str) -> Outcome<Duration> {
         self.time(&format!("write\t{}\t{options}", path.display()))
     }
 
-    /// Reads a file: `each` record separately, or `all` at once.
+    /// Reads a file. `how` is `each` to read every record separately, or `all` to read all records
+    /// at once.
     pub(crate) fn read(&mut self, path: &Path, options: &str, how: &str) -> Outcome<Duration> {
         self.time(&format!("read\t{}\t{options}\t{how}", path.display()))
     }

@@ -31,7 +31,7 @@ impl Turns {
 
 type Work<'a> = Box<dyn FnMut() -> Outcome<Duration> + 'a>;
 
-/// A piece of work and its contenders: the first is the baseline of the others.
+/// A piece of work and its contenders, the first of which is the baseline for the others.
 pub(crate) struct Contest<'a> {
     work: String,
     bytes: u64,
@@ -48,8 +48,8 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// Adds a contender that is timed here. It returns a value that it couldn't know without doing
-    /// the work.
+    /// Adds a contender and times its work. The work must return a value that can't be known
+    /// without doing the work.
     pub(crate) fn by(
         mut self,
         name: impl Into<String>,
@@ -87,7 +87,7 @@ impl<'a> Contest<'a> {
         self
     }
 
-    /// Runs one turn that isn't counted, then the others, each in a different order.
+    /// Runs one turn that isn't counted, then the counted turns, each in a different order.
     pub(crate) fn run(mut self, turns: &mut Turns) -> Outcome<()> {
         let mut times = vec![Vec::new(); self.contenders.len()];
         let mut order: Vec<_> = (0..self.contenders.len()).collect();
@@ -105,7 +105,7 @@ impl<'a> Contest<'a> {
         for ((name, _), mut times) in self.contenders.iter().zip(times) {
             times.sort_by(f64::total_cmp);
             let (median, min) = (times[times.len() / 2], times[0]);
-            // Other processes only make it slower, so the minimum is the cost of the work.
+            // Other processes only make the work slower, so the minimum is its cost.
             let first = *first.get_or_insert(min);
             println!(
                 "| {} | {name} | {median:.4} | {min:.4} | {:.2} | {:.2} |",

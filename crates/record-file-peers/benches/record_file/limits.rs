@@ -22,7 +22,8 @@ pub(crate) fn hash(records: &[Vec<u8>]) -> u64 {
         .fold(0, u64::wrapping_add)
 }
 
-/// Hashes each record and copies it, 64 KiB at a time, so that it is in the cache for the copy.
+/// Hashes and copies each record, 64 KiB at a time, so that the bytes are in the cache when they
+/// are copied.
 pub(crate) fn hash_and_copy(records: &[Vec<u8>], out: &mut [u8]) -> u64 {
     let mut at = 0;
     let mut sum = 0u64;
@@ -53,10 +54,10 @@ pub(crate) fn zstd_compress(pieces: &[Vec<u8>], level: i32, out: &mut Vec<u8>) -
     Ok(total)
 }
 
-/// Compresses as [`zstd_compress`] does, through zstd's window, a part at a time, for which zstd
-/// chooses other blocks.
+/// Compresses each piece as a stream, for which zstd chooses other blocks than in
+/// [`zstd_compress`].
 pub(crate) fn zstd_compress_streamed(pieces: &[Vec<u8>], level: i32) -> Outcome<u64> {
-    /// A sink that counts the bytes, and drops them.
+    /// A sink that counts bytes and drops them.
     struct Count(u64);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -77,7 +78,7 @@ pub(crate) fn zstd_compress_streamed(pieces: &[Vec<u8>], level: i32) -> Outcome<
     Ok(total)
 }
 
-/// Compresses as [`zstd_compress`] does, on a thread for each of `outs`.
+/// Compresses the pieces like [`zstd_compress`], on one thread for each of `outs`.
 pub(crate) fn zstd_compress_on_threads(
     pieces: &[Vec<u8>],
     level: i32,
@@ -88,7 +89,7 @@ pub(crate) fn zstd_compress_on_threads(
     })
 }
 
-/// Decompresses as [`zstd_decompress`] does, on a thread for each of `outs`.
+/// Decompresses the pieces like [`zstd_decompress`], on one thread for each of `outs`.
 pub(crate) fn zstd_decompress_on_threads(pieces: &[Vec<u8>], outs: &mut [Vec<u8>]) -> Outcome<u64> {
     on_threads(pieces, outs, zstd_decompress)
 }
@@ -115,7 +116,7 @@ fn on_threads(
     })
 }
 
-/// Returns each piece, compressed with zstd.
+/// Returns the pieces, each compressed with zstd.
 pub(crate) fn zstd_pieces(pieces: &[Vec<u8>], level: i32) -> Outcome<Vec<Vec<u8>>> {
     let compress = |piece: &Vec<u8>| Ok(zstd::bulk::compress(piece, level)?);
     pieces.iter().map(compress).collect()
@@ -132,7 +133,8 @@ pub(crate) fn zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) -> Outcome<
     Ok(total)
 }
 
-/// Compresses as [`zstd_compress`] does, and hashes the output, as a file of this format requires.
+/// Compresses each piece like [`zstd_compress`], and hashes the output, as a file of this format
+/// requires.
 pub(crate) fn zstd_compress_and_hash(
     pieces: &[Vec<u8>],
     level: i32,
@@ -148,7 +150,7 @@ pub(crate) fn zstd_compress_and_hash(
     Ok(sum)
 }
 
-/// Decompresses as [`zstd_decompress`] does, and hashes the input.
+/// Decompresses each piece like [`zstd_decompress`], and hashes the input.
 pub(crate) fn hash_and_zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) -> Outcome<u64> {
     let mut decompressor = zstd::bulk::Decompressor::new()?;
     let mut total = 0;
@@ -160,7 +162,7 @@ pub(crate) fn hash_and_zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) ->
     Ok(total)
 }
 
-/// Returns each piece, compressed with the C library of brotli.
+/// Returns the pieces, each compressed with the C library of brotli.
 pub(crate) fn brotli_pieces(pieces: &[Vec<u8>], level: u8) -> Outcome<Vec<Vec<u8>>> {
     let mut out = Vec::new();
     for piece in pieces {
@@ -196,7 +198,7 @@ pub(crate) fn brotli_decompress(pieces: &[Vec<u8>], out: &mut [u8]) -> Outcome<u
     Ok(total)
 }
 
-/// Decompresses each piece with the brotli crate, which is in Rust.
+/// Decompresses each piece with the brotli crate, which is written in Rust.
 pub(crate) fn brotli_crate_decompress(pieces: &[Vec<u8>], out: &mut [u8]) -> Outcome<u64> {
     let mut total = 0;
     for piece in pieces {
@@ -208,7 +210,7 @@ pub(crate) fn brotli_crate_decompress(pieces: &[Vec<u8>], out: &mut [u8]) -> Out
     Ok(total)
 }
 
-/// Compresses each piece with the brotli crate, which is in Rust.
+/// Compresses each piece with the brotli crate, which is written in Rust.
 pub(crate) fn brotli_crate_compress(pieces: &[Vec<u8>], level: i32) -> Outcome<u64> {
     let params = brotli::enc::BrotliEncoderParams {
         quality: level,

@@ -1,11 +1,12 @@
-//! `record-file` against other implementations of its format and against the limits of the machine:
-//! `cargo bench --manifest-path crates/record-file-peers/Cargo.toml --bench record_file`.
+//! A benchmark of `record-file` against other implementations of its format and against the limits
+//! of the machine: `cargo bench --manifest-path crates/record-file-peers/Cargo.toml --bench
+//! record_file`.
 //!
 //! Contenders take turns at the same work, in a shuffled order, after one turn that isn't counted.
-//! In memory, all use buffers that were allocated and touched before. Arguments: `--quick` for a
-//! small size that only checks that everything runs, and the parts to run instead of all (`memory`,
-//! `zstd`, `messages`, `transposed`, `brotli`, `files`). array_record takes part if
-//! `array_record/setup.sh` has installed it.
+//! Contenders in memory use buffers that were allocated and touched before. The arguments are
+//! `--quick` for small sizes, which only check that everything runs, and the names of the parts to
+//! run instead of all parts (`memory`, `zstd`, `messages`, `transposed`, `brotli`, `files`).
+//! array_record takes part if `array_record/setup.sh` has installed it.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 mod array_record;
@@ -74,7 +75,7 @@ fn main() -> Outcome<()> {
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--quick" => sizes = QUICK,
-            // Passed by Cargo.
+            // Cargo passes this argument.
             "--bench" => {}
             name if PARTS.iter().any(|part| part.0 == name) => wanted.push(argument),
             other => return Err(format!("no part of the benchmark: {other}").into()),
@@ -93,7 +94,7 @@ fn total(records: &[Vec<u8>]) -> u64 {
     records.iter().map(|record| record.len() as u64).sum()
 }
 
-/// Returns memory for a file of these records, already touched.
+/// Allocates and touches memory for a file of these records.
 fn touched(records: &[Vec<u8>]) -> RefCell<Vec<u8>> {
     let len = total(records) + total(records) / 8 + (1 << 20);
     let mut memory = vec![1; usize::try_from(len).unwrap_or(0)];
@@ -101,14 +102,14 @@ fn touched(records: &[Vec<u8>]) -> RefCell<Vec<u8>> {
     RefCell::new(memory)
 }
 
-/// Takes the memory, emptied.
+/// Takes the memory and empties it.
 fn emptied(memory: &RefCell<Vec<u8>>) -> Vec<u8> {
     let mut memory = memory.take();
     memory.clear();
     memory
 }
 
-/// Adds writing with each contender, to the same memory.
+/// Adds contenders that write the records to the same memory.
 fn writing<'a>(
     mut contest: Contest<'a>,
     records: &'a [Vec<u8>],
@@ -133,7 +134,7 @@ fn writing<'a>(
     }
 }
 
-/// Adds copying and hashing of the same records.
+/// Adds contenders that copy and hash the records.
 fn limits<'a>(
     contest: Contest<'a>,
     records: &'a [Vec<u8>],
@@ -149,7 +150,7 @@ fn limits<'a>(
         })
 }
 
-/// Measures workload (a), uncompressed, compared with the other crate, and with copying and
+/// Measures workload (a), uncompressed, and compares it with the other crate and with copying and
 /// hashing.
 fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let records = records::floats(sizes.floats, sizes.record);
@@ -179,8 +180,8 @@ fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     limits(contest, &records, &place).run(turns)
 }
 
-/// Measures workloads (a) and (b) with zstd:3, compared with the other crate, and with the codec
-/// alone.
+/// Measures workloads (a) and (b) with zstd:3, and compares them with the other crate and with the
+/// codec alone.
 fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     const LEVEL: i32 = 3;
     let floats = records::floats(sizes.compressed, sizes.record);
@@ -245,7 +246,7 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes and reads messages with these settings.
+/// Measures writing and reading messages with these settings.
 fn small_records(
     name: &str,
     messages: &[Vec<u8>],
@@ -320,7 +321,7 @@ fn small_records(
     contest.run(turns)
 }
 
-/// Workload (c), simple.
+/// Measures workload (c) in simple chunks.
 fn messages(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let messages = records::messages(sizes.messages);
     for codec in [Codec::None, Codec::Zstd(3), Codec::Snappy] {
@@ -330,7 +331,7 @@ fn messages(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     Ok(())
 }
 
-/// Workload (c), transposed.
+/// Measures workload (c) in transposed chunks.
 fn transposed(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let messages = records::messages(sizes.messages);
     for codec in [Codec::None, Codec::Zstd(3)] {
@@ -341,7 +342,7 @@ fn transposed(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures the available decoders of brotli, and files compressed with it.
+/// Measures the available brotli decoders, and files compressed with brotli.
 fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     const LEVEL: u8 = 6;
     let messages = records::messages(sizes.brotli_messages);
@@ -379,10 +380,10 @@ fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     small_records("(c) brotli:6", &messages, settings, turns)
 }
 
-/// Measures files in the page cache, created again in every turn, compared with the other crate and
-/// array_record.
+/// Measures files in the page cache, which every turn creates again, and compares them with the
+/// other crate and array_record.
 fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
-    // In target/, so on the disk used for builds.
+    // The folder is in target/, so it is on the disk used for builds.
     let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().ok_or("a folder")?)?;
     let array_record = ArrayRecord::start(folder.path())?.map(RefCell::new);
     if array_record.is_none() {
@@ -411,7 +412,7 @@ fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     run("(a)", some, Codec::Zstd(3), "1", turns)?;
     drop(floats);
     let messages = records::messages(sizes.messages);
-    // About 1 MiB of records, as in the others' chunks.
+    // 6500 messages have about 1 MiB, like the chunks of the other contenders.
     for codec in [Codec::None, Codec::Zstd(3)] {
         run("(c)", &messages, codec, "6500", turns)?;
     }
@@ -432,8 +433,8 @@ fn file_contests(
     let settings = Settings::new(codec);
     let path = |name: &str| folder.join(name);
     let large = records.len() < 1000;
-    // A new file, with new pages. Freeing the pages of the previous one takes as long as writing
-    // them, so that isn't counted.
+    // Every turn writes a new file, with new pages. Freeing the pages of the previous file takes as
+    // long as writing them, so it isn't counted.
     let timed = |name: &str, write: &dyn Fn(File) -> Outcome<()>| -> Outcome<Duration> {
         let path = path(name);
         let _ = fs::remove_file(&path);

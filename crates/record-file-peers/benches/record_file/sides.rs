@@ -1,4 +1,4 @@
-//! The two crates: writing to reused memory, and reading from it.
+//! Writing to reused memory and reading from it with the two crates.
 use std::io::{Cursor, Read, Seek, Write};
 
 use record_file::{
@@ -46,8 +46,8 @@ pub(crate) fn write_theirs<W: Write>(
     Ok(writer.close()?)
 }
 
-/// Reads all records in order, borrowed from their chunks, which this many threads decode (0: this
-/// one).
+/// Reads all records in order, borrowed from their chunks, which `threads` threads decode; with 0,
+/// the caller's thread does.
 pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
     let options = ReaderOptions::new().threads(threads);
     let mut reader = RecordReader::new(source, options);
@@ -58,7 +58,7 @@ pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
     Ok(total)
 }
 
-/// Reads all records in order, each to its own memory.
+/// Reads all records in order, each into its own memory.
 pub(crate) fn read_theirs<R: Read + Seek>(source: R) -> Outcome<u64> {
     let mut reader = riegeli::RecordReader::new(source, riegeli::ReaderOptions::new())?;
     let mut total = 0;
@@ -68,7 +68,7 @@ pub(crate) fn read_theirs<R: Read + Seek>(source: R) -> Outcome<u64> {
     Ok(total)
 }
 
-/// Reads as [`read_theirs`] does, from memory.
+/// Reads a file in memory, like [`read_theirs`].
 pub(crate) fn read_theirs_of(file: &[u8]) -> Outcome<u64> {
     read_theirs(Cursor::new(file))
 }
@@ -98,7 +98,7 @@ pub(crate) fn read_into<S: ReadAt>(
     Ok(positions.len() as u64 * size as u64)
 }
 
-/// Returns the values of each chunk, as a codec gets them.
+/// Returns the values of each chunk, which are the input of a codec.
 pub(crate) fn values(file: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     let file = RecordFile::open(file, ReaderOptions::new())?;
     let mut values = Vec::new();

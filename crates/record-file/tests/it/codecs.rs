@@ -15,7 +15,7 @@ fn brotli(level: u32, window_log: Option<u32>) -> Compression {
     Compression::Brotli { level, window_log }
 }
 
-/// Returns a record, half of which repeats bytes far before it.
+/// Returns a record whose second half repeats bytes far before them.
 fn record() -> Vec<u8> {
     let block = noise(70_000, 1);
     [&block[..], &[7; 50_000], &block].concat()
@@ -72,7 +72,7 @@ fn a_window_beyond_the_limit_is_refused_by_streams_alone_and_the_error_names_the
                 assert!(error.to_string().contains("max_window_log"), "{error}");
             }
         }
-        // Decoding it as a whole needs no window.
+        // Decoding a record as a whole needs no window.
         let options = ReaderOptions::new().max_window_log(10);
         let file = RecordFile::open(&bytes, options).unwrap();
         let mut read = vec![0; record.len()];
@@ -83,8 +83,8 @@ fn a_window_beyond_the_limit_is_refused_by_streams_alone_and_the_error_names_the
 
 #[test]
 fn what_is_decoded_whole_needs_no_window_however_much_it_expands() {
-    // The record is larger than the memory allocated on a chunk's claim, and far larger than its
-    // stored form.
+    // The record is larger than the memory that may be allocated for a chunk's declared size, and
+    // far larger than its stored form.
     let record = [&[0x12, 0x80, 0x80, 0x80, 0x0c][..], &vec![1; 24 << 20]].concat();
     let compression = zstd(1, Some(25));
     for transpose in [false, true] {

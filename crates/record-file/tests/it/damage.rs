@@ -1,4 +1,5 @@
-//! Every bit flip and every truncation of small files leads to an error or the same records.
+//! Tests that every bit flip and every truncation of small files results in an error or the same
+//! records.
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +17,7 @@ struct Subject {
     name: String,
     bytes: Vec<u8>,
     records: Records,
-    /// Ends of chunks, including the beginning of the file.
+    /// Ends of chunks, and the beginning of the file.
     ends: BTreeSet<u64>,
 }
 
@@ -55,7 +56,7 @@ fn small_files() -> Vec<Subject> {
             writer.write_record(&noise(len, 9)).unwrap();
         }
         writer.flush().unwrap();
-        // Messages, for chunks that take them apart.
+        // These records are messages, which transposed chunks take apart.
         for index in 0..3 {
             let inner = [varint_field(1, index * 1000), bytes_field(2, b"\x07text")].concat();
             let message = [bytes_field(1, &inner), group(2, &inner)].concat();
@@ -98,7 +99,7 @@ fn large_files() -> Vec<Subject> {
     ]
 }
 
-/// Returns all records, in order; in case of an error, those before the damage.
+/// Returns all records in order or, after an error, the records before the damage.
 fn in_sequence(bytes: &[u8]) -> Result<Records, (Records, record_file::Error)> {
     in_sequence_on(bytes, 0)
 }
@@ -146,7 +147,7 @@ fn check_strict(bad: &[u8], subject: &Subject, what: &str) {
     };
     let mut chunks = BTreeSet::new();
     for (position, record) in &subject.records {
-        // Only some records of large chunks.
+        // Only some records of large chunks are checked.
         if subject.records.len() > 1000 && position.record_index() % 997 != 0 {
             continue;
         }
@@ -183,8 +184,8 @@ fn recover_on(bad: &[u8], threads: u32) -> (Records, Regions) {
     (records, regions)
 }
 
-/// Checks recovery: it finds some of the records, unchanged and in their places, and the others are
-/// in reported regions.
+/// Checks that recovery finds some of the records, unchanged and in their places, and that the
+/// other records are in reported regions.
 fn check_recovery(bad: &[u8], subject: &Subject, what: &str) {
     let (records, regions) = recover_on(bad, 0);
     let name = &subject.name;
@@ -215,7 +216,7 @@ fn every_flip_is_found_or_does_no_harm() {
     for subject in small_files() {
         let mut bad = subject.bytes.clone();
         for at in 0..bad.len() {
-            // One flip of each byte, and in the smallest files of each bit.
+            // Flips one bit of each byte, and in the smallest files every bit.
             let bits = if bad.len() < 700 {
                 0..8
             } else {
@@ -293,7 +294,7 @@ fn check_cut(subject: &Subject, cut: usize) {
             Err((records, error)) => {
                 assert!(!subject.ends.contains(&(cut as u64)), "{name} cut at {cut}");
                 assert_eq!(error.kind(), ErrorKind::Truncated, "{name} cut at {cut}");
-                // The beginning of the truncated chunk.
+                // The error has the beginning of the truncated chunk.
                 let begin = subject.ends.range(..cut as u64).next_back().unwrap();
                 assert_eq!(error.offset(), Some(*begin), "{name} cut at {cut}: {error}");
                 records

@@ -21,7 +21,7 @@ fn compressions() -> [Compression; 3] {
     ]
 }
 
-/// Returns a file to copy from, and to continue.
+/// Returns a file to copy from or to continue.
 fn existing() -> Vec<u8> {
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
     for compression in compressions() {
@@ -179,8 +179,8 @@ fn a_sink_that_fails_after_any_number_of_bytes_is_an_error_in_every_way_of_writi
     for (name, write) in WAYS {
         let whole = write(sink(From::Bytes(u64::MAX), Fault::Error)).unwrap();
         let (_, bytes) = whole.counts();
-        // Headers are written back at the end of each record: test some consecutive numbers of
-        // bytes, and some far apart.
+        // Headers are written back at the end of each record, so some tested numbers of bytes are
+        // consecutive, and others are far apart.
         let few = (0..120).chain(bytes.saturating_sub(200)..bytes);
         for bytes in few.chain((0..bytes).step_by(1999)) {
             for fault in [Fault::Error, Fault::Zero] {
@@ -201,7 +201,8 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
     let ways = compressions()
         .into_iter()
         .flat_map(|compression| [(compression, true), (compression, false)]);
-    // An uncompressed record in memory has its header first.
+    // The header of an uncompressed record in memory is known before the record is written, so it
+    // isn't written back.
     for (compression, from_source) in ways.filter(|way| *way != (Compression::None, false)) {
         let write = |from| {
             let mut file = Cursor::new(Vec::new());
@@ -225,7 +226,8 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
         };
         let ((_, all), _, whole) = write(From::Bytes(u64::MAX));
         let written_back = all - whole.len() as u64;
-        // The header, and if the length wasn't known, that of each block in it.
+        // The header is written back and, if the length wasn't known, so are the block headers in
+        // the record.
         let blocks = if compression == Compression::None {
             0
         } else {
@@ -239,8 +241,8 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
             assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
             match reader.read_record() {
                 Err(error) => assert!(error.is_corrupt(), "{left}: {error}"),
-                // The missing bytes were already in place: zeros of a length, or the end of a
-                // header after its hashes.
+                // The missing bytes were already in place: they are zeros of a length, or the end
+                // of a header after its hashes.
                 Ok(read) => {
                     let same = if blocks == 0 { 16 } else { 7 };
                     assert!(left <= same && read == Some(&record[..]), "{left}");
@@ -278,7 +280,7 @@ fn a_copied_chunk_whose_source_fails_or_is_damaged_is_an_error() {
     }
 }
 
-/// Returns sorted records in chunks of a few, with large ones between them.
+/// Returns sorted records in small chunks, with large records between them.
 fn sorted() -> Vec<u8> {
     let options = WriterOptions::new()
         .compression(Compression::zstd(1))

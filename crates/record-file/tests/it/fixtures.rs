@@ -1,4 +1,4 @@
-//! Files of other writers.
+//! Tests with files of other writers.
 use std::fs;
 
 use record_file::{ChunkType, ErrorKind, PartKind, ReaderOptions, RecordFile, RecordWriter};
@@ -95,7 +95,7 @@ fn every_byte_of_a_file_belongs_to_a_chunk() {
 fn chunks_are_copied_as_they_are_stored() {
     for fixture in valid() {
         let file = fixture.open();
-        // The preceding record shifts the block boundaries inside them.
+        // This record shifts the block boundaries inside the copied chunks.
         let mut writer = RecordWriter::with_defaults(Vec::new());
         writer.write_record(&[7; 1000]).unwrap();
         writer.flush().unwrap();
@@ -146,7 +146,7 @@ fn check_records(fixture: &Fixture) {
     let file = fixture.open();
     let name = &fixture.name;
     let mut expected = fixture.records().into_iter();
-    // The footer that array_record appends to the records.
+    // array_record appends a footer to the records.
     let mut trailer = 0;
     for chunk in file.chunks() {
         let chunk = chunk.unwrap();
@@ -222,7 +222,7 @@ fn damaged_files_are_never_read_to_their_end_in_peace() {
             }
             Ok::<_, record_file::Error>(())
         };
-        // Truncated between chunks, or to nothing, a file is valid.
+        // A file that was truncated between chunks, or to nothing, is valid.
         let fine = ["zero_length", "trunc_at_chunk_boundary"];
         let fine = fine.iter().any(|part| fixture.name.contains(part));
         match read() {

@@ -1,4 +1,4 @@
-//! The three flushes, and writers that failed.
+//! Tests for the three flushes, and for writers that failed.
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ enum Call {
     Sync,
 }
 
-/// A sink that keeps its input, and fails one kind of call.
+/// A sink that keeps its input, and fails at one kind of call.
 #[derive(Default, Clone)]
 struct Sink {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -168,7 +168,8 @@ fn a_failure_found_by_asking_for_a_position_is_not_lost() {
         for next in nexts {
             let options = options(2).chunk_size(1000);
             let mut writer = RecordWriter::new(Sink::failing(Call::Write), options).unwrap();
-            // More than is buffered, so that a chunk before the last is written.
+            // The records are larger than the buffer, so that a chunk before the last one is
+            // written.
             for seed in 0..2 {
                 writer.write_record(&noise(300_000, seed)).unwrap();
             }

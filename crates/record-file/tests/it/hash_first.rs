@@ -1,5 +1,5 @@
-//! Damage in the data of a chunk. The wrong hash is reported, even if a decoder or an earlier check
-//! has found another error.
+//! Tests that damage in the data of a chunk is reported as a wrong hash, even if a decoder or an
+//! earlier check has found another error.
 use std::io::{self, Read};
 
 use record_file::{
@@ -10,7 +10,7 @@ use record_file::{
 use crate::support::message::bytes_field;
 use crate::support::noise;
 
-/// A file with chunks of one record and of several, and the range of the data of each.
+/// A file with chunks of one record and of several records, and the range of each chunk's data.
 struct Subject {
     name: String,
     bytes: Vec<u8>,
@@ -24,7 +24,7 @@ fn subject(compression: Compression, transpose: bool) -> Subject {
         .transpose(transpose);
     let name = options.to_string();
     let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
-    // Compressible and incompressible data.
+    // The record has compressible and incompressible parts.
     let record = [noise(80, 3), vec![7; 100], noise(40, 3)].concat();
     let mut records = vec![writer.write_record_alone(&record, compression).unwrap()];
     for index in 0..7 {
@@ -63,7 +63,7 @@ fn subjects() -> Vec<Subject> {
     both.into_iter().flatten().collect()
 }
 
-/// A way to read all records, named.
+/// A way to read all records, with its name.
 type Way = (
     &'static str,
     fn(&[u8], &[RecordPosition]) -> Result<(), Error>,
@@ -126,7 +126,7 @@ const WAYS: [Way; 9] = [
 fn into(bytes: &[u8], records: &[RecordPosition], options: ReaderOptions) -> Result<(), Error> {
     let file = RecordFile::open(bytes, options)?;
     for &record in records {
-        // To get its length, a record is decoded too, unless it has its own chunk.
+        // Getting the length also decodes a record, unless the record has its own chunk.
         let len = file.record_len(record)?;
         file.read_record_into(record, &mut vec![0; usize::try_from(len).unwrap()])?;
     }

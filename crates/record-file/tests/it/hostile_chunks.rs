@@ -1,4 +1,5 @@
-//! Simple chunks, and chunks without records, with correct hashes and invalid content.
+//! Tests with simple chunks, and chunks without records, that have correct hashes but invalid
+//! content.
 use record_file::{
     ChunkOffset, Error, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordReader,
 };
@@ -7,7 +8,7 @@ use crate::support::frame::{self, Frame, varint_of};
 
 pub(crate) const BEGIN: u64 = 64;
 
-/// Reads the only chunk of a file in all ways, which must agree, and returns its records.
+/// Reads the only chunk of a file in all ways, checks that they agree, and returns the records.
 pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let bytes = frame::file(std::slice::from_ref(frame));
     let options = ReaderOptions::new();
@@ -21,7 +22,7 @@ pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
         let position = RecordPosition::new(BEGIN, index);
         let record = file.read_record(position);
         assert_eq!(record.is_ok(), decoded.is_ok());
-        // Streaming, or asking for the length, may look only at the record itself.
+        // Streaming a record, or getting its length, may look only at the record itself.
         if let (Ok(len), Ok(record)) = (file.record_len(position), &record) {
             assert_eq!(len, record.len() as u64);
         }
@@ -45,7 +46,7 @@ pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
                     let first = decoded.as_ref().unwrap_err();
                     assert_eq!(error.kind(), first.kind(), "{error}, {first}");
                     assert_eq!(error.offset(), first.offset());
-                    // The error stays: the reader skips nothing.
+                    // The error repeats, since the reader skips nothing.
                     assert_eq!(reader().unwrap_err().kind(), first.kind());
                     break;
                 }
@@ -60,7 +61,7 @@ pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
     decoded.map(|chunk| chunk.records().map(<[u8]>::to_vec).collect())
 }
 
-/// Checks that the chunk is refused, for a reason that contains this text.
+/// Checks that the chunk is refused with an error of this kind that contains `reason`.
 pub(crate) fn refused(what: &str, frame: &Frame<'_>, kind: ErrorKind, reason: &str) {
     let error = read(frame).expect_err(what);
     assert_eq!(error.kind(), kind, "{what}: {error}");
@@ -77,7 +78,7 @@ fn plain_raw(sizes: &[u8], values: &[u8]) -> Vec<u8> {
     [&[0], &varint_of(sizes.len() as u64)[..], sizes, values].concat()
 }
 
-/// Returns the data of a compressed simple chunk, with sizes that may be false.
+/// Returns the data of a compressed simple chunk; the decompressed sizes may be false.
 fn compressed(codec: u8, sizes: (u64, &[u8]), values: (u64, &[u8])) -> Vec<u8> {
     let sizes = [&varint_of(sizes.0)[..], sizes.1].concat();
     [
@@ -107,7 +108,7 @@ fn simple_chunks_that_contradict_themselves() {
     let ok = plain(&[1, 2], b"abc");
     let records = read(&Frame::new(b'r', 2, 3, &ok)).unwrap();
     assert_eq!(records, [&b"a"[..], b"bc"]);
-    // A chunk without records is valid, if unusual.
+    // A chunk without records is valid, but unusual.
     let none = plain(&[], b"");
     assert_eq!(read(&Frame::new(b'r', 0, 0, &none)).unwrap().len(), 0);
 
@@ -168,7 +169,7 @@ fn simple_chunks_that_contradict_themselves() {
         let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
         let error = reader.read_record().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Truncated, "{error}");
-        // A stream finds that out only after reading this much.
+        // For a stream, the limit is exceeded before the truncation can be detected.
         let mut reader = RecordReader::from_read(&bytes[..], ReaderOptions::new());
         let error = reader.read_record().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
@@ -254,11 +255,11 @@ fn a_bomb_costs_no_more_than_it_claims() {
     for codec in [b'z', b'b'] {
         let bomb = compress(codec, &zeros);
         assert!(bomb.len() < 10_000);
-        // A small claim with large content.
+        // The size is declared as small, but the content is large.
         let data = compressed(codec, (1, &compress(codec, &[10])), (10, &bomb));
         let frame = Frame::new(b'r', 1, 10, &data);
         refused("a bomb", &frame, ErrorKind::Corrupt, "");
-        // A large claim exceeds the reader's limit, unless the record is streamed.
+        // A large declared size exceeds the reader's limit, unless the record is streamed.
         let size = zeros.len() as u64;
         let sizes = varint_of(size);
         let data = compressed(codec, (4, &compress(codec, &sizes)), (size, &bomb));
@@ -339,7 +340,7 @@ fn unknown_chunks_are_passed_over_unless_they_have_records() {
 
 #[test]
 fn hashes_are_of_what_is_stored_even_where_it_is_of_no_use() {
-    // The data of padding and of unknown chunks is hashed like any other.
+    // The data of padding and of unknown chunks is hashed like the data of any other chunk.
     for kind in [b'p', b'?'] {
         let mut bytes = frame::file(&[Frame::new(kind, 0, 0, b"some bytes")]);
         let read = |bytes: &[u8]| {

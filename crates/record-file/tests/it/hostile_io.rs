@@ -1,4 +1,5 @@
-//! Sources and sinks with short reads and writes, interruptions, or a failure at any byte.
+//! Tests with sources and sinks that have short reads and writes, interruptions, or a failure at
+//! any byte.
 use std::io::{self, Cursor};
 
 use record_file::{
@@ -11,7 +12,7 @@ use crate::support::{Fixture, formats, noise};
 
 type Records = Vec<(RecordPosition, Vec<u8>)>;
 
-/// Returns files of several chunks, with blocks in between, in every format.
+/// Returns files of several chunks, with block headers between and inside them, in every format.
 fn files() -> Vec<Vec<u8>> {
     let mut files: Vec<_> = [
         "cpp_pad1000_flush.riegeli",
@@ -35,8 +36,8 @@ fn files() -> Vec<Vec<u8>> {
     files
 }
 
-/// Returns the offsets worth failing at: all of a small file, and of a larger one those around
-/// blocks and chunks.
+/// Returns the offsets to fail at: all offsets of a small file, or the offsets around the blocks
+/// and chunks of a larger file.
 pub(crate) fn offsets(bytes: &[u8]) -> Vec<u64> {
     let file = RecordFile::open(bytes, ReaderOptions::new()).unwrap();
     let edges: Vec<_> = file.chunks().map(|chunk| chunk.unwrap().end().0).collect();
@@ -192,7 +193,7 @@ fn a_bad_place_in_a_file_costs_the_chunk_around_it_only() {
                     }
                 }
             }
-            // In sequence, all records before it are read, and it can be skipped.
+            // Reading in sequence returns all records before the bad chunk, which can be skipped.
             let mut reader = RecordReader::new(source, ReaderOptions::new());
             let (records, end) = drain(&mut reader);
             assert!(all.starts_with(&records), "{at}");
@@ -276,7 +277,7 @@ fn write_on<W: io::Write>(sink: W, options: WriterOptions) -> Result<W, record_f
     writer.finish()
 }
 
-/// Writes records as [`write`] does, in the ways that need a seekable sink.
+/// Writes records like [`write`], but in the ways that need a seekable sink.
 fn write_streams<W: io::Write + io::Seek>(sink: W) -> Result<W, record_file::Error> {
     let mut writer = RecordWriter::new(sink, WriterOptions::new().chunk_size(100))?;
     for compression in [
@@ -460,7 +461,7 @@ fn a_record_whose_source_fails_is_an_error_and_the_file_ends_before_it() {
             assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
             assert!(!matches!(reader.read_record(), Ok(Some(_))));
         }
-        // In small pieces it is the same record.
+        // A source that returns small pieces produces the same record.
         for manner in Manner::harmless() {
             let record = &record[..5000];
             let len = record.len() as u64;

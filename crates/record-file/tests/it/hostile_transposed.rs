@@ -1,4 +1,5 @@
-//! Transposed chunks with correct hashes, but state machines that no writer would produce.
+//! Tests with transposed chunks that have correct hashes, but state machines that no writer would
+//! produce.
 use record_file::{
     ChunkOffset, Error, ErrorKind, FieldProjection, ReaderOptions, RecordFile, RecordReader,
 };
@@ -6,7 +7,7 @@ use record_file::{
 use crate::hostile_chunks::{BEGIN, read, refused};
 use crate::support::frame::{self, Frame, varint_of};
 
-/// An uncompressed transposed chunk, part by part.
+/// The parts of an uncompressed transposed chunk.
 #[derive(Debug, Clone)]
 struct Machine {
     buckets: Vec<Vec<u8>>,
@@ -20,7 +21,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// Returns two records that are not messages: "b" and "aa", the last one first.
+    /// Returns the machine for two records that are not messages, "b" and "aa", of which "aa" is
+    /// emitted first.
     fn raw() -> Self {
         Machine {
             buckets: vec![b"aab\x02\x01".to_vec()],
@@ -34,10 +36,11 @@ impl Machine {
         }
     }
 
-    /// Returns a message in a message: fields 1 and 2, of which field 2 is a message with field 1.
+    /// Returns the machine for a message with fields 1 and 2, where field 2 is a message with field
+    /// 1.
     ///
-    /// The states go backwards: the end of the submessage, its field, its beginning, field 1, and
-    /// the beginning of the whole message.
+    /// The states are visited backwards: the end of the submessage, its field, its beginning, field
+    /// 1, and the beginning of the whole message.
     fn nested() -> Self {
         let implicit = |state: u64| 5 + state;
         Machine {
@@ -45,7 +48,8 @@ impl Machine {
             buffers: vec![2],
             tags: vec![2 << 3 | 6, 1 << 3, 2, 1 << 3, 3],
             next: vec![implicit(1), implicit(2), implicit(3), implicit(4), 0],
-            // Two bytes from the buffer, and a value that is in the state.
+            // One varint is two bytes from the buffer, and the other is a value in the state
+            // itself.
             kinds: vec![1, 10 + 5],
             state_buffers: vec![0],
             first: 0,
@@ -53,8 +57,8 @@ impl Machine {
         }
     }
 
-    /// Returns messages like [`nested`](Self::nested), but the submessage begins in one record and
-    /// ends in the next.
+    /// Returns a machine like [`nested`](Self::nested), but with a submessage that begins in one
+    /// record and ends in the next.
     fn across() -> Self {
         let mut machine = Self::nested();
         machine.next[1] = 5 + 4;
@@ -197,7 +201,7 @@ fn transposed_chunks_that_contradict_themselves() {
         let frame = Frame::new(b't', num_records, decoded, &data);
         refused(what, &frame, ErrorKind::Corrupt, "");
     }
-    // A size beyond any memory exceeds a limit first.
+    // A size that no memory can hold exceeds a limit first.
     let data = Machine::nested().encode();
     let frame = Frame::new(b't', 1, u64::MAX, &data);
     refused(
@@ -252,7 +256,8 @@ fn sizes_that_are_more_than_any_memory_together_are_refused() {
         let stream = zstd::bulk::compress(bytes, 3).unwrap();
         [&varint_of(bytes.len() as u64), &stream[..]].concat()
     };
-    // Buckets that consist only of their sizes, with a buffer each, and the state of raw records.
+    // The chunk has buckets that consist only of their sizes, with one buffer each, and the state
+    // of raw records.
     for sizes in [
         &[1 << 63, 1 << 63][..],
         &[u64::MAX, 1],
@@ -292,7 +297,8 @@ fn sizes_that_are_more_than_any_memory_together_are_refused() {
 
 #[test]
 fn projection_finds_the_same_faults_in_what_it_looks_at() {
-    // The projection has both fields of the message, so that it decides about them.
+    // The projection names both fields of the message, so that the decoder decides about each of
+    // them.
     let projection = FieldProjection::none().field(&[1]).field(&[2]);
     let project = |num_records: u64, data: &[u8]| {
         let bytes = frame::file(&[Frame::new(b't', num_records, 7, data)]);
@@ -329,12 +335,14 @@ fn projection_finds_the_same_faults_in_what_it_looks_at() {
     }
 }
 
-/// Returns a field in a group and the same field after it, or before it, represented by one state.
+/// Returns a machine in which one state represents a field in a group and the same field after the
+/// group, or before it.
 fn aliased(group_first: bool) -> Machine {
     let implicit = |state: u64| 4 + state;
     let (field, end, start, message) = (0, 1, 2, 3);
     let next = if group_first {
-        // The field, the end of the group, the field again, the beginning of the group.
+        // The states emit the field, the end of the group, the field again, and the beginning of
+        // the group.
         vec![end, implicit(field), implicit(message), 0]
     } else {
         vec![start, implicit(field), implicit(field), 0]

@@ -1,4 +1,5 @@
-//! Large records: read directly to their destination, in bounded memory, and beyond 4 GiB.
+//! Tests that large records, also of more than 4 GiB, are read directly to their destination or in
+//! bounded memory.
 use std::io::{self, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -10,8 +11,8 @@ use record_file::{
 
 use crate::support::noise;
 
-/// A source in memory that doesn't lend its bytes, and counts those that it has to copy outside a
-/// range of addresses.
+/// A source in memory that doesn't lend its bytes, and counts the bytes that it copies to places
+/// outside a range of addresses.
 struct Watched<'a> {
     bytes: &'a [u8],
     place: Range<usize>,
@@ -79,12 +80,12 @@ fn an_uncompressed_record_is_read_straight_to_its_place() {
         let file = RecordFile::open(watched, ReaderOptions::new()).unwrap();
         file.read_record_into(position, &mut read).unwrap();
         assert!(read == record);
-        // These are the bytes read with the headers, and 24 bytes per block, and the same again
-        // after a short read.
+        // The bytes read to other places are the bytes read with the headers, 24 bytes per block,
+        // and the same bytes again after a short read.
         let elsewhere = file.into_inner().elsewhere.into_inner().unwrap();
         assert!(elsewhere < 300_000, "{elsewhere}");
 
-        // Damage is found everywhere nevertheless.
+        // Damage is still found everywhere.
         let begin = usize::try_from(position.chunk_begin().0).unwrap();
         for at in [begin + 1_000_000, (begin / 65_536 + 9) * 65_536 + 9] {
             bytes[at] ^= 1;
@@ -101,7 +102,7 @@ fn an_uncompressed_record_is_read_straight_to_its_place() {
     }
 }
 
-/// A file that stores only its nonzero pages, and its length.
+/// A file in memory that stores only its nonzero pages and its length.
 #[derive(Default)]
 struct Sparse {
     pos: u64,
@@ -208,8 +209,8 @@ fn beyond_4_gib(compression: Compression) {
     past_a_huge_record(RecordReader::from_read(plain, ReaderOptions::new()), len);
 }
 
-/// Reads the records around one that is too large, which is streamed or skipped. That takes time,
-/// so it is only done once.
+/// Reads the records around a record that is too large. That record is streamed once and otherwise
+/// skipped, since streaming it takes time.
 fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
     for _ in 0..2 {
@@ -221,7 +222,7 @@ fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     let mut front = [1; 5];
     stream.read_exact(&mut front).unwrap();
     assert_eq!(front, [0; 5]);
-    // The rest of it is skipped.
+    // The remainder of the huge record is skipped.
     assert_eq!(reader.read_record().unwrap(), Some(&b"after"[..]));
     assert_eq!(reader.read_record().unwrap(), None);
 }

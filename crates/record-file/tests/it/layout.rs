@@ -1,4 +1,5 @@
-//! The layout of bytes around block boundaries, compared with files assembled byte by byte.
+//! Tests of the layout of bytes around block boundaries, which compare files with files assembled
+//! byte by byte.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
     WriterOptions,
@@ -44,7 +45,7 @@ fn check(records: &[&[u8]]) {
         // The record is found by its number, through the header of its block.
         assert_eq!(file.locate(position.numeric()).unwrap(), *position);
     }
-    // A chunk never begins within a block header, nor at its end.
+    // A chunk never begins within a block header or at its end.
     let begins = positions.iter().map(|position| position.chunk_begin().0);
     assert!(
         begins
@@ -56,9 +57,9 @@ fn check(records: &[&[u8]]) {
 #[test]
 fn chunks_end_and_headers_are_cut_at_every_place_around_a_boundary() {
     let noise = noise(2 * BLOCK, 1);
-    // The first chunk ends from 130 bytes before the end of the first block to 100 after it: among
-    // others exactly at it, and 1, 24 and 25 bytes after it. The boundary falls on every place in
-    // the header of the next chunk, and then in its data.
+    // The end of the first chunk moves from 130 bytes before the end of the first block to 100
+    // bytes after it, including exactly at it, and 1, 24 and 25 bytes after it. So the boundary is
+    // at every place in the header of the next chunk, and then in its data.
     let front = 64 + 40 + data(b"").len() + 2;
     for end in BLOCK - 130..BLOCK + 100 {
         check(&[

@@ -1,4 +1,4 @@
-//! Behaviour through the public API, and the modules that test it:
+//! Tests of behavior through the public API. The table lists the modules that test each behavior:
 //!
 //! | behavior | tests |
 //! | --- | --- |
@@ -40,7 +40,7 @@ mod mutations;
 mod noise;
 mod one_by_one;
 mod options;
-// The test kit depends on this crate.
+// The module is included by path, since the test kit depends on this crate.
 #[path = "../../../testkit/src/own_process.rs"]
 #[allow(unreachable_pub, reason = "a file of the test kit")]
 mod own_process;

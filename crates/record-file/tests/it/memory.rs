@@ -1,6 +1,6 @@
-//! The peak memory of readers and writers. Each test has its own process, since the allocator counts
-//! all allocations. The allocations that zstd and brotli make in C aren't counted: a context for
-//! each thread, and a window, which an option limits.
+//! Tests of the peak memory of readers and writers. Each test has its own process, since the
+//! allocator counts all allocations. The allocations that zstd and brotli make in C aren't counted;
+//! these are a context for each thread, and a window, which an option limits.
 
 mod claims;
 mod transposed;
@@ -20,7 +20,8 @@ use crate::own_process::in_own_process;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
-/// Memory independent of the size of chunks and records: buffers for input, output, and streams.
+/// Memory for the buffers of input, output and streams, which doesn't depend on the size of chunks
+/// and records, in bytes.
 const FIXED: usize = 3 * MIB;
 const CHUNK: usize = 4 * MIB;
 const LARGE: usize = 72 * MIB;
@@ -33,7 +34,7 @@ fn most(work: impl FnOnce()) -> usize {
     MEMORY.peak_usage() - before
 }
 
-/// A sink that counts the bytes, and drops them.
+/// A sink that counts bytes and drops them.
 #[derive(Default)]
 struct Counted {
     pos: u64,
@@ -72,7 +73,7 @@ fn memory_is_bounded_by_chunks_and_threads_and_large_records_stream() {
             large_record(&noise, compression);
             copied_records(&noise, compression);
         }
-        // Chunks whose stored size is a tenth of their decoded size.
+        // The stored size of these chunks is a tenth of their decoded size.
         let repeated = noise[..LARGE / 10].chunks(100);
         let repeated: Vec<u8> = repeated.flat_map(|bytes| bytes.repeat(10)).collect();
         for transpose in [false, true] {
@@ -95,7 +96,7 @@ fn copied_records(noise: &[u8], compression: Compression) {
             writer.finish().unwrap();
         });
         let bound = if compression == Compression::None {
-            // One is written while the next is copied.
+            // One record is written while the next one is copied.
             2 * CHUNK
         } else {
             (threads as usize + 1) * 2 * CHUNK
@@ -105,7 +106,7 @@ fn copied_records(noise: &[u8], compression: Compression) {
     }
 }
 
-/// A record in memory is compressed without copying it or holding its compressed form.
+/// Checks that a record in memory is compressed without copying it or holding its compressed form.
 #[test]
 fn large_records_in_memory_stream_to_what_can_seek() {
     in_own_process(|| {
@@ -140,7 +141,8 @@ fn large_records_in_memory_stream_to_what_can_seek() {
     });
 }
 
-/// Threads hold small chunks. A large record is held once, or never if it is streamed.
+/// Checks that threads hold only small chunks, and that a large record is held once, or not at all
+/// if it is streamed.
 #[test]
 fn a_reader_with_threads_holds_one_large_record_or_none() {
     in_own_process(|| {
@@ -168,7 +170,8 @@ fn a_reader_with_threads_holds_one_large_record_or_none() {
                 let of_stream = || RecordReader::from_read(&file[..], options);
                 let used = most(|| read(of_file()));
                 check(&format!("reading {what}"), used, RECORD + small);
-                // The size is unknown before reading, so memory is doubled as needed.
+                // The size of a stream is unknown before it is read, so memory is doubled as
+                // needed.
                 let used = most(|| read(of_stream()));
                 check(
                     &format!("reading a stream {what}"),
@@ -232,7 +235,7 @@ fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
     }
     let file = writer.finish().unwrap();
     for threads in [0, 1, 3] {
-        // In its stored form, and decoded.
+        // Each chunk is held in its stored form and decoded.
         let bound = threads.max(1) as usize * 2 * CHUNK + FIXED;
         let reading = ReaderOptions::new().threads(threads);
         let used = most(|| read(RecordReader::new(Elsewhere(&file), reading)));
@@ -262,7 +265,7 @@ fn read<I: RecordInput>(mut reader: RecordReader<I>) {
     while reader.read_record().unwrap().is_some() {}
 }
 
-/// Tests one record, far larger than the memory limit.
+/// Tests one record that is far larger than the memory limit.
 fn large_record(noise: &[u8], compression: Compression) {
     let len = noise.len() as u64;
     let new = || RecordWriter::with_defaults(Counted::default());

@@ -1,4 +1,4 @@
-//! The metadata of files.
+//! Tests of the metadata of files.
 use std::io::Cursor;
 
 use record_file::{
@@ -15,7 +15,7 @@ fn example() -> RecordsMetadata {
         file_descriptors: vec![b"\x0a\x06a.proto".to_vec(), Vec::new(), noise(3000, 1)],
         record_writer_options: Some("transpose".into()),
         num_records: Some(-1),
-        // Extension 1000: the varint 150, and a group with a field.
+        // The unknown fields are extension 1000 with the varint 150, and a group with a field.
         unknown: b"\xc0\x3e\x96\x01\xc3\x3e\x0a\x01a\xc4\x3e".to_vec(),
     }
 }
@@ -119,8 +119,8 @@ fn bytes_that_are_no_message_are_metadata_too() {
 #[test]
 fn fields_that_are_not_known_are_kept_as_they_were() {
     let kept: [&[u8]; 5] = [
-        // Fields 1 and 5 with wrong types; an extension; a group in a group; fixed-length fields;
-        // an overlong varint.
+        // These are fields 1 and 5 with wrong types, an extension, a group in a group, fixed-length
+        // fields, and an overlong varint.
         b"\x08\x01\x2a\x02hi",
         b"\xc2\x3e\x03abc",
         b"\x33\x3b\x3c\x34",

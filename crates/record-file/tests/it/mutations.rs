@@ -1,4 +1,4 @@
-//! The fuzz targets, with reproducible mutations.
+//! Tests that run the fuzz targets with reproducible mutations.
 use record_file::{ReaderOptions, RecordFile};
 
 use crate::support::frame::mend;
@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// Applies some changes, of the kinds that fuzzers make.
+/// Makes some changes of the kinds that fuzzers make.
 fn mutate(data: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     const EDGES: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, 0x3f, 0x40, 0xfe];
     for _ in 0..=random.below(4) {
@@ -71,7 +71,8 @@ fn mending_changes_nothing_of_a_whole_file() {
         let mut mended = fixture.bytes.clone();
         mend(&mut mended);
         assert!(mended == fixture.bytes, "{}", fixture.name);
-        // It also damages the file such that the hash doesn't detect the damage.
+        // After damage, mending makes the hashes match the damaged bytes, so they don't reveal the
+        // damage.
         let last = fixture.open().last_record().unwrap();
         let Some(last) = last.filter(|_| fixture.bytes.len() < 1 << 16) else {
             continue;

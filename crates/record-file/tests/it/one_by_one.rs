@@ -1,4 +1,4 @@
-//! Records that a reader streams or skips, alone or between others that it reads.
+//! Tests of records that a reader streams or skips, alone or between records that it reads.
 use std::io::{self, Read};
 
 use record_file::{
@@ -10,7 +10,8 @@ use crate::support::io::{Hostile, Manner};
 use crate::support::message::bytes_field;
 use crate::support::{Records, noise, records, valid};
 
-/// Returns chunks of one record, of many and of none, of every compression, simple and transposed.
+/// Returns a file with chunks of one record, of many records and of none, with every compression,
+/// both simple and transposed.
 fn mixed() -> Vec<u8> {
     let mut file = Vec::new();
     for (index, compression) in [
@@ -60,7 +61,7 @@ fn all_options() -> Vec<ReaderOptions> {
     threads.into_iter().flatten().collect()
 }
 
-/// Reads, streams and skips in a sequence that `seed` selects, and compares.
+/// Reads, streams and skips records in a sequence that `seed` selects, and compares the results.
 fn by_turns<I: RecordInput>(
     mut reader: RecordReader<I>,
     expected: &Records,
@@ -68,12 +69,12 @@ fn by_turns<I: RecordInput>(
     what: &str,
 ) {
     for (index, (position, record)) in expected.iter().enumerate() {
-        // If there are very many records, they are read in runs, since most are in one chunk.
+        // Very many records are read in runs, since most of them are in one chunk.
         match (index + seed) * 7 / 3 % 5 {
             0 => assert!(reader.read_record().unwrap() == Some(&record[..]), "{what}"),
             1 => assert!(reader.skip_record().unwrap(), "{what}"),
             2 => {
-                // Dropped before it is read.
+                // The stream is dropped before it is read.
                 let stream = reader.read_record_stream().unwrap().unwrap();
                 assert_eq!(stream.remaining(), record.len() as u64, "{what}");
             }
@@ -131,7 +132,7 @@ fn one_can_seek_and_go_back_from_behind_a_record_that_was_not_loaded() {
             assert!(reader.seek_back().unwrap());
             assert_eq!(reader.position(), *position, "{options:?}");
             assert!(reader.read_record().unwrap() == Some(&record[..]));
-            // The same place again, by its position.
+            // The reader returns to the same place by its position.
             reader.seek(behind).unwrap();
             assert_eq!(reader.position(), behind, "{options:?}");
             let next = expected.get(index + 1).map(|(_, record)| &record[..]);
@@ -141,7 +142,8 @@ fn one_can_seek_and_go_back_from_behind_a_record_that_was_not_loaded() {
     }
 }
 
-/// Returns records that are too large for the limit: alone in their chunks, and many in one.
+/// Returns a file with records that are too large for the limit, alone in their chunks or together
+/// in one chunk.
 fn too_large(compression: Compression) -> Vec<u8> {
     let options = WriterOptions::new()
         .compression(compression)
@@ -164,7 +166,7 @@ fn too_large(compression: Compression) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Reads records where possible, streams those that are too large, and skips the others.
+/// Reads records where possible, streams records that are too large, and skips the others.
 fn around_limits<I: RecordInput>(
     mut reader: RecordReader<I>,
     ask_first: bool,
@@ -248,11 +250,10 @@ fn from_io(error: io::Error) -> Error {
     *error.into_inner().unwrap().downcast().unwrap()
 }
 
-/// Returns the errors when all records are streamed to their ends, and the lengths of the records
-/// read.
+/// Streams all records to their ends, and returns the errors, and the lengths of the records read.
 fn streamed<I: RecordInput>(reader: &mut RecordReader<I>) -> (Vec<ErrorKind>, Vec<usize>) {
     let (mut errors, mut lens) = (Vec::new(), Vec::new());
-    // Enough, since an error may repeat forever.
+    // The number of errors is limited, since an error may repeat forever.
     while errors.len() < 5 {
         match reader.read_record_stream() {
             Ok(Some(mut stream)) => {
@@ -291,8 +292,8 @@ fn damage_in_a_streamed_record_is_an_error_of_its_stream_and_reading_goes_on_beh
         let begin = usize::try_from(damaged.chunk_begin().0).unwrap();
         bytes[begin + 150_000] ^= 1;
         for threads in [0, 2] {
-            // Threads would have the chunks after a record that was read, but here no record is
-            // read.
+            // Threads would already have the chunks after a record that was read, but here no
+            // record is read.
             let options = ReaderOptions::new().threads(threads).stream_from(0);
             let expected = (vec![ErrorKind::ChecksumMismatch], vec![10, 30]);
             let mut random = RecordReader::new(&bytes, options);
@@ -370,7 +371,7 @@ fn a_file_that_ends_inside_a_skipped_record_is_cut_short() {
 
 fn ends_inside_the_second<I: RecordInput>(reader: &mut RecordReader<I>) {
     assert!(reader.skip_record().unwrap());
-    // A plain stream finds that out only at the end of the record.
+    // A plain stream detects the truncation only at the end of the record.
     let error = reader.skip_record().and_then(|_| reader.skip_record());
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Truncated);
     let error = reader.read_record().unwrap_err();

@@ -1,4 +1,4 @@
-//! The options of a writer, typed and as a string.
+//! Tests of a writer's options, as typed values and as a string.
 use record_file::{Compression, ErrorKind, RecordWriter, WriterOptions};
 
 fn parse(text: &str) -> WriterOptions {

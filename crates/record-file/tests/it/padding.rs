@@ -1,4 +1,4 @@
-//! Padding at the end of a file, and at each flush.
+//! Tests of padding at the end of a file and at each flush.
 use record_file::{
     ChunkType, Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };
@@ -11,7 +11,8 @@ fn plain() -> WriterOptions {
     WriterOptions::new().compression(Compression::None)
 }
 
-/// Returns a file of one record, long enough that the file would have `len` bytes without padding.
+/// Returns a file of one record, which is long enough that the file would have `len` bytes without
+/// padding, and the record.
 fn file_of(len: u64, options: WriterOptions) -> (Vec<u8>, Vec<u8>) {
     let headers = if len > BLOCK { 24 } else { 0 };
     for size_len in 1..=3 {
@@ -105,8 +106,8 @@ fn a_gap_of_exactly_a_chunk_header_is_padded_without_data() {
 
 #[test]
 fn a_span_too_short_for_a_header_once_a_block_header_cut_into_it_is_made_longer() {
-    // 8 bytes before the end of a block: the next multiples of 60, 61 or 70 leave fewer than 40
-    // bytes.
+    // The file ends 8 bytes before the end of a block, so the next multiples of 60, 61 or 70 leave
+    // fewer than 40 bytes.
     for padding in [60, 61, 70] {
         let (file, record) = file_of(BLOCK - 8, plain().final_padding(padding));
         assert_eq!(file.len() as u64 % padding, 0);

@@ -1,4 +1,4 @@
-//! Records read two at a time.
+//! Tests of reading records two at a time.
 use std::io::Write;
 
 use record_file::{
@@ -19,8 +19,8 @@ impl Watch for Seen {
 
 type Written = Vec<(RecordPosition, Vec<u8>)>;
 
-/// Returns records of all kinds of lengths, with every compression, alone in their chunks and
-/// together with others.
+/// Returns a file with records of all kinds of lengths, with every compression, alone in their
+/// chunks and together with others.
 fn written() -> (Vec<u8>, Written) {
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
     let mut written = Written::new();
@@ -45,7 +45,7 @@ fn written() -> (Vec<u8>, Written) {
     (writer.finish().unwrap(), written)
 }
 
-/// Returns the result of each record, and the bytes observed of it.
+/// Returns the result of each record, and the bytes of the record that were observed.
 fn read_all<S: ReadAt>(
     file: &RecordFile<S>,
     written: &Written,
@@ -104,8 +104,8 @@ fn a_damaged_record_fails_alone() {
     let damaged = |index: usize| index % 5 == 2;
     for (index, (position, record)) in written.iter().enumerate() {
         let begin = usize::try_from(position.chunk_begin().0).unwrap();
-        // This is the last byte of its chunk's data, which belongs to this record and is not in a
-        // block header.
+        // The damaged byte is the last byte of the chunk's data, which belongs to this record and
+        // is not in a block header.
         let alone = index % 3 != 2;
         if damaged(index) && alone && !record.is_empty() {
             let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();

@@ -1,4 +1,4 @@
-//! Writing with several threads.
+//! Tests of writing with several threads.
 use std::io::Cursor;
 
 use record_file::{
@@ -74,7 +74,7 @@ fn a_file_and_its_positions_do_not_depend_on_the_number_of_threads() {
             assert!(parallel.0 == serial, "{text} on {threads} threads");
             assert_eq!(parallel.1, positions, "{text} on {threads} threads");
         }
-        // A record too large to be copied is compressed in place, to the same bytes.
+        // A record that is too large to be copied is compressed in place, with the same result.
         let in_place = written(options.threads(2).max_copied(10_000));
         assert!(in_place.0 == serial, "{text} with few records copied");
         let file = RecordFile::open(serial, ReaderOptions::new()).unwrap();
@@ -85,8 +85,8 @@ fn a_file_and_its_positions_do_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// Returns uncompressed records that threads copy and hash, that they only hash, and that are too
-/// small for threads.
+/// Returns uncompressed records that threads copy and hash, records that threads only hash, and
+/// records that are too small for threads.
 fn large_records() -> Vec<Vec<u8>> {
     const MIB: usize = 1 << 20;
     let lens = [

@@ -1,4 +1,4 @@
-//! Reading with several threads.
+//! Tests of reading with several threads.
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
@@ -66,7 +66,7 @@ fn every_file_reads_alike_on_any_number_of_threads_and_piece_by_piece_damaged_on
             let stream =
                 |threads| events(RecordReader::from_read(bytes, options(threads)), recover);
             let (serial, serial_stream) = (random(0), stream(0));
-            // The same when chunks are decoded as they are read.
+            // Decoding chunks while they are read must give the same results.
             let streamed = options(0).stream_from(0);
             let pieces = events(RecordReader::new(bytes, streamed), recover);
             assert!(pieces == serial, "{} {recover}", fixture.name);
@@ -131,7 +131,7 @@ fn a_projection_counts_at_once_for_what_was_read_ahead_with_another() {
     }
 }
 
-/// Returns small chunks, with a large one of one record after every third.
+/// Returns small chunks, with a large chunk of one record after every third small chunk.
 fn mixed(text: &str) -> Vec<u8> {
     let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
     for seed in 0..24 {
@@ -148,7 +148,7 @@ fn mixed(text: &str) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Reads records whole, as streams, and skips some, in turns.
+/// Reads, streams and skips records in turns.
 fn in_every_way<I: RecordInput>(
     mut reader: RecordReader<I>,
 ) -> Vec<(Option<RecordPosition>, Vec<u8>)> {
@@ -208,7 +208,7 @@ fn a_file_that_grew_is_read_on() {
     let growing = Growing(Arc::new(Mutex::new(Vec::new())));
     let mut reader = RecordReader::new(growing.clone(), options(3));
     let mut read = Vec::new();
-    // Chunk by chunk, a few at a time.
+    // The file grows by a few chunks at a time.
     let file = RecordFile::open(&whole, ReaderOptions::new()).unwrap();
     let ends: Vec<_> = file.chunks().map(|chunk| chunk.unwrap().end().0).collect();
     for end in ends.iter().step_by(2).chain(ends.last()) {

@@ -1,4 +1,4 @@
-//! Positions of records, and invalid positions.
+//! Tests of the positions of records, and of invalid positions.
 use record_file::{
     ChunkOffset, Compression, ErrorKind, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
 };

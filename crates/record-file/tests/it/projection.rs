@@ -1,4 +1,4 @@
-//! Reading some fields of records in transposed chunks.
+//! Tests of reading only some fields of records in transposed chunks.
 use proptest::prelude::*;
 use record_file::{
     Compression, FieldProjection, ReaderOptions, RecordReader, RecordWriter, WriterOptions,
@@ -158,7 +158,7 @@ fn buckets_of_fields_that_are_not_wanted_are_not_even_looked_at() {
         .compression(Compression::ZSTD)
         .bucket_fraction(0.0);
     let mut file = write(&records, options);
-    // The frame of that bucket is broken, and the chunk is hashed again.
+    // The frame of field 2's bucket is broken, and the chunk is hashed again.
     let magic = b"\x28\xb5\x2f\xfd";
     let frames: Vec<_> = (0..file.len())
         .filter(|&at| file[at..].starts_with(magic))

@@ -1,4 +1,5 @@
-//! Any records with any options read back as written, from any position.
+//! Property tests that any records written with any options are read back unchanged, from any
+//! position.
 use std::cmp::Ordering;
 use std::io::Cursor;
 
@@ -18,11 +19,11 @@ enum Step {
     /// A record read from a source.
     Stream(Vec<u8>, Compression),
     Flush,
-    /// The file is finished, and then continued.
+    /// The file is finished and then continued.
     Reopen,
 }
 
-/// Returns any level of any codec. The slow levels are for small records.
+/// Generates any level of any codec. The slow levels are for small records.
 fn any_compression() -> impl Strategy<Value = Compression> {
     prop_oneof![
         (-5..=22i32).prop_map(Compression::zstd),
@@ -34,7 +35,7 @@ fn any_compression() -> impl Strategy<Value = Compression> {
     ]
 }
 
-/// Fast levels.
+/// Generates fast levels of any codec.
 fn compression() -> impl Strategy<Value = Compression> {
     prop_oneof![
         3 => Just(Compression::None),
@@ -109,7 +110,8 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     vec(prop_oneof![4 => field, 1 => nested], 0..8).prop_map(|fields| fields.concat())
 }
 
-/// Returns records of noise, or of one repeated byte. Most are small, and some need several blocks.
+/// Generates records of noise or of one repeated byte. Most records are small, and some need
+/// several blocks.
 fn record() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => vec(any::<u8>(), 0..60),
@@ -369,7 +371,7 @@ proptest! {
             let read = (reader.last_position().unwrap(), record);
             prop_assert!(expected.any(|expected| *expected == read));
         }
-        // The same holds backwards.
+        // Reading backwards returns the same records.
         let mut expected = records.iter().rev();
         reader.seek_numeric(bytes.len() as u64).unwrap();
         while reader.seek_back().unwrap() {

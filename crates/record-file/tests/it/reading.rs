@@ -1,4 +1,5 @@
-//! Reading in order, and past damage, compared with the fixtures' sidecars.
+//! Tests of reading in order and past damage, which compare the results with the fixtures'
+//! sidecars.
 use std::sync::{Arc, Mutex};
 
 use record_file::{
@@ -25,7 +26,7 @@ fn read_all<I: RecordInput>(reader: RecordReader<I>) -> (Vec<(RecordPosition, St
         let sum = sha256(record);
         records.push((reader.last_position().unwrap(), sum));
     }
-    // The end stays the end.
+    // Reading again at the end returns the end again.
     assert_eq!(reader.read_record().unwrap(), None);
     let regions = regions.lock().unwrap().clone();
     (records, regions)
@@ -118,7 +119,7 @@ fn damage_is_an_error_at_its_place() {
                 (None, None) => {}
                 (Some(expected), Some(error)) => {
                     let kind = match expected {
-                        // The other implementation reports a wrong hash.
+                        // The reference implementation reports a wrong hash for this file.
                         _ if begins_otherwise => ErrorKind::NotARecordFile,
                         text if text.contains("Truncated") => ErrorKind::Truncated,
                         text if text.contains("hash mismatch") => ErrorKind::ChecksumMismatch,
@@ -224,7 +225,7 @@ fn a_file_and_a_reader_say_the_same_of_what_a_file_begins_with() {
     let mut writer = RecordWriter::with_defaults(Vec::new());
     writer.write_record(b"a record").unwrap();
     let bytes = writer.finish().unwrap();
-    // A chunk, but no signature.
+    // The file begins with a chunk that is not a signature.
     let mut padding = Vec::new();
     push(&mut padding, &Frame::new(b'p', 0, 0, &[]));
     let mut cases = vec![(ErrorKind::NotARecordFile, padding)];

@@ -1,5 +1,5 @@
-//! Recovery in situations other than plain reading: seeking, metadata, growing files, and headers
-//! with valid hashes and wrong content.
+//! Tests of recovery in situations other than plain reading: seeking, metadata, growing files, and
+//! headers with valid hashes and wrong content.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -56,18 +56,18 @@ fn block_header(file: &mut [u8], block: usize, previous: u64, next: u64) {
 fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
     let (good, begins) = chunks(1500);
     let block = 1 << 16;
-    // The chunk around the block, and the next one.
+    // These are the chunk around the block and the chunk after it.
     let around = *begins.iter().rfind(|&&begin| begin < block).unwrap();
     let after = *begins.iter().find(|&&begin| begin > block).unwrap();
     let [previous, next] = [(block - around) as u64, (after - block) as u64];
-    // The header's content, and the position where the search for chunks continues, if one step
-    // leads there.
+    // Each row has a header's content, and the position where the search for chunks continues, or 0
+    // if it isn't checked.
     let table = [
-        // The beginning differs: reading continues at the header's end.
+        // The beginning differs, so reading continues at the end that the header states.
         ("previous", previous - 1, next, after as u64),
         ("previous, far", previous + 1000, next, after as u64),
-        // Ends that are far away, that lead backwards, or where no chunk can begin, are not
-        // followed.
+        // Reading doesn't continue at an end that is far away, that is before the block, or where
+        // no chunk can begin.
         ("next, far", previous - 1, 3 << 16, 2 * block as u64),
         (
             "next, inside of a header",
@@ -77,7 +77,7 @@ fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
         ),
         ("next, 0", previous - 1, 0, 0),
         ("next, beyond all", previous - 1, u64::MAX, 2 * block as u64),
-        // The end differs from the chunk's own, so neither is reliable.
+        // The end differs from the end of the chunk, so neither end is reliable.
         ("end", previous, next + 200, 2 * block as u64),
         ("a chunk that begins here", 0, next, 0),
     ];
@@ -102,7 +102,7 @@ fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
         if resumed == after as u64 {
             assert_eq!((regions.len(), end), (1, resumed), "{what}");
         } else if resumed > 0 {
-            // From the next block's header to the first chunk that begins after it.
+            // Reading continues at the first chunk that begins after the next block's header.
             let expected = begins.iter().find(|&&begin| begin as u64 >= resumed);
             assert_eq!(end, *expected.unwrap() as u64, "{what}");
         }
@@ -133,7 +133,7 @@ fn seeking_recovers_too() {
         *regions.lock().unwrap(),
         [(begins[4] as u64, begins[5] as u64)]
     );
-    // Also when going backwards.
+    // The reader also recovers when it moves backwards.
     reader
         .seek(RecordPosition::new(begins[5] as u64, 0))
         .unwrap();
@@ -195,7 +195,7 @@ fn metadata_that_is_damaged_costs_no_records() {
         let records = fixture.records().len();
         let end = fixture.records()[0].position.chunk_begin().0;
         let inside = usize::try_from(end).unwrap() - 1;
-        // Damage to the data, found by the hash, and damage to the content, with the right hash.
+        // The damage is either detected by the hash, or has a matching hash.
         for mended in [false, true] {
             let mut bad = fixture.bytes.clone();
             bad[inside] ^= 0xff;
@@ -205,7 +205,7 @@ fn metadata_that_is_damaged_costs_no_records() {
             }
             let mut strict = RecordReader::new(&bad, ReaderOptions::new());
             let error = match strict.read_metadata() {
-                // A value in it changed, which can't be detected.
+                // A value in the metadata changed, which can't be detected.
                 Ok(_) if mended => continue,
                 result => result.unwrap_err(),
             };

@@ -1,4 +1,4 @@
-//! One record, written in every possible way: the bytes of the file are the same.
+//! Tests that writing one record in every possible way produces the same file.
 use std::fs::{File, OpenOptions};
 use std::io::{self, Cursor};
 
@@ -45,7 +45,7 @@ fn changing(len: usize) -> Vec<u8> {
 }
 
 /// Returns records with lengths near the boundaries of blocks and of compressors' fragments, and
-/// beyond the windows of some.
+/// beyond the windows of some compressors.
 fn records() -> Vec<Vec<u8>> {
     [
         0,
@@ -70,7 +70,7 @@ fn cuts(record: &[u8]) -> Vec<Vec<&[u8]>> {
     for most in [1 << 17, 70_001] {
         cuts.push(record.chunks(most).collect());
     }
-    // The last part begins where zstd, at level 1, reaches the end of its memory.
+    // The last part begins at the end of the memory of zstd at level 1.
     let at = record.len().min((1 << 19) + (1 << 17));
     cuts.push(vec![&record[..at], &record[at..]]);
     cuts
@@ -178,7 +178,7 @@ fn read_all(bytes: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn only_records_from_the_size_of_the_option_on_are_streamed() {
-    /// Counts the seeks.
+    /// A sink that counts seeks.
     struct Sent(Cursor<Vec<u8>>, usize);
     impl io::Write for Sent {
         fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
@@ -273,7 +273,7 @@ fn a_file_that_only_appends_is_an_error_where_a_header_is_filled_in() {
         let error = writer.write_record(b"more").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed);
     }
-    // Without headers to fill in, appending works.
+    // If no headers have to be filled in, appending works.
     std::fs::remove_file(&path).unwrap();
     for _ in 0..2 {
         let file = OpenOptions::new()

@@ -1,4 +1,4 @@
-//! Seeking in a file, and searching it.
+//! Tests of seeking in a file and searching it.
 use std::cmp::Ordering;
 
 use record_file::{
@@ -65,7 +65,7 @@ fn positions_seek_to_their_records_and_back_over_all() {
                 "{name}"
             );
         }
-        // From the end to the beginning.
+        // The reader goes back from the end to the beginning.
         reader.seek_numeric(fixture.bytes.len() as u64).unwrap();
         assert_eq!(reader.read_record().unwrap(), None);
         for record in records.iter().rev() {

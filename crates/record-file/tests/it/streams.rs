@@ -1,4 +1,4 @@
-//! Records as streams, in both directions.
+//! Tests of writing and reading records as streams.
 use std::io::{self, Cursor, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,8 +29,8 @@ fn records() -> Vec<Vec<u8>> {
     records
 }
 
-/// Returns a file with every record written as a stream, after some others so that chunks begin
-/// anywhere.
+/// Returns a file in which every record is written as a stream, after some other records that make
+/// chunks begin anywhere.
 fn streamed(compression: Compression) -> (Vec<u8>, Vec<(RecordPosition, Vec<u8>)>) {
     let mut writer = RecordWriter::new(Cursor::new(Vec::new()), WriterOptions::new()).unwrap();
     let mut written = Vec::new();
@@ -99,7 +99,7 @@ fn a_sink_that_cannot_seek_gets_the_same_bytes_from_a_source_that_is_read_twice(
         let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
         for (index, (position, record)) in written.iter().enumerate() {
             writer.write_record(&noise(index * 11, 3)).unwrap();
-            // From the current position of the source.
+            // The record begins at the current position of the source.
             let mut source = Cursor::new([b"before", &record[..], b"behind"].concat());
             source.set_position(6);
             let len = record.len() as u64;
@@ -200,7 +200,7 @@ fn files_and_memory_read_alike() {
     }
 }
 
-/// Counts the bytes that are read.
+/// A source that counts the bytes read.
 struct Counted<'a>(&'a [u8], AtomicUsize);
 
 impl ReadAt for Counted<'_> {

@@ -112,7 +112,7 @@ pub(crate) fn valid() -> Vec<Fixture> {
     all().into_iter().filter(Fixture::is_valid).collect()
 }
 
-/// Records and their positions.
+/// A list of records with their positions.
 pub(crate) type Records = Vec<(RecordPosition, Vec<u8>)>;
 
 /// Reads the records of a file in sequence.

@@ -1,5 +1,6 @@
-//! Fuzz targets: functions that take any bytes and check properties that must always hold. `/fuzz`
-//! runs them with libFuzzer, and `mutations.rs` with reproducible mutations.
+//! Fuzz targets: functions that take arbitrary bytes and check properties that must always hold.
+//! `/fuzz` runs the targets with libFuzzer, and `mutations.rs` runs them with reproducible
+//! mutations.
 use std::io::Read;
 
 use record_file::{
@@ -10,7 +11,7 @@ use record_file::{
 
 use crate::support::frame::{self, Frame};
 
-/// A function that takes any bytes.
+/// A function that checks properties of arbitrary bytes.
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets, by name.
@@ -24,7 +25,7 @@ pub(crate) const TARGETS: [(&str, Target); 7] = [
     ("text", text),
 ];
 
-/// Limits with little memory for hostile claims.
+/// Reader options that allow little memory, since the input may claim large sizes.
 const OPTIONS: ReaderOptions = ReaderOptions::new()
     .max_chunk_memory(1 << 20)
     .max_window_log(20);
@@ -36,7 +37,7 @@ const MOST: usize = 10_000;
 /// reads the whole chunk.
 const MOST_ONE_BY_ONE: usize = 100;
 
-/// Returns the file in `data`. The last byte doesn't belong to it; if it is odd, all hashes are
+/// Returns the file in `data`: all bytes but the last. If the last byte is odd, all hashes are
 /// corrected.
 fn file_of(data: &[u8]) -> Vec<u8> {
     let Some((mode, file)) = data.split_last() else {
@@ -69,8 +70,8 @@ fn read_all<I: RecordInput>(
     (records, Ok(()))
 }
 
-/// Streams records where possible and skips the others, or skips all: each record equals the one
-/// that reading returns, and occurs once.
+/// Streams records where possible and skips the others, or skips all records. Checks that each
+/// record equals the record that reading returns, and occurs once.
 fn one_by_one<I: RecordInput>(
     mut reader: RecordReader<I>,
     skips: bool,
@@ -122,19 +123,19 @@ fn one_by_one<I: RecordInput>(
     }
 }
 
-/// Reads a file in sequence: a stream returns the same records as a slice, and recovery skips all
-/// damage.
+/// Reads a file in sequence. Checks that a stream returns the same records as a slice, and that
+/// recovery skips all damage.
 pub(crate) fn sequence(data: &[u8]) {
     let file = file_of(data);
     let (records, end) = read_all(&mut RecordReader::new(&file, OPTIONS));
     let (streamed, streamed_end) = read_all(&mut RecordReader::from_read(&file[..], OPTIONS));
     let limited = |end: &Ending| matches!(end, Err((ErrorKind::LimitExceeded, _)));
-    // A stream reports the limit where a slice knows that the file ends earlier.
+    // A stream may report an exceeded limit where a slice detects that the file ends earlier.
     if !limited(&streamed_end) || limited(&end) {
         assert_eq!(streamed_end, end);
         assert!(streamed == records);
     }
-    // Only one way per file, to be fast: starting threads takes time.
+    // Each file is read in only one way to save time, since starting threads is slow.
     let way = file.len() % 16;
     let options = OPTIONS.stream_from(0).threads(u32::from(way == 0));
     let skips = way % 4 == 1;
@@ -154,7 +155,8 @@ pub(crate) fn sequence(data: &[u8]) {
     assert!(end.is_ok() || limited(&end), "{end:?}");
 }
 
-/// Reads a file at random positions: every way to reach a record leads to the same one.
+/// Reads a file at random positions. Checks that every way to reach a record returns the same
+/// record.
 pub(crate) fn positioned(data: &[u8]) {
     let file = file_of(data);
     let mut reader = RecordReader::new(&file, OPTIONS).on_damage(|_| true);
@@ -226,8 +228,8 @@ fn one_record(file: &RecordFile<&Vec<u8>>, position: RecordPosition, record: &[u
     }
 }
 
-/// Reads a chunk of this kind: two bytes for the number of its records, three for their size, then
-/// its data.
+/// Reads a chunk of this kind. `data` has the number of records in two bytes, their size in three
+/// bytes, and then the chunk's data.
 fn chunk(kind: u8, data: &[u8]) {
     let Some((claims, data)) = data.split_at_checked(5) else {
         return;
@@ -275,7 +277,7 @@ fn project(file: &[u8]) {
     }
 }
 
-/// Reads a metadata chunk, with its size in the first three bytes, and the message directly.
+/// Reads a metadata chunk whose size is in the first three bytes, and parses the message directly.
 pub(crate) fn metadata(data: &[u8]) {
     if let Ok(parsed) = RecordsMetadata::parse(data) {
         let again = RecordsMetadata::parse(&parsed.serialize());
@@ -331,8 +333,8 @@ pub(crate) fn round_trip(data: &[u8]) {
     assert!(read == records);
 }
 
-/// Parses positions and options as text, and positions as bytes: formatting them restores the
-/// input.
+/// Parses positions and options as text, and positions as bytes. Checks that formatting them
+/// restores the input.
 pub(crate) fn text(data: &[u8]) {
     if let Ok(position) = RecordPosition::from_bytes(data) {
         let again = RecordPosition::from_bytes(&position.to_bytes());
@@ -351,7 +353,7 @@ pub(crate) fn text(data: &[u8]) {
     }
 }
 
-/// Returns the seeds of a target, made of the files in `dir`.
+/// Returns the seeds of a target, made from the files in `dir`.
 pub(crate) fn seeds(target: &str, dir: &std::path::Path) -> Vec<Vec<u8>> {
     const LARGEST: usize = 6000;
     if target == "text" {
@@ -409,7 +411,7 @@ fn records_of(file: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns the chunks of a file that a target is for, with their claims in front.
+/// Returns the chunks of a file that a target reads, each after its claims.
 fn chunks(target: &str, file: &[u8]) -> Vec<Vec<u8>> {
     let Ok(records) = RecordFile::open(file, OPTIONS) else {
         return Vec::new();
@@ -430,7 +432,7 @@ fn chunks(target: &str, file: &[u8]) -> Vec<Vec<u8>> {
         };
         let begin = usize::try_from(chunk.begin().0).expect("within the file") + 40;
         let data = begin..begin + usize::try_from(header.data_size).expect("within the file");
-        // Files this small are one block.
+        // Such small files have only one block.
         if let Some(data) = file.get(data) {
             out.push([&claims, data].concat());
         }

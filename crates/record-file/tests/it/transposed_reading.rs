@@ -1,4 +1,5 @@
-//! Transposed chunks whose records need the memory that holds their stored form.
+//! Tests of transposed chunks whose records are assembled in the memory that holds their stored
+//! form.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };
@@ -70,7 +71,7 @@ fn records_of_every_shape_are_put_together_where_their_parts_were() {
             "no messages",
             (0..60_000).map(|index| noise(40, index)).collect(),
         ),
-        // Their lengths take more room than their content.
+        // The lengths of these records take more room than their content.
         (
             "empty ones and others",
             (0..100_000)
@@ -85,7 +86,7 @@ fn records_of_every_shape_are_put_together_where_their_parts_were() {
 
 #[test]
 fn records_are_read_that_are_larger_than_is_believed_of_what_is_stored() {
-    // More than 16 MiB, and more than 16 times the stored size.
+    // The records have more than 16 MiB, and more than 16 times the stored size.
     let records: Vec<_> = (0..30u8)
         .map(|index| bytes_field(1, &vec![index; 1 << 20]))
         .collect();

@@ -1,4 +1,5 @@
-//! Transposed chunks, identical to those of other writers, and read back.
+//! Tests that transposed chunks are identical to the chunks of other writers, and are read back
+//! unchanged.
 use proptest::prelude::*;
 use record_file::{
     Compression, FieldProjection, ReaderOptions, RecordFile, RecordReader, RecordWriter,
@@ -30,7 +31,7 @@ fn write<R: AsRef<[u8]>>(records: &[R], options: &WriterOptions) -> Vec<u8> {
 
 #[test]
 fn a_message_of_very_many_fields_is_stored_in_one_piece() {
-    // More than 4 Mi fields, and a nested message that alone has as many.
+    // The message has more than 4 Mi fields, and so has a message nested in another.
     let fields = varint_field(1, 1).repeat(5 << 20);
     let outer = [varint_field(2, 2), bytes_field(3, &fields)].concat();
     let records = [fields, outer];
@@ -133,7 +134,7 @@ fn check<R: AsRef<[u8]>>(written: &[R]) {
     }
 }
 
-/// Returns whether a record is taken apart: then it is empty when no field is wanted.
+/// Returns whether a record is taken apart. Such a record is empty if no field is wanted.
 fn is_taken_apart(record: &[u8]) -> bool {
     let file = write(&[record], &WriterOptions::new());
     let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
@@ -179,7 +180,7 @@ fn varints_of_every_length_are_read_back() {
 
 #[test]
 fn values_at_the_beginning_of_a_record_are_read_back() {
-    // There are no bytes before them that could be moved along.
+    // No bytes precede the values, so none can be moved together with them.
     let records: Vec<_> = (0..130)
         .flat_map(|len| {
             let text = [&b"\x07"[..], &noise(len, 1)].concat();
@@ -252,7 +253,7 @@ fn what_a_message_would_not_be_serialized_to_is_no_message() {
     ];
     for (what, record) in cases {
         assert!(!is_taken_apart(record), "{what}");
-        // In a field it is just bytes.
+        // In a field, the record is stored as bytes.
         let field = bytes_field(1, record);
         assert!(is_taken_apart(&field), "{what}");
         check(&[record, &field, b"", record]);
@@ -354,7 +355,7 @@ fn smaller_buckets_make_more_of_them() {
         let magic = b"\x28\xb5\x2f\xfd";
         file.windows(4).filter(|window| window == magic).count()
     };
-    // In addition, the header and the transitions are compressed.
+    // The header and the transitions are also compressed.
     assert_eq!(frames(1.0), 3);
     assert_eq!(frames(0.0), 19 + 2);
     assert!((4..21).contains(&frames(0.05)));

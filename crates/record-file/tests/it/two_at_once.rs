@@ -1,5 +1,5 @@
-//! Files in memory, of which two chunks are verified at once, compared with other sources chunk by
-//! chunk.
+//! Tests that reading a file in memory, which verifies two chunks at once, has the same results as
+//! reading other sources, which verifies one chunk at a time.
 
 use record_file::{
     FieldProjection, ReaderOptions, RecordInput, RecordPosition, RecordReader, RecordWriter,
@@ -8,7 +8,8 @@ use record_file::{
 use crate::elsewhere::Elsewhere;
 use crate::support::{frame::varint_of, noise};
 
-/// Returns chunks of one to three blocks, with one of many small records among them.
+/// Returns a file with small chunks and chunks of one to three blocks, and the positions of its
+/// records.
 fn written(text: &str) -> (Vec<u8>, Vec<RecordPosition>) {
     let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
     let mut positions = Vec::new();
@@ -35,10 +36,10 @@ const FORMATS: [&str; 4] = [
     "transpose,zstd:1",
 ];
 
-/// A result of a reader: a record, or an error.
+/// A result of a reader, which is a record or an error.
 type Said = Result<(Vec<u8>, RecordPosition), String>;
 
-/// Returns all results of a reader until the end, or until an error repeats, and its final
+/// Returns all results of a reader until the end or until an error repeats, and the reader's final
 /// position.
 fn said<I: RecordInput>(mut reader: RecordReader<I>, recover: bool) -> (Vec<Said>, RecordPosition) {
     let (sender, regions) = std::sync::mpsc::channel();
@@ -72,7 +73,7 @@ fn a_damaged_byte_anywhere_and_a_cut_are_found_when_the_reader_gets_there() {
         let begins = positions.iter().map(|position| position.chunk_begin().0);
         let begins = begins.map(|begin| usize::try_from(begin).unwrap());
         let blocks = (0..file.len()).step_by(1 << 16);
-        // The headers of chunks and blocks, and bytes in between.
+        // The damaged places are the headers of chunks and blocks, and bytes between them.
         let mut places: Vec<_> = begins
             .chain(blocks)
             .flat_map(|at| [at + 9, at + 50])

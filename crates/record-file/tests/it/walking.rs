@@ -1,5 +1,5 @@
-//! Navigation in a file: chunks without records, alternating kinds of chunks, positions before,
-//! between and after records.
+//! Tests of navigation in a file: chunks without records, alternating kinds of chunks, and
+//! positions before, between and after records.
 use std::cmp::Ordering;
 use std::io::Cursor;
 
@@ -17,8 +17,8 @@ fn one(record: &[u8]) -> Vec<u8> {
     [&[0, 1, len], record].concat()
 }
 
-/// Returns records between chunks without records: padding, metadata in the middle, an empty simple
-/// chunk, and one of an unknown type.
+/// Returns a file with records between chunks without records: padding, metadata in the middle, an
+/// empty simple chunk, and a chunk of an unknown type.
 fn with_gaps() -> (Vec<u8>, Vec<RecordPosition>) {
     let empty = [0, 0];
     let gaps = [
@@ -183,7 +183,7 @@ fn the_beginning_has_two_names_and_the_last_position_is_that_of_what_was_read() 
     reader.seek(end).unwrap();
     assert_eq!(reader.read_record().unwrap(), None);
     assert_eq!(reader.last_position(), None);
-    // From the end back to records that were read before.
+    // The reader goes from the end back to records that were read before.
     reader.seek_numeric(65).unwrap();
     assert_eq!(reader.read_record().unwrap(), Some(&b"second"[..]));
     let beyond = RecordPosition::new(file.len() as u64 + 1, 0);
@@ -195,7 +195,7 @@ fn the_beginning_has_two_names_and_the_last_position_is_that_of_what_was_read() 
     assert_eq!(reader.read_record().unwrap(), Some(&b"first"[..]));
 }
 
-/// Returns numbers in chunks of three, after metadata.
+/// Returns a file with metadata, and numbers in chunks of three.
 fn numbers(count: u32) -> Vec<u8> {
     let options = WriterOptions::new()
         .compression(Compression::None)
@@ -216,7 +216,7 @@ fn numbers_lead_to_records_past_damage_that_lies_elsewhere() {
         .chunks()
         .map(|chunk| usize::try_from(chunk.unwrap().begin().0).unwrap())
         .collect();
-    // Data near the beginning, and the header of a chunk, both in a block before that of the last
+    // Damages data near the beginning and the header of a chunk, both before the block of the last
     // chunks.
     file[begins[3] + 41] ^= 1;
     file[begins[20] + 3] ^= 1;
@@ -249,7 +249,8 @@ fn searching_goes_on_from_any_state_and_as_often_as_wanted() {
             read.map(|read| u32::from_be_bytes(read.try_into().unwrap())),
         )
     };
-    // At the beginning, with metadata; after reading some; after reading all; the same twice.
+    // Searches at the beginning (with metadata), after reading some records, after reading all
+    // records, and for the same record twice.
     assert_eq!(find(&mut reader, 0), (SearchResult::Equal, Some(0)));
     assert_eq!(find(&mut reader, 999), (SearchResult::Equal, Some(999)));
     assert_eq!(reader.read_record().unwrap(), None);
@@ -260,7 +261,7 @@ fn searching_goes_on_from_any_state_and_as_often_as_wanted() {
         );
     }
     assert_eq!(find(&mut reader, 1000), (SearchResult::Nothing, None));
-    // Backwards from the record found.
+    // The reader goes back from the record found.
     assert_eq!(find(&mut reader, 300).0, SearchResult::Equal);
     assert!(reader.seek_back().unwrap() && reader.seek_back().unwrap());
     assert_eq!(

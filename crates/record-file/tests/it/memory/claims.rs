@@ -1,4 +1,4 @@
-//! Chunks of a few bytes with large claims.
+//! Tests with chunks of a few bytes that claim large sizes.
 use record_file::{
     ChunkOffset, Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, Sequential,
     WriterOptions,

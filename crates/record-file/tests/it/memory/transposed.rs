@@ -1,4 +1,4 @@
-//! Peak memory of transposed chunks.
+//! Tests of the peak memory of transposed chunks.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };
@@ -10,9 +10,10 @@ use crate::own_process::in_own_process;
 
 /// Memory of each thread, independent of the size of chunks. A writer has, for each field, a partly
 /// filled block of 64 KiB and smaller blocks before it, which are kept for the next chunk. A reader
-/// has some room for a next chunk that is a little larger.
+/// has some room for a slightly larger next chunk.
 const PER_THREAD: usize = MIB;
-/// Additional memory of a writer or reader, for the bytes about to be written, or just read.
+/// Additional memory of a writer or reader, for bytes that are about to be written or were just
+/// read.
 const FIXED: usize = MIB;
 
 /// Returns messages with numbers, a name, a time, and a message of 80 incompressible bytes: about
@@ -91,9 +92,9 @@ fn a_transposing_writer_holds_the_chunk_of_each_thread_once() {
                     some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
                     writer.finish().unwrap();
                 });
-                // The caller's thread has the chunk that is being gathered. The length of each record
-                // takes a byte or two. Stored data replaces records, so this is less than a chunk and
-                // its compressed form.
+                // The caller's thread has the chunk that is being gathered. The length of each
+                // record takes a byte or two. Stored data replaces records, so the bound is less
+                // than a chunk and its compressed form.
                 let bound = (threads as usize + 1) * (chunk + chunk / 32 + PER_THREAD) + FIXED;
                 check(&format!("writing, {options}"), used, bound);
             }

@@ -3,7 +3,7 @@ use highway::{HighwayHash, HighwayHasher, Key};
 
 const BLOCK: usize = 1 << 16;
 
-/// A chunk to assemble: its kind, its claims, its data.
+/// A chunk to assemble, with its kind, its claims and its data.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame<'a> {
     pub(crate) kind: u8,
@@ -50,7 +50,8 @@ pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     payload.extend(frame.data);
 
     let end_of_data = end_after(begin, payload.len());
-    // Every record needs its own position. For excessive claims there is no fill.
+    // Every record needs its own position. The fill is limited, so excessive claims don't get
+    // enough.
     let records = usize::try_from(frame.num_records.min(1 << 20)).unwrap_or(0);
     let end = end_of_data.max(boundary_from(begin + records));
     let mut payload = payload.into_iter();
@@ -69,7 +70,8 @@ pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     begin
 }
 
-/// Returns the end of this many bytes that begin at `begin`, past the block headers between them.
+/// Returns the end of `len` payload bytes that begin at `begin`, counting the block headers inside
+/// them.
 fn end_after(begin: usize, len: usize) -> usize {
     let mut end = begin;
     for _ in 0..len {
@@ -81,8 +83,8 @@ fn end_after(begin: usize, len: usize) -> usize {
     end
 }
 
-/// Returns the first position from `pos` on at which a chunk can begin, which excludes block
-/// headers.
+/// Returns the first position at or after `pos` where a chunk can begin, which is never in a block
+/// header.
 fn boundary_from(pos: usize) -> usize {
     match pos % BLOCK {
         within @ 1..=24 => pos - within + 25,
@@ -113,8 +115,8 @@ pub(crate) fn varint_of(value: u64) -> Vec<u8> {
     out
 }
 
-/// Corrects every hash of a file, so that the checks after the hashes are tested: the hash of every
-/// block header, and those of chunks as far as their sizes lead from one to the next.
+/// Corrects every hash of a file, so that the checks after the hashes are tested: corrects the hash
+/// of every block header, and the hashes of chunks as far as their sizes locate the next chunk.
 pub(crate) fn mend(file: &mut [u8]) {
     for block in (0..file.len()).step_by(BLOCK) {
         if let Some(header) = file.get_mut(block..block + 24) {
@@ -146,8 +148,7 @@ pub(crate) fn mend(file: &mut [u8]) {
     }
 }
 
-/// Returns this many bytes of a chunk that begins at `begin`, without the block headers between
-/// them.
+/// Returns `len` bytes of a chunk that begins at `begin`, without the block headers inside them.
 fn payload(file: &[u8], begin: usize, len: usize) -> Option<Vec<u8>> {
     if len > file.len() || begin > file.len() {
         return None;

@@ -7,16 +7,16 @@ use record_file::ReadAt;
 /// The kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// An error of a kind that doesn't occur otherwise.
+    /// An error of the kind [`KIND`], which doesn't occur otherwise.
     Error,
-    /// 0 bytes, as at the end of a file or on a full disk.
+    /// A result of 0 bytes, as at the end of a file or on a full disk.
     Zero,
 }
 
-/// The point from which on calls fail.
+/// The point from which calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
-    /// An offset in the file. Writes before it still succeed afterwards.
+    /// An offset in the file. Writes before this offset still succeed after a failure.
     Offset(u64),
     /// A number of bytes, at any offsets.
     Bytes(u64),
@@ -63,7 +63,7 @@ impl Manner {
         }
     }
 
-    /// Returns all manners that lose nothing.
+    /// Returns all manners in which no bytes are lost.
     pub(crate) fn harmless() -> Vec<Self> {
         let mut manners = Vec::new();
         for most in [1, 7, 1000, usize::MAX] {
@@ -78,7 +78,7 @@ impl Manner {
         manners
     }
 
-    /// Returns the number of the `len` bytes at `offset` that the call may transfer.
+    /// Returns how many of the `len` bytes at `offset` the call may transfer.
     fn allowed(&self, counts: &mut Counts, offset: u64, len: usize) -> io::Result<usize> {
         counts.calls += 1;
         if self.interrupted && counts.calls % 2 == 1 {
@@ -102,7 +102,7 @@ impl Manner {
         }
     }
 
-    /// Returns whether a call that transfers no bytes is allowed.
+    /// Counts a call that transfers no bytes, and fails if it isn't allowed.
     fn allows_call(&self, counts: &mut Counts) -> io::Result<()> {
         counts.calls += 1;
         match self.fault {
@@ -114,7 +114,8 @@ impl Manner {
     }
 }
 
-/// A stream over bytes, a file for random access, or a file being written.
+/// A source or sink with unusual behavior: a stream of bytes, a file for random access, or a file
+/// that is being written.
 #[derive(Debug)]
 pub(crate) struct Hostile<T> {
     inner: T,
@@ -189,7 +190,7 @@ impl<T: Write> Write for Hostile<T> {
         Ok(n)
     }
 
-    // This can stop in the middle of any slice, not only of the first, unlike the default.
+    // Unlike the default implementation, this can stop inside any slice, not only the first.
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let len = slices.iter().map(|slice| slice.len()).sum();
         let most = self.allowed(self.pos, len)?;

@@ -1,4 +1,4 @@
-//! Messages to be taken apart, as trees that can be restricted to some of their fields.
+//! Messages to be taken apart, represented as trees that can be restricted to some of their fields.
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ pub(crate) fn serialize(fields: &Fields) -> Vec<u8> {
     Wanted::default().all(&[]).serialize(fields)
 }
 
-/// Paths of wanted fields: with all of their content, or only their existence.
+/// Paths of wanted fields, with all of their content or only their existence.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     pub(crate) paths: Vec<(Vec<u32>, bool)>,
@@ -124,7 +124,7 @@ impl Wanted {
     }
 }
 
-/// Returns few small numbers, so that paths coincide, and occasionally a longer one.
+/// Generates a few small numbers, so that paths coincide, and occasionally a larger number.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![8 => 1..6u32, 1 => 15..18u32, 1 => 1..=(1u32 << 29) - 1]
 }
@@ -135,7 +135,7 @@ fn value() -> impl Strategy<Value = Value> {
         2 => (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| Value::Varint(bits >> shift)),
         1 => any::<u32>().prop_map(Value::Fixed32),
         1 => any::<u64>().prop_map(Value::Fixed64),
-        // Field 0: these can't be mistaken for messages.
+        // The bytes begin with a tag of field 0, so they can't be mistaken for a message.
         3 => vec(any::<u8>(), 0..90).prop_map(|mut bytes| {
             bytes.iter_mut().take(1).for_each(|first| *first &= 7);
             Value::Bytes(bytes)
@@ -149,7 +149,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns any messages, some of which recur.
+/// Generates arbitrary messages, some of which recur.
 pub(crate) fn messages() -> impl Strategy<Value = Vec<Fields>> {
     let distinct = vec(vec((number(), value()), 0..8), 1..12);
     (distinct, vec(any::<prop::sample::Index>(), 0..120)).prop_map(|(distinct, picks)| {
@@ -158,7 +158,7 @@ pub(crate) fn messages() -> impl Strategy<Value = Vec<Fields>> {
     })
 }
 
-/// Returns some paths of at most three fields, which may match no message.
+/// Generates some paths of at most three fields, which may match no message.
 pub(crate) fn wanted() -> impl Strategy<Value = Wanted> {
     vec((vec(number(), 1..4), any::<bool>()), 0..5).prop_map(|paths| Wanted { paths })
 }
