@@ -1,10 +1,10 @@
-//! Compressed sizes and times of weights, quantized weights, text and graph nodes, for each
+//! A benchmark of the sizes and times of weights, quantized weights, text and graph nodes with each
 //! compression: `cargo bench --bench compression`.
 //!
 //! Trained weights are included if `benches/trained/setup.sh` has downloaded them; other weights
 //! are random. Each message is split to a file, synced, and merged into memory that was touched
 //! before. The compressions take turns. `-- --quick` makes the messages 16 times smaller, to check
-//! that everything runs.
+//! that the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::HashMap;
@@ -32,12 +32,12 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 3;
 const QUICK: u64 = 16;
 
-/// Size of each kind of data, and of the constants that contain it, in bytes: each constant is a
-/// chunk.
+/// Size of each kind of data, and of the constants that contain the data, in bytes. Each constant
+/// is a chunk.
 const KIND_BYTES: usize = 64 << 20;
 const CONSTANT_BYTES: usize = 4 << 20;
 
-/// Number of nodes that make about as many bytes.
+/// Number of nodes that have about [`KIND_BYTES`] bytes.
 const NODES: u64 = 700_000;
 
 const MAX_CHUNK_SIZE: u64 = 16 << 20;
@@ -49,7 +49,7 @@ const WAYS: [&str; 7] = [
 /// Folder of the models that the setup script downloads.
 const TRAINED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/.interop/trained");
 
-/// Standard deviation of the random weights, as in a trained layer.
+/// Standard deviation of the random weights, similar to that of a trained layer.
 const DEVIATION: f64 = 0.05;
 
 fn main() -> Outcome<()> {
@@ -72,7 +72,7 @@ fn main() -> Outcome<()> {
         [&weights, &quantised, &text, &nodes]
             .into_iter()
             .fold(Vec::new(), |mut all, graph| {
-                // The concatenated fields of two graphs are those of both.
+                // Concatenating the fields of two graphs gives a graph with the nodes of both.
                 all.extend(written(graph));
                 all
             });
@@ -118,7 +118,7 @@ fn measure(name: &str, message: &Bytes, options: &SplitOptions, folder: &Path) -
             if buffer == *message {
                 Ok(vec![split, merged])
             } else {
-                Err("the merge is another message".into())
+                Err("the merged message differs".into())
             }
         }));
     }
@@ -141,8 +141,8 @@ fn written(message: &Parts) -> Vec<u8> {
     bytes
 }
 
-/// The parts of an ONNX model that are read here: each type has only the field that leads towards
-/// the tensors.
+/// The parts of an ONNX model that this benchmark reads. Each type has only the field on the path
+/// to the tensors.
 #[derive(Message)]
 struct Model {
     #[prost(message, optional, tag = "7")]
@@ -168,7 +168,7 @@ const FLOAT: i32 = 1;
 const UINT8: i32 = 2;
 const INT8: i32 = 3;
 
-/// Returns the weights of the trained models, if available: as graphs whose constants are the
+/// Returns the weights of the trained models, if available, as graphs whose constants are the
 /// models' tensors.
 fn trained() -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     let mut tensors = Vec::new();
@@ -239,8 +239,8 @@ fn quantised(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Returns random text of words from this repository's sources, in which each word follows one that
-/// it also follows there.
+/// Returns random text of words from this repository's sources. Any two consecutive words are also
+/// consecutive in the sources.
 fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut sources = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -258,7 +258,7 @@ fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut word = *random.choose(&words);
     while text.len() < bytes {
         text.push_str(word);
-        // The last word of all may have no successor.
+        // The last word of the sources may have no successor.
         word = behind
             .get(word)
             .map_or(words[0], |next| *random.choose(next));

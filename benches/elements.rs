@@ -1,15 +1,16 @@
-//! Processing millions of elements one by one: `cargo bench --bench elements`, or `-- PACKETS` for
-//! a different number than 20 million; `-- --quick` takes 200 times fewer, to check that it runs.
+//! A benchmark of processing millions of elements one by one: `cargo bench --bench elements`. `--
+//! PACKETS` sets a number other than 20 million; `-- --quick` uses 200 times fewer, to check that
+//! the benchmark runs.
 //!
-//! - A splitter that looks at every element, or divides them into slices by number, is compared
-//!   with `SizeSplitter`, which skips over all of them and slices them by size.
-//! - Queries over all elements, over those of a name, and over pieces, from the message in memory,
-//!   are compared with only skipping over it.
+//! - A splitter that looks at every element, or divides the elements into slices by number, is
+//!   compared with `SizeSplitter`, which skips over all elements and slices them by size.
+//! - Queries over all elements of a message in memory, over the elements with a name, and over
+//!   pieces, are compared with only skipping over the elements.
 //! - Reading an element by its index, from a file on disk in slices, uncompressed and with zstd, is
 //!   compared with the target of a tenth of a second.
 //!
-//! They take turns, after one turn that isn't counted, and each checks its result. The last line is
-//! the process's peak memory without the trace itself.
+//! The contestants take turns, after one turn that isn't counted, and each checks its result. The
+//! last line is the process's peak memory without the trace itself.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -42,7 +43,7 @@ const SLICES: u64 = 20;
 /// Largest time of a custom splitter, relative to `SizeSplitter`.
 const SPLITTER_AIM: f64 = 1.5;
 
-/// Largest time of going through the elements, relative to only skipping over them.
+/// Largest time of iterating over the elements, relative to only skipping over them.
 const HOP_AIM: f64 = 3.0;
 
 /// The same limit if two or three fields in each element are also skipped.

@@ -1,9 +1,9 @@
-//! The engine compared with the limits of the machine, as ratios from one run: `cargo bench --bench
-//! engine`.
+//! A benchmark that compares the engine with the limits of the machine, as ratios from one run:
+//! `cargo bench --bench engine`.
 //!
 //! Each row is a piece of work and a reference for the same bytes: a bare walk, a copy in memory,
-//! `cp` and `sync`, or the same work without an option. They take turns, after one turn that isn't
-//! counted, and the medians are compared. Files are created again in every turn.
+//! `cp` and `sync`, or the same work without an option. The two take turns, after one turn that
+//! isn't counted, and their medians are compared. Files are created again in every turn.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "engine/merges.rs"]
@@ -34,18 +34,18 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 5;
 
-/// Numbers of planned nodes: W2, smaller and larger.
+/// Numbers of nodes in the planned graphs: that of W2, and smaller and larger ones.
 const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
-/// Chunk size for TensorFlow's fixtures, which are small: they are planned many times, and cut at
-/// 10 KiB.
+/// Chunk size for TensorFlow's fixtures, in bytes. The fixtures are small, so they are planned many
+/// times.
 const FIXTURES_MAX: u64 = 10 << 10;
 const FIXTURE_TURNS: u64 = 500;
 
 /// Factor by which everything is smaller with `--quick`, which only checks that the benchmark runs.
 const QUICK: u64 = 64;
 
-/// `cargo bench --bench engine -- [--quick]`.
+/// Runs `cargo bench --bench engine -- [--quick]`.
 fn main() -> Outcome<()> {
     let scale = scale(QUICK);
     let folder = scratch_folder()?;
@@ -228,7 +228,7 @@ fn files(folder: &Path, scale: u64) -> Outcome<()> {
     )
 }
 
-/// Times a turn. Its result is dropped after the clock has stopped.
+/// Times a turn, and drops its result after the clock has stopped.
 fn timed<T>(run: &mut dyn FnMut() -> Outcome<T>) -> Outcome<Duration> {
     let start = Instant::now();
     let made = run()?;

@@ -1,8 +1,10 @@
-//! Externalizing a model of 2.5 GiB, compared with copying it: `cargo bench --bench externalize`.
+//! A benchmark that compares externalizing a model of 2.5 GiB with copying it: `cargo bench --bench
+//! externalize`.
 //!
-//! Both read the model from the page cache and sync their output to the disk; each runs in a
-//! separate process. Needs 8 GiB of disk; `-- --quick` makes the model 16 times smaller, to check
-//! that it runs. At the end the original of the externalized model is read and compared.
+//! Both read the model from the page cache and sync their output to the disk, and each runs in a
+//! separate process. The benchmark needs 8 GiB of disk; `-- --quick` makes the model 16 times
+//! smaller, to check that the benchmark runs. At the end the original of the externalized model is
+//! read and compared.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;

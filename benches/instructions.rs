@@ -1,11 +1,11 @@
-//! Instructions of twelve hot paths, compared with the committed table: `cargo bench --profile
-//! release --bench instructions`. Needs valgrind.
+//! A benchmark that counts the instructions of twelve hot paths and compares them with the
+//! committed table: `cargo bench --profile release --bench instructions`. Needs valgrind.
 //!
 //! Each path runs in a separate process under valgrind's callgrind, once for one turn and once for
 //! five. The difference is the cost of four turns, without the preparation. A count depends on the
 //! code and the compiler, not on the load or the speed of the machine. A path that takes over 3 %
 //! more instructions than in `tables/instructions.md` fails the run. So does a path that takes over
-//! 3 % fewer, so that the table is kept up to date: `-- --record` writes it again.
+//! 3 % fewer, so that the table is kept up to date; `-- --record` writes the table again.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// One turn of a path.
 type Turn = Box<dyn FnMut() -> Outcome<()>>;
 
-/// A path: its name, and a function that prepares its turns in a folder.
+/// The name of a path, and a function that prepares its turns in a folder.
 type HotPath = (&'static str, fn(&Path) -> Outcome<Turn>);
 
 const PATHS: [HotPath; 12] = [
@@ -60,14 +60,14 @@ const RECORDS: usize = 10_000;
 /// Factor by which W3 is made smaller.
 const FUNCTIONS_SCALE: u64 = 100;
 
-/// Number of times that a file is opened in a turn. Maps are seeded at random, which would affect a
-/// single opening.
+/// Number of times that a file is opened in a turn. Hash maps have random seeds, which would affect
+/// the count of a single opening.
 const OPENINGS: u64 = 20;
 
 /// Number of turns in the longer of the two runs of a path.
 const TURNS: u64 = 5;
 
-/// Largest difference from the table, as a part of the number there.
+/// Largest difference from the table, as a fraction of the count in the table.
 const TOLERANCE: f64 = 0.03;
 
 /// Argument with which the process does the counted work.
@@ -153,7 +153,7 @@ fn table(compiler: &str, counts: &[(&str, u64)]) -> String {
     table
 }
 
-/// Compares counts with those of the table.
+/// Compares counts with the counts in the table.
 fn compare(table: &str, compiler: &str, counts: &[(&str, u64)]) -> Outcome<()> {
     let cells = |line: &str| -> Option<(String, u64)> {
         let mut cells = line.split('|').map(str::trim).skip(1);
@@ -326,7 +326,7 @@ fn select(_: &Path) -> Outcome<Turn> {
     }))
 }
 
-/// Returns the records that are written, each a small node.
+/// Returns the records to write, each of which is a small node.
 fn records() -> Outcome<Vec<Vec<u8>>> {
     let node = |index| {
         let mut bytes = Vec::new();

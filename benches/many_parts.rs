@@ -1,11 +1,11 @@
-//! The cost of planning and committing a split in a thousand parts, at sizes beyond any disk: the
-//! message is a sparse file, and the reports are synthetic.
+//! A benchmark of planning and committing a split in a thousand parts, at sizes that exceed any
+//! disk: the message is a sparse file, and the reports are synthetic.
 //!
 //!     cargo bench --bench many_parts                    1 TiB and 100 TiB in 1,000 parts
 //!     cargo bench --bench many_parts -- 64MiB 4         this many MiB or TiB, in this many parts
 //!
-//! The parts themselves aren't run, and none of their files exists: a store that trusts every
-//! report replaces them. The trailer that the commit writes is read and checked.
+//! The parts themselves aren't run, and none of their files exist. A store that trusts every report
+//! replaces the files. The trailer that the commit writes is read and checked.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 use std::fs::File;
@@ -32,7 +32,7 @@ use proto_splitter::wire::FieldNumber;
 use proto_splitter::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
-/// Default size of a value, in bytes, which becomes a chunk of the largest size.
+/// Default size of a value, in bytes. Such a value becomes a chunk of the largest size.
 const VALUE: u64 = (1 << 30) - 16;
 
 /// Folder where files may have any size.
@@ -133,7 +133,7 @@ fn write_sparse(path: &Path, size: u64, value: u64) {
     file.set_len(end).unwrap();
 }
 
-/// `message Blobs { repeated bytes blob = 1; }`
+/// Returns the type `message Blobs { repeated bytes blob = 1; }`.
 fn blobs() -> MessageDescriptor {
     use proto_splitter::prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
     use proto_splitter::prost_reflect::prost_types::{
@@ -161,7 +161,7 @@ fn blobs() -> MessageDescriptor {
     pool.get_message_by_name("Blobs").unwrap()
 }
 
-/// Returns reports of all parts like those of hosts that have stored every chunk uncompressed.
+/// Returns reports of all parts, as if hosts had stored every chunk uncompressed.
 fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
     let Some(parts::plan::Work::Split(split)) = &message.work else {
         unreachable!("the plan of a split")
@@ -204,7 +204,8 @@ fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
     split.part_ends.iter().enumerate().map(report).collect()
 }
 
-/// Returns the number of ranges of the source in these chunks: consecutive pieces count as one.
+/// Returns the number of ranges of the source in these chunks, counting consecutive pieces as one
+/// range.
 fn runs(chunks: &[parts::split_plan::Chunk]) -> usize {
     let pieces = chunks.iter().flat_map(|chunk| chunk.pieces.chunks(2));
     let pieces = pieces.filter(|piece| piece[1] & 1 == 0 && piece[1] > 0);

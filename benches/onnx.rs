@@ -1,10 +1,11 @@
-//! Writing ONNX models of 3 GiB and of 300 MiB, and listing the tensors of one with 100,000: `cargo
-//! bench --bench onnx`.
+//! A benchmark of writing ONNX models of 3 GiB and of 300 MiB, and of listing the 100,000 tensors
+//! of a model: `cargo bench --bench onnx`.
 //!
-//! The models have twelve tensors of 256 MiB or 25 MiB that are not zeros. The peers are `cp` and
-//! `sync` of the same bytes, and, if `ONNX_PYTHON` names a Python with the package `onnx`,
-//! `onnx.load` with `onnx.save`, which takes twice the memory of the whole model. Needs 12 GiB of
-//! disk; `-- --quick` makes them 16 times smaller, to check that it runs.
+//! The models have twelve tensors of 256 MiB or 25 MiB that are not zeros. Writing is compared with
+//! `cp` and `sync` of the same bytes and, if `ONNX_PYTHON` names a Python with the package `onnx`,
+//! with `onnx.load` and `onnx.save`, which take twice the memory of the whole model. The benchmark
+//! needs 12 GiB of disk; `-- --quick` makes the models 16 times smaller, to check that the
+//! benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::cell::Cell;
@@ -29,20 +30,20 @@ use proto_splitter_testkit::turns::{Contestant, in_turns};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Returns the command that does the work, writing to this output.
+/// A function that returns the command for a piece of work that writes to this output.
 type Make<'a> = dyn Fn(&Path) -> Command + 'a;
 
 const QUICK: u64 = 16;
 const ROUNDS: u64 = 5;
 const TENSORS: u64 = 12;
 
-/// Sizes of a tensor, one for each model.
+/// Sizes of a tensor in bytes, one for each model.
 const TENSOR_BYTES: [u64; 2] = [256 << 20, 25 << 20];
 const SMALL_TENSORS: u32 = 100_000;
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    // Runs this program again, to observe its memory.
+    // The benchmark runs this program again with these arguments, to observe its memory.
     if let Some(at) = arguments
         .iter()
         .position(|argument| argument == "--convert")
@@ -66,7 +67,7 @@ fn main() -> Outcome<()> {
 fn convert(input: &Path, output: &Path, form: &str) -> Outcome<()> {
     let (form, options) = match form {
         "pair" => (Form::External, ExternalOptions::new()),
-        // No tensor begins at a page of its file, as other programs write pairs.
+        // As in pairs that other programs write, tensors don't begin at pages of their file.
         "dense pair" => (Form::External, ExternalOptions::new().alignment(1)),
         _ => (Form::OnePiece, ExternalOptions::new()),
     };
@@ -75,7 +76,7 @@ fn convert(input: &Path, output: &Path, form: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Lists all tensors of a model, compared with the required number of skipped fields.
+/// Compares listing all tensors of a model with skipping the fields that a list has to skip.
 fn listing() -> Outcome<()> {
     let tensor = |at: u32| TensorProto {
         dims: vec![3, 3],
@@ -96,7 +97,7 @@ fn listing() -> Outcome<()> {
     let size = bytes.size()?;
     let options = OnnxOptions::new();
     let listed = ModelTensors::read(Arc::clone(&bytes), size, &options)?.len();
-    // There are five fields in each tensor, since each of the two dims is one.
+    // There are five fields in each tensor, since each of the two dims is a field.
     let (tensors, fields) = (u64::from(SMALL_TENSORS), hop(&*bytes, size)?);
     if (listed as u64, fields) != (tensors, 5 * tensors) {
         return Err(format!("{listed} tensors are listed, and {fields} fields hopped over").into());
@@ -147,7 +148,7 @@ fn hop(bytes: &dyn ReadAt, size: u64) -> Outcome<u64> {
     Ok(fields)
 }
 
-/// Writes one file and a pair, compared with copying the bytes, and with onnx.
+/// Compares writing one file and a pair with copying the bytes and with onnx.
 fn writing(tensor_bytes: u64) -> Outcome<()> {
     let folder = scratch_folder()?;
     let at = |name: &str| folder.path().join(name);
@@ -172,7 +173,7 @@ fn writing(tensor_bytes: u64) -> Outcome<()> {
         command.args([&at("one.onnx"), out]);
         command
     };
-    // The reference of what reads the pair: its files are in the page cache as often.
+    // This is the baseline for reading a pair, whose files are equally often in the page cache.
     let copy_of = |name: &str, out: &Path| {
         let data = format!("{name}.data");
         let mut command = Command::new("sh");
@@ -193,7 +194,7 @@ fn writing(tensor_bytes: u64) -> Outcome<()> {
         command.args([&at("pair.onnx"), out]);
         command
     };
-    // Each with the number of its reference.
+    // Each piece of work has the index of its baseline.
     let mut work: Vec<(&str, &Make<'_>, usize)> = vec![
         ("cp of the one file, and sync", &copy, 0),
         ("one file to a pair", &to_pair, 0),
@@ -267,7 +268,7 @@ fn run(command: &mut Command) -> Outcome<()> {
     }
 }
 
-/// Writes a model in one file, of tensors that are all different.
+/// Writes a model in one file, with tensors that are all different.
 fn make_model(path: &PathBuf, tensor_bytes: u64) -> Outcome<()> {
     let mut heads = Vec::new();
     for at in 0..TENSORS {

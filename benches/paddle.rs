@@ -1,9 +1,9 @@
-//! Paddle's models: listing, conversion to one file and back compared with `cp` and `sync`, and
-//! reading compared with Paddle itself: `cargo bench --bench paddle`, or `-- --quick` for models
-//! that are 24 times smaller, or `-- reading` for that part alone.
+//! A benchmark of Paddle models: listing, conversion to one file and back compared with `cp` and
+//! `sync`, and reading compared with Paddle itself. Run `cargo bench --bench paddle`, with `--
+//! --quick` for models that are 24 times smaller, or with `-- reading` for the last part alone.
 //!
-//! Paddle is the installation of `tests/interop/paddle/run.sh`; without it the last row is left
-//! out. Conversions run in separate processes, whose anonymous memory is observed.
+//! Paddle must have been installed by `tests/interop/paddle/run.sh`; without it, the last row is
+//! left out. Conversions run in separate processes, whose anonymous memory is observed.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -34,15 +34,15 @@ type Measure = fn() -> Outcome<()>;
 
 const MIB: u64 = 1 << 20;
 
-/// Number of tensors of the listed model: 3 GiB in all.
+/// Number of tensors of the listed model, which has 3 GiB in total.
 const LISTED: u64 = 1000;
 const LISTED_BYTES: u64 = 3 << 30;
 
-/// Number of tensors of the converted model, and size of each: 3 GiB in all.
+/// Number of tensors of the converted model, which has 3 GiB in total.
 const CONVERTED: u64 = 12;
 const CONVERTED_BYTES: u64 = 256 * MIB;
 
-/// Number of tensors of the model that Paddle reads, too, and size of each: 1 GiB in all.
+/// Number of tensors of the model that Paddle also reads, which has 1 GiB in total.
 const READ: u64 = 16;
 const READ_BYTES: u64 = 64 * MIB;
 
@@ -120,7 +120,7 @@ fn program(folder: &Path, count: u64, dims: &[i64]) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes a model of this many tensors of this many bytes of noise.
+/// Writes a model of `count` tensors, each with `bytes` bytes of noise.
 fn model(folder: &Path, count: u64, bytes: u64) -> Outcome<()> {
     fs::create_dir_all(folder)?;
     let rows = bytes / 4 / 1024;
@@ -160,13 +160,13 @@ fn bytes_read() -> u64 {
 
 fn listing() -> Outcome<()> {
     let folder = scratch_folder()?;
-    // The data is holes: only headers are read.
+    // The data consists of holes, since only headers are read.
     let rows = LISTED_BYTES / LISTED / 4 / 1024;
     program(folder.path(), LISTED, &[rows.cast_signed(), 1024])?;
     let mut file = File::create(folder.path().join("model.pdiparams"))?;
     let mut header = Vec::new();
     let spec = TensorSpec::dense(Type::Fp32, [rows, 1024]);
-    // This fails when it needs the data, which is left out.
+    // Writing fails at the data, which is left out.
     let _ = write_stream(&mut header, &spec, Layout::Paddle, &mut io::empty());
     for _ in 0..LISTED {
         file.write_all(&header)?;
@@ -228,8 +228,8 @@ fn conversions() -> Outcome<()> {
         fs::remove_file(copy)?;
         Ok(took)
     };
-    // Each conversion follows a copy of its input, with the same files present, since the time to
-    // write a file depends on the other files in memory.
+    // Each conversion follows a copy of its input, and the same files are present in every turn,
+    // since the time to write a file depends on the other files in memory.
     let (one, back) = (path("m.cpb"), path("back"));
     let copies = || -> Outcome<Vec<Duration>> {
         let of_model = copied(&path("model/model.pdiparams"))?;
@@ -262,8 +262,8 @@ fn conversions() -> Outcome<()> {
     Ok(())
 }
 
-/// Touches this much memory, so that the next user gets memory that the machine already has. A
-/// virtual machine returns free memory to its host, and touching it again takes seconds.
+/// Touches this much memory, so that the next allocation gets memory that the machine already has.
+/// A virtual machine returns free memory to its host, and touching it again takes seconds.
 fn touch(bytes: u64) -> Outcome<()> {
     drop(black_box(vec![1u8; usize::try_from(bytes)?]));
     Ok(())
@@ -281,7 +281,8 @@ fn line(what: &str, ours: &Times, reference: &Times, memory: &str) {
     );
 }
 
-/// The script with which Paddle loads all parameters; it prints seconds, without those of imports.
+/// The script with which Paddle loads all parameters. It prints the time in seconds, without the
+/// imports.
 const PADDLE: &str = r#"
 import sys, time, warnings
 warnings.filterwarnings("ignore")
@@ -317,7 +318,7 @@ fn reading() -> Outcome<()> {
     let bytes = READ_BYTES / scale(24);
     model(folder.path(), READ, bytes)?;
     let ours = || -> Outcome<Vec<Duration>> {
-        // Does the same as `touch`, with pages of the same size.
+        // Touches memory like `touch`, with pages of the same size.
         drop(PaddleModel::open(folder.path())?.read_all(None)?);
         let start = Instant::now();
         let model = PaddleModel::open(folder.path())?;

@@ -1,8 +1,9 @@
-//! The cost of a plan and of parts of a model of 3 GiB: `cargo bench --bench parts`.
+//! A benchmark of planning a split of a model of 3 GiB, and of reading parts of the model: `cargo
+//! bench --bench parts`.
 //!
-//! The model is W1 with twelve constants of 256 MiB, in one piece and in an uncompressed `.cpb`, in
-//! the page cache. Needs 7 GiB of disk and as much memory for its pages; `-- --quick` makes it 16
-//! times smaller, to check that it runs.
+//! The model is W1 with twelve constants of 256 MiB. It is in one piece and in an uncompressed
+//! `.cpb`, both in the page cache. The benchmark needs 7 GiB of disk and as much memory for the
+//! page cache; `-- --quick` makes the model 16 times smaller, to check that the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -61,7 +62,7 @@ fn main() -> Outcome<()> {
 
 type Work<'a> = dyn Fn(Watched<File>) -> Outcome<()> + 'a;
 
-/// Measures operations with few reads: the bytes read, and the time.
+/// Measures the bytes read and the time of operations with few reads.
 fn few_reads(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let descriptor = descriptor()?;
     let options = Workload::W1Large.split_options(scale);
@@ -116,7 +117,7 @@ fn watched(path: &Path) -> Outcome<(Watched<File>, Reads)> {
     Ok(Watched::new(File::open(path)?))
 }
 
-/// Reads one constant, compared with reading and hashing as many bytes.
+/// Compares reading one constant with reading and hashing as many bytes.
 fn constants(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let path: FieldPath = format!("2[0].2.1[{CONSTANT}].5[\"value\"].8.4").parse()?;
     let len = usize::try_from(Workload::W1_CONSTANT_BYTES / scale)?;

@@ -1,12 +1,12 @@
-//! Merges to memory, compared with TensorFlow's own `Merger::Read` and Python's protobuf, on the
-//! same files, in turns:
+//! A benchmark that compares merges to memory with TensorFlow's own `Merger::Read` and with
+//! Python's protobuf, in turns on the same files:
 //!
 //!     tests/interop/setup.sh
 //!     cargo bench --bench peers [-- --quick] [w1 w2 w3 w3-coarse] [none zstd brotli]
 //!
 //! TensorFlow and Python run in separate, persistent processes, which measure the work itself.
-//! `--quick` makes the messages 64 times smaller, to check that it runs; names select messages and
-//! compressions.
+//! `--quick` makes the messages 64 times smaller, to check that the benchmark runs; names select
+//! messages and compressions.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "peers/limit.rs"]
@@ -49,8 +49,8 @@ const LIMIT: &str = "limit";
 const PARSE: &str = "Python parse";
 const SERIALIZE: &str = "Python serialize";
 
-/// The measured operations, each with true if it is compared with TensorFlow. Python's work
-/// differs, since it begins with the whole message.
+/// The measured operations, each with true if it is compared with TensorFlow. Python's operations
+/// aren't, since they begin with the whole message.
 const COLUMNS: [(&str, bool); 7] = [
     (TENSORFLOW, false),
     (TOUCHED, true),
@@ -61,7 +61,7 @@ const COLUMNS: [(&str, bool); 7] = [
     (SERIALIZE, false),
 ];
 
-/// Returns how many times faster than TensorFlow each should be at least.
+/// Returns how many times faster than TensorFlow an operation should be at least.
 fn target(workload: Workload, compression: &str, name: &str) -> Option<u32> {
     use Workload::{W1, W2};
     match (compression, name, workload) {
@@ -148,7 +148,7 @@ fn split(
         .ok_or_else(|| "nothing was cut".into())
 }
 
-/// Measures all operations on a file, and the others' work on the same message.
+/// Measures all operations on a file, and the work of TensorFlow and Python on the same message.
 fn merges(
     workload: Workload,
     source: &Path,
@@ -157,14 +157,14 @@ fn merges(
     python: &mut Peer,
 ) -> Outcome<Vec<Times>> {
     let chunked = prefix.with_extension("cpb");
-    // TensorFlow's `Read` also begins with a file name.
+    // Each turn opens the file, since TensorFlow's `Read` also begins with a file name.
     let open = || ChunkedFile::open(&chunked);
     let expected = fs::read(source)?;
     let mut touched = vec![1; expected.len()];
     let options = ReadOptions::new();
     open()?.merge_into(&mut touched, &options)?;
     if touched != expected {
-        return Err("the merge is another message".into());
+        return Err("the merged message differs".into());
     }
     drop(expected);
     let is_model = workload.type_name() == SAVED_MODEL;
@@ -218,7 +218,8 @@ fn print(workload: Workload, compression: &str, times: &[Times]) {
     println!();
 }
 
-/// A process that runs a job for each input line, and answers `ok` and the seconds of each part.
+/// A process that runs a job for each input line, and replies with `ok` and the seconds of each
+/// part.
 struct Peer {
     child: Child,
     jobs: ChildStdin,
@@ -259,7 +260,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It would also end with its input, but not before this process.
+        // The peer would also end at the end of its input, but possibly after this process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

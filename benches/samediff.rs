@@ -1,6 +1,7 @@
-//! SameDiff models of 3 GiB and of 100,000 entries: `cargo bench --bench samediff`.
+//! A benchmark of SameDiff models of 3 GiB and of 100,000 entries: `cargo bench --bench samediff`.
 //!
-//! Needs 10 GiB of disk; `-- --quick` makes it 16 times smaller, to check that it runs.
+//! It needs 10 GiB of disk; `-- --quick` makes the models 16 times smaller, to check that the
+//! benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -31,10 +32,10 @@ const PARAMETERS: u64 = 12;
 const PARAMETER: u64 = 256 << 20;
 const ENTRIES: u64 = 100_000;
 
-/// Largest anonymous memory of writing and reading large parameters, in bytes.
+/// Largest anonymous memory allowed for writing and reading large parameters, in bytes.
 const MOST_MEMORY: u64 = 64 << 20;
 
-/// Largest time of opening the file of many entries, in seconds.
+/// Largest time allowed for opening the file with many entries, in seconds.
 const MOST_TO_OPEN: f64 = 0.2;
 
 fn main() -> Outcome<()> {
@@ -88,8 +89,8 @@ fn content(count: u64, array: impl Fn(u64) -> Outcome<Array>) -> Outcome<TagCont
     }))
 }
 
-/// Returns a tag whose parameters are parts of a file. The one with number `other` has the values
-/// of the next one.
+/// Returns a tag whose parameters are parts of a file. The parameter with number `other` has the
+/// values of the next parameter.
 fn parts_of(source: &Arc<dyn ReadAt>, len: u64, other: Option<u64>) -> Outcome<TagContent> {
     content(PARAMETERS, |number| {
         let info = ArrayInfo::new(Nd4jType::Float, [len / 4])?;
@@ -118,7 +119,7 @@ fn read_model(model: &Path, copy: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes and reads large parameters, compared with `cp`, `sync` and `mv` of as many bytes.
+/// Compares writing and reading large parameters with `cp`, `sync` and `mv` of as many bytes.
 fn large(folder: &Path, len: u64) -> Outcome<()> {
     let data = folder.join("data");
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&data)?);
@@ -130,7 +131,7 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     out.flush()?;
     let (model, copy) = (folder.join("model.zip"), folder.join("copy"));
     write_model(&data, &model, len)?;
-    // All three replace an old file by a new one, as writers of models do.
+    // All three replace an existing file with a new one, as writers of models do.
     let fresh = folder.join("fresh");
     let cp = || -> Outcome<()> {
         let script = "cp --reflink=never \"$0\" \"$1\" && sync \"$1\" && mv \"$1\" \"$2\"";
@@ -185,7 +186,8 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the anonymous memory of this program for a piece of work. Fails if it is too much.
+/// Returns the anonymous memory of this program for a piece of work. Fails if that memory exceeds
+/// the limit.
 fn memory_of(args: &[&OsStr]) -> Outcome<u64> {
     let mut command = Command::new(std::env::current_exe()?);
     let (status, peak) = watch(command.arg("--child").args(args))?;
@@ -199,7 +201,7 @@ fn memory_of(args: &[&OsStr]) -> Outcome<u64> {
     Ok(peak.anonymous)
 }
 
-/// Adds a checkpoint that shares all but one parameter. Fails if a shared one is read twice.
+/// Adds a checkpoint that shares all parameters but one. Fails if a shared parameter is read twice.
 fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     let both = model.with_file_name("both.zip");
     let (all, slack) = (PARAMETERS * len, 1 << 20);
@@ -213,13 +215,13 @@ fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     let written = draft.write(&both, &SameDiffWriteOptions::new().force(true))?;
     let took = start.elapsed().as_secs_f64();
     if (written.arrays, written.shared) != (PARAMETERS + 1, PARAMETERS - 1) {
-        return Err(format!("other arrays are shared: {written:?}").into());
+        return Err(format!("the wrong arrays are shared: {written:?}").into());
     }
     println!("| a checkpoint that shares all but one parameter | MiB read | of those there are |");
     println!("| --- | --- | --- |");
     for (name, reads, most) in [
         ("of the older one", of_base, all + slack),
-        // The differing array is read up to the difference, and then for its file.
+        // The differing array is read up to the difference, and again when it is written.
         ("of the new one", of_new, all + slack),
     ] {
         let read: u64 = reads
@@ -236,7 +238,7 @@ fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     Ok(std::fs::remove_file(&both)?)
 }
 
-/// Reads a wide array stored column by column, compared with one in row order.
+/// Compares the speed of reading a wide array in column-major and in row-major order.
 fn in_another_order(data: &Path, len: u64) -> Outcome<()> {
     let source: Arc<dyn ReadAt> = Arc::new(File::open(data)?);
     let array = |order| -> Outcome<Array> {
@@ -285,7 +287,7 @@ fn check_last(model: &Path, data: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Opens a model of many entries, and reads one parameter of it.
+/// Opens a model with many entries, and reads one of its parameters.
 fn many(folder: &Path, count: u64) -> Outcome<()> {
     let path = folder.join("many.zip");
     let content = content(count, |number| {

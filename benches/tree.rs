@@ -1,9 +1,9 @@
-//! Sizes by field path, compared with a bare walk over the same fields: `cargo bench --bench tree`,
-//! or `-- NODES` for another size.
+//! A benchmark that compares computing sizes by field path with a bare walk over the same fields:
+//! `cargo bench --bench tree`, or `-- NODES` for another number of nodes.
 //!
-//! The bare walk visits every field of every message, as the tree does, by recursion and a table of
-//! the fields that are messages; but it only counts them. They take turns, after one turn that
-//! isn't counted.
+//! Like the size tree, the bare walk visits every field of every message, by recursion and a table
+//! of the fields that are messages, but it only counts the fields. The two take turns, after one
+//! turn that isn't counted.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -28,7 +28,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 9;
 const NODES: u64 = 2_000_000;
 
-/// 3 GiB in twelve constants.
+/// A model of 3 GiB with twelve constants.
 const LARGE: ModelSize = ModelSize {
     constants: 6,
     functions: 6,
@@ -95,7 +95,7 @@ fn tree(source: &impl ReadAt, message: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// For each message type, the types of its message fields by number.
+/// The types of the message fields of each message type, by field number.
 struct Types(Vec<Vec<Option<usize>>>);
 
 impl Types {

@@ -1,7 +1,9 @@
-//! Split protos of 1 GiB, compared with record-file's bare reading: `cargo bench --bench xla`.
+//! A benchmark that compares split protos of 1 GiB with bare reading by record-file: `cargo bench
+//! --bench xla`.
 //!
-//! Needs 4 GiB of disk and of memory; `-- --quick` makes it 16 times smaller, to check that it
-//! runs. `READ_SPLIT_HLO` names XLA's own reader, which `tests/interop/xla/reader/build.sh` builds.
+//! It needs 4 GiB of disk and of memory; `-- --quick` makes the split protos 16 times smaller, to
+//! check that the benchmark runs. `READ_SPLIT_HLO` names XLA's own reader, which
+//! `tests/interop/xla/reader/build.sh` builds.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -23,10 +25,10 @@ const ROUNDS: u64 = 5;
 const QUICK: u64 = 16;
 const SIZE: u64 = 1 << 30;
 
-/// Largest time of a merge to memory, relative to bare reading.
+/// Largest time allowed for a merge to memory, relative to bare reading.
 const MOST_TIME: f64 = 1.3;
 
-/// Largest anonymous memory of writing a split proto and merging it to a file, in bytes.
+/// Largest anonymous memory allowed for writing a split proto and merging it to a file, in bytes.
 const MOST_MEMORY: u64 = 64 << 20;
 
 fn main() -> Outcome<()> {
@@ -91,7 +93,7 @@ fn field(number: u32, value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns a module of computations that are each one constant of floats.
+/// Returns a module of computations, each of which is one constant of floats.
 fn module(size: u64, computations: u64) -> Outcome<Vec<u8>> {
     let mut random = Random::new(7);
     let mut inside = field(1, b"module");
@@ -184,7 +186,8 @@ fn compare(folder: &Path, compression: &str, computations: u64, size: u64) -> Ou
     Ok(())
 }
 
-/// Returns the anonymous memory of this program for a piece of work. Fails if it is too much.
+/// Returns the anonymous memory of this program for a piece of work. Fails if that memory exceeds
+/// the limit.
 fn memory_of(args: &[&str]) -> Outcome<u64> {
     let mut command = Command::new(std::env::current_exe()?);
     let (status, peak) = watch(command.arg("--child").args(args))?;

@@ -1,5 +1,5 @@
-//! Merges to memory, and reads of one constant of the largest file, compared with the lowest
-//! possible cost for the same bytes.
+//! Measurements of merges to memory, and of reading one constant of the largest file, compared with
+//! the lowest possible cost for the same bytes.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -22,7 +22,8 @@ use proto_splitter_testkit::workloads::Workload;
 
 use super::{Outcome, descriptor, remove, row, write};
 
-/// Size of the reference's reads of constants. Each window is hashed while it is in the cache.
+/// Size of the reads with which the reference reads constants, in bytes. Each window is hashed
+/// while it is in the cache.
 const WINDOW: usize = 256 << 10;
 
 const ZSTD_LEVEL: i32 = 3;
@@ -60,7 +61,7 @@ pub(super) fn merges(folder: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Merges to memory that was touched before, and to newly allocated memory.
+/// Measures merges to memory that was touched before, and to newly allocated memory.
 fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcome<()> {
     let file = ChunkedFile::open(chunked)?;
     let from = fs::read(source)?;
@@ -109,7 +110,7 @@ fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcom
     Ok(())
 }
 
-/// Reads one constant, and one name.
+/// Measures reading one constant and one name.
 fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let size = Workload::W1_CONSTANT_BYTES / scale;
     let file = ChunkedFile::open(chunked)?;
@@ -142,7 +143,8 @@ fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     row(&what, 13, &mut scalar, reference, &mut hashed)
 }
 
-/// Merges to a message of a type known to the program. Dropping the message isn't counted.
+/// Measures a merge to a message of a type known to the program. Dropping the message isn't
+/// counted.
 fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
     let from = Bytes::from(fs::read(source)?);
     let mut read = || -> Outcome<M> { Ok(Merger::new().read(chunked)?) };
@@ -156,8 +158,8 @@ fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Out
     )
 }
 
-/// Reads `size` bytes of a file, and hashes them as a chunk: with the hash of record files and with
-/// crc32c.
+/// Reads `size` bytes of a file, and hashes them like a chunk, with the hash of record files and
+/// with crc32c.
 fn hash(file: &File, size: u64, window: &mut [u8]) -> Outcome<()> {
     let mut hasher = HighwayHasher::new(Key::default());
     let mut crc = 0;
@@ -174,7 +176,8 @@ fn hash(file: &File, size: u64, window: &mut [u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the chunks of a file, each as a separate frame, with their sizes. The largest is last.
+/// Returns the chunks of a file, each as a separate frame, with their sizes. The largest chunk is
+/// last.
 fn frames(file: &ChunkedFile) -> Outcome<Vec<(Vec<u8>, usize)>> {
     let mut frames = Vec::new();
     for chunk in 0..file.len() {

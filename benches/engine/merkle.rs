@@ -1,4 +1,5 @@
-//! The cost of a Merkle root: a split to a file, and `verify`, with the root's hashes and without.
+//! Measurements of the cost of a Merkle root, for a split to a file and `verify`, with the root's
+//! hashes and without them.
 
 use std::path::Path;
 

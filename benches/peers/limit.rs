@@ -1,6 +1,6 @@
 //! The minimum work of any merge of a file: reading all stored bytes, hashing them, and decoding
-//! them if they are compressed. No layout is computed, nothing is compared, and nothing is placed
-//! in its final position.
+//! them if they are compressed. No layout is computed, no hashes are compared, and no bytes are
+//! moved to their final position.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -17,23 +17,24 @@ use proto_splitter_testkit::cores::on_all_cores;
 
 use super::Outcome;
 
-/// Size of a read. Two of them, of different records, stay in a core's cache until they are hashed.
+/// Size of a read, in bytes. The bytes of two reads of different records stay in a core's cache
+/// until they are hashed.
 const WINDOW: usize = 128 << 10;
 
-/// Number of bytes after which two hashes take turns. Most of the time each waits for its own
+/// Number of bytes after which two hashes take turns, since each hash mostly waits for its own
 /// previous step.
 const TURN: usize = 256;
 
 const ZSTD_LEVEL: i32 = 3;
 
-/// A record: its stored range with all headers, and the encoded data.
+/// The stored range of a record with all headers, and the encoded data.
 struct Record {
     stored: Range<u64>,
     frame: Vec<u8>,
     len: usize,
 }
 
-/// The records of an open file, and memory, already touched, for all stored and all decoded bytes.
+/// The records of an open file, and touched memory for all stored and decoded bytes.
 pub(crate) struct Limit {
     file: File,
     records: Vec<Record>,
@@ -69,7 +70,7 @@ impl Limit {
                 len,
             });
         }
-        // The largest is taken first, so that no thread is left with it at the end.
+        // The largest record is taken first, so that no thread has to decode it alone at the end.
         records.sort_by_key(|record| record.stored.end - record.stored.start);
         let read: u64 = records.iter().map(|r| r.stored.end - r.stored.start).sum();
         let decoded = records.iter().map(|record| record.len).sum();
@@ -81,7 +82,7 @@ impl Limit {
         }))
     }
 
-    /// Does the work on all cores.
+    /// Reads, hashes and decodes all records on all cores.
     pub(crate) fn run(&mut self) -> Outcome<()> {
         let mut jobs = Vec::with_capacity(self.records.len());
         let (mut read, mut decoded) = (&mut self.read[..], &mut self.decoded[..]);

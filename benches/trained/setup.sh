@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Downloads trained weights for `cargo bench --bench compression` from PyPI into .interop/trained at the root of the repository: the ONNX
-# models of text recognition in the wheel of ddddocr (MIT licence), 74 MB as float32 and 13.5 MB as 8-bit integers.
-# Needs python3 with venv and, the first time, access to PyPI. Does nothing if they exist.
+# models of text recognition in the wheel of ddddocr (MIT license), 74 MB as float32 and 13.5 MB as 8-bit integers.
+# Needs python3 with venv and, the first time, access to PyPI. Does nothing if the weights exist.
 set -euo pipefail
 
 version=1.6.1

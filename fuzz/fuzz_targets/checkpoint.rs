@@ -1,4 +1,5 @@
-//! Any bytes as the index of a checkpoint; the bytes after the last 0xff are its data.
+//! Reads arbitrary bytes as the index of a checkpoint, and the bytes from the last 0xff on as its
+//! data.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,6 @@
-//! Any bytes as a SavedModel whose constants move to a checkpoint and back unchanged, or, after an
-//! odd first byte, as the data kept of the original next to such a model.
+//! Fuzzes externalization. If the first byte is even, the rest is a SavedModel: its constants are
+//! moved to a checkpoint, and the original must be restored unchanged. If the byte is odd, the rest
+//! replaces the record of the original in an externalized model.
 #![no_main]
 
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use proto_splitter_externalize::{
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
 use record_file::ReadAt;
 
-/// Largest part of an original that is read, in bytes.
+/// Maximum number of bytes read of an original.
 const READ: u64 = 1 << 20;
 
-/// Returns a SavedModel of one constant and a function with another.
+/// Returns a SavedModel with a constant, and with a function that has another constant.
 fn model() -> Vec<u8> {
     let constant = |name: &str, value: char| {
         let content = value.to_string().repeat(600);
@@ -103,7 +104,7 @@ fuzz_target!(
             let mut found = vec![0; bytes.len()];
             assert_eq!(spans.total_size(), bytes.len() as u64);
             spans.read_exact_at(0, &mut found).expect("what was written is read");
-            assert!(found == bytes, "the original is another");
+            assert!(found == bytes, "the original differs");
         }
     }
 );

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a model: its tensors, and the model with external data.
+//! Reads arbitrary bytes as an ONNX model, lists its tensors, and moves them to external data.
 #![no_main]
 
 use std::io::sink;
@@ -18,8 +18,8 @@ use proto_splitter_onnx::{ModelTensors, OnnxOptions};
 )]
 mod support;
 
-/// Adds models to the corpus: one with tensors in all places, and one with a tensor of each type,
-/// whose elements are in the field that the type has.
+/// Adds two models to the corpus: one with tensors in all places, and one with a tensor of each
+/// type, whose elements are in the typed field.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("onnx_model") else {
         return;
@@ -71,7 +71,8 @@ fuzz_target!(init: plant(), |data: &[u8]| {
         .force(true);
     let model = MessageReader::new(bytes, size);
     if let Ok(plan) = ExternalPlan::new(model, "model.onnx", &options) {
-        // Eight bytes for each byte of the model, and the alignment of each tensor.
+        // At most eight bytes are written for each byte of the model, plus the alignment of each
+        // tensor.
         let most = size * 8 + plan.tensor_count() as u64 * DEFAULT_ALIGNMENT;
         assert!(plan.data_size() <= most);
     }

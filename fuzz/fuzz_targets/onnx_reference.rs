@@ -1,4 +1,4 @@
-//! The content of `external_data`, from arbitrary keys and values, separated by zero bytes.
+//! Parses arbitrary keys and values, separated by zero bytes, as the content of `external_data`.
 #![no_main]
 
 use std::path::Component;

@@ -1,4 +1,5 @@
-//! Any bytes as the program of a Paddle model: its variables, and its parameters in the order of their file.
+//! Reads arbitrary bytes as the program of a Paddle model, with its variables, and its parameters
+//! in the order of their file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Paddle's streams, from any bytes, with the properties in `crates/paddle/tests/it/target.rs`.
+//! Reads arbitrary bytes as Paddle's streams, and checks the properties in
+//! `crates/paddle/tests/it/target.rs`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,6 @@
-//! Any bytes as the plan of work in parts, or, after an odd first byte, as the report of a part. An
-//! accepted plan is executed on an existing file, whatever it claims about the file.
+//! Reads arbitrary bytes as the plan of work in parts or, after an odd first byte, as the report of
+//! a part. An accepted plan is executed on an existing file, whatever the plan claims about its
+//! input.
 #![no_main]
 
 use std::num::NonZeroUsize;
@@ -13,7 +14,7 @@ use proto_splitter_parts::proto::Plan;
 use proto_splitter_parts::proto::plan::Work;
 use proto_splitter_parts::{PartOptions, PartReport, PartsPlan, with_checksum};
 
-/// Largest number of a plan's parts that are run.
+/// Maximum number of parts of a plan to run.
 const PARTS: usize = 4;
 
 /// Returns a message of descriptors that is cut into a few chunks.
@@ -53,7 +54,7 @@ fn plant() {
     .expect("a seed");
 }
 
-/// Returns the plan with its paths in `folder`, and with the existing file as its input.
+/// Returns the plan with its paths moved to `folder`, and with the existing file as its input.
 fn led_to(folder: &Path, bytes: &[u8]) -> Option<PartsPlan> {
     let mut plan = Plan::decode(bytes).ok()?;
     let Some(Work::Split(split)) = &mut plan.work else {

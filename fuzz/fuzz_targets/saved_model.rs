@@ -1,5 +1,5 @@
-//! Any bytes as a SavedModel, in binary or, after an odd first byte, as text: its folder, its
-//! fingerprint, and the model in chunks.
+//! Reads arbitrary bytes as a SavedModel, in binary or, after an odd first byte, as text. Also
+//! computes its fingerprint, and saves it in chunks.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

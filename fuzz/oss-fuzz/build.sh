@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds every fuzz target into $OUT, with the seeds that it makes itself and the committed ones. OSS-Fuzz sets $SRC and $OUT.
+# Builds every fuzz target into $OUT, with the seeds that the target plants itself and the committed seeds. OSS-Fuzz sets $SRC and $OUT.
 set -euo pipefail
 cd "$SRC/proto-splitter/fuzz"
 

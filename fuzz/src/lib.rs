@@ -1,7 +1,7 @@
-//! The targets of `crates/record-file/tests/it/targets.rs` and of `crates/core/tests/it/targets`
-//! for libFuzzer, those of other crates, and their seeds.
+//! Fuzz targets for libFuzzer, which include the targets of
+//! `crates/record-file/tests/it/targets.rs` and `crates/core/tests/it/targets`, and their seeds.
 //!
-//! Each parser of untrusted bytes has one:
+//! Each parser of untrusted bytes has a target:
 //!
 //! | input | target |
 //! | --- | --- |
@@ -65,11 +65,11 @@ pub fn target(name: &str) -> fn(&[u8]) {
     found.expect("a target of this name").1
 }
 
-/// Returns a file of records made of arbitrary bytes: each record begins with its length.
+/// Returns a record file made from arbitrary bytes, in which each record is preceded by its length.
 ///
 /// # Panics
 ///
-/// If there is no memory for it.
+/// If there is not enough memory.
 #[must_use]
 pub fn records(mut data: &[u8]) -> Vec<u8> {
     let mut writer = record_file::RecordWriter::with_defaults(Vec::new());
@@ -87,13 +87,14 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the folder for the seeds of a target, made if it is absent, in the folder that the
-/// environment variable `FUZZ_CORPUS` names, or else in `corpus`; `None` on a machine without the
-/// sources, where a target runs with the seeds that it was packed with.
+/// Returns the folder for the seeds of a target, and creates it if it doesn't exist. The folder is
+/// inside the folder that the environment variable `FUZZ_CORPUS` names, or inside `corpus` by
+/// default. Returns `None` on a machine without the sources, where a target runs with the seeds
+/// that it was packed with.
 ///
 /// # Panics
 ///
-/// If the folder can't be made.
+/// If the folder can't be created.
 #[must_use]
 pub fn corpus(name: &str) -> Option<PathBuf> {
     let corpora = std::env::var_os("FUZZ_CORPUS").map_or_else(|| root().join("corpus"), Into::into);
@@ -106,7 +107,7 @@ pub fn corpus(name: &str) -> Option<PathBuf> {
 ///
 /// # Panics
 ///
-/// If they can't be read or written.
+/// If the seeds can't be read or written.
 pub fn plant(name: &str) {
     let Some(corpus) = corpus(name) else { return };
     let files = root().join("../tests/data/riegeli");
@@ -123,12 +124,12 @@ pub fn plant(name: &str) {
     }
 }
 
-/// Adds the fixtures in a folder of `tests/data` that have one of these extensions, and aren't longer
-/// than an input, to the corpus of a target.
+/// Adds to the corpus of a target the fixtures in a folder of `tests/data` that have one of these
+/// extensions and aren't longer than an input.
 ///
 /// # Panics
 ///
-/// If they can't be read or written.
+/// If the seeds can't be read or written.
 pub fn plant_fixtures(name: &str, folder: &str, extensions: &[&str]) {
     const LONGEST: usize = 8192;
     let Some(corpus) = corpus(name) else { return };
@@ -155,7 +156,7 @@ pub fn plant_fixtures(name: &str, folder: &str, extensions: &[&str]) {
     }
 }
 
-/// Adds a small SameDiff model, its classic file, and the fixtures of other forms, to the corpus of
+/// Adds a small SameDiff model, its classic file, and the fixtures of other forms to the corpus of
 /// `samediff`.
 ///
 /// # Panics

@@ -1,8 +1,8 @@
 """Tries commands on the bombs of a folder: run.py PROTOSPLIT FOLDER [TABLE]
 
-FOLDER has list.tsv, as `crates/testkit/examples/bombs.rs` writes it. Each command gets 1 GiB of address space and 20 seconds;
-it has to end with an answer, or with one line of error. The table says of each bomb and command how it ended, the most memory
-it had and the time it took.
+FOLDER contains list.tsv, which `crates/testkit/examples/bombs.rs` writes. Each command gets 1 GiB of address space and 20 seconds,
+and must end with an answer or a one-line error. The table has, for each bomb and command, the outcome, the peak memory and the
+time.
 """
 
 import collections
@@ -25,7 +25,7 @@ def limit():
 
 
 def run(program, arguments, folder):
-    """Status, lines on standard error, MiB and seconds."""
+    """Runs a command. Returns its exit status, the lines on standard error, its peak memory in MiB, and its time in seconds."""
     with open(os.path.join(folder, "stderr"), "w+b") as said:
         start = time.monotonic()
         process = subprocess.Popen([program, *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -54,7 +54,7 @@ def main():
             ended = "answered"
         elif status in (1, 2) and not any("panicked" in line for line in said):
             ended = said[-1].removeprefix("protosplit: ") if said else "bad"
-            # A check says what is wrong with a file in its answer.
+            # `verify` and `diff` report what is wrong with a file in their answer, so they may print no error.
             if len(said) != 1 and arguments[0] not in ("verify", "diff"):
                 ended = f"FAILED with {len(said)} lines: {ended}"
         else:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tries every command on small files that claim much, each with 1 GiB of address space and 20 seconds, and prints a table of
-# memory and time (table.md keeps one run); see run.py. Needs Rust, python3 and 1 GiB of disk; takes some minutes. With a second argument, the table
-# goes to that file.
+# Tries every command on small files that claim large sizes, each with 1 GiB of address space and 20 seconds, and prints a table of
+# memory and time (table.md has the table of one run); see run.py. Needs Rust, python3 and 1 GiB of disk; takes some minutes. With an
+# argument, a table of all commands is written to that file.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

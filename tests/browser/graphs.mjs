@@ -16,13 +16,13 @@ const field = (number, content) => {
   return Buffer.concat([varint(number * 8 + 2), varint(bytes.length), bytes]);
 };
 
-// A tensorflow.NodeDef with a name, an op, and an attribute of so many bytes.
+// Returns a tensorflow.NodeDef with a name, an op, and an attribute of `bytes` bytes.
 export const node = (name, op, key, bytes) => {
   const entry = Buffer.concat([field(1, key), field(2, field(2, Buffer.alloc(bytes, 1)))]);
   return Buffer.concat([field(1, name), field(2, op), field(5, entry)]);
 };
 
-// A tensorflow.GraphDef of these nodes, given one by one.
+// Writes a tensorflow.GraphDef with nodes that come from an iterator.
 export const writeGraph = async (path, nodes) => {
   const out = createWriteStream(path);
   let block = [];

@@ -23,7 +23,7 @@ const folder = mkdtempSync(join(tmpdir(), "protosplit-browser-"));
 const inFolder = (name) => join(folder, name);
 const run = (...args) => execFileSync(protosplit, args, { cwd: folder, encoding: "utf8", maxBuffer: 1 << 28 });
 
-// What the pages are of.
+// The inputs of the pages.
 const fixture = (name) => join(repository, "tests/data/tensorflow", name);
 const MODEL = fixture("functions_consts");
 const HOSTILE = [
@@ -59,7 +59,7 @@ const browser = await chromium.launch({
   ],
 });
 
-// A page with a file, which may not fail, say anything, or ask for anything else.
+// Opens a file in a page. The page must not fail, write to the console, or request anything else.
 const open = async (name, { mode = "fields", ...options } = {}) => {
   const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, ...options });
   const page = await context.newPage();
@@ -86,7 +86,7 @@ const cells = (page, depth) => page.$$eval(".cell", (found, depth) => found
   .filter((cell) => depth === undefined || cell.depth === depth), depth);
 const crumb = (page) => page.textContent("nav button[aria-current]");
 
-// Sizes against areas, of what is large enough to be measured.
+// Checks that the areas of cells are proportional to their sizes.
 const proportional = (found) => {
   const area = (cell) => cell.width * cell.height;
   const [sizes, areas] = [found.reduce((sum, cell) => sum + cell.size, 0), found.reduce((sum, cell) => sum + area(cell), 0)];
@@ -234,7 +234,7 @@ const tests = {
     proportional(await cells(page, 0));
     const hash = await page.evaluate(() => decodeURIComponent(location.hash.slice(1)));
     assert.match(hash, /function\[5\]\.node_def\[\d+\]/);
-    // The address leads back there.
+    // The address reopens the page at the same place.
     await page.reload();
     assert((await page.textContent("nav button[aria-current]")).length > 0);
     assert.equal(await page.evaluate(() => decodeURIComponent(location.hash.slice(1))), hash);
@@ -246,7 +246,7 @@ const tests = {
     await page.click("nav button >> nth=0");
     await page.click("#rows .go >> text=meta_graphs[*]");
     assert.equal(await crumb(page), "meta_graphs[*]");
-    // Those between the head "Fields" and the next, but for the sum of the rest.
+    // These are the rows between the heading "Fields" and the next heading, except the sum of the remaining fields.
     const names = () => page.$$eval("#rows tr", (rows) => {
       const from = rows.findIndex((row) => row.textContent === "Fields") + 1;
       const end = rows.findIndex((row, at) => at > from && !row.classList.contains("row"));

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looks at the pages and pictures of `protosplit tree` in Chromium: see run.mjs. Screenshots are left in .browser/shots.
+# Tests the pages and pictures of `protosplit tree` in Chromium; see run.mjs. Writes screenshots to .browser/shots.
 # Needs node, npm and chromium for setup.sh, and cargo.
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings what the browser tests need into .browser/ at the root of the repository: playwright-core, which drives the browser, from
-# npm; and Chromium, from the system's packages if it isn't there and this is root on Debian. Does nothing when all is there.
+# Installs what the browser tests need: playwright-core, which drives the browser, from npm into .browser/ at the root of the
+# repository; and Chromium, if it is missing, from the system's packages (as root on Debian). Does nothing if both are installed.
 set -euo pipefail
 
 version=1.56.1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Has every system call of every verb that writes fail or kill it, one after the other, and two
-# processes at once: a reader finds the old or the new. Needs Rust and strace; takes about an hour
-# on two cores. With a number, only one call in so many is taken, as `cargo test` does.
+# Makes every system call of every command that writes fail, or kill the command, one call after the
+# other, and runs two processes at once. In each case a reader must find the old or the new file.
+# Needs Rust and strace; takes about an hour on two cores. With a number N as the argument, only one
+# call in N is tried, as in `cargo test`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,8 +1,8 @@
 """Writes and reads ArrayRecord files on request, and reports the time: one command per line, with tabs between its words.
 
-    load  PATH                  records to write: u32 little-endian length and bytes each
-    write PATH OPTIONS          them, to a new file
-    read  PATH OPTIONS each|all all records of a file, one by one or in one call
+    load  PATH                  loads the records to write, each a u32 little-endian length and bytes
+    write PATH OPTIONS          writes the loaded records to a new file
+    read  PATH OPTIONS each|all reads all records of a file, one by one or in one call
 """
 
 import sys
@@ -47,5 +47,5 @@ for line in sys.stdin:
     command, *words = line.rstrip("\n").split("\t")
     try:
         print("ok", {"load": load, "write": write, "read": read}[command](*words), flush=True)
-    except Exception as error:  # Reported to the caller.
+    except Exception as error:  # The caller receives the error.
         print("failed", repr(error), flush=True)

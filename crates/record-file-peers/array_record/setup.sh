@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs array_record, Google's C++ with a Python module, from PyPI into .interop at the root of the repository.
+# Installs array_record, Google's C++ library with a Python module, from PyPI into .interop at the root of the repository.
 # Needs python3 (3.10 or later, with venv) on Linux and, the first time, access to PyPI. Does nothing if it is installed.
 set -euo pipefail
 

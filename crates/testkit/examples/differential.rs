@@ -1,10 +1,10 @@
 //! Merges random files with this crate and with TensorFlow's Merger, and reports every kind of
 //! difference: `differential TF_READ CASES [SEED [FOLDER]]`, where `tests/interop/setup.sh` builds
-//! TF_READ. Files that differ without a known reason are kept in FOLDER: the file, this crate's
-//! merge, and both results in TensorFlow's form.
+//! TF_READ. For a file whose merges differ without a known reason, FOLDER receives the file, this
+//! crate's merge, and both results in TensorFlow's form.
 //!
-//! TensorFlow reads this crate's merge as well, and writes both in its deterministic form: two
-//! messages are equal if these bytes are.
+//! TensorFlow also reads this crate's merge, and writes both messages in its deterministic form.
+//! Two messages are equal if their deterministic forms are.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -27,10 +27,10 @@ use proto_splitter_core::wire::put_varint;
 use proto_splitter_graph_def::{GRAPH_DEF, proto::descriptor_pool};
 use record_file::{Compression, RecordWriter, WriterOptions};
 
-/// Number of files that are made, and read by TensorFlow, at a time.
+/// Number of files that are written, and then read by TensorFlow, at a time.
 const BATCH: u64 = 200;
 
-/// TensorFlow reads one in this many of the files that this crate refuses.
+/// TensorFlow reads only one in this many of the files that this crate refuses.
 const ASKED: u64 = 100;
 
 struct Random(u64);
@@ -63,7 +63,7 @@ fn int(number: u64, value: u64) -> Vec<u8> {
     out
 }
 
-/// Some types of a GraphDef, with the fields used here.
+/// Some types of a GraphDef.
 #[derive(Clone, Copy)]
 enum Type {
     Graph,
@@ -174,8 +174,8 @@ fn field(random: &mut Random, of: Type, depth: u32) -> (u64, Vec<u8>) {
     made[at].clone()
 }
 
-/// Returns a place that TensorFlow's Merger can reach from a message of a type, and the type there;
-/// `None` for inserted text.
+/// Returns the path of a place that TensorFlow's Merger can reach from a message of a type, and the
+/// type at that place, which is `None` for inserted text.
 fn place(random: &mut Random, from: Type) -> (FieldPath, Option<Type>, &'static str) {
     let (mut path, mut at) = (FieldPath::root(), from);
     let key = |key: &str| MapKey::String(key.into());
@@ -213,10 +213,11 @@ fn place(random: &mut Random, from: Type) -> (FieldPath, Option<Type>, &'static 
 struct File {
     chunks: Vec<Vec<u8>>,
     metadata: ChunkMetadata,
-    /// Two fields of one list are equal up to and including a map key, where TensorFlow's order is
-    /// undefined.
+    /// True if two fields of one list are equal up to and including a map key, in which case
+    /// TensorFlow's order is undefined.
     shares_a_key: bool,
-    /// Two fields of one list have the same path, and one of them has others below it.
+    /// True if two fields of one list have the same path, and one of the two has further fields
+    /// below it.
     is_named_twice: bool,
 }
 
@@ -337,14 +338,15 @@ fn type_at(from: Type, path: &FieldPath) -> Option<Type> {
     })
 }
 
-/// A TensorFlow process, reading one file after another.
+/// A TensorFlow process that reads one file after another.
 struct Tensorflow {
     program: String,
     running: Option<(Child, ChildStdin, BufReader<ChildStdout>)>,
 }
 
 impl Tensorflow {
-    /// Reads all files, and returns for each whether it was read, refused, or ended the process.
+    /// Reads all files. Returns for each file whether it was read, was refused, or ended the
+    /// process.
     fn read(&mut self, lines: &[String]) -> Vec<String> {
         let mut answers = Vec::new();
         while answers.len() < lines.len() {
@@ -357,7 +359,7 @@ impl Tensorflow {
                 let output = BufReader::new(child.stdout.take().unwrap());
                 (child, input, output)
             });
-            // A pipe has room for more than all lines of a batch, and for TensorFlow's answers.
+            // The pipes have room for all lines of a batch and for TensorFlow's answers.
             let all = lines[answers.len()..].concat();
             let _ = input.write_all(all.as_bytes()).and_then(|()| input.flush());
             let mut ended = false;
@@ -375,7 +377,7 @@ impl Tensorflow {
     }
 }
 
-/// Returns an error without its place, numbers and names.
+/// Returns the text of an error without its place, numbers and names.
 fn shape(text: &str) -> String {
     let last = text.trim_end().rsplit(": ").next().unwrap_or_default();
     let mut parts = last.split('"').step_by(2).collect::<Vec<_>>().join("..");
@@ -430,7 +432,7 @@ fn main() {
             if let Err(error) = &ours
                 && (error.contains("out of range") || !case.is_multiple_of(ASKED))
             {
-                // TensorFlow aborts on most of them, and takes a second to restart.
+                // TensorFlow aborts on most of these files, and takes a second to restart.
                 let what = format!("only ours was asked: {}", shape(error));
                 found.entry(what).or_insert((0, case)).0 += 1;
                 continue;

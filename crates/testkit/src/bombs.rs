@@ -1,8 +1,8 @@
-//! Small files with large claims. For each of these files, each command has to end, with a result
-//! or one line of error, and to use little memory.
+//! Small files that claim large sizes. On each of these files, each command must end with a result
+//! or a one-line error, and use little memory.
 //!
-//! All of them are valid record files, including the hashes, so they can only be refused for their
-//! content.
+//! All chunked files are valid record files with correct hashes, so they can only be refused for
+//! their content.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use proto_splitter_core::proto::{
 use proto_splitter_core::wire::put_varint;
 use record_file::{Compression, RecordWriter, RecordsMetadata, WriterOptions};
 
-/// The size of the bombs' claims.
+/// The sizes that the bombs claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// Number of items of any kind.
@@ -55,7 +55,7 @@ pub struct Bomb {
     pub name: &'static str,
     /// Path of the file.
     pub path: PathBuf,
-    /// Arguments of the commands; outputs go to a file called `out` in the working folder.
+    /// Arguments of the commands. Outputs go to a file called `out` in the working folder.
     pub commands: Vec<Vec<String>>,
 }
 
@@ -73,7 +73,8 @@ fn head(number: u64, size: u64) -> Vec<u8> {
     out
 }
 
-/// Wraps `of` in this many levels of messages. Built from the outside in, to copy it only once.
+/// Wraps `of` in this many levels of messages. The result is built from the outside in, so that
+/// `of` is copied only once.
 fn nested(number: u64, of: &[u8], depth: usize) -> Vec<u8> {
     let mut heads = Vec::new();
     let mut size = of.len() as u64;
@@ -97,7 +98,7 @@ struct File {
 }
 
 impl File {
-    /// Creates a file with one chunk that is the whole message.
+    /// Creates a file whose only chunk is the whole message.
     fn of(message: Vec<u8>, message_type: &str) -> File {
         let mut file = File::default();
         file.metadata.version = Some(VersionDef {
@@ -127,7 +128,7 @@ impl File {
         &mut message.chunked_fields
     }
 
-    /// Returns the file, with records and trailer compressed as well as possible.
+    /// Returns the bytes of the file, with records and trailer compressed as well as possible.
     fn bytes(mut self, change: impl FnOnce(&mut ChunkMetadata)) -> record_file::Result<Vec<u8>> {
         let mut options = WriterOptions::new().compression(Compression::zstd(9));
         if let Some(metadata) = self.file_metadata {
@@ -150,7 +151,8 @@ fn model() -> Vec<u8> {
     len(1, len(1, "a"))
 }
 
-/// Returns a schema with these files, in the form of a file's metadata.
+/// Returns serialized record-file metadata that embeds a schema of `files`, with `message` as its
+/// type.
 fn schema(files: Vec<FileDescriptorProto>, message: &str) -> Vec<u8> {
     let set = FileDescriptorSet { file: files };
     [len(4, message), schema_fields(&set)].concat()
@@ -163,7 +165,7 @@ fn schema_fields(set: &FileDescriptorSet) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the commands that only read, each with its arguments.
+/// Returns the commands that only read a chunked file, each with its arguments.
 fn reading(path: &str) -> Vec<Vec<String>> {
     let mut commands: Vec<Vec<&str>> = vec![
         vec!["info", path],
@@ -202,7 +204,7 @@ fn reading(path: &str) -> Vec<Vec<String>> {
     commands.into_iter().map(own).collect()
 }
 
-/// Returns the commands that only read, for a plain message, whose type has to be given.
+/// Returns the commands that only read a plain message, whose type must be given.
 fn of_plain(path: &str) -> Vec<Vec<String>> {
     let mut commands = reading(path);
     commands.retain(|command| !["info", "ls", "recompress"].contains(&command[0].as_str()));
@@ -228,7 +230,7 @@ fn of_plain(path: &str) -> Vec<Vec<String>> {
 ///
 /// # Errors
 ///
-/// If one can't be written.
+/// If a file can't be written.
 pub fn write(dir: &Path, scale: &Scale) -> io::Result<Vec<Bomb>> {
     let mut bombs = Vec::new();
     let other = |error: record_file::Error| io::Error::other(error.to_string());
@@ -283,7 +285,7 @@ fn at(path: &FieldPath, chunk: u64) -> ChunkedField {
     }
 }
 
-/// Returns schemas with large claims, and infinitely nested types.
+/// Returns files whose schemas claim large sizes or have infinitely nested types.
 fn in_metadata(scale: &Scale) -> Vec<(&'static str, File)> {
     let with = |message: Vec<u8>, of: &str, metadata: Vec<u8>| {
         let mut file = File::of(message, of);
@@ -344,7 +346,7 @@ fn in_metadata(scale: &Scale) -> Vec<(&'static str, File)> {
 
 type Change = Box<dyn FnOnce(&mut ChunkMetadata)>;
 
-/// Returns trailers that take much more memory than space in the file.
+/// Returns changes to a trailer after which it takes much more memory than space in the file.
 fn in_trailers(scale: &Scale) -> Vec<(&'static str, Change)> {
     let Scale {
         count, size, depth, ..
@@ -404,7 +406,7 @@ fn in_trailers(scale: &Scale) -> Vec<(&'static str, Change)> {
     ]
 }
 
-/// Returns messages of a GraphDef.
+/// Returns serialized GraphDefs.
 fn messages(scale: &Scale) -> Vec<(&'static str, Vec<u8>)> {
     let Scale {
         count, size, depth, ..
@@ -463,7 +465,8 @@ fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     let file = fs::OpenOptions::new().write(true).open(&path)?;
     file.set_len(bytes.len() as u64 + size)?;
     let text = path.to_string_lossy();
-    // Commands that read or write the whole file take correspondingly long.
+    // Commands that read or write the whole file are left out, since their time is proportional to
+    // its size.
     let mut commands = of_plain(&text);
     commands.retain(|command| {
         let reads_all = [
@@ -481,7 +484,7 @@ fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     })
 }
 
-/// Returns a SavedModel as text with nested messages.
+/// Returns a SavedModel in text format with deeply nested messages.
 fn as_text(dir: &Path, depth: usize) -> io::Result<Bomb> {
     let folder = dir.join("text");
     fs::create_dir_all(&folder)?;

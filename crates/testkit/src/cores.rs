@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::thread;
 
-/// Runs the same work on one thread per core: each thread takes shares from a common queue until
+/// Runs the same work on one thread per core. Each thread takes shares from a common queue until
 /// the queue is empty.
 ///
 /// # Errors

@@ -12,16 +12,16 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// The largest observed memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Largest anonymous memory at any of the measurements. A peak between two of them is missed.
+    /// Largest anonymous memory at any of the measurements. A peak between two measurements is
+    /// missed.
     pub anonymous: u64,
     /// Largest resident memory, including pages of the program and of other files. The system
-    /// tracks it, so it includes every peak, and is at least as large as the anonymous memory ever
-    /// was.
+    /// tracks this value, so it includes every peak, and is at least the largest anonymous memory.
     pub resident: u64,
 }
 
-/// Runs a command to its end, without input and output, and observes its memory, which is 0 if the
-/// system doesn't report it.
+/// Runs a command to its end, without input and output, and observes its memory. If the system
+/// doesn't report a process's memory, the result is 0.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub fn watch(command: &mut Command) -> io::Result<(ExitStatus, Peak)> {
     watch_writing_to(command, Stdio::null())
 }
 
-/// Runs a command as [`watch`] does, with its standard output redirected.
+/// Runs a command like [`watch`], but with its standard output redirected.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub fn watch_writing_to(
     }
 }
 
-/// Returns a value of `/proc/PID/status`.
+/// Returns a value of `/proc/PID/status`, in bytes.
 fn bytes(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

@@ -1,4 +1,5 @@
-//! Models of any size, written piece by piece: only small parts of them are ever in memory.
+//! Models of any size, which are written piece by piece, so that only small parts are ever in
+//! memory.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -9,7 +10,8 @@ use record_file::ReadAt;
 
 use crate::generate::Random;
 
-/// A message under construction: small parts as bytes, tensors as the seeds that generate them.
+/// A message under construction, which holds small parts as bytes, and tensors as the seeds that
+/// generate them.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     pieces: Vec<Piece>,
@@ -90,7 +92,8 @@ impl Parts {
         self
     }
 
-    /// Adds a bytes field of `len` bytes: 32-bit floats between -2 and 2 generated from `seed`.
+    /// Adds a bytes field of `len` bytes, which are 32-bit floats between -2 and 2 generated from
+    /// `seed`.
     #[must_use]
     pub fn floats(mut self, number: u32, seed: u64, len: u64) -> Self {
         self.header(number, len);
@@ -131,8 +134,8 @@ impl Parts {
     }
 }
 
-/// A message that is read without being stored: its small parts are in memory, and its tensors are
-/// zeros. It counts the bytes read.
+/// A source of a message whose small parts are in memory, and whose tensors read as zeros. It
+/// counts the bytes read.
 #[derive(Debug)]
 pub struct SparseSource {
     /// The parts in memory, by offset.
@@ -213,7 +216,7 @@ fn write_floats(out: &mut impl Write, seed: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a `Const` node: a float tensor of `len` bytes.
+/// Returns a `Const` node with a float tensor of `len` bytes.
 pub fn constant(name: &str, seed: u64, len: u64) -> Parts {
     let shape = Parts::new().message(2, Parts::new().varint(1, len / 4));
     let tensor = Parts::new()
@@ -233,7 +236,7 @@ pub fn constant(name: &str, seed: u64, len: u64) -> Parts {
         .message(5, value)
 }
 
-/// Returns a small node with two inputs, about 95 bytes.
+/// Returns a small node with two inputs, which has about 95 bytes.
 pub fn small_node(index: u64) -> Parts {
     let dtype = Parts::new()
         .text(1, "T")
@@ -260,8 +263,8 @@ pub struct ModelSize {
 }
 
 impl ModelSize {
-    /// 2.5 GiB, which no other protobuf reader accepts: ten constants of 256 MiB, six of them in
-    /// functions, and 200,000 small nodes.
+    /// A model of 2.5 GiB, which no other protobuf reader accepts. It has ten constants of 256 MiB,
+    /// six of which are in functions, and 200,000 small nodes.
     pub const OVER_THE_LIMIT: ModelSize = ModelSize {
         constants: 4,
         functions: 6,

@@ -1,4 +1,4 @@
-//! Counting how often files are opened by any process, as the system reports it.
+//! Counting how often any process opens files, as reported by the system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// A counter of how often the files of a folder are opened while this exists.
+/// A counter of how often the files of a folder are opened while the counter exists.
 #[derive(Debug)]
 pub struct Opens {
     events: OwnedFd,
@@ -33,8 +33,9 @@ impl Opens {
     }
 
     fn watch(&mut self, folder: &Path) {
-        // An event equal to the previous one is dropped. With events of the folder in between, no
-        // two consecutive events are equal.
+        // The system drops an event that is equal to the previous one. Since the folder is also
+        // watched, an event of the folder precedes each event of a file, and no two consecutive
+        // events are equal.
         inotify::add_watch(&self.events, folder, WatchFlags::OPEN).unwrap();
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,21 +1,22 @@
-//! Tests that measure their process, or that other tests in it would disturb.
+//! Running tests in a process of their own, because they measure the process, or other tests would
+//! disturb them.
 
 use std::any::type_name;
 use std::env;
 use std::process::Command;
 
-/// Names the test for which a process was started.
+/// Environment variable that names the test for which a process was started.
 const STARTED_FOR: &str = "TEST_IN_OWN_PROCESS";
 
 /// Runs the body of a test in a separate process, so that the test can stay in the same executable
 /// as all other tests.
 ///
-/// The process is the same executable, started for this test alone. Call this function from the test itself: the name of the test is
-/// that of the function that contains `body`.
+/// The process runs the same executable for this test alone. Call this function from the test
+/// itself, since the name of the test is taken from the function that contains `body`.
 ///
 /// # Panics
 ///
-/// If the test fails there, with its output.
+/// If the test fails in the other process. The panic message contains the test's output.
 pub fn in_own_process<F: FnOnce()>(body: F) {
     let (_, name) = type_name::<F>().split_once("::").unwrap();
     let (test, _) = name.split_once("::{{closure}}").unwrap();
@@ -28,7 +29,7 @@ pub fn in_own_process<F: FnOnce()>(body: F) {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    // A name that no test has would succeed too.
+    // With a name that no test has, the process would also succeed.
     assert!(
         output.status.success() && said.contains("1 passed"),
         "{said}{}",

@@ -1,4 +1,5 @@
-//! A merge by reflection, like TensorFlow's Merger: slow, small, and without code shared with ours.
+//! A merge by reflection, like TensorFlow's Merger. It is slow and small, and shares no code with
+//! ours.
 
 use std::cmp::Ordering;
 
@@ -43,7 +44,8 @@ fn chunk(chunks: &[Bytes], index: u64) -> Bytes {
     chunks[usize::try_from(index).expect("fits")].clone()
 }
 
-/// TensorFlow's sort stops at a map key, so two fields must not be equal up to and including one.
+/// Checks that no two fields are equal up to and including a map key, since TensorFlow's sort stops
+/// at map keys.
 fn assert_no_shared_keys(fields: &[&ChunkedField]) {
     for (at, a) in fields.iter().enumerate() {
         for b in &fields[..at] {
@@ -92,7 +94,7 @@ fn place(
             .expect("a slice parses as its parent's type");
         assert!(
             message.chunked_fields.is_empty(),
-            "TensorFlow ignores what hangs below an empty path"
+            "TensorFlow ignores fields below an empty path"
         );
         return;
     };

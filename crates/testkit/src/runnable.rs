@@ -1,4 +1,4 @@
-//! A SavedModel of any size that TensorFlow can run, once it is externalized.
+//! A SavedModel of any size that TensorFlow can run after the model is externalized.
 
 use prost::Message;
 use proto_splitter_graph_def::proto::attr_value::{ListValue, Value};
@@ -24,7 +24,8 @@ pub struct RunnableSize {
 }
 
 impl RunnableSize {
-    /// 2.5 GiB, which TensorFlow can't read: ten constants of 256 MiB, six of them in functions.
+    /// A model of 2.5 GiB, which TensorFlow can't read. It has ten constants of 256 MiB, six of
+    /// which are in functions.
     pub const OVER_THE_LIMIT: RunnableSize = RunnableSize {
         constants: 4,
         functions: 6,
@@ -49,7 +50,7 @@ fn node(name: &str, op: &str, inputs: &[&str], attrs: Vec<(&str, Value)>) -> Nod
     }
 }
 
-/// Returns the axis that is reduced, a scalar 0.
+/// Returns the constant for the axis to reduce, which is the scalar 0.
 fn axis() -> NodeDef {
     let tensor = TensorProto {
         dtype: INT32,
@@ -66,7 +67,7 @@ fn axis() -> NodeDef {
     )
 }
 
-/// Returns the node of the largest element.
+/// Returns a node that computes the largest element.
 fn max(name: &str, of: &str, axis: &str) -> NodeDef {
     let attrs = vec![
         ("T", Value::Type(FLOAT)),
@@ -109,7 +110,7 @@ fn function(name: &str, kernel: Parts) -> Parts {
     function.message(3, kernel).raw(&rest.encode_to_vec())
 }
 
-/// Returns a call of a function of one argument.
+/// Returns a node that calls a function with one argument.
 fn call(name: &str, function: &str, x: &str) -> NodeDef {
     let list = || {
         let list = ListValue {

@@ -1,4 +1,4 @@
-//! Random types: every kind of field, in proto2, proto3 and an edition.
+//! Random message types with every kind of field, in proto2, proto3 and an edition.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,13 +12,14 @@ use crate::generate::Random;
 /// Types and their descriptors.
 #[derive(Clone)]
 pub struct Schema {
-    /// Text format of the types' `FileDescriptorSet`, to investigate a failure.
+    /// The types' `FileDescriptorSet` in text format, to investigate a failure.
     pub text: String,
     /// Type of a test's messages.
     pub root: MessageDescriptor,
 }
 
-// Written by hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+// This is written by hand, since the `Debug` of a descriptor doesn't end for a type that contains
+// itself.
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
@@ -44,8 +45,8 @@ const KEYS: [&str; 12] = [
     "SFIXED64", "SINT32", "SINT64",
 ];
 
-/// Generates one or two files of up to six message types each, which refer to each other and to
-/// themselves.
+/// Generates one or two files with up to six message types each. The types refer to each other and
+/// to themselves.
 ///
 /// # Panics
 ///
@@ -74,7 +75,7 @@ fn level(random: &mut Random) -> Level {
     *random.choose(&[Level::Proto2, Level::Proto3, Level::Edition])
 }
 
-/// A message type before its text is written.
+/// A message type whose text isn't written yet.
 struct Type {
     name: String,
     full_name: String,
@@ -116,7 +117,7 @@ fn file(text: &mut String, random: &mut Random, level: Level, name: &str, types:
         }
         bodies.push(body);
     }
-    // The order is reversed, so that each is complete when its parent takes it.
+    // The order is reversed, so that each type is complete when its parent takes its text.
     for index in (0..own.len()).rev() {
         let (name, body) = (&own[index].name, &bodies[index]);
         match own[index].parent {
@@ -154,7 +155,7 @@ fn file(text: &mut String, random: &mut Random, level: Level, name: &str, types:
     .expect("in memory");
 }
 
-/// Returns an edition's options for packed and delimited fields, or nothing.
+/// Returns an edition's options for packed and delimited fields, or an empty string.
 fn features(random: &mut Random) -> String {
     let mut features = String::new();
     if random.one_in(2) {
@@ -213,7 +214,7 @@ impl Writer<'_> {
         for at in 0..used.len() {
             writeln!(text, "oneof_decl {{ name: 'o{at}' }}").expect("in memory");
         }
-        // A proto3 field with presence is alone in a oneof, after the declared ones.
+        // A proto3 field with presence is alone in a oneof, which comes after the declared oneofs.
         for (at, number) in (used.len()..).zip(optional) {
             let alone = format!("oneof_index: {at} proto3_optional: true");
             let field = self.plain_field(number, &format!("f{number}"), Some(alone));
@@ -226,8 +227,8 @@ impl Writer<'_> {
         text
     }
 
-    /// Returns a random field number, often a small one; tags of every length occur. Excludes the
-    /// numbers of extensions and those reserved by protobuf.
+    /// Returns a random field number, which is often small, although tags of every length occur.
+    /// Excludes the numbers of extensions and the numbers that protobuf reserves.
     fn number(&mut self) -> u32 {
         let (from, to) = *self.random.choose(&[
             (1, 15),
@@ -239,7 +240,7 @@ impl Writer<'_> {
         from + u32::try_from(self.random.below(u64::from(to - from + 1))).expect("small")
     }
 
-    /// Generates a field that is not a map; in a oneof, a singular field.
+    /// Generates a field that is not a map and, in a oneof, not repeated.
     fn plain_field(&mut self, number: u32, name: &str, oneof: Option<String>) -> String {
         let label = match (self.random.below(5), &oneof, self.level) {
             (0 | 1, None, _) => "REPEATED",

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Creates a new folder on the disk of the repository, since temporary folders may be in memory. It
-/// is removed with its content.
+/// Creates a new folder on the disk of the repository, since temporary folders may be in memory.
+/// Dropping the result removes the folder with its content.
 ///
 /// # Errors
 ///
@@ -18,8 +18,8 @@ pub fn scratch_folder() -> io::Result<TempDir> {
     tempfile::tempdir_in(target.canonicalize()?)
 }
 
-/// Returns the factor by which everything is made smaller: `quick` with `--quick`, which only
-/// checks that the benchmark runs.
+/// Returns the factor by which the benchmark is made smaller, which is `quick` with the argument
+/// `--quick`, and otherwise 1.
 pub fn scale(quick: u64) -> u64 {
     if std::env::args().any(|argument| argument == "--quick") {
         quick

@@ -1,4 +1,4 @@
-//! Sources that observe reads, or fail them.
+//! Sources that observe reads or make them fail.
 
 use std::io;
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl<S: ReadAt> ReadAt for Watched<S> {
     }
 }
 
-/// A source that calls a function before each read, which may fail the read.
+/// A source that calls a function before each read. If the function fails, so does the read.
 pub struct Guarded<S, F> {
     inner: S,
     guard: F,
@@ -87,8 +87,8 @@ impl<S: ReadAt, F: Fn(u64) -> io::Result<()> + Send + Sync> ReadAt for Guarded<S
     }
 }
 
-/// A source of any size for small reads, with a few bytes at a few places and zeros everywhere
-/// else.
+/// A source of any size, with a few bytes at a few places and zeros everywhere else, for small
+/// reads.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse {
     parts: Vec<(u64, Vec<u8>)>,

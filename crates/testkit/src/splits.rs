@@ -1,4 +1,4 @@
-//! Properties that every split must have.
+//! Checks of properties that every split must have.
 
 use prost_reflect::{DynamicMessage, Value};
 use proto_splitter_core::container::ChunkKind;
@@ -15,12 +15,12 @@ use crate::reference;
 pub enum Outcome {
     /// The message was split, and all properties hold.
     Split(Box<Split>),
-    /// Some part of the message can't be cut.
+    /// A part of the message can't be cut.
     Uncuttable,
 }
 
-/// Splits a message and checks the properties: chunks within the maximum, no unnecessary cut, and
-/// an equal message as the result of a merge by reflection.
+/// Splits a message and checks that all chunks are within the maximum, that no cut is unnecessary,
+/// and that a merge by reflection returns an equal message.
 ///
 /// # Panics
 ///
@@ -53,7 +53,8 @@ pub fn check<S: ComposableSplitter>(
         }
     }
     if options.get_profile() == Profile::Extended {
-        // TensorFlow's rules don't apply to this split, so the result is compared by bytes.
+        // TensorFlow's rules don't apply to this split, so callers compare the bytes of a merge
+        // instead.
         return Outcome::Split(Box::new(split));
     }
     let merged = reference::merge(&chunks, &split.message(), source.descriptor());
@@ -81,7 +82,7 @@ pub fn check<S: ComposableSplitter>(
     Outcome::Split(Box::new(split))
 }
 
-/// Checks that a refusal names the number of bytes, and the maximum that they exceed.
+/// Checks that a refusal names the number of bytes and the maximum that it exceeds.
 fn check_refusal(error: &Error, options: &SplitOptions) {
     let text = error.to_string();
     let message = match error.path() {
@@ -121,9 +122,9 @@ fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
     }
 }
 
-/// Checks that no chunk could be merged back into its parent, and no slice could be joined with the
-/// previous one, without exceeding the bound. Ignores the growth of lengths, large values, and
-/// chunks that only hold others at a map key.
+/// Checks that no chunk could be merged back into its parent, and no slice joined with the previous
+/// slice, without exceeding the bound. Ignores the growth of lengths, large values, and chunks that
+/// only hold other chunks at a map key.
 fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     const LENGTHS: u64 = 40;
     let max = options.effective_max_chunk_size();
@@ -139,7 +140,7 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
         let holder = chunks
             .iter()
             .any(|other| other.parent() == Some(index.into()));
-        // The chunks of a value that is in several chunks can't go back individually.
+        // The chunks of a value that is in several chunks can't be merged back individually.
         let near = chunks[index.saturating_sub(1)..]
             .iter()
             .zip(index.saturating_sub(1)..)
@@ -167,7 +168,7 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     }
 }
 
-/// Formats a message as text, one value per line, maps in the order of their keys.
+/// Formats a message as text, with one value per line and maps in the order of their keys.
 pub fn canonical(message: &DynamicMessage) -> String {
     let mut lines = String::new();
     write_message(&mut lines, "", message);

@@ -37,8 +37,8 @@ fn message_type(name: &str) -> MessageDescriptor {
     POOL.get_message_by_name(name).expect("it is in its file")
 }
 
-/// Writes a trace with this many packets of about ten bytes, one per microsecond; every fourth also
-/// has a name.
+/// Writes a trace with this many packets of about ten bytes, one per microsecond. Every fourth
+/// packet also has a name.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub fn write_trace(packets: u64, out: &mut impl Write) -> io::Result<()> {
 ///
 /// # Panics
 ///
-/// Never: writing to memory doesn't fail.
+/// Never panics, since writing to memory doesn't fail.
 pub fn trace(packets: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_trace(packets, &mut bytes).expect("memory takes it");

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::generate::Random;
 
-/// One way to do the work: its name, and a function for one turn, which returns the times of its
-/// parts.
+/// The name of one way to do the work, and a function that does the work once and returns the times
+/// of its parts.
 pub struct Contestant<'a> {
     parts: Vec<String>,
     turn: Box<Turn<'a>>,
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Contestant<'_> {
 }
 
 impl<'a> Contestant<'a> {
-    /// Creates a contestant that is timed as a whole. Its result is dropped outside of that time.
+    /// Creates a contestant that is timed as a whole. Dropping its result isn't timed.
     pub fn new<T>(
         name: impl Into<String>,
         mut work: impl FnMut() -> Result<T, Box<dyn Error>> + 'a,

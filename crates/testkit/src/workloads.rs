@@ -1,36 +1,37 @@
-//! The messages that all benchmarks share.
+//! The messages that the benchmarks share.
 
 use crate::models::{ModelSize, Parts, constant, saved_model, small_node};
 use proto_splitter_core::split::{LARGEST_MAX_CHUNK_SIZE, SplitOptions};
 
 const MIB: u64 = 1 << 20;
 
-/// The number of functions in W3, and the numbers and sizes of the nodes and constants in each.
+/// Number of functions in W3. The constants below are the numbers and sizes of the nodes and
+/// constants in each function.
 const FUNCTIONS: u64 = 1000;
 const FUNCTION_NODES: u64 = 400;
 const FUNCTION_CONSTANTS: u64 = 8;
 const FUNCTION_CONSTANT_BYTES: u64 = 64 << 10;
 
-/// Constants of [`graph_and_function`]: the size of constants that stay, the number of these for
-/// each constant that is cut out, and the size of the constants that are cut out.
+/// Parameters of [`graph_and_function`]: the size of the constants that stay, the number of such
+/// constants for each constant that is cut out, and the size of the constants that are cut out.
 const INNER_BYTES: u64 = 512 << 10;
 const CUT_EVERY: u64 = 64;
 const CUT_BYTES: u64 = 4 << 20;
 
-/// A message to measure with, and the size of its chunks.
+/// A message for measurements, and the size of its chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// A SavedModel of 1 GiB in four float constants of 256 MiB, in chunks of 64 MiB: each constant
-    /// is a separate chunk.
+    /// A SavedModel of 1 GiB with four float constants of 256 MiB, split into chunks of 64 MiB.
+    /// Each constant is a separate chunk.
     W1,
-    /// The same as [`W1`](Self::W1), with twelve constants: 3 GiB.
+    /// The same as [`W1`](Self::W1), but with twelve constants, which have 3 GiB.
     W1Large,
-    /// A GraphDef of 2,000,000 small nodes, about 190 MB, in chunks of 16 MiB.
+    /// A GraphDef of 2,000,000 small nodes, which have about 190 MB, split into chunks of 16 MiB.
     W2,
-    /// A GraphDef of 540 MB: 1,000 functions of 400 small nodes and eight constants of 64 KiB, in
-    /// chunks of 64 KiB: each constant is a separate chunk.
+    /// A GraphDef of 540 MB, split into chunks of 64 KiB. It has 1,000 functions of 400 small nodes
+    /// and eight constants of 64 KiB, each of which is a separate chunk.
     W3,
-    /// The same as [`W3`](Self::W3), in chunks of 1 MiB.
+    /// The same as [`W3`](Self::W3), but split into chunks of 1 MiB.
     W3Coarse,
 }
 
@@ -74,7 +75,7 @@ impl Workload {
         }
     }
 
-    /// Returns the largest chunk of the message `scale` times smaller, in bytes.
+    /// Returns the maximum chunk size, in bytes, of the message `scale` times smaller.
     pub fn max_chunk_size(self, scale: u64) -> u64 {
         match self {
             Workload::W1 | Workload::W1Large => 64 * MIB / scale,
@@ -85,11 +86,11 @@ impl Workload {
     }
 
     /// Returns the split options of the message `scale` times smaller. A constant that isn't
-    /// smaller than a chunk becomes one.
+    /// smaller than the maximum chunk size becomes a chunk.
     ///
     /// # Panics
     ///
-    /// If nothing is left for a chunk.
+    /// If the maximum chunk size would be 0.
     pub fn split_options(self, scale: u64) -> SplitOptions {
         let max = self.max_chunk_size(scale);
         assert!((1..=LARGEST_MAX_CHUNK_SIZE).contains(&max), "{max}");
@@ -105,9 +106,9 @@ pub fn small_nodes(count: u64) -> Parts {
     })
 }
 
-/// Returns a graph with a function. Each of the two has `bytes` bytes in constants of 512 KiB, and
-/// some constants of 4 MiB that are cut out. If chunks have at most one and a half times as many
-/// bytes, both become separate chunks, into which other chunks are spliced.
+/// Returns a graph with a function. The graph and the function each have `bytes` bytes in constants
+/// of 512 KiB, and some constants of 4 MiB that are cut out. If chunks have at most one and a half
+/// times as many bytes, the two become separate chunks, into which other chunks are spliced.
 pub fn graph_and_function(bytes: u64) -> Parts {
     let nodes = |message: Parts, number: u32, seed: u64| {
         (0..bytes / INNER_BYTES).fold(message, |message, at| {

@@ -1,5 +1,5 @@
-//! The checked-in Rust code and descriptor sets equal the ones generated from `proto/`, so that a
-//! build needs no protobuf compiler.
+//! Tests that the checked-in Rust code and descriptor sets equal those generated from `proto/`.
+//! They are checked in so that a build needs no protobuf compiler.
 //!
 //! `UPDATE_GENERATED=1 cargo test -p proto-splitter-testkit --test generated` rewrites them.
 
@@ -13,9 +13,8 @@ use prost::Message;
 use prost_build::{Config, Module};
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
-/// The generated content of one crate: the packages of `files` and their imports. Files of an
-/// earlier package set are not generated again; their types are referred to by the path of their
-/// crate.
+/// The generated content of one crate, which has the packages of `files` and their imports. Files
+/// of an earlier schema are not generated again; their types are named by the path of their crate.
 struct Schema {
     folder: &'static str,
     module: &'static str,
@@ -44,7 +43,7 @@ const SCHEMAS: &[Schema] = &[
         files: &[
             "tensorflow/core/protobuf/saved_model.proto",
             "tensorflow/core/protobuf/fingerprint.proto",
-            // Messages that TensorFlow serializes into collections and variants.
+            // TensorFlow serializes these messages into collections and variants.
             "tensorflow/core/framework/variable.proto",
             "tensorflow/core/protobuf/composite_tensor_variant.proto",
             "tensorflow/core/protobuf/control_flow.proto",
@@ -73,8 +72,8 @@ const SCHEMAS: &[Schema] = &[
     },
 ];
 
-/// Large fields that few nodes have: inline, an empty node would take kilobytes, since a node of a
-/// B-tree has room for eleven entries.
+/// Large fields that few nodes have. If these fields were inline, an empty node would take
+/// kilobytes, since a node of a B-tree has room for eleven entries.
 const BOXED: [&str; 6] = [
     ".tensorflow.AttrValue.value.tensor",
     ".tensorflow.AttrValue.value.shape",
@@ -84,14 +83,15 @@ const BOXED: [&str; 6] = [
     ".tensorflow.NodeDef.experimental_type",
 ];
 
-/// Values of maps that are boxed, for the same reason: most maps have one or two entries.
+/// Type of the map values that are boxed for the same reason, since most maps have one or two
+/// entries.
 const BOXED_IN_MAPS: &str = "AttrValue";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns every file of the checked-in folders, by its path from the root of the workspace.
+/// Generates every file of the checked-in folders, by its path from the root of the workspace.
 fn generate() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut result = BTreeMap::new();
     let mut done: BTreeMap<String, &str> = BTreeMap::new();
@@ -174,8 +174,8 @@ fn boxed_in_maps(code: &str) -> String {
 /// Passes the derive macro the full names of a message and its nested messages.
 fn reflect(config: &mut Config, prefix: String, message: &DescriptorProto) {
     let name = format!("{prefix}.{}", message.name());
-    // Without a leading dot the path is a suffix. With it, the path would be a prefix and match the
-    // nested messages too.
+    // Without a leading dot the path is a suffix. With a dot, the path would be a prefix, which
+    // also matches the nested messages.
     config.message_attribute(
         &name,
         format!("#[prost_reflect(message_name = \"{name}\", descriptor_pool = \"crate::proto::descriptor_pool()\")]"),
@@ -187,7 +187,7 @@ fn reflect(config: &mut Config, prefix: String, message: &DescriptorProto) {
     }
 }
 
-/// Returns the existing files.
+/// Returns the paths of the existing files.
 fn checked_in() -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for schema in SCHEMAS {
@@ -223,7 +223,7 @@ fn generated_files_are_fresh() {
     }
 }
 
-/// A schema elsewhere would go unnoticed.
+/// Checks every folder for schemas, since a schema elsewhere would go unnoticed.
 #[test]
 fn every_proto_file_is_in_a_descriptor_set() {
     fn walk(folder: &Path, found: &mut BTreeSet<PathBuf>) {

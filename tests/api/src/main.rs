@@ -4,7 +4,8 @@
 //! api-lists LISTS DOCS [--record]
 //! ```
 //!
-//! `LISTS` has a file for each crate, with a line for each public item. `DOCS` has what rustdoc writes of the crates as JSON.
+//! `LISTS` has a file for each crate, with a line for each public item. `DOCS` has rustdoc's JSON
+//! output for the crates.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -13,7 +14,8 @@ use std::process::ExitCode;
 
 type Error = Box<dyn std::error::Error>;
 
-/// Traits that types have without an impl, and a mark of the compiler. Of the first two, what lacks them is listed.
+/// Traits that types implement without an `impl`, and a marker of the compiler. Types that lack one
+/// of the first two are listed.
 const AUTOMATIC: [&str; 8] = [
     "Send",
     "Sync",
@@ -34,7 +36,8 @@ fn is_generated(line: &str) -> bool {
     subject.starts_with("crate::proto::")
 }
 
-/// Returns the items of a crate, a line each. Functions of a trait are left out where a type implements it, since they are the trait's.
+/// Returns the items of a crate, one per line. Functions in an implementation of a trait are left
+/// out, since the trait lists them.
 fn items(json: &Path, name: &str) -> Result<Vec<String>, Error> {
     let builder = public_api::Builder::from_rustdoc_json(json).omit_blanket_impls(true);
     let (mut lines, mut is_in_impl_of_trait) = (Vec::new(), false);
@@ -53,7 +56,7 @@ fn items(json: &Path, name: &str) -> Result<Vec<String>, Error> {
         let lacks_a_trait = ["!core::marker::Send for ", "!core::marker::Sync for "]
             .iter()
             .any(|text| line.contains(text));
-        // An impl without generics says no more than its functions.
+        // The line of an inherent impl says no more than the lines of its functions.
         let is_plain_impl = line.starts_with("impl ") && !line.contains(" for ");
         let is_of_trait = is_in_impl_of_trait && is_function;
         if lacks_a_trait || !(is_automatic || is_plain_impl || is_of_trait) {
@@ -66,7 +69,7 @@ fn items(json: &Path, name: &str) -> Result<Vec<String>, Error> {
     Ok(lines)
 }
 
-/// Returns the lines that `one` has more often than `other`.
+/// Returns the lines that occur more often in `one` than in `other`.
 fn missing<'a>(one: &'a [String], other: &[String]) -> Vec<&'a str> {
     let mut counts = HashMap::<&str, usize>::new();
     for line in other {
@@ -110,7 +113,7 @@ fn run() -> Result<bool, Error> {
             .collect();
         if now != before {
             is_same = false;
-            println!("{name} has another public API than {}:", path.display());
+            println!("the public API of {name} differs from {}:", path.display());
             for line in missing(&before, &now) {
                 println!("- {line}");
             }

@@ -209,8 +209,8 @@ fn beyond_4_gib(compression: Compression) {
     past_a_huge_record(RecordReader::from_read(plain, ReaderOptions::new()), len);
 }
 
-/// Reads the records around a record that is too large. That record is streamed once and otherwise
-/// skipped, since streaming it takes time.
+/// Reads the records around a record that is too large, of which it streams the first bytes and
+/// skips the others.
 fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
     for _ in 0..2 {

@@ -71,8 +71,7 @@ fn mending_changes_nothing_of_a_whole_file() {
         let mut mended = fixture.bytes.clone();
         mend(&mut mended);
         assert!(mended == fixture.bytes, "{}", fixture.name);
-        // After damage, mending makes the hashes match the damaged bytes, so they don't reveal the
-        // damage.
+        // Mending corrects a damaged hash of a chunk's data.
         let last = fixture.open().last_record().unwrap();
         let Some(last) = last.filter(|_| fixture.bytes.len() < 1 << 16) else {
             continue;

@@ -39,8 +39,8 @@ impl Graph {
         graph
     }
 
-    /// Returns the graphs of the children of every module, each with everything below it; that of
-    /// the root's children is the first.
+    /// Returns a graph of the children of each module, where a child includes everything below it.
+    /// The graph of the root's children is the first.
     pub(crate) fn of_levels(sources: &Crate, references: &[Reference]) -> Vec<Graph> {
         let mut graphs: BTreeMap<usize, Graph> = BTreeMap::new();
         for reference in references {
@@ -104,8 +104,8 @@ fn why(sources: &Crate, reference: &Reference) -> String {
     format!("{file}:{}, {}", reference.line, reference.text)
 }
 
-/// Describes the cycles of a graph: the shortest first, then those that remain without it, and so
-/// on.
+/// Describes the cycles of a graph: first the shortest cycle, then the shortest that remains
+/// without the first, and so on.
 pub(crate) fn cycles_of(mut graph: Graph) -> Vec<String> {
     let mut found = Vec::new();
     while let Some(ring) = shortest(&graph) {

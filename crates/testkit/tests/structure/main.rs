@@ -1,15 +1,16 @@
-//! The structure of the crates: imports without cycles, and types named after their files.
+//! Tests of the structure of the crates: imports have no cycles, and files are named after their
+//! types.
 //!
-//! No module of any crate imports itself through others, nor does any file: a cyclic data flow has
-//! no first step to read.
+//! No module or file of any crate imports itself through others, since code with cyclic imports has
+//! no place where a reader could begin.
 //!
-//! A file depends on the file that defines the names it uses: re-exports are followed to their
-//! ends, and are not dependencies themselves. Definitions in a module's own file belong to all
-//! modules in it, so that the methods of a type may be in several files below the type's. Test code
-//! is ignored, and method calls aren't tracked.
+//! A file depends on the files that define the names it uses. Re-exports are followed to the
+//! definitions, and are not dependencies themselves. Definitions in a module's own file belong to
+//! all modules inside the module, so that the methods of a type may be in several files below the
+//! type's file. Test code is ignored, and method calls aren't tracked.
 //!
-//! A file whose contents are types bears the name of one of them, so that either leads to the
-//! other: see [`names`].
+//! A file that only defines types has the name of one of the types, so that either can be found
+//! from the other: see [`names`].
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod graph;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 use graph::{Graph, cycles_of};
 use modules::Crate;
 
-/// Returns the crates of the workspace: the root's, and all under `crates/`.
+/// Returns the root files of the workspace's crates: the root crate and all crates in `crates/`.
 fn crate_roots() -> Vec<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = std::fs::read_dir(workspace.join("crates")).unwrap();
@@ -36,7 +37,7 @@ fn crate_roots() -> Vec<PathBuf> {
     roots
 }
 
-/// Returns all cycles of a crate, of its files and of the modules at each level.
+/// Returns all cycles of a crate's files, and of its modules at each level.
 fn cycles(root: &Path) -> Vec<String> {
     let sources = Crate::read(root);
     let references = sources.references();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-/// A crate's modules; the first is its root.
+/// The modules of a crate. The first module is the crate's root.
 pub(crate) struct Crate {
     folder: PathBuf,
     pub(crate) modules: Vec<Module>,
@@ -15,17 +15,17 @@ pub(crate) struct Crate {
 pub(crate) struct Module {
     pub(crate) name: String,
     pub(crate) parent: Option<usize>,
-    /// File that contains it, relative to the root's folder.
+    /// File that contains the module, relative to the root's folder.
     pub(crate) file: String,
     children: HashMap<String, usize>,
     items: HashSet<String>,
-    /// True if its parent declares it `pub`.
+    /// True if the parent declares the module `pub`.
     pub(crate) is_public: bool,
     /// Structs, enums and traits that other modules can name.
     pub(crate) types: Vec<String>,
     /// True if it has functions that other modules can name.
     pub(crate) has_functions: bool,
-    /// Names that are `pub`: its own types, and re-exports.
+    /// Names that the module exports with `pub`: its own types and re-exports.
     pub(crate) exports: Vec<String>,
     /// Targets of imported names.
     imports: HashMap<String, Vec<String>>,
@@ -76,7 +76,7 @@ impl Crate {
         self.modules.len() - 1
     }
 
-    /// Reads a module's own file; those of its children are in `folder`.
+    /// Reads a module's own file. The files of the module's children are in `folder`.
     fn file(&mut self, module: usize, folder: &Path) {
         let path = self.folder.join(&self.modules[module].file);
         let text = std::fs::read_to_string(&path)
@@ -125,7 +125,7 @@ impl Crate {
         self.file(at, &below);
     }
 
-    /// Returns true if a module has modules of its own, except for tests.
+    /// Returns true if a module has child modules other than tests.
     pub(crate) fn has_children(&self, module: usize) -> bool {
         !self.modules[module].children.is_empty()
     }
@@ -140,8 +140,8 @@ impl Crate {
         Some((at, segments.last()?.clone()))
     }
 
-    /// Returns all uses of other modules' names, except re-exports, and names that enclosing
-    /// modules define.
+    /// Returns all uses of names that other modules define, except re-exports and the names of
+    /// enclosing modules.
     pub(crate) fn references(&self) -> Vec<Reference> {
         let mut references = Vec::new();
         for (from, module) in self.modules.iter().enumerate() {
@@ -163,7 +163,7 @@ impl Crate {
         references
     }
 
-    /// Returns whether a module is another one, or is inside it.
+    /// Returns true if a module is `outer` or is inside it.
     fn lies_in(&self, module: usize, outer: usize) -> bool {
         std::iter::successors(Some(module), |&at| self.modules[at].parent).any(|at| at == outer)
     }
@@ -188,7 +188,7 @@ impl Crate {
         if first == "super" {
             return self.descend(module.parent?, rest, depth);
         }
-        // A function may have the same name as a module, and be imported with it.
+        // A function may have the same name as a module, and be imported together with it.
         if let Some(&child) = module.children.get(first)
             && let Some(found) = self.descend(child, rest, depth)
         {

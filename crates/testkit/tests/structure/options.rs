@@ -1,6 +1,7 @@
-//! Options in one style: private fields, setters that take and return the value, and getters.
+//! Tests that all options have one style: private fields, setters that take and return the value,
+//! and getters.
 //!
-//! The rule holds for public structs whose names end in `Options` or `Limits`. A setter bears the
+//! The rule applies to public structs whose names end in `Options` or `Limits`. A setter has the
 //! name of its field, and the getter has the prefix `get_`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the name of a type, without its arguments.
+/// Returns the name of a type without its generic arguments.
 fn type_name(of: &syn::Type) -> Option<String> {
     match of {
         syn::Type::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
@@ -38,7 +39,7 @@ fn takes_value(method: &syn::ImplItemFn) -> bool {
     matches!(method.sig.inputs.first(), Some(FnArg::Receiver(this)) if this.reference.is_none())
 }
 
-/// Returns the departures from the style in the text of a file.
+/// Returns the places in a file's text that don't follow the style.
 fn departures(text: &str) -> Vec<String> {
     let items = syn::parse_file(text).unwrap().items;
     let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
