@@ -1,5 +1,5 @@
-//! Iterating over hundreds of thousands of elements takes a constant amount of memory. The test has its own process, since it
-//! counts the process's allocations.
+//! Tests that iterating over hundreds of thousands of elements takes a constant amount of memory.
+//! The test has its own process, since it counts the process's allocations.
 
 use std::hint::black_box;
 
@@ -70,7 +70,7 @@ fn large_map() -> Vec<u8> {
     for (at, value) in (0..ENTRIES).map(|at| (at, "")).chain(again) {
         entry.clear();
         entry.push(8);
-        // Keys in no order.
+        // The keys have no order.
         put_varint(&mut entry, at * 7_654_321 % 10_000_019);
         entry.extend([0x12, u8::try_from(value.len()).unwrap()]);
         entry.extend(value.bytes());
@@ -80,7 +80,7 @@ fn large_map() -> Vec<u8> {
     map
 }
 
-/// Returns the peak of the additional memory that some work takes.
+/// Returns the peak of the additional memory that `work` takes, in bytes.
 fn taken(work: impl FnOnce()) -> usize {
     MEMORY.reset_peak_usage();
     let before = MEMORY.current_usage();

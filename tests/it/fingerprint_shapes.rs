@@ -1,7 +1,8 @@
-//! Chunked files with shapes that TensorFlow's fingerprint code treats specially, and its results.
+//! Tests with chunked files whose shapes TensorFlow's fingerprint code treats specially, and the
+//! results of that code.
 //!
-//! The values are those of TensorFlow 2.21's `CreateFingerprintDef`, run on these files. If there
-//! is no value, it fails or crashes.
+//! The values are the results of TensorFlow 2.21's `CreateFingerprintDef` for these files. Where a
+//! value is missing, that function fails or crashes.
 
 use proto_splitter::directory::FingerprintOutcome;
 use proto_splitter::fingerprint::FingerprintError;
@@ -82,7 +83,7 @@ const NODE: &[u8] = b"\x0a\x05\x0a\x01b\x12\x00";
 const LIB: &[u8] = b"\x0a\x05\x0a\x03\x0a\x01f";
 /// A meta graph with a node in its graph.
 const META: &[u8] = b"\x12\x05\x0a\x03\x0a\x01c";
-/// A model with such a meta graph.
+/// A model with a meta graph like [`META`].
 const ROOT: &[u8] = b"\x12\x07\x12\x05\x0a\x03\x0a\x01d";
 /// An object graph with a node and a concrete function.
 const OBJECTS: &[u8] = b"\x0a\x00\x12\x06\x0a\x02f_\x12\x00";

@@ -1,4 +1,4 @@
-//! Fingerprints, compared with what TensorFlow's own code computes.
+//! Tests that compare fingerprints with the results of TensorFlow's own code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use proto_splitter::proto::saved_model::FingerprintDef;
 
 use crate::fixtures::data;
 
-/// Reads `FINGERPRINTS.json`: objects of strings and numbers, one level deep.
+/// Reads `FINGERPRINTS.json`, whose objects contain only strings and numbers.
 fn expected() -> BTreeMap<String, BTreeMap<String, u64>> {
     let text = fs::read_to_string(data("tensorflow_cpb/FINGERPRINTS.json")).unwrap();
     let mut models = BTreeMap::new();

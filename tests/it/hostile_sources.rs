@@ -191,7 +191,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_of_its_own() {
             cx: &mut proto_splitter::split::SplitContext<'_>,
         ) -> proto_splitter::Result<()> {
             cx.fit()?;
-            // Someone writes to the file between the plan and the copy.
+            // The file is written to between the plan and the copy.
             std::thread::sleep(std::time::Duration::from_millis(20));
             let mut file = File::options().write(true).open(self.0)?;
             Ok(file.write_all(b"\x3a\x20g")?)
@@ -230,7 +230,7 @@ fn groups_and_messages_that_nest_without_end_are_refused_or_left_whole() {
         .plan(Source::from_bytes(groups, kitchen_sink()), &options())
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    // Each message holds the next, 10,000 deep, with text around it.
+    // The messages are nested 10,000 levels deep.
     let mut message = Vec::new();
     for _ in 0..10_000 {
         let mut outer = vec![0x22];
@@ -257,17 +257,18 @@ fn a_source_that_is_no_file_is_refused() {
     }
 }
 
-/// If the work grew with the square of the size, none of these would end in reasonable time.
+/// Checks that the work doesn't grow with the square of the size: these cases would then take far
+/// too long.
 #[test]
 fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(1 << 10);
-    // A singular submessage in very many pieces. No path names anything inside it.
+    // A singular submessage is in very many pieces, so no path can name a value inside it.
     let pieces = b"\x22\x02\x3a\x00".repeat(50_000);
     let error = SizeSplitter
         .plan(Source::from_bytes(pieces, kitchen_sink()), &options)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
-    // Unknown fields, each with a different number.
+    // Each unknown field has a different number.
     for (count, kind) in [(60_000, None), (70_000, Some(ErrorKind::LimitExceeded))] {
         let mut fields = Vec::new();
         for number in 2000..2000 + count {
@@ -279,7 +280,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
         let expected = kind.unwrap_or(ErrorKind::Uncuttable);
         assert_eq!(result.unwrap_err().kind(), expected);
     }
-    // Each twice: all of them could be sliced.
+    // Each field occurs twice, so all fields could be sliced.
     let mut fields = Vec::new();
     for number in 2000..62_000 {
         for _ in 0..2 {
@@ -290,7 +291,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(300 << 10);
     let source = Source::from_bytes(fields, kitchen_sink());
     assert!(SizeSplitter.plan(source, &options).unwrap().is_split());
-    // Chunks of one size that only differ in a few bytes that aren't sampled.
+    // The chunks have the same size, and differ only in a few bytes that aren't sampled.
     let mut nodes = Vec::new();
     for index in 0..20_000u32 {
         let mut blob = [0; 404];
@@ -310,7 +311,8 @@ fn many_of_anything_cost_no_more_than_their_number() {
     assert!(written.chunks.iter().all(|chunk| chunk.same_as.is_none()));
 }
 
-/// The same is true for the requests of a custom splitter.
+/// Checks that the work for a custom splitter's requests doesn't grow with the square of their
+/// number.
 #[test]
 fn many_of_anything_cost_a_splitter_no_more_than_their_number() {
     struct Each;

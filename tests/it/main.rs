@@ -1,5 +1,5 @@
-//! Behaviour that users rely on, tested through the public interface. There is one binary, so that
-//! it links once.
+//! Tests of behavior that users rely on, through the public interface. All tests are in one binary,
+//! which is linked only once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,7 +11,6 @@
 mod comparing;
 /// Memory for iterating over many elements.
 mod element_memory;
-/// Typed messages on several threads.
 /// Chunked files that TensorFlow fingerprints specially.
 mod fingerprint_shapes;
 /// Fingerprints, compared with TensorFlow's.
@@ -20,26 +19,27 @@ mod fingerprints;
 mod fixtures;
 /// Sources that are malformed, or change while they are read.
 mod hostile_sources;
-/// Files by other writers, merged.
+/// Merging files by other writers.
 mod merge_fixtures;
 /// Elements of repeated numbers, packed or not.
 mod numbers;
 /// Properties of every split and merge, on random messages.
 mod properties;
-/// Properties of files of random messages: several files, trailers in chunks, every way of merging, any number of threads.
+/// Properties of files of random messages, with several files, trailers in chunks, every way of
+/// merging, and any number of threads.
 mod random_files;
 /// Properties of messages of random types.
 mod random_schemas;
-/// The bytes read, and how often.
+/// The bytes read from sources, and how often they are read.
 mod reads;
-/// Rewriting files: other compression, other values.
+/// Rewriting files with a different compression or different values.
 mod rewriting;
 mod rewriting_extended;
 /// SavedModels as folders.
 mod saved_model_dirs;
 /// `SizeSplitter` compared with the splitters for specific types.
 mod size_splitter;
-/// Sources of a split: bytes, files, typed and dynamic messages.
+/// Sources of a split, which are bytes, files, and typed and dynamic messages.
 mod sources;
 /// Custom splitters.
 mod splitters;
@@ -50,7 +50,7 @@ mod streaming;
 /// Requirements of TensorFlow's own tests of its splitters.
 mod tensorflow_interface;
 mod tensorflow_split_tests;
-/// Any number of threads, and all ways to produce the same bytes.
+/// Identical bytes from any number of threads and all ways of splitting and merging.
 mod threads;
 /// Sizes by field path.
 mod trees;

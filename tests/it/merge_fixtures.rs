@@ -11,7 +11,7 @@ use proto_splitter::merge::{ChunkStore, MergeCheck, Merger, ReadOptions};
 
 use crate::fixtures::{data, descriptor};
 
-/// Returns the values of `"key": "value"` in order, which suffices for a manifest.
+/// Returns the values of all pairs `"key": "value"` in order, which is enough to read a manifest.
 fn values<'a>(json: &'a str, key: &str) -> Vec<&'a str> {
     let key = format!("\"{key}\": \"");
     json.split(&key)
@@ -71,7 +71,7 @@ fn every_file_by_another_writer_merges_to_its_source() {
         }
         .push(name);
 
-        // Streamed, it is the same.
+        // A streamed merge has the same result.
         let mut streamed = Vec::new();
         let report = Merger::new()
             .options(&options)
@@ -99,8 +99,8 @@ fn without_the_type_the_path_that_needs_it_is_named() {
         let name = path.display();
         let equal = |merged: &[u8]| message(&descriptor, merged) == message(&descriptor, &source);
         match Merger::new().merge_to_bytes(&path) {
-            // Elements leave an empty element in their place, and slices are appended, so these
-            // need no type.
+            // A moved element leaves an empty one in its place, and slices are appended, so these
+            // files merge without the type.
             Ok(merged) => assert!(equal(&merged), "{name}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SchemaNeeded, "{name}: {error}");
@@ -111,7 +111,7 @@ fn without_the_type_the_path_that_needs_it_is_named() {
                 stopped += 1;
             }
         }
-        // Nothing in TensorFlow's schema contradicts the plain reading.
+        // The plain interpretation is right for all files of TensorFlow's types.
         let options = ReadOptions::new().assume_plain(true);
         assert!(
             equal(

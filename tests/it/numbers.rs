@@ -11,7 +11,7 @@ use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, mess
 
 use crate::rewriting::reading;
 
-/// Returns the lists of numbers in a message, by their names.
+/// Returns the name, the kind and the values of each list of numbers in a message.
 fn lists(model: &DynamicMessage) -> Vec<(String, Kind, Vec<Value>)> {
     let fields = model.descriptor();
     let numbers = fields.fields().filter(|field| {
@@ -37,7 +37,7 @@ fn scalar(value: &Value) -> ScalarValue {
     }
 }
 
-/// Returns the key by which two values are compared, even if they aren't numbers.
+/// Returns a string by which two values can be compared, even NaNs.
 fn shown(value: &ScalarValue) -> String {
     format!("{value:?}")
 }
@@ -120,8 +120,8 @@ fn a_number_among_packed_ones_is_replaced() {
             if values.is_empty() || matches!(kind, Kind::Enum(_) | Kind::Bool) {
                 continue;
             }
-            // A number of several bytes replaces one that may have had one byte, in two places at
-            // once.
+            // In two places at once, a number of several bytes replaces a number that may have had
+            // one byte.
             let places = [0, values.len() - 1];
             let mut changes = Changes::new();
             let mut expected = model.clone();
@@ -148,7 +148,7 @@ fn a_number_among_packed_ones_is_replaced() {
             let mut out = Vec::new();
             changed.write_to(&mut out, &Progress::none()).unwrap();
             let out = DynamicMessage::decode(kitchen_sink(), &out[..]).unwrap();
-            // Maps have no order: only their sizes are compared.
+            // Maps have no order, so only their sizes are compared.
             let shown = |model: &DynamicMessage| format!("{:?}", lists(model));
             assert_eq!(shown(&out), shown(&expected), "{name}");
             let len = |model: &DynamicMessage| prost_reflect::prost::Message::encoded_len(model);

@@ -1,4 +1,5 @@
-//! Properties of files of random messages of random types, for any profile, cuts, number of files and number of threads.
+//! Tests of properties of files of random messages of random types, for any profile, cuts, number
+//! of files and number of threads.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -60,7 +61,8 @@ fn threads(random: &mut Random) -> NonZeroUsize {
 fn options(random: &mut Random) -> SplitOptions {
     let profile = *random.choose(&[Profile::TensorFlow, Profile::Extended, Profile::Extended]);
     let compression = *random.choose(&["none", "auto", "zstd:1", "brotli:1", "snappy"]);
-    // A few large chunks, or so many small ones that their trailer doesn't fit in one file either.
+    // There are a few large chunks, or so many small chunks that the trailer exceeds the maximum
+    // chunk size.
     let files = profile == Profile::Extended && random.one_in(2);
     let max = if profile == Profile::Extended && !files {
         200 + random.below(800)
@@ -97,7 +99,8 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let written = match SizeSplitter.write_with(&source, &prefix, &options) {
         Ok(written) => written,
         Err(error) => {
-            // Files may be so small that their trailer, which must be in one, is larger.
+            // The maximum file size may be so small that the trailer, which must be in one file,
+            // exceeds it.
             let limited = options.get_max_file_size().is_some();
             let refused = match error.kind() {
                 ErrorKind::Uncuttable => true,
@@ -148,7 +151,8 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-/// Returns the message, after checking that it is the same in memory, in a buffer, in a stream and in a file, with one thread and several.
+/// Merges to memory, to a buffer, to a stream and to a file, with one thread and several threads.
+/// Checks that the results are equal, and returns the message.
 fn merged_by_every_way(prefix: &Path, random: &mut Random, about: &dyn Fn() -> String) -> Vec<u8> {
     let path = prefix.with_extension("cpb");
     let fail = |error: proto_splitter::Error| -> ! { panic!("{error}\n{}", about()) };

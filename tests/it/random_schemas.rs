@@ -1,4 +1,4 @@
-//! Properties of splits and merges of random messages of random types.
+//! Tests of properties of splits and merges of random messages of random types.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -60,7 +60,8 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let bytes = message(descriptor, random, &habits);
     let options = options(random, bytes.len());
     let source = Source::from_bytes(bytes.clone(), descriptor.clone());
-    // This checks bounds, that no cut is unnecessary, and a merge by reflection.
+    // This checks that chunks are within the bounds, that no cut is unnecessary, and that a merge
+    // by reflection is right.
     let Outcome::Split(split) = splits::check(&SizeSplitter, &source, &bytes, &options) else {
         tally.uncuttable += 1;
         return;
@@ -92,7 +93,8 @@ fn options(random: &mut Random, size: usize) -> SplitOptions {
     options.profile(Profile::Extended).max_value_size(value)
 }
 
-/// Checks that the chunks, merged with or without their type, are the message, with the same bytes if promised.
+/// Checks that merging the chunks with or without their type restores the message and, if promised,
+/// the same bytes.
 fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &MessageDescriptor) {
     let options = if random.one_in(2) {
         ReadOptions::new()
@@ -111,7 +113,8 @@ fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &Me
     }
 }
 
-/// A splitter that randomly cuts and fits values, and delegates nested values to another of its kind.
+/// A splitter that randomly cuts and fits values, and delegates nested values to another splitter
+/// of the same type.
 struct Whimsical<'a> {
     random: &'a RefCell<Random>,
     fits: bool,

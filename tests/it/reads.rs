@@ -1,4 +1,4 @@
-//! The bytes of a source that are read for a plan, a part, and a merge.
+//! Tests of the number of bytes of a source that are read for a plan, a part, and a merge.
 
 use std::fs;
 use std::ops::Range;
@@ -53,7 +53,7 @@ fn constant(name: &str, len: u64) -> Sparse {
         .field(1)
 }
 
-/// Returns a SavedModel with twelve constants of 256 MiB, all of them zeros.
+/// Returns a SavedModel with twelve constants of 256 MiB that consist of zeros.
 fn three_gib() -> Sparse {
     let mut graph = Sparse::default();
     for index in 0..12 {
@@ -94,7 +94,7 @@ fn small_nodes_are_planned_by_reading_each_once() {
     let plan = SavedModelSplitter.plan(source, &options).unwrap();
     assert!(plan.chunks().len() > 8);
     let reads = reads.take();
-    // Once, apart from lookups where slices end.
+    // Each node is read once, apart from lookups at the ends of slices.
     assert!(bytes_read(&reads) < size * 5 / 4, "{}", bytes_read(&reads));
     assert!(reads.len() < 500, "{}", reads.len());
 }
@@ -118,7 +118,7 @@ fn with_constants() -> Vec<u8> {
     bytes
 }
 
-/// Returns a file of such a model, and the reads of it.
+/// Returns a chunked file of the model [`with_constants`], the reads of the file, and its size.
 fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
@@ -193,7 +193,8 @@ fn a_constant_is_read_once_and_no_other_is() {
             let inside = begin + 1000..begin + CONSTANT;
             taken
                 .iter()
-                // The header of a block, which may be in the preceding chunk, doesn't belong to that chunk.
+                // A block header may be inside a chunk, but reading the header doesn't read the
+                // chunk's data.
                 .filter(|read| read.end - read.start > BLOCK_HEADER)
                 .any(|read| read.start < inside.end && inside.start < read.end)
         })

@@ -19,7 +19,8 @@ pub(crate) fn reading() -> ReadOptions {
     ReadOptions::new().descriptor(kitchen_sink())
 }
 
-/// Splits a message into chunks of at most `max` bytes, or a few times that for values that can't be divided.
+/// Splits a message into chunks of at most `max` bytes, or of up to eight times as many if some
+/// values can't be divided.
 fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
     let (input, prefix) = (folder.join("in.pb"), folder.join("out"));
     fs::write(&input, model).unwrap();
@@ -34,7 +35,7 @@ fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
     ChunkedFile::open(written.path).unwrap()
 }
 
-/// A value of a message: its position, its encoding, and whether it is a message.
+/// A value in a message.
 pub(crate) struct Target {
     pub(crate) path: FieldPath,
     value: Range<u64>,
@@ -71,7 +72,7 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
                 continue;
             }
             let kind = here.resolve(&kitchen_sink()).unwrap().kind;
-            // These have a separate test, in `numbers`.
+            // Numbers have separate tests in `numbers`.
             let is_text = matches!(
                 kind,
                 TargetKind::Scalar(prost_reflect::Kind::String | prost_reflect::Kind::Bytes)
@@ -150,8 +151,9 @@ fn replaced(file: &ChunkedFile, path: &FieldPath, new: &[u8]) -> Result<(File, R
     Ok((target, rewritten))
 }
 
-/// Returns the message as merged by placeholders only, and its chunked file: with a value replaced, a file no longer records the positions
-/// of its source's bytes.
+/// Returns the message as merged only by the placeholders, and its chunked file. After a value is
+/// replaced, a file no longer records the positions of its source's bytes, so later merges return
+/// this message.
 fn canonical(model: &[u8], folder: &Path) -> (Vec<u8>, ChunkedFile) {
     let file = split(model, folder, 500);
     let target = targets(model).into_iter().next().unwrap();
@@ -206,7 +208,7 @@ fn chunks_that_do_not_change_are_copied_as_they_are_stored() {
     let chunks = file.trailer().kinds().len();
     let places = file.trailer().places();
     let all: Vec<&FieldPath> = places.iter().flatten().map(|place| &place.path).collect();
-    // A chunk that is all of its value.
+    // This path is that of a chunk that is the whole value.
     let alone = all.iter().find(|path| {
         let below = all
             .iter()
@@ -310,7 +312,7 @@ fn what_is_no_chunk_stays_in_the_file() {
     let habits = Habits::plain(5000);
     let model = message(&kitchen_sink(), &mut Random::new(8), &habits);
     let file = split(&model, folder.path(), 1000);
-    // The same file with metadata, and an unrelated record at the start.
+    // The other file is the same, but has metadata and an unrelated record at the start.
     let other = folder.path().join("other.cpb");
     let options = WriterOptions::new().serialized_metadata(b"\x0a\x04type".to_vec());
     let mut writer = RecordWriter::new(File::create(&other).unwrap(), options).unwrap();

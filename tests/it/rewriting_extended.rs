@@ -1,4 +1,5 @@
-//! Rewriting features of the extended profile, and trailers of other writers.
+//! Tests of rewriting files with features of the extended profile, and with trailers of other
+//! writers.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use proto_splitter::record_file::{
 };
 use proto_splitter::split::{LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions};
 
-/// Returns this many messages with names of 300 bytes in one.
+/// Returns a file descriptor with this many messages, whose names have 300 bytes.
 fn model(messages: usize) -> FileDescriptorProto {
     let named = |number: usize| DescriptorProto {
         name: Some(format!("{number:0300}")),
@@ -120,7 +121,7 @@ fn chunks_in_several_files_come_to_one() {
 #[test]
 fn chunks_go_to_several_files_of_at_most_what_was_asked_for() {
     let model = model(40);
-    // The source is one file, or several of another size.
+    // The source is one file, or several files of another size.
     for from in [None, Some(LEAST_MAX_FILE_SIZE)] {
         let folder = tempfile::tempdir().unwrap();
         let options = extended().max_file_size(from);
@@ -278,7 +279,7 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
 
 #[test]
 fn chunks_that_share_a_record_need_room_once() {
-    // All are alike.
+    // All messages are equal.
     let mut model = model(40);
     let first = model.message_type[0].clone();
     model.message_type.fill(first);
@@ -317,7 +318,7 @@ fn several_files_are_beside_what_a_symbolic_link_leads_to() {
     let link = links.join("link.cpb");
     std::os::unix::fs::symlink("../real/m.cpb", &link).unwrap();
     let options = several(LEAST_MAX_FILE_SIZE, Compression::None).force(true);
-    // First the link is broken, then it leads to the output.
+    // The first time, the link is broken; the second time, its target is the output.
     for _ in 0..2 {
         let rewritten = recompress_to_file(&file, &link, &options).unwrap();
         assert_eq!(names(&links), ["link.cpb"]);
@@ -375,7 +376,8 @@ fn only_a_file_called_cpb_has_others_beside_it() {
     let before = names(&others);
     assert!(before.len() > 2, "{before:?}");
 
-    // `out` and `out.cpb` are two files, and the others are of the second.
+    // `out` and `out.cpb` are two different files, and the other existing files belong to
+    // `out.cpb`.
     let options = several(LEAST_MAX_FILE_SIZE, Compression::ZSTD);
     let error = recompress_to_file(&file, others.join("out"), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");

@@ -1,4 +1,4 @@
-//! SavedModels as folders.
+//! Tests with SavedModels as folders.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,8 @@ fn model(name: &str) -> PathBuf {
     data("tensorflow").join(name)
 }
 
-/// Returns options for chunks of at most this many bytes, and separate chunks for values of a hundred.
+/// Returns options for chunks of at most this many bytes, with separate chunks for values of a
+/// hundred bytes.
 fn small_chunks(max: u64) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(max)
@@ -219,7 +220,8 @@ fn a_conversion_that_was_interrupted_goes_on_where_it_was() {
     dir.save_as_chunked(&chunks, &options(5000)).unwrap();
     let (plain, chunked) = (files(&model("keras_mlp")), files(&chunks));
     let file = |files: &BTreeMap<PathBuf, Vec<u8>>, name: &str| files[Path::new(name)].clone();
-    // Each possible moment: a temporary file, the new model, the new fingerprint beside the old model.
+    // The interruption can leave a temporary file, the new model, or the new fingerprint next to
+    // the old model.
     for moment in 0..3 {
         for (form, old, new) in [
             (TargetForm::Chunked, &plain, &chunked),
@@ -269,7 +271,7 @@ fn what_was_left_of_a_model_in_several_files_goes_once_its_main_file_has_gone() 
     assert!(!convert(TargetForm::Plain).unwrap().changed);
     assert!(!part.exists());
 
-    // Without a model, it may be the only remaining copy.
+    // Without a model, the leftover file may be the only remaining copy.
     fs::write(&part, "left").unwrap();
     fs::remove_file(folder.path().join("saved_model.pb")).unwrap();
     convert(TargetForm::Plain).unwrap_err();
@@ -307,7 +309,7 @@ fn a_model_in_several_files_is_copied_with_all_of_them() {
             .unwrap();
         assert!(read == plain);
 
-        // In one piece it has no other files.
+        // A model in one piece has no other files.
         let one = temp.path().join("one");
         dir.save(&one, &keep).unwrap();
         let mut names = files(&one).into_keys();
@@ -526,7 +528,7 @@ fn a_model_too_large_for_a_pb_says_by_how_much() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("large");
     fs::create_dir(&path).unwrap();
-    // An unknown field of a meta graph, with a value that is a hole in the file.
+    // The model has an unknown field in a meta graph, whose value is a hole in the file.
     let size: u64 = 2_200_000_000;
     let file = fs::File::create(path.join("saved_model.pb")).unwrap();
     let mut head = Vec::new();

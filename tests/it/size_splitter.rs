@@ -1,4 +1,4 @@
-//! `SizeSplitter` compared with the splitters for specific types.
+//! Tests that compare `SizeSplitter` with the splitters for specific types.
 
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorSet;
@@ -42,7 +42,7 @@ fn it_makes_no_more_chunks_of_tensorflow_s_models_than_their_own_splitters() {
     }
 }
 
-/// Returns nested `testkit.Sink` messages, the innermost with a text of 100 bytes.
+/// Returns nested `testkit.Sink` messages, the innermost of which holds a string of 100 bytes.
 fn nested(levels: usize) -> Vec<u8> {
     let mut bytes = [&b"\x1a\x64"[..], &[b't'; 100]].concat();
     for _ in 0..levels {
@@ -83,7 +83,8 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     assert!(merged == nested(195));
 }
 
-/// Returns a map with two large values, by a small key of the kind and by the largest.
+/// Returns a message with a map that has large values for a small key and for the largest key of
+/// this kind, and the message's type.
 fn map_by(kind: &str, largest: MapKey) -> (MessageDescriptor, Vec<u8>) {
     let schema = format!("syntax = 'proto3'; message M {{ map<{kind}, bytes> m = 1; }}");
     let file = protox::file::File::from_source("m.proto", &schema.replace('\'', "\"")).unwrap();

@@ -1,4 +1,5 @@
-//! Sources of a split and targets of a merge: bytes, files, typed and dynamic messages.
+//! Tests of the sources of a split and the targets of a merge, which are bytes, files, and typed
+//! and dynamic messages.
 
 use bytes::Bytes;
 use prost::Message;
@@ -38,7 +39,7 @@ fn the_bytes_of_a_typed_message_are_not_copied() {
     let typed = tensor(&content);
     let split = SizeSplitter.split_with(&typed, &options).unwrap();
     assert_eq!(bytes_chunk(&split).as_ptr(), content.as_ptr());
-    // Nor those of a dynamic one.
+    // The bytes of a dynamic message aren't copied either.
     let mut dynamic = DynamicMessage::new(typed.descriptor());
     dynamic.set_field_by_name("tensor_content", Value::Bytes(content.clone()));
     let split = SizeSplitter.split_with(&dynamic, &options).unwrap();
@@ -97,7 +98,7 @@ fn a_typed_message_loses_unknown_fields_where_a_dynamic_one_and_the_bytes_keep_t
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("model");
     let mut bytes = SavedModel::default().encode_to_vec();
-    // Field 777 of a schema to come.
+    // Field 777 stands for a field of a future schema.
     bytes.extend_from_slice(b"\xca\x30\x05newer");
     let descriptor = fixtures::descriptor(SAVED_MODEL);
     std::fs::write(prefix.with_extension("pb"), &bytes).unwrap();

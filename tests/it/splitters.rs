@@ -207,7 +207,7 @@ fn entries_whose_writer_left_out_an_empty_value_are_entries_too() {
         .get_field_by_name("by_name")
         .unwrap()
         .number();
-    // The key `c`, no key, and `a` again, each without a value.
+    // The entries have the key `c`, no key, and the key `a` again, and no values.
     for entry in [&b"\x0a\x01c"[..], b"", b"\x0a\x01a"] {
         put_varint(&mut bytes, u64::from(number) << 3 | 2);
         put_varint(&mut bytes, entry.len() as u64);
@@ -390,7 +390,7 @@ fn a_splitter_that_leaves_too_much_is_told_where() {
 
 #[test]
 fn superseded_values_are_not_cut() {
-    // The oneof's last member is the number; field 19, a message, is superseded.
+    // The last member of the oneof is the number, so field 19, a message, is superseded.
     let bytes = b"\x9a\x01\x03\x1a\x01x\xa8\x01\x05";
     let source = Source::from_bytes(&bytes[..], kitchen_sink());
     let splitter = By(|cx: &mut SplitContext<'_>| cx.cut(&cx.message().get("chosen")?.unwrap()));
@@ -492,7 +492,7 @@ fn a_refusal_says_what_is_too_large_and_how_much_is_allowed() {
 
 #[test]
 fn a_packed_field_that_only_its_long_length_makes_too_large_is_cut() {
-    // One element of `packed_fixed`, after a length of ten bytes.
+    // The field `packed_fixed` has one element, after a length of ten bytes.
     let bytes = b"\xca\x01\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00\x01\x02\x03\x04";
     let source = Source::from_bytes(&bytes[..], kitchen_sink());
     let options = SplitOptions::new().max_chunk_size(15);
@@ -555,7 +555,7 @@ impl ComposableSplitter for Slices {
             if self.0.contains(&element.index()) {
                 cx.slice_at(&element)?;
             }
-            // Fields inside a slice can become chunks too.
+            // Fields inside a slice can also become chunks.
             if element.index() == 3
                 && let Some(text) = element.get("text")?
             {

@@ -1,4 +1,4 @@
-//! Work that is cancelled or fails at any moment leaves no files.
+//! Tests that work that is cancelled or fails at any moment leaves no files.
 
 use std::fs;
 use std::io;
@@ -51,7 +51,7 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().count() == 0
 }
 
-/// Splits repeatedly, stopping each time at one read later, until a split finishes before it is
+/// Splits repeatedly, stopping at a later read each time, until a split finishes before it is
 /// stopped. Returns the number of stopped splits.
 fn stop_at_every_read(
     split: fn(Source, &Path, &SplitOptions) -> Result<()>,
@@ -79,7 +79,8 @@ fn stop_at_every_read(
         }
         assert!(is_empty(folder.path()), "at read {at}");
         stopped += 1;
-        // All of the first reads, which are for planning, and then fewer.
+        // Stops at each of the first reads, which are for planning, and then at fewer and fewer
+        // reads.
         at += 1 + at / 10;
     }
 }
@@ -97,7 +98,7 @@ fn to_stream(source: Source, _: &Path, options: &SplitOptions) -> Result<()> {
 
 type Way = (fn(Source, &Path, &SplitOptions) -> Result<()>, SplitOptions);
 
-/// Returns ways to write a file, several files, or a stream.
+/// Returns the ways to write a file, several files, or a stream.
 fn ways() -> [Way; 7] {
     let several = options(3, Compression::None).profile(Profile::Extended);
     [
@@ -289,7 +290,7 @@ fn a_merge_to_a_writer_that_fails_after_any_number_of_bytes_fails() {
     Merger::new().merge_to(&prefix, &mut Full(size)).unwrap();
 }
 
-/// Other operations that read a file and write another, or part of it.
+/// An operation that reads a file, and writes another file or a part of the message.
 type Work = fn(&dyn ReadAt, &Progress) -> Result<()>;
 
 const OTHER_WORK: [(&str, bool, Work); 9] = [

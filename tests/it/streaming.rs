@@ -1,4 +1,4 @@
-//! Splits to sequential writers produce the same bytes as splits to a file.
+//! Tests that splits to sequential writers produce the same bytes as splits to a file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -84,13 +84,14 @@ fn reads_of_large_constants(how: &str, times: u64) {
     SavedModelSplitter
         .write_to_with(source, &mut io::sink(), &options(how, 3))
         .unwrap();
-    // Two constants differ. Two others are equal, so only one of them is written; to compare them,
-    // both are read twice.
+    // Two constants differ. Two others are equal, so only one of the two is written; to compare the
+    // two, both are read twice.
     let [others, equal] = [2, 2].map(|constants: u64| constants * (3 << 20));
     let large = others * times + equal / 2 * times + equal * 2;
     let read: u64 = reads.take().iter().map(|read| read.end - read.start).sum();
     let rest = size - others - equal;
-    // Everything but the constants is read to plan, to hash and to write, and in part again to find the ends of slices.
+    // Everything but the constants is read for planning, hashing and writing, and partly again to
+    // find the ends of slices.
     let bounds = large..large + 4 * rest;
     assert!(bounds.contains(&read), "{how}: {read}, not in {bounds:?}");
 }
@@ -169,7 +170,7 @@ fn a_file_that_changes_while_it_is_streamed_is_an_error_and_the_stream_no_file()
     }
 }
 
-/// A writer that cancels after 100,000 bytes, and counts those that follow.
+/// A writer that cancels the work after 100,000 bytes, and counts the bytes that follow.
 struct Cancelling {
     token: CancelToken,
     had: usize,
@@ -213,7 +214,8 @@ fn nothing_more_is_written_once_it_is_cancelled() {
     }
 }
 
-/// Returns a model with a constant of 12 MiB after a smaller one, and the middle of the first.
+/// Returns a model with a constant of 12 MiB after a smaller constant, and the range of the middle
+/// of the large constant.
 fn one_large_constant() -> (Bytes, Range<u64>) {
     let graph = Parts::new()
         .message(1, constant("small", 1, 300_000))
@@ -225,7 +227,7 @@ fn one_large_constant() -> (Bytes, Range<u64>) {
     (bytes.into(), end - (11 << 20)..end - (1 << 20))
 }
 
-/// A source that calls a function before each read in a range, and counts the later reads.
+/// A source that calls a function before each read in a range, and counts these reads.
 struct Sensitive<F> {
     bytes: Bytes,
     range: Range<u64>,
@@ -302,7 +304,7 @@ fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
             Box::new(move || {
                 begun.store(true, Ordering::SeqCst);
                 wait_for(&failed);
-                // Time for the other thread to notice.
+                // The other thread needs time to notice the failure.
                 sleep(Duration::from_millis(20));
             })
         });
@@ -311,7 +313,7 @@ fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
             .write_to_with(sensitive, &mut sink, &options(how, 3))
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{how}: {error}");
-        // Of ten.
+        // Without the failure, there would be ten reads.
         let reads = reads.load(Ordering::Relaxed);
         assert!((1..8).contains(&reads), "{how}: {reads}");
     }

@@ -1,4 +1,5 @@
-//! Behaviour described in TensorFlow's RFC for splitters and `Merger`, beyond its tests.
+//! Tests of behavior that TensorFlow's RFC describes for splitters and `Merger`, but TensorFlow's
+//! tests don't cover.
 
 use bytes::Bytes;
 use proto_splitter::merge::{Merger, ReadOptions};

@@ -1,4 +1,4 @@
-//! The bytes are the same for any number of threads and any way of merging.
+//! Tests that the bytes are the same for any number of threads and any way of merging.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -33,7 +33,8 @@ pub(crate) fn descriptor() -> MessageDescriptor {
         .unwrap()
 }
 
-/// Returns a message of 14 MB: constants that wait in a file while others are compressed, the same constant twice, and many small chunks.
+/// Returns a message of 14 MB, with constants that wait in a file while others are compressed, two
+/// equal constants, and many small chunks.
 pub(crate) fn model() -> Bytes {
     let mut graph = Parts::new();
     for index in 0..3000 {
@@ -70,8 +71,8 @@ fn split(source: &Source, prefix: &Path, how: ChunkCompression, count: usize) ->
     fs::read(written.path).unwrap()
 }
 
-/// Plans, files and options can be sent to other threads and shared with them. Readers and writers
-/// of records belong to one thread at a time.
+/// Checks that plans, files and options can be sent to other threads and shared with them, and that
+/// readers and writers of records can be sent.
 #[test]
 fn plans_files_and_options_go_from_thread_to_thread() {
     fn check<T: Send + Sync + Clone>() {}
@@ -134,7 +135,7 @@ fn a_split_is_the_same_from_memory_from_a_file_and_from_a_reader() {
         let how: ChunkCompression = how.parse().unwrap();
         let [memory, from_file, reader] = [0, 1, 2].map(|at| split(&sources[at], &prefix, how, 2));
         assert!(memory == from_file && memory == reader, "{how}");
-        // The same for chunks that were never in a file.
+        // Chunks that were never in a file are the same.
         let chunked = ChunkedFile::open(prefix.with_extension("cpb")).unwrap();
         let in_memory = SavedModelSplitter
             .split_with(&sources[1], &split_options(how, 3))

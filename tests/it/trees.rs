@@ -100,7 +100,7 @@ fn a_large_constant_is_in_the_chunk_that_it_was_cut_to() {
     assert_eq!(indices(&node.child("name").unwrap().chunks), [0]);
 }
 
-/// Twelve constants of 256 MiB, half of them in functions, and many small nodes.
+/// A model with twelve constants of 256 MiB, half of which are in functions, and many small nodes.
 const LARGE: ModelSize = ModelSize {
     constants: 6,
     functions: 6,
@@ -166,7 +166,7 @@ fn chunks_of_large_constants_are_not_read() {
     assert!(stored.read() < 1 << 20, "{} bytes were read", stored.read());
 }
 
-/// Bytes that count the reads of them.
+/// A source in memory that counts the bytes read.
 struct Counting(Vec<u8>, std::sync::atomic::AtomicU64);
 
 impl Counting {
@@ -192,7 +192,7 @@ impl ReadAt for Counting {
     }
 }
 
-/// A source that isn't in memory, so it is read in windows.
+/// A source that doesn't lend its bytes, so that it is read in windows.
 struct Windows<'a>(&'a [u8]);
 
 impl ReadAt for Windows<'_> {

@@ -81,7 +81,7 @@ fn what_was_written_is_what_the_file_says() {
     }
 }
 
-/// Computes a checksum bit by bit, so as not to test the library with itself.
+/// Computes a checksum bit by bit, so that the library isn't tested with its own code.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for byte in bytes {
@@ -193,7 +193,8 @@ fn options_out_of_range_are_refused_where_they_are_used() {
     }
 }
 
-/// Returns two incompressible texts, each twice, and a compressible one.
+/// Returns a message with two incompressible values, each of which occurs several times, and a
+/// compressible value.
 fn repetitive() -> Vec<u8> {
     let mut random = Random::new(1);
     let mut noise = || -> Vec<u8> {

@@ -1,4 +1,5 @@
-//! Small files that claim much, and files that change between opening and reading.
+//! Tests with small files that claim large sizes, and files that change between opening and
+//! reading.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, ErrorKind, Result};
 use record_file::Compression;
 
-/// Returns a file with a value in one place, and 64 KiB that are used in another place this many
-/// times.
+/// Returns a file with a value in one place, and a chunk of 64 KiB that is used in another place
+/// this many times.
 fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
     let large = len(8, vec![0; 64 << 10]);
     let mut chunked = Chunked::unmarked()
@@ -33,7 +34,7 @@ fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
 #[test]
 fn a_file_that_comes_to_far_more_than_is_stored_is_refused_when_it_is_planned() {
     let options = ReadOptions::new().descriptor(descriptor());
-    // By default, and by a given limit.
+    // The file is refused by the default limit and by a given limit.
     let low = options
         .clone()
         .limits(Limits::new().max_merged_size(1 << 20));
@@ -53,7 +54,7 @@ fn a_file_that_comes_to_far_more_than_is_stored_is_refused_when_it_is_planned() 
         assert!(sink.is_empty());
     }
     assert!(!amplified(150_000).verify(&options).problems().is_empty());
-    // Only the limit causes it.
+    // Without the limit, the same file is planned.
     let plan = amplified(20).plan(&options).unwrap();
     assert!(plan.total_len() > 20 << 16);
 }
@@ -76,7 +77,7 @@ fn split(source: Vec<u8>, prefix: &Path, options: &SplitOptions) -> Result<PathB
 #[test]
 fn nothing_is_written_that_readers_would_refuse() {
     let folder = tempfile::tempdir().unwrap();
-    // More files than readers accept.
+    // The message would be in more files than readers accept.
     let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 3000]].concat());
     let many: Vec<u8> = (0..4200).flat_map(element).collect();
     let options = SplitOptions::new()
@@ -107,7 +108,7 @@ fn a_message_in_hundreds_of_files_is_read_with_few_of_them_open() {
     let options = ReadOptions::new();
     assert!(file.merge_to_bytes(&options).unwrap() == message);
     assert!(file.verify(&options).problems().is_empty());
-    // The system counts them, where it can. Other tests also have files open.
+    // Counts the open files if the system reports them. Other tests also have files open.
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         assert!(open.count() < 200);
     }
@@ -140,7 +141,7 @@ fn files_that_are_swapped_after_they_were_opened_never_give_other_bytes() {
     let (_, _, others) = in_files(b.path(), 2);
     let options = ReadOptions::new();
     for (part, other) in parts.iter().zip(&others) {
-        // Renaming keeps the opened file.
+        // After a rename, the opened file is still read.
         let kept = fs::read(part).unwrap();
         if fs::read(other).unwrap() == kept {
             continue;
@@ -178,7 +179,7 @@ fn files_that_are_swapped_after_they_were_opened_never_give_other_bytes() {
 
 #[test]
 fn a_trailer_in_chunks_cannot_make_much_of_little() {
-    // A trailer whose chunks are one record a thousand times, claiming a trailer of 1 GiB.
+    // The trailer's chunks are the same record a thousand times, so they claim a trailer of 1 GiB.
     let mut inner = Chunked::marked().base(len(8, [])).metadata;
     inner.message_type = "a".repeat(1 << 20);
     let chunk = prost_reflect::prost::Message::encode_to_vec(&inner);
@@ -225,7 +226,7 @@ fn what_a_damaged_file_would_come_to_is_checked_before_any_of_it_is_decoded() {
         .compression(ChunkCompression::Fixed(Compression::None));
     let noise: Vec<u8> = (0..50).flat_map(noise).collect();
     let several = split(noise, &folder.path().join("several"), &several).unwrap();
-    // Then it can't be opened as a whole.
+    // Without one of its files, the message can't be opened as a whole.
     let others = fs::read_dir(folder.path()).unwrap();
     let mut others = others.map(|entry| entry.unwrap().path());
     let other = others.find(|path| path.to_string_lossy().contains("several.00002"));
@@ -263,13 +264,14 @@ fn message() -> AddedChunk {
     AddedChunk::Message(int(1, 5).into())
 }
 
-/// Returns two elements of `r`, the second of which has one, and an entry with one.
+/// Returns two elements of `r`, the second of which has an element of its own, and a map entry with
+/// an element.
 fn elements() -> Vec<u8> {
     let entry = cat([len(1, "k"), len(2, len(10, []))]);
     cat([len(10, int(1, 7)), len(10, len(10, [])), len(13, entry)])
 }
 
-/// Splits the elements with chunks added. If that succeeds, the result must merge.
+/// Splits the elements with added chunks. If the split succeeds, its result must merge.
 fn added(chunks: &[(&str, AddedChunk)], profile: Profile) -> Result<()> {
     let source = Source::from_bytes(elements(), descriptor());
     let options = SplitOptions::new().profile(profile);
@@ -351,7 +353,7 @@ fn a_chunk_that_no_merge_could_place_is_not_added() {
             assert_eq!(error.kind() == ErrorKind::Uncuttable, is_element, "{path}");
         }
     }
-    // The chunks are the next elements, in any order, and elements of other chunks.
+    // The chunks are the next elements, in any order, or elements of other chunks.
     let two = AddedChunk::Message(cat([len(10, []), len(10, [])]).into());
     for chunks in [
         &[("r[2]", message())][..],

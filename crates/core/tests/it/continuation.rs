@@ -1,4 +1,5 @@
-//! Messages with millions of alternating fields, cut in source order into continuations (tails).
+//! Tests with messages of millions of alternating fields, which are cut in source order into
+//! continuations (tails).
 
 use crate::merge_support::{Chunked, cat, len, path};
 use prost_reflect::ReflectMessage;
@@ -13,7 +14,7 @@ use proto_splitter_core::split::{
 use proto_splitter_core::view::MessageView;
 use record_file::Compression;
 
-/// Number of alternations, more than other cuts support.
+/// Number of alternations, which is more than other kinds of cuts support.
 const TURNS: usize = 550_000;
 
 /// Returns alternating dependencies and messages.
@@ -65,7 +66,7 @@ fn fields_that_take_turns_by_the_million_come_back_byte_for_byte_and_are_found()
     }
 }
 
-/// Returns two alternating fields of a nested message, and its other content.
+/// Returns a message whose nested message has two alternating fields and other content.
 fn nested_in_turns(first: u32, second: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for at in 0..TURNS {
@@ -76,7 +77,7 @@ fn nested_in_turns(first: u32, second: u32) -> Vec<u8> {
     bytes
 }
 
-/// A splitter that cuts out a value, and leaves everything else to sizes.
+/// A splitter that cuts out a value, and cuts everything else by size.
 struct Own;
 
 impl ComposableSplitter for Own {
@@ -163,7 +164,7 @@ fn what_is_not_of_its_type_is_refused_though_its_fields_take_turns() {
     assert!(error.to_string().contains("another type"), "{error}");
 }
 
-/// Returns a message with a tail that begins at `at`, an arbitrary position.
+/// Returns a message with a tail that begins at the arbitrary position `at`.
 fn cut_at(bytes: &[u8], at: usize) -> Chunked {
     let mut chunked = Chunked::marked()
         .base(&bytes[..at])
@@ -215,7 +216,7 @@ fn a_value_of_a_file_that_is_cut_within_fields_is_replaced_only_by_splitting_ane
 #[test]
 fn of_a_field_that_is_cut_where_it_stands_a_damaged_part_costs_the_field_alone() {
     let fields = in_turns();
-    // All of its parts differ, since equal ones would be stored once.
+    // All parts of the value differ, since equal parts would be stored once.
     let value: Vec<u8> = (0..3u32 << 18).flat_map(u32::to_le_bytes).collect();
     let bytes = [len(2, "front"), len(1, &value), fields.clone()].concat();
     let source = Source::from_bytes(bytes, FileDescriptorProto::default().descriptor());
@@ -242,8 +243,8 @@ fn of_a_field_that_is_cut_where_it_stands_a_damaged_part_costs_the_field_alone()
     assert!(merged == [len(2, "front"), fields].concat());
 }
 
-/// Returns a message whose tails continue with existing and new fields, and with one whose value is
-/// cut out.
+/// Returns a message whose tails continue with existing fields, new fields, and a field whose value
+/// is cut out.
 fn chunked() -> Chunked {
     let mut chunked = Chunked::marked()
         .base(cat([len(10, len(8, "zero")), len(9, "")]))

@@ -1,5 +1,5 @@
-//! A damaged chunk breaks the message merged from it: the error must name the damage, not the
-//! message.
+//! Tests that the error for a damaged chunk names the damage, although the merged message is also
+//! broken.
 
 use std::num::NonZeroUsize;
 
@@ -13,7 +13,7 @@ use proto_splitter_core::view::size_tree::{TreeOptions, measure};
 use proto_splitter_core::{Error, ErrorKind};
 use record_file::Compression;
 
-/// Size of the messages in a chunk, in bytes: more than a walk reads at once.
+/// Size of the messages in a chunk, in bytes, which is more than a walk reads at once.
 const LARGE: usize = 1_400_000;
 
 type File = ChunkedFile<Vec<u8>>;
@@ -36,7 +36,8 @@ fn elements(number: u32, size: usize) -> Vec<u8> {
     out
 }
 
-/// Returns a base that another chunk is spliced into at its end, and a slice that is only read.
+/// Returns a file with a base, into whose end another chunk is spliced, and a slice that is only
+/// read.
 fn file(size: usize, compression: Compression) -> Vec<u8> {
     let chunked = Chunked::marked()
         .base(cat([elements(10, size), len(8, []), len(11, "first")]))
@@ -45,7 +46,7 @@ fn file(size: usize, compression: Compression) -> Vec<u8> {
     cpb_with(&chunked, Layout::Alone(compression), |_| {})
 }
 
-/// A way to read a file, and whether it reads all of it.
+/// The name of a way to read a file, true if it reads the whole file, and the function.
 type Way = (&'static str, bool, fn(&File) -> Result<(), Error>);
 
 fn options(threads: usize) -> ReadOptions {
@@ -92,7 +93,7 @@ fn a_flipped_byte_of_a_chunk_is_damage_whatever_it_makes_of_the_message() {
         (LARGE, Compression::zstd(1), 12),
         (LARGE, Compression::brotli(1), 6),
         (LARGE, Compression::SNAPPY, 4),
-        // Read whole, and checked before the walk.
+        // Small chunks are read whole, and checked before the walk.
         (100_000, Compression::None, 12),
         (100_000, Compression::zstd(1), 12),
     ];

@@ -1,5 +1,5 @@
-//! Elements of a sliced field, located by the counts in the trailer, and elements that a splitter
-//! iterates over.
+//! Tests of locating the elements of a sliced field by the counts in the trailer, and of splitters
+//! that iterate over elements.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const COUNT: usize = 60_000;
 const SLICE: u64 = 8 << 10;
 
 /// Returns a message with many small elements, an element in the middle that is larger than slices
-/// should be, and one with a value that is cut out.
+/// should be, and an element with a value that is cut out.
 fn message() -> FileDescriptorProto {
     let element = |at: usize| DescriptorProto {
         name: Some(match at {
@@ -39,7 +39,7 @@ fn message() -> FileDescriptorProto {
     }
 }
 
-/// Returns the file of a message in slices, recording its reads.
+/// Returns the file of a message in slices, which records reads.
 fn sliced(compression: Compression) -> ChunkedFile<Counted> {
     split(SplitOptions::new().max_chunk_size(100 << 10), compression)
 }
@@ -63,7 +63,7 @@ fn an_element_of_a_sliced_field_is_found_without_reading_the_slices_before_it() 
     let whole = message().encode_to_vec();
     let plain = MessageView::of_plain(&whole, options()).unwrap();
     let cut = SplitOptions::new().max_chunk_size(100 << 10);
-    // No cut is needed, but a chunked file is requested.
+    // The message needs no cut, but a chunked file is requested.
     let uncut = SplitOptions::new().always_chunked(true);
     for (splitting, compression) in [
         (&cut, Compression::None),
@@ -83,8 +83,8 @@ fn an_element_of_a_sliced_field_is_found_without_reading_the_slices_before_it() 
             let found = view.get(&element).unwrap();
             let read = counted.take(0..u64::MAX);
             assert_eq!(found, plain.get(&element).unwrap(), "{at}");
-            // The plan and the path walk the first slice, which stays, and begin the next chunk;
-            // finding and returning the element reads its slice.
+            // Planning and resolving the path read the first slice and the beginning of the next
+            // chunk; finding and returning the element reads its slice.
             let most = if (6_999..=7_000).contains(&at) {
                 20 << 10
             } else {
@@ -197,14 +197,14 @@ fn a_message_that_needs_no_cut_is_sliced_only_where_that_helps() {
     assert!(chunks(elements(10_000), &options) > 10);
     let plain = options.clone().always_chunked(false);
     assert_eq!(chunks(elements(10_000), &plain), 1);
-    // A field shorter than a slice, a single value, and elements that aren't contiguous.
+    // These are a field shorter than a slice, a single value, and elements that aren't contiguous.
     assert_eq!(chunks(elements(100), &options), 1);
     assert_eq!(chunks(len(1, vec![b'n'; 100_000]), &options), 1);
     let apart = [len(3, "dependency"), len(4, len(1, "message"))].concat();
     assert_eq!(chunks(apart.repeat(10_000), &options), 1);
 }
 
-/// Bytes that aren't available as a slice.
+/// A source whose bytes aren't available as a slice.
 #[derive(Debug)]
 struct Hidden(Vec<u8>);
 
@@ -218,8 +218,8 @@ impl ReadAt for Hidden {
     }
 }
 
-/// A splitter that inspects the elements of a field, begins slices at some, and records what it has
-/// seen.
+/// A splitter that inspects the elements of a field, begins slices at some of them, and records the
+/// elements.
 struct Look {
     field: &'static str,
     in_options: bool,
@@ -249,8 +249,8 @@ impl ComposableSplitter for Look {
     }
 }
 
-/// Returns the elements that a splitter sees in a field, in a message in memory and in one that is
-/// read, and the plan.
+/// Returns the elements of a field that a splitter sees, and the plan. Checks that they are the
+/// same if the message is in memory or is read from a source.
 fn look(
     bytes: &[u8],
     field: &'static str,
@@ -302,7 +302,7 @@ fn values(count: usize, number: u32) -> (Vec<Vec<u8>>, Vec<u8>) {
     (values, bytes)
 }
 
-/// Returns a message with field 1, a text of about this length.
+/// Returns a message whose field 1 is a string of about this length.
 fn named(length: usize, at: usize) -> Vec<u8> {
     match length {
         0 => Vec::new(),
@@ -317,7 +317,7 @@ fn a_splitter_sees_every_element_however_it_is_written() {
         look(&bytes, "message_type", false, &[]).unwrap().0,
         messages
     );
-    // The options in two pieces, with elements whose tags have two bytes.
+    // The options are in two pieces, with elements whose tags have two bytes.
     let (options, pieces) = (values(500, 999), values(400, 999));
     bytes.extend(len(8, options.1));
     bytes.extend(len(8, Vec::new()));
@@ -331,7 +331,7 @@ fn a_splitter_sees_every_element_however_it_is_written() {
         look(&bytes, "message_type", false, &[]).unwrap().0,
         messages
     );
-    // A tag with an overlong encoding.
+    // Some tags are overlong.
     let padded = [&b"\xa2\x00\x01a"[..], b"\x22\x01b", b"\xa2\x80\x00\x00"].concat();
     assert_eq!(
         look(&padded, "message_type", false, &[]).unwrap().0,
@@ -466,7 +466,7 @@ fn pieces_of_a_field_below_have_what_is_around_it() {
 
 #[test]
 fn pieces_of_a_field_in_a_group_or_a_map_have_its_tags_and_its_key() {
-    // Field 13 is a map of messages here, without a type to declare it.
+    // Field 13 stands for a map of messages, although no type declares it.
     let elements = [len(7, "a"), len(7, "b")].concat();
     let entry = len(
         13,

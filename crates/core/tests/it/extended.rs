@@ -1,4 +1,4 @@
-//! The extended profile: values in several chunks, and readers that refuse them.
+//! Tests of the extended profile: values in several chunks, and readers that refuse such values.
 
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost::Message;
@@ -11,7 +11,7 @@ use proto_splitter_core::split::{
     ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitExt, SplitOptions,
 };
 
-/// Returns a file whose name has `name` bytes, with dependencies of these sizes.
+/// Returns a file descriptor whose name has `name` bytes, with dependencies of these sizes.
 fn file(name: usize, dependencies: &[usize]) -> FileDescriptorProto {
     FileDescriptorProto {
         name: Some("n".repeat(name)),
@@ -55,7 +55,7 @@ fn a_value_over_the_maximum_is_cut_into_chunks_that_follow_each_other() {
 
 #[test]
 fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
-    // Each part has its name after its dependencies, so in the whole message the dependencies are
+    // Each part has its name after its dependencies, so the dependencies of the whole message are
     // in two places.
     let parts: [&[usize]; 2] = [&[40; 20], &[30; 20]];
     let bytes = parts.map(|sizes| file(20, sizes).encode_to_vec()).concat();
@@ -65,7 +65,8 @@ fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
         let split = SizeSplitter.split_with(&source, &options).unwrap();
         assert!(split.chunks.len() > 4 && split.byte_exact(), "{profile:?}");
         assert_eq!(merged(&split), bytes, "{profile:?}");
-        // Using only the placeholders, the result is an equal message with adjacent dependencies.
+        // If only the placeholders are used, the result is an equal message with adjacent
+        // dependencies.
         let metadata = ChunkMetadata {
             source_layout: Vec::new().into(),
             ..split.metadata.clone()
@@ -108,7 +109,8 @@ fn a_merge_by_a_wrong_list_of_places_is_refused() {
 
 #[test]
 fn a_split_that_has_to_be_byte_exact_is_refused_where_it_cannot_be() {
-    // Two alternating fields: each element is a run, and their list exceeds the size of a chunk.
+    // The message has two alternating fields, so each element is a run, and the list of runs
+    // exceeds the size of a chunk.
     let turns = file(0, &[1]).encode_to_vec();
     let turn = [&turns[2..], &[0x50, 1][..]].concat().repeat(200);
     let source = Source::from_bytes(turn.clone(), FileDescriptorProto::default().descriptor());

@@ -1,5 +1,5 @@
-//! Files of the extended profile: several for one message, and trailers that are themselves in
-//! chunks.
+//! Tests with files of the extended profile: several files for one message, and trailers that are
+//! themselves in chunks.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use proto_splitter_core::split::{
 };
 use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
 
-/// Returns a file with distinct dependencies of this size.
+/// Returns a file descriptor with distinct dependencies of this size.
 fn message(count: usize, size: usize) -> FileDescriptorProto {
     FileDescriptorProto {
         name: Some("name".into()),
@@ -28,7 +28,8 @@ fn message(count: usize, size: usize) -> FileDescriptorProto {
     }
 }
 
-/// Returns options for uncompressed chunks and files of at most these sizes.
+/// Returns options for uncompressed chunks of at most `max` bytes and files of at most `max_file`
+/// bytes.
 fn options(max: u64, max_file: Option<u64>) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(max)
@@ -86,7 +87,7 @@ fn several_files_hold_at_most_what_was_asked_for_and_make_the_message() {
         let size = fs::metadata(path).unwrap().len();
         assert!(size <= LEAST_MAX_FILE_SIZE, "{}: {size}", path.display());
         total += size;
-        // Each is a complete record file.
+        // Each of the files is a complete record file.
         let file = RecordFile::open(fs::File::open(path).unwrap(), ReaderOptions::new()).unwrap();
         for chunk in file.chunks() {
             file.read_chunk(chunk.unwrap().begin())
@@ -172,7 +173,7 @@ fn files_of_an_earlier_split_are_in_the_way_until_they_are_replaced() {
     assert_eq!(written.removed_files, gone);
     assert_eq!(names(folder.path()), ["m.cpb"]);
 
-    // Repeating it keeps the needed files.
+    // Repeating the split keeps the files that are still needed.
     split_in_files(&folder.path().join("n"));
     let again = options(700, Some(LEAST_MAX_FILE_SIZE)).force(true);
     let written = SizeSplitter
@@ -242,7 +243,7 @@ fn a_file_that_is_not_the_one_meant_is_named() {
         .unwrap_err();
     assert!(error.to_string().contains(&name(&first)), "{error}");
 
-    // The same size, and other content.
+    // The file has the same size, but other content.
     fs::write(&first, &original).unwrap();
     with_other_checksum(&first);
     assert_eq!(fs::metadata(&first).unwrap().len(), original.len() as u64);
@@ -259,7 +260,7 @@ fn a_file_that_is_not_the_one_meant_is_named() {
     assert!(error.to_string().contains("open that file"), "{error}");
 }
 
-/// Rewrites the file with another checksum for its first chunk in its last record.
+/// Rewrites the file with a wrong checksum for the first chunk in the last record.
 fn with_other_checksum(path: &Path) {
     let mut metadata = trailer(path);
     let file = RecordFile::open(fs::read(path).unwrap(), ReaderOptions::new()).unwrap();
@@ -315,7 +316,7 @@ fn no_file_outside_of_the_folder_is_read_unless_that_is_allowed() {
             "{error}"
         );
         assert!(ChunkedFile::open_with(&main, &allowed).is_ok());
-        // The main file may be a link: its other files are next to the link's target.
+        // The main file may be a link, in which case the other files are next to the link's target.
         fs::rename(&outside, inner.join("back.cpb")).unwrap();
         with_trailer(&main, |metadata| metadata.files[0].path = "back.cpb".into());
         std::os::unix::fs::symlink(&main, folder.path().join("m.cpb")).unwrap();
@@ -420,7 +421,8 @@ fn a_file_that_its_trailer_is_too_large_for_says_so() {
     assert!(names(folder.path()).is_empty());
 }
 
-/// Splits a message into so many small chunks that its trailer is cut, and the result again.
+/// Splits a message into so many small chunks that its trailer is cut, and the trailer of the
+/// result is cut again.
 fn split_with_large_trailer(folder: &Path) -> (Vec<u8>, PathBuf) {
     let message = message(4000, 60);
     let written = SizeSplitter
@@ -474,7 +476,7 @@ fn a_trailer_in_chunks_is_read_within_limits() {
 
 #[test]
 fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
-    // A file whose only chunk claims to be the trailer.
+    // The only chunk of the file claims to be the trailer.
     let folded = |inner: &ChunkMetadata, change: fn(&mut ChunkMetadata)| {
         let chunk = inner.encode_to_vec();
         let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
@@ -504,7 +506,7 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
         .metadata;
     inner.chunks[0].size = 0;
     inner.chunks[0].offset = 64;
-    // The inner trailer claims to be chunked as well, without end.
+    // The inner trailer also claims to be chunked, which would never end.
     let mut endless = inner.clone();
     endless.trailer_level = 1;
     let mut part = inner.clone();

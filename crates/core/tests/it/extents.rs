@@ -1,4 +1,4 @@
-//! Sources with extents: ranges that are best read with one call.
+//! Tests with sources that have extents, which are ranges that are best read with one call.
 
 use std::io;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use proto_splitter_core::formats::{OpenOptions, Opened};
 use proto_splitter_core::spans::SpansBuilder;
 use record_file::ReadAt;
 
-/// Bytes in extents. Records every call.
+/// A source of bytes in extents, which records every call.
 struct InExtents {
     bytes: Vec<u8>,
     ends: Vec<u64>,
@@ -35,7 +35,7 @@ impl InExtents {
 
 impl ReadAt for InExtents {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        // As a source that decodes an extent: a call ends with it.
+        // As in a source that decodes extents, a call ends at the end of an extent.
         let extent = self.extents().find(|extent| extent.contains(&offset));
         let Some(extent) = extent else { return Ok(0) };
         let len = usize::try_from(extent.end - offset).unwrap().min(buf.len());
@@ -54,7 +54,7 @@ impl ReadAt for InExtents {
     }
 }
 
-/// Returns a message with one field of bytes, whose value is this source.
+/// Returns a message with a bytes field whose value is this source, and the message's bytes.
 fn message_of(value: &Arc<InExtents>) -> (Opened, Vec<u8>) {
     let mut head = vec![0x0a];
     proto_splitter_core::wire::put_varint(&mut head, value.bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! The fuzz targets, run with the same bytes each time.
+//! Tests that run the fuzz targets with the same bytes each time.
 
 use crate::merge_support::random::Random;
 use crate::targets::{TARGETS, seeds};

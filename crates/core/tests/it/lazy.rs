@@ -1,4 +1,4 @@
-//! Reading the value at a path without reading more than necessary.
+//! Tests of reading the value at a path without reading more than necessary.
 
 use std::collections::HashSet;
 use std::io;
@@ -34,8 +34,8 @@ fn big(seed: u8) -> Vec<u8> {
         .collect()
 }
 
-/// Returns a message with every obstacle: placeholders of every kind, slices, paths into slices,
-/// pieces, groups, maps.
+/// Returns a message with every difficulty: placeholders of every kind, slices, paths into slices,
+/// pieces, groups and maps.
 fn sample() -> Chunked {
     let base = cat([
         int(1, 150),
@@ -119,7 +119,7 @@ fn a_part_is_the_same_in_chunks_and_in_one_piece() {
             assert_eq!(view.size(&path(at)).unwrap(), Some(wanted.len() as u64));
             let untyped = file.get(&path(at));
             match at {
-                // It has two pieces.
+                // Field 9 is in two pieces, so reading it needs the type.
                 "9" => assert_eq!(untyped.unwrap_err().kind(), SchemaNeeded),
                 _ => assert_eq!(untyped.unwrap(), wanted, "{at}"),
             }
@@ -170,7 +170,7 @@ fn a_file_of_another_writer_needs_its_type() {
         assert_eq!(file.view(typed()).get(&path(at)).unwrap(), wanted, "{at}");
     }
     assert_eq!(file.get(&path("8")).unwrap_err().kind(), SchemaNeeded);
-    // Nothing along the path depends on it.
+    // No value along this path depends on the type.
     assert_eq!(file.get(&path("10[0].1")).unwrap()[..], [7]);
 }
 
@@ -185,12 +185,12 @@ fn no_chunk_beside_the_path_is_read() {
         let infos = &file.trailer().metadata().chunks;
         let reads = source.all();
         let read: u64 = reads.iter().map(|(_, len)| *len as u64).sum();
-        // The large chunks that were read past their first byte.
+        // These are the large chunks of which more than the first byte was read.
         let large = (0..file.len()).filter(|&chunk| infos[chunk].size == BIG as u64);
         let touched: Vec<usize> = large
             .filter(|&chunk| {
                 let data = infos[chunk].offset + 1..infos[chunk].offset + BIG as u64;
-                // The header of a block leads to the record chunks that begin in it.
+                // The header of a block is read to find the record chunks that begin in the block.
                 const BLOCK_HEADER: usize = 24;
                 let begins = |(start, len): &(u64, usize)| {
                     *len > BLOCK_HEADER
@@ -306,12 +306,12 @@ fn an_entry_has_the_last_of_its_keys_however_large_it_is() {
                 cat([len(1, "a"), len(1, "c"), value(size), len(1, "b")]),
                 "b",
             ),
-            // The bytes before it exceed the window for skipping.
+            // The bytes before the key exceed the window for skipping.
             (
                 cat([group(9, len(8, vec![1; size])), len(1, "b"), value(size)]),
                 "b",
             ),
-            // This doesn't have a key's type, so it is an unknown field.
+            // Field 1 of this entry doesn't have the key's type, so it is an unknown field.
             (cat([len(1, "b"), value(size), int(1, 1)]), "b"),
             (cat([int(1, 1), value(size)]), ""),
             (value(size), ""),
@@ -402,7 +402,7 @@ fn what_is_read_is_checked() {
     assert!(file.get(&path("10[3].8")).is_ok());
 }
 
-/// Bytes that record the threads that read them.
+/// A source that records the threads that read it.
 struct Watched {
     bytes: Vec<u8>,
     threads: Mutex<HashSet<ThreadId>>,
@@ -414,7 +414,7 @@ impl ReadAt for Watched {
             .lock()
             .unwrap()
             .insert(std::thread::current().id());
-        // Gives other threads a chance to run.
+        // The pause gives other threads a chance to run.
         std::thread::sleep(Duration::from_micros(200));
         self.bytes.read_at(offset, buffer)
     }

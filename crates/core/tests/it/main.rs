@@ -9,7 +9,7 @@
 )]
 
 mod merge_support;
-// The test kit depends on this crate.
+// The module is included by path, since the test kit depends on this crate.
 #[path = "../../../testkit/src/own_process.rs"]
 mod own_process;
 mod targets;

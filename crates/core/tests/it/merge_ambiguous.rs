@@ -1,5 +1,5 @@
-//! Cases in which the bytes alone are ambiguous, each with the type, without it, and with the plain
-//! interpretation.
+//! Tests cases in which the bytes alone are ambiguous, with the type, without the type, and with
+//! the plain interpretation.
 
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{Chunked, cat, entry, fixed32, fixed64, group, int, len};
@@ -258,7 +258,7 @@ fn marked_files_need_no_type_and_take_none_amiss() {
     let options = ReadOptions::new().descriptor(descriptor());
     assert_eq!(chunked.merge().unwrap(), base(b"x"));
     assert_eq!(chunked.merge_with(&options).unwrap(), base(b"x"));
-    // Errors have names if the type is known.
+    // If the type is known, errors name the fields.
     let chunked = Chunked::marked().base(base(b"full")).bytes("8", "x");
     let error = chunked.merge_with(&options).unwrap_err();
     assert_eq!(

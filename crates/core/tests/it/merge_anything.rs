@@ -1,4 +1,4 @@
-//! Merging into an existing message, and merging chunks that arrive in any order.
+//! Tests of merging into an existing message, and of merging chunks that arrive in any order.
 
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorProto;
@@ -83,7 +83,7 @@ fn chunks_may_come_in_any_order() {
     let split = split();
     let chunks = split.bytes();
     let count = chunks.len();
-    // Steps without a common factor with the count reach all of them.
+    // A step that has no common factor with the count reaches all chunks.
     for step in
         (1..count).filter(|step| (2..=*step).all(|n| step % n > 0 || !count.is_multiple_of(n)))
     {

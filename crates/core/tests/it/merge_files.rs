@@ -1,4 +1,4 @@
-//! Merging files: the choice of the file, the bytes read, and the destination.
+//! Tests of merging files: the choice of the file, the bytes read, and the destination.
 
 use std::fs;
 use std::io::{self, Write};
@@ -89,7 +89,7 @@ fn every_door_gives_the_message() {
         assert_eq!(merged.input, folder.path().join("model.cpb"));
         let dynamic = Merger::new().read_dynamic(&prefix, descriptor()).unwrap();
         assert_eq!(dynamic.get_field_by_name("u64").unwrap().as_u64(), Some(1));
-        // The type doesn't matter: field 1 of this one is an int32, and the other fields are
+        // Any type can be read: field 1 of `VersionDef` is an int32, and the other fields are
         // unknown.
         let options = ReadOptions::new();
         let version: VersionDef = Merger::new()
@@ -199,7 +199,7 @@ fn the_chunked_file_wins_and_a_plain_one_is_the_message() {
     );
     fs::write(&chunked, cpb(&sample())).unwrap();
     assert_eq!(Merger::new().merge_to_bytes(&prefix).unwrap(), whole());
-    // A damaged chunked file is not skipped in favor of the plain one.
+    // A damaged chunked file is not skipped in favor of the plain file.
     fs::write(&chunked, "junk").unwrap();
     let error = Merger::new().merge_to_bytes(&prefix).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotChunked);
@@ -230,7 +230,7 @@ fn a_part_is_what_its_metadata_says() {
     );
 }
 
-/// Reads a message completely in pieces of this size, the second half first if it is not `ordered`.
+/// Reads a whole message in pieces of `step` bytes, the second half first unless `ordered` is set.
 fn read_by_position(message: &dyn ReadAt, step: u64, ordered: bool) -> io::Result<()> {
     let size = message.size()?;
     let middle = if ordered { 0 } else { size / 2 };
@@ -276,7 +276,7 @@ fn every_reader_of_a_whole_message_compares_its_checksum() {
             let meter = Progress::default().meter(size);
             check("in parts", opened().read_parts(places, None, &meter));
 
-            // All of each whole chunk is left out, or its first half.
+            // Each whole chunk is left out, or only its first half.
             for share in [1, 2] {
                 let message = MessageReader::of_chunks(shared(), None).unwrap();
                 let target = tempfile::tempfile().unwrap();
@@ -304,7 +304,7 @@ fn every_reader_of_a_whole_message_compares_its_checksum() {
             check("a value", view.get(&root).map(drop));
             check("a buffer", view.get_into(&root, &mut buffer).map(drop));
             check("a sink", view.get_to(&root, &mut io::sink()).map(drop));
-            // The checksum covers the whole message, not a part of it.
+            // The checksum covers only the whole message, so a part can be read.
             let (part, merged) = (FieldPath::from_str("8").unwrap(), opened());
             assert_eq!(view.get(&part).unwrap(), content(1));
             assert!(merged.read_exact_at(1, &mut vec![0; BIG * 2]).is_ok());
@@ -386,7 +386,7 @@ fn a_plan_reads_no_more_than_the_chunks_that_others_are_spliced_into() {
     let (size, source) = (bytes.len() as u64, Counted::new(bytes));
     let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
     let opened = source.take(0..size);
-    // Both ends, in one read each.
+    // Opening reads both ends of the file, each in one read.
     assert!(
         opened <= (64 + 256) << 10,
         "{opened} bytes were read to open it"
@@ -439,7 +439,7 @@ fn a_slice_that_says_its_field_is_not_looked_into() {
         let plan = file.plan(&ReadOptions::new()).unwrap();
         let begins = [1, 2].map(|chunk| file.position(chunk).unwrap().chunk_begin().0);
         let read = source.take(begins[0]..size);
-        // A few bytes are read along with the base, which comes first.
+        // Reading the base, which comes first, also reads a few bytes of the slices.
         assert_eq!(read < 1000, said == 10, "{read} bytes for a plan");
         assert_eq!(plan.total_len(), (base.len() + 2 * slices[0].len()) as u64);
         let merged = file.merge_to_bytes(&ReadOptions::new()).unwrap();
@@ -448,8 +448,8 @@ fn a_slice_that_says_its_field_is_not_looked_into() {
     }
 }
 
-/// Returns this many elements of this size, each a chunk with a placeholder for another chunk in
-/// it.
+/// Returns a message with `count` elements of `size` bytes, each of which is a chunk with a
+/// placeholder for another chunk.
 fn nested(count: u8, size: usize) -> (Chunked, Vec<u8>) {
     let inside = |at: u8, value: &[u8]| {
         let large = content(at).into_iter().cycle().take(size);
@@ -481,7 +481,7 @@ fn a_merge_reads_every_chunk_once_on_any_number_of_threads() {
             file.merge_to(&mut streamed, &options).unwrap();
             assert!(streamed == expected);
             let read = source.take(0..size);
-            // Plus a header and the bytes around it for each chunk.
+            // The bound includes a header, and the bytes around it, for each chunk.
             assert!(read < 2 * size + 2 * 41 * 200, "{read} bytes of {size}");
         }
     }
@@ -489,7 +489,7 @@ fn a_merge_reads_every_chunk_once_on_any_number_of_threads() {
 
 #[test]
 fn what_is_too_large_or_too_much_to_be_kept_is_merged_all_the_same() {
-    // A merge keeps chunks of up to 1 MiB, and 32 MiB of them.
+    // A merge keeps chunks of up to 1 MiB each and 32 MiB in total.
     for (count, size) in [(40, 1_000_000), (3, 1_100_000)] {
         let (chunked, expected) = nested(count, size);
         let bytes = cpb_with(&chunked, Layout::Alone(Compression::zstd(1)), |_| {});
@@ -523,7 +523,7 @@ fn a_damaged_chunk_that_others_are_spliced_into_is_the_error_on_any_number_of_th
 
 #[test]
 fn records_that_share_a_record_chunk_are_decoded_once() {
-    // Fifty incompressible values of 1000 bytes, and the rest, all in one record chunk.
+    // One record chunk has fifty incompressible values of 1000 bytes and all other records.
     let mut state = 1u64;
     let mut noise = || {
         let mut next = || {
@@ -661,8 +661,8 @@ fn options_for_a_type_of_the_program_know_its_fields() {
     let version: VersionDef = Merger::new().options(&options).read(&prefix).unwrap();
     assert_eq!(version.splitter_version, 5);
     assert!(Merger::new().read_dynamic(&prefix, descriptor()).unwrap() == text("i32: 5"));
-    // The `Debug` of a descriptor recurses endlessly for a type that contains itself; this one
-    // doesn't.
+    // The `Debug` of a descriptor recurses endlessly for a type that contains itself, but the
+    // `Debug` of the options doesn't.
     assert!(format!("{:?}", ReadOptions::new().descriptor(descriptor())).contains("t.T"));
 }
 
@@ -690,7 +690,7 @@ fn a_plan_prints_what_goes_where() {
 
 #[test]
 fn more_chunks_may_be_in_use_than_are_open_at_once() {
-    // Each chunk has three fields, which interleave with those of the others.
+    // Each chunk has three fields, which are interleaved with the fields of other chunks.
     let mut chunked = Chunked::unmarked().base(cat([int(1, 0), len(7, "0"), len(10, [])]));
     let mut parts: [Vec<u8>; 3] = [int(1, 0), len(7, "0"), len(10, [])];
     for i in 1..200u64 {

@@ -1,5 +1,5 @@
-//! Untrusted files: each kind of damage has its own error, and none takes memory or time according
-//! to its claims.
+//! Tests with untrusted files: each kind of damage has its own error, and no file takes the memory
+//! or time that it claims to need.
 
 use crate::merge_support::file::{ALONE, Layout, cpb, cpb_with};
 use crate::merge_support::{Chunked, cat, int, len, path, sample};
@@ -326,11 +326,11 @@ fn what_is_no_chunked_file_is_said_to_be_none() {
         text.starts_with("the last record is not a trailer: failed to decode Protobuf message"),
         "{text}"
     );
-    // A record after the trailer.
+    // This file has a record after the trailer.
     let mut behind = cpb(&sample());
     behind.extend([0; 10]);
     assert_eq!(error(behind).0, Record);
-    // A record that claims to be the chunk.
+    // In this file, a chunk claims the position of the trailer.
     let trailer = 0xce;
     let own = cpb_with(&sample(), ALONE, |m| m.chunks[1].offset = trailer);
     assert_eq!(
@@ -391,7 +391,7 @@ fn chunked_messages_nest_only_so_deep() {
     assert_eq!(error.to_string(), "chunked messages nest deeper than 48");
     assert_eq!(error.kind(), LimitExceeded);
     assert_eq!(merge(cpb(&nested(40))).unwrap(), b"");
-    // The trailer's own parser has a limit, too.
+    // The trailer's own parser also has a limit.
     let error = merge(cpb(&nested(60))).unwrap_err();
     assert!(
         error.to_string().contains("recursion limit reached"),
@@ -415,7 +415,8 @@ fn groups_nest_only_so_deep() {
 
 #[test]
 fn claims_of_sizes_that_add_up_to_nonsense_are_refused() {
-    // Sizes are checked against records. Those in the caller's metadata are trusted.
+    // Sizes in a file are checked against the records, but sizes in the caller's metadata are
+    // trusted.
     let mut chunked = sample();
     for info in &mut chunked.metadata.chunks[1..] {
         info.size = u64::MAX;
@@ -488,7 +489,7 @@ fn sizes_of_records_that_share_a_record_chunk_are_checked_when_they_are_read() {
 
 #[test]
 fn junk_that_parses_never_panics() {
-    // Deterministic noise in the trailer's place.
+    // The trailer is replaced by deterministic noise.
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let valid = sample().metadata.encode_to_vec();
     for round in 0..3000 {

@@ -1,4 +1,4 @@
-//! Merging marked files, by the rules of docs/cpb-format.md, on handwritten bytes.
+//! Tests of merging handwritten marked files, by the rules of docs/cpb-format.md.
 
 use crate::merge_support::{Chunked, cat, entry, fixed32, group, int, len, padded};
 
@@ -30,7 +30,7 @@ fn a_value_goes_where_its_placeholder_stands() {
         &Chunked::marked().base(whole(&[])).bytes("3.4", []),
         &whole(&[]),
     );
-    // Tags are copied, lengths rewritten.
+    // Tags are copied, but lengths are rewritten.
     let odd = |value: &[u8]| [&[0x9a, 0x80, 0x00][..], &len(3, value)[1..]].concat();
     ok(
         "tags",
@@ -48,7 +48,7 @@ fn a_value_goes_where_its_placeholder_stands() {
 
 #[test]
 fn indices_count_over_the_pieces_of_a_message() {
-    // A singular submessage in two pieces, each with elements, around another field.
+    // A singular submessage is in two pieces, each with elements, around another field.
     let whole = |a: &[u8], b: &[u8]| {
         cat([
             len(2, cat([len(1, "0"), len(1, a)])),
@@ -112,7 +112,8 @@ fn map_values_are_found_by_their_keys() {
         cat([
             entry(5, "other", len(2, int(1, 1))),
             entry(5, "value", len(2, a)),
-            // An entry without a key, which means the empty key, and one whose value comes first.
+            // The first entry has no key, which means the empty key; in the second, the value comes
+            // first.
             len(5, len(2, b)),
             len(5, cat([len(2, b), len(1, "last")])),
         ])
@@ -194,7 +195,7 @@ fn slices_go_behind_the_last_element() {
         &chunked,
         &cat([int(9, 1), nodes(0..10), len(2, "library")]),
     );
-    // In an inline message, and in one that is a chunk itself.
+    // One slice is in an inline message, and another is in a message that is itself a chunk.
     let chunked = Chunked::marked()
         .base(cat([
             len(2, cat([nodes(0..1), int(3, 3)])),
@@ -210,7 +211,7 @@ fn slices_go_behind_the_last_element() {
         &chunked,
         &cat([len(2, inner.clone()), int(4, 4), len(5, inner)]),
     );
-    // Unpacked scalars, and groups.
+    // These slices have unpacked scalars and groups.
     let chunked = Chunked::marked()
         .base(cat([int(1, 0), group(2, int(1, 1)), int(3, 3)]))
         .message("", cat([int(1, 1), int(1, 2)]))
@@ -254,7 +255,7 @@ fn indices_go_on_counting_through_slices() {
         .map(node)
         .concat();
     ok("slices", &chunked, &cat([nodes, int(2, 2)]));
-    // A whole element in a slice, with a cut inside it.
+    // A slice has a whole element, and there is a cut inside the element.
     let chunked = Chunked::marked()
         .base(cat([len(1, []), int(2, 2)]))
         .message("", cat([len(1, "x"), len(1, [])]))
@@ -265,7 +266,7 @@ fn indices_go_on_counting_through_slices() {
         &chunked,
         &cat([len(1, []), len(1, "x"), node(b"deep"), int(2, 2)]),
     );
-    // A map: the key is in the second slice.
+    // The key of the map is in the second slice.
     let chunked = Chunked::marked()
         .base(entry(5, "a", len(2, "A")))
         .message(
@@ -292,7 +293,7 @@ fn packed_slices_continue_the_run() {
         .packed("", padded(3, [5; 200], 7));
     let run: Vec<u8> = [1, 2, 3, 4].into_iter().chain([5; 200]).collect();
     ok("run", &chunked, &cat([int(1, 1), len(3, run), int(4, 4)]));
-    // An empty run, two runs, and a run that only a slice adds.
+    // There is an empty run, two runs, and a run that only a slice adds.
     let chunked = Chunked::marked()
         .base(cat([len(2, cat([len(3, [9]), len(3, [])])), int(4, 4)]))
         .packed("2", len(3, [1]))
@@ -525,7 +526,7 @@ fn a_chunk_is_used_once() {
 
 #[test]
 fn a_message_of_many_pieces_is_walked_in_little_memory() {
-    // Two hundred thousand elements, one of them cut.
+    // The message has two hundred thousand elements, one of which is cut.
     let mut base = Vec::new();
     for i in 0..200_000u32 {
         base.extend(len(1, if i == 150_000 { vec![] } else { int(1, 7) }));

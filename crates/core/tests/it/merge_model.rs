@@ -1,5 +1,5 @@
-//! The merge of bytes compared with a merge of message objects, as TensorFlow does it, on random
-//! messages and chunks.
+//! Tests that compare the merge of bytes with a merge of message objects, as TensorFlow does it, on
+//! random messages and chunks.
 
 use crate::merge_support::Chunked;
 use crate::merge_support::random::{Random, fields, place};
@@ -11,8 +11,8 @@ use proto_splitter_core::merge::{Limits, ReadOptions, plan};
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage};
 
-/// Returns the value at a step of a message, creating it if it is missing; `None` if its index is
-/// too high.
+/// Returns the value at a step of a message, and creates the value if it is missing. `None` if the
+/// step's index is too high.
 fn value_at<'a>(message: &'a mut DynamicMessage, step: &Step) -> Option<&'a mut Value> {
     let field = message.descriptor().get_field(step.field.0).unwrap();
     match &step.select {

@@ -1,5 +1,5 @@
-//! Merging files without placeholders: TensorFlow's semantics, case by case, and the corrections
-//! where TensorFlow's Merger is wrong.
+//! Tests of merging files without placeholders: TensorFlow's semantics, case by case, and the cases
+//! in which TensorFlow's Merger is wrong.
 
 use crate::merge_support::schema::{descriptor, message, text};
 use crate::merge_support::{Chunked, cat, entry, group, int, len};
@@ -13,7 +13,7 @@ fn typed(chunked: &Chunked) -> proto_splitter_core::Result<Vec<u8>> {
     chunked.merge_with(&ReadOptions::new().descriptor(descriptor()))
 }
 
-/// Expects a merge to this message.
+/// Checks that the chunks merge to this message.
 fn equal(what: &str, chunked: &Chunked, expected: &str) {
     let merged = typed(chunked).unwrap_or_else(|error| panic!("{what}: {error}"));
     let (merged, expected) = (message(&merged), text(expected));
@@ -22,7 +22,7 @@ fn equal(what: &str, chunked: &Chunked, expected: &str) {
     assert!(merged == expected, "{what}:\n{merged}\n{expected}");
 }
 
-/// Expects a merge to these bytes.
+/// Checks that the chunks merge to these bytes.
 fn exact(what: &str, chunked: &Chunked, expected: &[u8]) {
     let merged = typed(chunked).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(merged, expected, "{what}");
@@ -37,11 +37,12 @@ fn i32(value: u64) -> Vec<u8> {
     int(1, value)
 }
 
-/// The rows of the table "case (Read, TF 2.21)" in the notes on TensorFlow, in its order.
+/// Checks the rows of the table "case (Read, TF 2.21)" in the notes on TensorFlow, in the table's
+/// order.
 #[test]
 fn every_case_of_the_table() {
-    // Two chunks at a bytes or string field. TensorFlow sets it twice, so the last one in its sort
-    // order wins.
+    // Two chunks are at a bytes or string field. TensorFlow sets the field twice, so the last chunk
+    // in its sort order wins.
     fails(
         &file().base([]).bytes("8", "ONE").bytes("8", "TWO"),
         "8: chunk 1: 2 BYTES chunks at one path, not allowed in join version 0",
@@ -65,7 +66,7 @@ fn every_case_of_the_table() {
         &len(8, "new"),
     );
 
-    // A field inside a chunk with an empty tag or a slice is merged like in protobuf.
+    // If a field is in a chunk with an empty tag, or in a slice, it is merged as in protobuf.
     let base = cat([
         i32(1),
         len(7, "a"),
@@ -92,7 +93,7 @@ fn every_case_of_the_table() {
         &format!("m {{ {merged} }}"),
     );
 
-    // A MESSAGE chunk at an existing element is merged into it.
+    // A MESSAGE chunk at an existing element is merged into the element.
     let base = len(10, cat([i32(1), len(11, "a"), len(7, "old")]));
     let chunked = file()
         .base(base)
@@ -109,8 +110,8 @@ fn every_case_of_the_table() {
     chunked.message_mut().chunked_fields.push(again);
     equal("twice", &chunked, "r { i32: 1 } r { i32: 2 } r { i32: 2 }");
 
-    // int32, int64, uint: decimal text. TensorFlow takes "12abc" for 12, and aborts at garbage and
-    // overflow.
+    // int32, int64 and uint values are decimal text. TensorFlow reads "12abc" as 12, and aborts at
+    // garbage and overflow.
     equal("int32", &file().base([]).bytes("1", "123"), "i32: 123");
     equal("negative", &file().base([]).bytes("1", "-7"), "i32: -7");
     equal("sint32", &file().base([]).bytes("2", "-7"), "s32: -7");
@@ -154,7 +155,7 @@ fn every_case_of_the_table() {
         "i32: chunk 1: 5000 bytes of text for one int32",
     );
 
-    // float, double: text. TensorFlow takes "1e3zzz" for 1000.
+    // float and double values are text. TensorFlow reads "1e3zzz" as 1000.
     equal("float", &file().base([]).bytes("3", "1.5e3"), "f: 1500");
     equal("double", &file().base([]).bytes("4", "-inf"), "d: -inf");
     fails(
@@ -166,7 +167,7 @@ fn every_case_of_the_table() {
         r#"f: chunk 1: "1e39" is not a float"#,
     );
 
-    // bool: text. TensorFlow takes "1" for false.
+    // bool values are text. TensorFlow reads "1" as false.
     equal("bool", &file().base([]).bytes("5", "true"), "b: true");
     equal(
         "bool",
@@ -178,7 +179,7 @@ fn every_case_of_the_table() {
         r#"b: chunk 1: "1" is not a bool"#,
     );
 
-    // enum: by name. TensorFlow aborts on "6".
+    // enum values are names. TensorFlow aborts on "6".
     equal("enum", &file().base([]).bytes("6", "E_SIX"), "e: E_SIX");
     equal("enum", &file().base([]).bytes("6", "E_MINUS"), "e: E_MINUS");
     fails(
@@ -186,14 +187,14 @@ fn every_case_of_the_table() {
         r#"e: chunk 1: "6" is not a value of t.E"#,
     );
 
-    // A string with invalid UTF-8: accepted, at the level of bytes.
+    // A string with invalid UTF-8 is accepted, since the merge copies bytes.
     exact(
         "utf-8",
         &file().base([]).bytes("7", [0xff]),
         &len(7, [0xff]),
     );
 
-    // An element of a repeated scalar, string or bytes field. TensorFlow aborts.
+    // The chunks are elements of a repeated scalar, string or bytes field. TensorFlow aborts.
     equal(
         "strings",
         &file().bytes("11[0]", "a").bytes("11[1]", "b"),
@@ -214,7 +215,7 @@ fn every_case_of_the_table() {
         &file().base([]).bytes("12[0]", "1"),
         "ri[0]: an element of ri, a repeated int32, can't be set by a chunk",
     );
-    // Without an index. TensorFlow writes out of bounds, or treats it as index 0.
+    // The path of a repeated field has no index. TensorFlow writes out of bounds, or uses index 0.
     fails(
         &file().base([]).bytes("12", "1"),
         "ri: ri is repeated, but the path has no index for it",
@@ -223,13 +224,13 @@ fn every_case_of_the_table() {
         &file().base([]).bytes("11", "1"),
         "rs: rs is repeated, but the path has no index for it",
     );
-    // A repeated message without an index. TensorFlow aborts.
+    // The path of a repeated message has no index. TensorFlow aborts.
     fails(
         &file().base([]).message("10", i32(1)),
         "r: r is repeated, but the path has no index for it",
     );
 
-    // A map of scalars. TensorFlow aborts.
+    // The chunk is the value in a map of scalars. TensorFlow aborts.
     let old = entry(21, "k", len(2, "old"));
     equal(
         "map",
@@ -246,7 +247,7 @@ fn every_case_of_the_table() {
         &file().base(entry(22, "k", vec![])).bytes(r#"22["k"]"#, "5"),
         r#"msi { key: "k" value: 5 }"#,
     );
-    // A map without a key, or with an index. TensorFlow aborts, or treats it as a key.
+    // The path of a map has no key, or an index. TensorFlow aborts, or treats the index as a key.
     fails(
         &file().base([]).message("13", i32(1)),
         "ms: ms is a map, but the path has no key for it",
@@ -255,7 +256,7 @@ fn every_case_of_the_table() {
         &file().base([]).message("14[0]", i32(1)),
         "mi[0]: mi is a map, but the path has an index for it",
     );
-    // A map key on another field.
+    // The path has a map key for a field that is not a map.
     fails(
         &file().base([]).message(r#"10["x"]"#, i32(1)),
         r#"r["x"]: the path has a map key for r, which is not a map"#,
@@ -273,7 +274,7 @@ fn every_case_of_the_table() {
         r#"mi["x"]: the key "x" is not of the map's type, int32"#,
     );
 
-    // A oneof member: switching works.
+    // A chunk can switch to another member of a oneof.
     equal(
         "switched",
         &file().base(len(31, "text")).bytes("32", "7"),
@@ -285,13 +286,13 @@ fn every_case_of_the_table() {
         "om { m { i32: 7 } }",
     );
 
-    // A BYTES chunk with chunked fields below it. TensorFlow ignores those.
+    // A BYTES chunk has chunked fields below it. TensorFlow ignores these fields.
     fails(
         &file().base([]).bytes("8", "x").bytes("7", "y").nest(1),
         "8: chunk 1: a BYTES chunk with chunked fields below it",
     );
 
-    // A chunk index that is out of range. TensorFlow reads out of bounds.
+    // A chunk index is out of range. TensorFlow reads out of bounds.
     let mut chunked = file().base([]).bytes("8", "x");
     chunked.message_mut().chunked_fields[0]
         .message
@@ -308,7 +309,7 @@ fn every_case_of_the_table() {
         "chunk index 4611686018427387904 is out of range: there are 2 chunks",
     );
 
-    // 64-bit keys. TensorFlow truncates 2^33 + 5 to 5.
+    // Keys can have 64 bits. TensorFlow truncates 2^33 + 5 to 5.
     let chunked = file()
         .base([])
         .message("15[8589934597i64]", i32(1))
@@ -319,13 +320,13 @@ fn every_case_of_the_table() {
         "ml { key: 8589934597 value { i32: 1 } } mv { key: 8589934597 value { i32: 2 } }",
     );
 
-    // Packed or not is irrelevant inside chunks.
+    // Inside chunks, numbers may be packed or not.
     let chunked = file()
         .base(cat([int(12, 1), len(12, [2])]))
         .message("", len(12, [3]));
     equal("packed", &chunked, "ri: [1, 2, 3]");
 
-    // A wrong size or type. TensorFlow ignores it.
+    // A chunk has a wrong size or type, which TensorFlow ignores.
     let mut chunked = file().base([]).bytes("8", "x");
     chunked.metadata.chunks[1].size = 1 << 62;
     fails(
@@ -340,7 +341,7 @@ fn every_case_of_the_table() {
         &file().base([]).bytes("9", ""),
         "m: chunk 1: a BYTES chunk for a field of type t.T",
     );
-    // A field that is not in the type.
+    // The path names a field that is not in the type.
     fails(
         &file().base([]).bytes("99999", "x"),
         "99999: field 99999 not found in t.T",
@@ -402,7 +403,7 @@ fn what_is_missing_is_made_in_ascending_order() {
         int(36, 1),
     ]);
     exact("made", &chunked, &expected);
-    // Without a base chunk.
+    // This file has no base chunk.
     let chunked = file()
         .bytes("8", "y")
         .bytes("7", "s")
@@ -413,7 +414,7 @@ fn what_is_missing_is_made_in_ascending_order() {
         &chunked,
         &cat([len(7, "s"), len(8, "y"), len(10, i32(1)), len(10, i32(2))]),
     );
-    // Several elements, one of them existing already.
+    // The chunks are several elements, one of which already exists.
     let chunked = file()
         .base(len(10, []))
         .message("10[2]", i32(3))
@@ -467,8 +468,8 @@ fn slices_go_where_their_fields_belong() {
         &chunked,
         r#"i32: 3 r{i32:0} r{i32:1} r{i32:2} r{i32:3} r{i32:4} s: "s""#,
     );
-    // All elements in slices: the C++ splitter leaves none, and writes an empty slice where the
-    // first is large.
+    // All elements are in slices. The C++ splitter leaves no element in the base, and writes an
+    // empty slice if the first element is large.
     let chunked = file()
         .base(int(36, 1))
         .message("", [])
@@ -479,7 +480,7 @@ fn slices_go_where_their_fields_belong() {
 
 #[test]
 fn indices_count_what_slices_bring() {
-    // Element chunks are located before slices, and their elements are in the slices.
+    // Chunks of elements come before the slices that hold their elements.
     let node = |v: &str| len(10, if v.is_empty() { vec![] } else { len(8, v) });
     let chunked = file()
         .base(cat([node("0"), int(36, 1)]))
@@ -492,7 +493,7 @@ fn indices_count_what_slices_bring() {
         int(36, 1),
     ]);
     exact("elements", &chunked, &expected);
-    // A function that is a chunk of the library, which is a chunk itself.
+    // A function is a chunk of the library, which is itself a chunk.
     let chunked = file()
         .base(i32(1))
         .message("9.10[0]", cat([i32(2), len(9, [])]))
@@ -508,7 +509,7 @@ fn indices_count_what_slices_bring() {
 
 #[test]
 fn nested_chunked_messages_merge() {
-    // A tree of nodes, each its own chunk, as TensorFlow's split-tree test makes them.
+    // Each node of a tree is a chunk, as in TensorFlow's split-tree test.
     let leaf = |i: u64| i32(i);
     let chunked = file()
         .base(i32(0))
@@ -547,8 +548,8 @@ fn what_is_below_a_field_is_merged_right_behind_it_and_lists_that_cross_are_refu
 
 #[test]
 fn of_a_oneof_what_is_set_last_is_left() {
-    // The first member is superseded on the wire. Setting a value in it restores it, without its
-    // old content.
+    // The first member is superseded on the wire. Setting a value in that member restores the
+    // member without its old content.
     let base = cat([len(30, i32(1)), len(31, "text")]);
     equal(
         "back",
@@ -569,7 +570,7 @@ fn of_a_oneof_what_is_set_last_is_left() {
             .bytes("31", "u"),
         &cat([len(31, "u"), int(36, 1)]),
     );
-    // A lower number set later goes after the higher one.
+    // A member with a lower number that is set later goes after the member with the higher number.
     equal(
         "lower",
         &file().base(len(30, i32(1))).message("23", i32(2)),
@@ -585,7 +586,7 @@ fn of_a_oneof_what_is_set_last_is_left() {
         .message("", len(30, i32(1)))
         .message("", len(23, i32(2)));
     equal("slices", &chunked, "i32: 1 on { i32: 2 }");
-    // Two members, both set by chunks: in the order of paths.
+    // Two members are both set by chunks, in the order of their paths.
     equal(
         "both",
         &file()
@@ -660,7 +661,7 @@ fn other_wire_types_are_unknown_fields() {
 
 #[test]
 fn placeholders_are_filled_in_place() {
-    // Our files, read by a reader that doesn't know the marker, like TensorFlow.
+    // A reader that doesn't know the marker, like TensorFlow, can read our files.
     let whole = |v: &[u8]| {
         cat([
             len(9, len(8, v)),

@@ -1,5 +1,5 @@
-//! The results of `verify`: every problem of a file, and whether its chunks form the message that
-//! was split.
+//! Tests of the results of `verify`: every problem of a file, and whether its chunks form the
+//! original message.
 
 use std::num::NonZeroUsize;
 
@@ -102,7 +102,7 @@ fn verify_finds_every_problem() {
     assert!(matches!(report.merge(), MergeCheck::Failed));
     assert_eq!(report.records(), 4);
 
-    // And a byte of chunk 1, after its header.
+    // A byte of chunk 1, after its header, is changed as well.
     let value = bytes
         .windows(5)
         .position(|window| window == b"value")
@@ -176,7 +176,7 @@ fn verify_reads_records_that_the_trailer_does_not_name() {
 fn record_chunks_of_many_chunks_are_decoded_once_on_any_number_of_threads() {
     let mut chunked = Chunked::marked().base(len(11, []).repeat(3000));
     for at in 0..3000u32 {
-        // Incompressible.
+        // The value is incompressible.
         let sums = (0..50).map(|number| crc32c::crc32c(&(1000 * at + number).to_le_bytes()));
         let value: Vec<u8> = sums.flat_map(u32::to_le_bytes).collect();
         chunked = chunked.bytes(&format!("11[{at}]"), value);
@@ -184,7 +184,7 @@ fn record_chunks_of_many_chunks_are_decoded_once_on_any_number_of_threads() {
     let bytes = cpb_with(&chunked, Layout::Together(100_000), |_| {});
     for threads in [1, 2, 9] {
         let source = Counted::new(bytes.clone());
-        // Room to keep only one.
+        // The cache has room for only one record chunk.
         let limits = Limits::new().max_cached_size(1);
         let file = ChunkedFile::from_source(&source, &limits).unwrap();
         let options = ReadOptions::new().threads(NonZeroUsize::new(threads));

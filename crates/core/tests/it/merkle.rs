@@ -1,4 +1,5 @@
-//! Files with Merkle roots: what the root covers, and what becomes of it in other files.
+//! Tests with files that have Merkle roots: the content that the root covers, and the roots of
+//! rewritten files.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,7 +22,7 @@ use record_file::{
 };
 use sha2::{Digest, Sha256};
 
-/// Returns a file with distinct dependencies, each of which is a chunk with [`options`].
+/// Returns a file descriptor with distinct dependencies, each of which is a chunk with [`options`].
 pub fn message(count: usize) -> FileDescriptorProto {
     FileDescriptorProto {
         name: Some("name".into()),
@@ -184,7 +185,7 @@ fn several_files_and_other_compressions_have_the_same_root() {
     let error = SizeSplitter
         .write_with(&message, several.with_extension(""), &small)
         .unwrap_err();
-    // The main file has the trailer and the nodes.
+    // The main file would exceed the limit, since it has the trailer and the nodes.
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     let small = small.max_file_size(Some(2 * LEAST_MAX_FILE_SIZE));
     let written = SizeSplitter
@@ -194,7 +195,7 @@ fn several_files_and_other_compressions_have_the_same_root() {
     assert_eq!(written.merkle_root, Some(root));
     assert_eq!(merged(&several, &root).unwrap(), message);
 
-    // To one file, and to several again.
+    // The message is rewritten to one file, and to several files again.
     for (compression, max) in [
         (Compression::None, None),
         (Compression::ZSTD, None),
@@ -218,7 +219,7 @@ fn several_files_and_other_compressions_have_the_same_root() {
                     .unwrap()
                     .is_empty()
             );
-            // The old nodes are gone: only one record belongs to no chunk but the trailer.
+            // The old nodes are gone: apart from the trailer, only one record belongs to no chunk.
             let records = |file: &ChunkedFile| {
                 let chunks = file.record_file().chunks();
                 chunks
@@ -236,7 +237,7 @@ fn several_files_and_other_compressions_have_the_same_root() {
 fn a_trailer_in_chunks_leads_to_the_same_root() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.cpb");
-    // The trailer is over the maximum chunk size, and is split itself.
+    // The trailer exceeds the maximum chunk size, and is itself split.
     let root = write(&message(200), &path, &options(Profile::Extended));
     let file = RecordFile::open(File::open(&path).unwrap(), ReaderOptions::new()).unwrap();
     let last = file
@@ -306,7 +307,7 @@ fn another_schema_is_not_used_with_a_root() {
     let records = RecordFile::open(File::open(&path).unwrap(), ReaderOptions::new()).unwrap();
     let mut about = RecordsMetadata::parse(&records.metadata().unwrap().unwrap()).unwrap();
     about.file_comment = Some("other".into());
-    // The same records after another front.
+    // The records are the same, but follow other metadata.
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new().metadata(&about)).unwrap();
     let mut moved = Vec::new();
     for chunk in records.chunks().skip(2) {
@@ -333,7 +334,7 @@ fn another_schema_is_not_used_with_a_root() {
 
     let file = ChunkedFile::from_source(forged, &Limits::new()).unwrap();
     assert!(file.schema().unwrap().is_some());
-    // Nothing else is wrong.
+    // Apart from the schema, the file passes all checks.
     file.require_root(&root).unwrap();
     assert!(file.merge_to_bytes(&ReadOptions::new()).is_ok());
     let error = file.schema().unwrap_err();
@@ -348,7 +349,7 @@ fn another_schema_is_not_used_with_a_root() {
     assert_eq!(problems.len(), 1, "{problems:?}");
 }
 
-/// Bytes that count how many of them are read.
+/// A source in memory that counts the bytes read.
 #[derive(Debug)]
 struct Counted(Vec<u8>, AtomicU64);
 
@@ -366,7 +367,7 @@ impl ReadAt for Counted {
 
 #[test]
 fn a_check_of_one_chunk_reads_a_hash_for_each_level_and_nothing_else() {
-    // Enough chunks that the nodes aren't read with the end of the file.
+    // There are so many chunks that the nodes aren't read with the end of the file.
     let message: Vec<u8> = (0..20_000u32)
         .flat_map(|n| {
             FileDescriptorProto {
@@ -408,7 +409,7 @@ fn a_check_of_one_chunk_reads_a_hash_for_each_level_and_nothing_else() {
             more <= 32 * most,
             "chunk {chunk}: {more} bytes, {most} levels"
         );
-        // The neighbor needs few others, since they are known.
+        // Checking the neighbor reads no further hashes, since its hashes are already known.
         let neighbor = chunk ^ 1;
         let more = count(&checked, neighbor) - count(&plain, neighbor);
         assert_eq!(more, 0, "chunk {neighbor}");
@@ -439,7 +440,7 @@ fn all_ways_to_read_are_checked() {
     let mut buffer = vec![0; message.encoded_len()];
     merged.read_exact_at(0, &mut buffer).unwrap();
     assert_eq!(buffer, message.encode_to_vec());
-    // A reader that knows nothing of roots.
+    // A reader that doesn't know Merkle roots also reads the file.
     let read: FileDescriptorProto = Merger::new().read(&path).unwrap();
     assert_eq!(read, message);
 }

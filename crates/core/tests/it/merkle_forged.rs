@@ -1,4 +1,5 @@
-//! Forged files, whose checksums are all right: only a Merkle root finds them.
+//! Tests with forged files whose checksums are all correct, so that only a Merkle root detects the
+//! forgery.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +17,7 @@ use record_file::{
 
 use crate::merkle::{message, options, write};
 
-/// The records of a file without compression: its chunks, the nodes of the tree, and the trailer.
+/// The records of an uncompressed file: its chunks, the nodes of the tree, and the trailer.
 struct Records {
     metadata: Vec<u8>,
     records: Vec<Vec<u8>>,
@@ -38,8 +39,8 @@ impl Records {
         }
     }
 
-    /// Returns a file of these records, with the right hashes. As long as their sizes don't change,
-    /// neither do their positions.
+    /// Returns a file of these records, with correct hashes. If the sizes of the records don't
+    /// change, neither do their positions.
     fn file(&self) -> Vec<u8> {
         let options = WriterOptions::new()
             .compression(Compression::None)
@@ -74,14 +75,14 @@ fn split(profile: Profile, count: usize) -> (Records, MerkleRoot) {
     (records, root)
 }
 
-/// Returns an error if anything about a file isn't as the root says.
+/// Returns an error if any part of a file doesn't match the root.
 fn check(bytes: Vec<u8>, root: &MerkleRoot) -> Result<()> {
     let file = open(bytes)?;
     let problems = file.verify_against(root, &ReadOptions::new())?;
     problems.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// A sequence of numbers that look random.
+/// A generator of pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -100,7 +101,7 @@ fn every_flipped_bit_is_found_though_all_checksums_of_records_are_right() {
         let (records, root) = split(profile, 9);
         check(records.file(), &root).unwrap();
         let mut numbers = Numbers(1);
-        // The last two are the nodes and the trailer, which is flipped most.
+        // The last two records are the nodes and the trailer. Most flips are in the trailer.
         let count = records.records.len();
         for flip in 0..3000 {
             let at = match flip % 4 {
@@ -148,12 +149,12 @@ fn every_flipped_bit_of_a_file_is_found() {
     }
 }
 
-/// Returns other bytes with the same crc32c: the checksum is linear, so among 33 changes of a bit
-/// some have no effect on it together.
+/// Returns different bytes with the same crc32c. The checksum is linear, so among 33 changed bits
+/// there are some that together don't change it.
 fn with_same_crc32c(bytes: &[u8]) -> Vec<u8> {
     let crc = |bytes: &[u8]| proto_splitter_core::checksum::crc32c(bytes);
     let before = crc(bytes);
-    // What is left of each change's effect, and which changes were combined.
+    // Each row has the remaining effect of a combination of changes, and the combined changes.
     let mut basis: Vec<(u32, u64)> = Vec::new();
     for bit in 0..33 {
         let mut changed = bytes.to_vec();
@@ -192,7 +193,7 @@ fn a_chunk_with_the_right_checksums_is_refused_before_it_is_read() {
             .unwrap();
         records.records[forged] = with_same_crc32c(&records.records[forged]);
         let bytes = records.file();
-        // Checksums don't find it, except that of the whole message.
+        // Only the checksum of the whole message would detect the forged chunk.
         let file = open(bytes.clone()).unwrap();
         let chunk = (0..file.len()).find(|&chunk| {
             let read = |file: &ChunkedFile<Vec<u8>>| {
@@ -224,7 +225,7 @@ fn a_chunk_with_the_right_checksums_is_refused_before_it_is_read() {
         for index in [0, 4, 8] {
             assert_eq!(file.get(&path(index)).unwrap(), original[index].as_bytes());
         }
-        // A verification that knows no root finds that the chunk isn't the trailer's.
+        // A verification without a given root finds that the chunk doesn't match the trailer.
         let file = open(bytes).unwrap();
         let against_root = file.verify_against(&root, &ReadOptions::new()).unwrap();
         let alone = file.verify(&ReadOptions::new());
@@ -243,7 +244,7 @@ fn a_trailer_with_other_paths_is_refused() {
     let last = records.records.len() - 1;
     let mut trailer = ChunkMetadata::decode(&records.records[last][..]).unwrap();
     let nodes = trailer.clone();
-    // The chunks are the same, and in other places.
+    // The chunks are the same, but in other places.
     let fields = &mut trailer.message.as_mut().unwrap().chunked_fields;
     let count = fields.len();
     let [a, b] = [count - 1, count - 2].map(|at| fields[at].message.clone());
@@ -256,7 +257,7 @@ fn a_trailer_with_other_paths_is_refused() {
         error.to_string().starts_with("its Merkle root is "),
         "{error}"
     );
-    // With another tree, it has another root.
+    // With another tree, the trailer has another root.
     for tree in [
         None,
         nodes.merkle_tree.clone().map(|mut tree| {
@@ -296,7 +297,7 @@ fn nodes_anywhere_cause_no_more_than_an_error() {
         file.require_root(&root).unwrap();
         assert!(file.stream(3).is_err(), "{offset}");
         assert!(check(records.file(), &root).is_err(), "{offset}");
-        // Who doesn't ask for a root reads the file as ever.
+        // A reader that doesn't require a root reads the file as before.
         let plain = open(records.file()).unwrap();
         assert!(plain.merge_to_bytes(&ReadOptions::new()).is_ok());
     }

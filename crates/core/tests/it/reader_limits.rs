@@ -1,4 +1,4 @@
-//! Every file that a split writes is readable. Otherwise the plan is refused.
+//! Tests that every file that a split writes is readable, and that the plan is refused otherwise.
 
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{cat, entry, group, int, len};
@@ -10,8 +10,8 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, Error, ErrorKind, Result};
 use record_file::Compression;
 
-/// Splits a message and merges it again. Returns the number of chunks, or the reason why the split
-/// was refused.
+/// Splits a message and merges the result. Returns the number of chunks, or the error of a split
+/// that was refused.
 fn split_and_merge(
     splitter: &impl ComposableSplitter,
     message: &[u8],
@@ -22,7 +22,7 @@ fn split_and_merge(
     let mut file = Vec::new();
     let source = Source::from_bytes(message.to_vec(), descriptor());
     splitter.write_to_with(source, &mut file, &options.clone().always_chunked(true))?;
-    // A depth above the default must also be allowed to readers.
+    // A depth above the default must also be allowed for readers.
     let deepest = usize::try_from(options.get_depth_limit()).unwrap();
     let limits = Limits::new().max_message_depth(deepest);
     let file = ChunkedFile::from_source(file, &limits).unwrap();
@@ -34,8 +34,8 @@ fn split_and_merge(
     Ok(plan.chunks().len())
 }
 
-/// Returns values of a map, superseded by another value with the same key, and whether a merge can
-/// walk through them.
+/// Returns values of a map that another value with the same key supersedes, each with a name, and
+/// true if a merge can walk through the value.
 fn superseded() -> Vec<(&'static str, Vec<u8>, bool)> {
     let cut_short = vec![0x42, 0x7f, 1];
     let no_group_end = vec![0x4b, 8, 1];
@@ -90,7 +90,7 @@ fn what_is_cut_below_a_key_that_comes_twice_is_merged_again() {
             for profile in [Profile::TensorFlow, Profile::Extended] {
                 let options = SplitOptions::new().profile(profile).value_chunk_size(None);
                 let case = format!("{name}, then {below}, {profile:?}");
-                // The value leaves as a whole, or has to be cut inside.
+                // The value is cut out as a whole, or has to be cut inside.
                 for most in [message.len() as u64 - 20, 500] {
                     let options = options.clone().max_chunk_size(most);
                     match split_and_merge(&SizeSplitter, &message, &options) {
@@ -106,7 +106,7 @@ fn what_is_cut_below_a_key_that_comes_twice_is_merged_again() {
     }
 }
 
-/// A splitter that cuts the bytes in the values of a map, or fits these to the maximum.
+/// A splitter that cuts the bytes in the values of a map, or fits the values to the maximum.
 struct InValues {
     fits: bool,
 }
@@ -163,7 +163,8 @@ fn nested(depth: usize) -> Vec<u8> {
 
 #[test]
 fn maps_that_nest_deep_are_merged_again_or_refused_when_planned() {
-    // Maximum nesting of maps: in TensorFlow's profile, a chunk below a key is in a nested list.
+    // Each case has the maximum nesting of maps, which is lower in TensorFlow's profile, where a
+    // chunk below a key is in a nested list.
     let cases = [
         (Profile::TensorFlow, DEFAULT_DEPTH_LIMIT, 49),
         (Profile::TensorFlow, LARGEST_DEPTH_LIMIT, 49),
@@ -217,8 +218,8 @@ fn more_chunks_than_a_trailer_can_tell_of_are_refused_when_planned() {
     assert!(refused.to_string().starts_with(why), "{refused}");
 }
 
-/// A splitter that cuts the bytes in every value of the map, or returns the error if one can't be
-/// cut.
+/// A splitter that cuts the bytes in every value of the map, and returns an error if a value can't
+/// be cut.
 struct InEveryValue;
 
 impl ComposableSplitter for InEveryValue {
@@ -233,7 +234,7 @@ impl ComposableSplitter for InEveryValue {
     }
 }
 
-/// Some writers put a value before its key, and some omit a default key.
+/// Checks entries of writers that put a value before its key, or omit a default key.
 #[test]
 fn an_entry_whose_value_comes_first_is_merged_again() {
     for size in [100 << 10, 17 << 20] {
@@ -243,7 +244,7 @@ fn an_entry_whose_value_comes_first_is_merged_again() {
             for (other, is_said) in [
                 (entry(13, "z", value(2 * size)), true),
                 (entry(13, "z", len(2, len(8, "small"))), true),
-                // Its key equals the previous entry's, which then doesn't count.
+                // This entry has the same key as the previous entry, which is therefore superseded.
                 (
                     entry(13, if name == "behind" { "k" } else { "" }, value(2 * size)),
                     false,

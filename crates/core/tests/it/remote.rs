@@ -1,4 +1,5 @@
-//! Reads of a slow source. Opening reads both ends; afterwards only the requested data is read.
+//! Tests of the reads of a slow source. Opening reads both ends; afterwards only the requested data
+//! is read.
 #![allow(
     clippy::single_range_in_vec_init,
     reason = "lists of ranges, some of them of one"
@@ -137,7 +138,7 @@ fn a_value_is_read_from_its_own_chunk() {
                 "{read:?} of {block}..{end}"
             );
         }
-        // Exactly what is read next is announced.
+        // Exactly the bytes that are read next are announced.
         let told = source.take_told();
         assert_eq!(told.is_empty(), !is_told);
         assert!(told.iter().all(|told| *told == (block..end)), "{told:?}");
@@ -176,7 +177,7 @@ fn a_verification_tells_what_it_reads() {
     let found = file.verify(&ReadOptions::new());
     assert!(found.problems().is_empty(), "{:?}", found.problems());
     let told = source.take_told();
-    // Available bytes aren't announced.
+    // Bytes that are already in memory aren't announced.
     for chunk in 5..CHUNKS - 5 {
         let begin = file.position(chunk).unwrap().chunk_begin().0;
         assert!(is_inside(&(begin..begin + CHUNK as u64), &told), "{chunk}");
@@ -223,7 +224,7 @@ fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
             let mut merged = Vec::new();
             let error = file.merge_to(&mut merged, &options).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
-            // If checks are cheap, they are made before anything is written.
+            // Cheap checks are made before anything is written.
             let is_looked = is_told || expected.contains("crc32c");
             assert_eq!(merged.is_empty(), !is_looked, "{expected}");
             let found = file.verify(&options);

@@ -12,8 +12,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any error of reading; [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the record or
-    /// the file ends before the buffer is filled.
+    /// Any error of reading; [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the record
+    /// or the file ends before the buffer is filled.
     ///
     /// # Examples
     ///

@@ -12,15 +12,15 @@ use super::Chunked;
 /// The layout of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Each alone in a record chunk.
+    /// Each record is alone in a record chunk.
     Alone(Compression),
-    /// As many chunks as fit in record chunks of this size.
+    /// Record chunks of this size hold as many records as fit.
     Together(u64),
 }
 
 pub const ALONE: Layout = Layout::Alone(Compression::None);
 
-/// Returns the bytes of a `.cpb` file, whose metadata `patch` changes once the offsets are known.
+/// Returns the bytes of a `.cpb` file. `patch` may change the metadata once the offsets are known.
 pub fn cpb_with(
     chunked: &Chunked,
     layout: Layout,
@@ -67,7 +67,7 @@ impl Counted {
         }
     }
 
-    /// Returns the reads since the last call: the start and the size of each.
+    /// Returns the start and the size of each read since the last call.
     pub fn all(&self) -> Vec<(u64, usize)> {
         std::mem::take(&mut *self.reads.lock().unwrap())
     }

@@ -86,7 +86,7 @@ pub fn entry(number: u32, key: &str, value: Vec<u8>) -> Vec<u8> {
     len(number, cat([len(1, key), value]))
 }
 
-/// Parses a path in numbers. `[3u32]`, `[-1i64]` and the like are typed keys.
+/// Parses a path of field numbers, in which `[3u32]`, `[-1i64]` and similar steps are typed keys.
 pub fn path(text: &str) -> FieldPath {
     let mut out = FieldPath::root();
     for part in text.split('.').filter(|part| !part.is_empty()) {
@@ -137,7 +137,7 @@ impl Chunked {
         out
     }
 
-    /// Creates one in TensorFlow's form.
+    /// Creates a chunked message without placeholders, as TensorFlow does.
     pub fn unmarked() -> Self {
         let mut out = Chunked::default();
         out.metadata.version = Some(VersionDef {
@@ -218,7 +218,7 @@ impl Chunked {
         self
     }
 
-    /// Nests the last `count` fields below the one before them, with relative paths.
+    /// Nests the last `count` fields below the field before them, with relative paths.
     pub fn nest(mut self, count: usize) -> Self {
         let fields = &mut self.message_mut().chunked_fields;
         let nested = fields.split_off(fields.len() - count);

@@ -1,10 +1,10 @@
-//! Random messages and places in them: from a seed, or from a fuzzer's bytes.
+//! Random messages and places in them, generated from a seed or from a fuzzer's bytes.
 
 use proto_splitter_core::path::{FieldPath, MapKey, Step};
 
 use super::{cat, group, int, len};
 
-/// Pseudo-random numbers, the same for the same seed or bytes.
+/// A generator of pseudo-random numbers, which are the same for the same seed or bytes.
 pub struct Random<'a> {
     seed: u64,
     bytes: Option<&'a [u8]>,
@@ -15,8 +15,8 @@ impl<'a> Random<'a> {
         Random { seed, bytes: None }
     }
 
-    /// Creates numbers that are one byte each, and 0 once there are no more bytes. So a fuzzer that
-    /// changes a byte changes one decision.
+    /// Creates a generator whose numbers are one byte each, and 0 once there are no more bytes, so
+    /// that a fuzzer that changes a byte changes one decision.
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
         Random {
             seed: 0,
@@ -53,7 +53,7 @@ pub fn fields(random: &mut Random<'_>, depth: u32) -> Vec<u8> {
     if random.below(2) == 0 {
         return out;
     }
-    // As serializers write them: in order.
+    // Most serializers write fields in order.
     let mut sorted: Vec<Vec<u8>> = (0..random.below(8)).map(|_| field(random, depth)).collect();
     sorted.sort_by_key(|field| number(field));
     sorted.concat()
@@ -91,7 +91,7 @@ fn field(random: &mut Random<'_>, depth: u32) -> Vec<u8> {
     }
 }
 
-/// Returns a place for a chunk, and whether it has a message.
+/// Returns a place for a chunk, and true if the place is a message.
 pub fn place(random: &mut Random<'_>) -> (FieldPath, bool) {
     let mut path = FieldPath::root();
     loop {

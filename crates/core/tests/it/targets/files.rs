@@ -1,4 +1,4 @@
-//! Sets of several files, and trailers that are themselves in chunks.
+//! Fuzz targets for sets of several files, and for trailers that are themselves in chunks.
 
 use prost_reflect::prost::Message;
 use proto_splitter_core::proto::chunk_metadata::ExternalFile;
@@ -21,8 +21,8 @@ fn record_file(records: &[&[u8]]) -> (Vec<u8>, Vec<u64>) {
     (writer.finish().unwrap(), positions)
 }
 
-/// Tests chunks in up to three other files, whose trailers and names may lie, and whose bytes may
-/// be damaged or another file's.
+/// Tests chunks in up to three other files, whose trailers and names may be false, and whose bytes
+/// may be damaged or belong to another file.
 pub(super) fn several_files(data: &[u8]) {
     let random = &mut Random::of_bytes(data);
     let (mut chunked, paths) = file_from(random);
@@ -94,7 +94,8 @@ pub(super) fn several_files(data: &[u8]) {
     }
 }
 
-/// Tests a trailer that is chunked repeatedly: each level's number, places and bytes may lie.
+/// Tests a trailer that is chunked repeatedly. The number, places and bytes of each level may be
+/// false.
 pub(super) fn trailer_levels(data: &[u8]) {
     let random = &mut Random::of_bytes(data);
     let mut inner = Chunked::marked()

@@ -1,5 +1,6 @@
-//! Fuzz targets of this crate: functions that take any bytes, and check invariants of the results.
-//! `/fuzz` runs them with libFuzzer, and `fuzzed.rs` with the same bytes each time.
+//! Fuzz targets of this crate: functions that take arbitrary bytes and check invariants of the
+//! results. `/fuzz` runs the targets with libFuzzer, and `fuzzed.rs` runs them with the same bytes
+//! each time.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
@@ -25,7 +26,7 @@ use crate::merge_support::random::{Random, fields, place};
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{Chunked, len, sample};
 
-/// A function that takes bytes.
+/// A function that checks invariants of arbitrary bytes.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
@@ -59,7 +60,7 @@ fn options() -> [ReadOptions; 3] {
 }
 
 /// Checks that all ways to merge a file agree, that a verification without problems implies a
-/// successful merge, and that the value at a path is the merged message's.
+/// successful merge, and that the value at a path equals the value in the merged message.
 fn hold<S: ReadAt>(file: &ChunkedFile<S>, paths: &[FieldPath]) {
     let _ = (file.summaries(), file.schema());
     for options in options() {
@@ -99,7 +100,7 @@ fn hold<S: ReadAt>(file: &ChunkedFile<S>, paths: &[FieldPath]) {
             }
         }
     }
-    // If all hashes are those of the root, each chunk can be read by it.
+    // If all hashes match the root, each chunk can be read with the root required.
     if let Ok(Some(root)) = file.trailer().merkle_root() {
         let problems = file.verify_against(&root, &ReadOptions::new());
         let required = file.require_root(&root);
@@ -134,14 +135,15 @@ fn paths_of(metadata: &ChunkMetadata) -> Vec<FieldPath> {
     paths
 }
 
-/// Returns records for the trailers made from bytes.
+/// Returns the records for trailers that are made from arbitrary bytes.
 fn records() -> [Vec<u8>; 4] {
     let content = |seed| fields(&mut Random::of_seed(seed), 2);
     [content(3), content(8), len(8, []), b"12".to_vec()]
 }
 
-/// Returns the bytes of a trailer. If it names one of a few records, sets the record's position and
-/// size, unless its own size is odd: the content matters, not the arithmetic.
+/// Tests bytes as a trailer, alone and after a few records. The position of each record is set and,
+/// unless the claimed size is odd, its size, so that the content is tested rather than the
+/// arithmetic.
 fn trailer(data: &[u8]) {
     let known = Trailer::parse(data, &limits());
     if let Ok(trailer) = &known {
@@ -169,8 +171,8 @@ fn trailer(data: &[u8]) {
     }
 }
 
-/// Returns a file of chunks, each with a place in a message: with placeholders or without, in order
-/// or not, nested, twice at one place, of the wrong kind, or damaged.
+/// Returns a file of chunks, each with a place in a message. There may be placeholders, and chunks
+/// may be unordered, nested, twice at one place, of the wrong kind, or damaged.
 pub fn file_from(random: &mut Random<'_>) -> (Chunked, Vec<FieldPath>) {
     let mut chunked = Chunked::unmarked();
     chunked.metadata.splice_marker = random.below(2) == 1;

@@ -1,4 +1,4 @@
-//! Schemas, paths as text and as tags, and messages of a known type.
+//! Fuzz targets for schemas, for paths as text and as tags, and for messages of a known type.
 
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorSet;
@@ -72,8 +72,8 @@ pub(super) fn path(data: &[u8]) {
     }
 }
 
-/// Tests a message: measures it, compares it with itself, splits it, and merges it to the same
-/// message.
+/// Tests a message: measures the message, compares it with itself, splits it, and checks that the
+/// chunks merge to the same message.
 pub(super) fn message(data: &[u8]) {
     let data = data.to_vec();
     for options in options() {
@@ -112,8 +112,8 @@ pub(super) fn message(data: &[u8]) {
     }
 }
 
-/// Tests a file with a Merkle root: the root holds, the file is the message, and with one bit
-/// changed, what is still read by the root is the message, too.
+/// Tests a file with a Merkle root: the file matches its root and merges to the message, and if one
+/// bit is changed, a merge that requires the root fails or returns the same message.
 fn rooted(mut bytes: Vec<u8>, message: &[u8]) {
     let open = |bytes: &[u8]| ChunkedFile::from_source(bytes.to_vec(), &limits());
     let file = open(&bytes).unwrap();
