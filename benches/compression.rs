@@ -72,7 +72,8 @@ fn main() -> Outcome<()> {
         [&weights, &quantised, &text, &nodes]
             .into_iter()
             .fold(Vec::new(), |mut all, graph| {
-                // Concatenating the fields of two graphs gives a graph with the nodes of both.
+                // Concatenating the fields of two graphs gives a graph with the nodes of both
+                // graphs.
                 all.extend(written(graph));
                 all
             });

@@ -34,7 +34,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 5;
 
-/// Numbers of nodes in the planned graphs: that of W2, and smaller and larger ones.
+/// Numbers of nodes in the planned graphs, which are the number in W2, and smaller and larger
+/// numbers.
 const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
 /// Chunk size for TensorFlow's fixtures, in bytes. The fixtures are small, so they are planned many

@@ -36,7 +36,7 @@ const QUICK: u64 = 16;
 /// Size of the blocks that are read and hashed at once.
 const BLOCK: usize = 256 << 10;
 
-/// Path of the name of a node, and of the value of a constant in the middle.
+/// Path of a node's name. [`CONSTANT`] is the index of a constant in the middle.
 const NAME: &str = "2[0].2.1[3].1";
 const CONSTANT: u64 = Workload::W1_SMALL_NODES + 5;
 

@@ -141,7 +141,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     count(&written, tally);
 }
 
-/// Returns all files of a folder by name.
+/// Returns the contents of all files in a folder, by name.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| {
         let entry = entry.unwrap();

@@ -208,7 +208,7 @@ fn chunks_that_do_not_change_are_copied_as_they_are_stored() {
     let chunks = file.trailer().kinds().len();
     let places = file.trailer().places();
     let all: Vec<&FieldPath> = places.iter().flatten().map(|place| &place.path).collect();
-    // This path is that of a chunk that is the whole value.
+    // Finds the path of a chunk that is its whole value.
     let alone = all.iter().find(|path| {
         let below = all
             .iter()

@@ -422,7 +422,8 @@ fn links_that_double_at_each_folder_are_refused_before_they_fill_the_disk() {
     let temp = tempfile::tempdir().unwrap();
     let from = temp.path().join("from");
     copy("lookup_strings", &from);
-    // Each folder has two links to the next. Following them leads to 2^20 folders.
+    // Each folder has two links to the next folder, so following all links would visit 2^20
+    // folders.
     for at in 0..20 {
         let folder = temp.path().join(format!("f{at}"));
         fs::create_dir(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Reads a damaged file, and reports what was lost.
+//! Reads a damaged file, and reports the damage.
 //!
 //!     cargo run -p record-file --example recover -- damaged.riegeli
 //!

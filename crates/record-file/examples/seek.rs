@@ -21,8 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let bytes = writer.finish()?;
 
-    // A position is the offset of a chunk and the index of a record in it. It can be stored as
-    // text, as bytes, or as a single number.
+    // A position consists of the offset of a chunk and the index of a record in the chunk. A
+    // position can be stored as text, as bytes, or as a single number.
     let kept = positions[87].to_string();
     let file = RecordFile::open(&bytes, ReaderOptions::new())?;
     assert_eq!(file.read_record(kept.parse()?)?, b"1987: a year"[..]);

@@ -1,7 +1,7 @@
 //! A pool of memory blocks, which one step of the work frees and the next step fills.
 use std::collections::VecDeque;
 
-/// Size in bytes of the largest and the smallest blocks; each size in between is twice the previous
+/// Size of the largest blocks, in bytes. Every size from [`SMALLEST`] up is twice the previous
 /// size.
 pub(crate) const LARGEST: usize = 64 << 10;
 pub(crate) const SMALLEST: usize = 256;
@@ -79,7 +79,7 @@ impl Piece {
     }
 }
 
-/// Pieces of at least this size are moved, smaller ones are copied.
+/// Size from which pieces are moved rather than copied, in bytes.
 const SMALL: usize = 4 << 10;
 
 /// A queue of bytes in pieces: filled at the end, taken from the front.

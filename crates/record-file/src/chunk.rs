@@ -66,8 +66,8 @@ impl ChunkType {
 /// ```
 ///
 /// All integers are little-endian; `num_records` has 56 bits. `header_hash` is the hash of the 32
-/// bytes after it, `data_hash` the hash of the data after the header, without the block headers
-/// inside the data.
+/// bytes after it, and `data_hash` is the hash of the data after the header, without the block
+/// headers inside the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// Purpose of the chunk.
@@ -202,7 +202,7 @@ impl Chunk {
         ChunkOffset(self.begin)
     }
 
-    /// Returns the position where the chunk ends and the next one begins.
+    /// Returns the position where the chunk ends and the next chunk begins.
     #[must_use]
     pub fn end(&self) -> ChunkOffset {
         ChunkOffset(self.end)

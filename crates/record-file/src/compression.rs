@@ -42,7 +42,8 @@ pub enum Compression {
     },
     /// Snappy.
     Snappy {
-        /// Level, 1 or 2; both are the same here, since the encoder has one level.
+        /// Level, 1 or 2. The two levels have the same effect, since the encoder has only one
+        /// level.
         level: u32,
     },
 }
@@ -159,8 +160,8 @@ impl Compression {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if either is out of range, or the codec's
-    /// feature is off.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the level or the window is out of
+    /// range, or the codec's feature is off.
     pub fn validate(&self) -> Result<()> {
         let kind = self.kind();
         if !kind.is_available() {

@@ -43,7 +43,8 @@ impl Hasher {
     /// Hashes bytes like [`update`](Self::update), and passes them in pieces to `other`, which
     /// copies them or does similar work.
     ///
-    /// Every step of the hash waits for the previous step, so the work in between is almost free.
+    /// Every step of the hash waits for the previous step, so the other work in the meantime is
+    /// almost free.
     pub(crate) fn update_along(&mut self, bytes: &[u8], mut other: impl FnMut(&[u8])) {
         // A packet that doesn't begin at the start of a piece is assembled in a buffer, which only
         // happens for the first piece.
@@ -61,7 +62,7 @@ impl Hasher {
 }
 
 /// Number of bytes that each of two hashes processes per turn: few enough for a core to work on
-/// both at once.
+/// both hashes at once.
 const TURN_OF_TWO: usize = 256;
 /// Alignment of the pieces, for observers that read whole words.
 const WORD: usize = 8;

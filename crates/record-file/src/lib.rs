@@ -54,9 +54,9 @@
 //!   an eighth is larger. For a chunk that claims more than 16 MiB, and more than 16 times its
 //!   stored size, memory starts small and doubles as it fills up.
 //!
-//! Chunks of more than [`DEFAULT_STREAM_FROM`] stored bytes are decoded as they are read, except
-//! for transposed ones; a reader with threads reads them one by one. A record with its own chunk
-//! isn't held if it is [streamed](RecordFile::record_stream), [also by a
+//! Chunks of more than [`DEFAULT_STREAM_FROM`] stored bytes, except transposed chunks, are decoded
+//! as they are read; a reader with threads reads such chunks one by one. A record with its own
+//! chunk isn't held if it is [streamed](RecordFile::record_stream), [also by a
 //! reader](RecordReader::read_record_stream), or [read into a
 //! buffer](RecordFile::read_record_into). An uncompressed record is read without an intermediate
 //! copy.

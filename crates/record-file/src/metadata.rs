@@ -87,8 +87,8 @@ impl RecordsMetadata {
     ///
     /// # Errors
     ///
-    /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are not a message, or a string in it is not
-    /// UTF-8.
+    /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are not a message, or a string in the message
+    /// is not UTF-8.
     pub fn parse(serialized: &[u8]) -> Result<Self> {
         let mut metadata = RecordsMetadata::default();
         let mut rest = serialized;

@@ -20,7 +20,8 @@ impl From<u64> for ChunkOffset {
     }
 }
 
-/// The position of a record: the offset of its chunk, and the index of the record in it.
+/// The position of a record, which consists of the offset of its chunk and the record's index in
+/// the chunk.
 ///
 /// A chunk spans at least as many bytes as it holds records, so a record is also identified by its
 /// [`numeric`](Self::numeric) form: the sum of the offset and the index.

@@ -253,10 +253,10 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// Any kind of damage, unless there is a [callback](Self::on_damage):
-    /// [`Truncated`](crate::ErrorKind::Truncated) if the file ends inside a chunk,
+    /// Any kind of damage, unless there is a [callback](Self::on_damage), including
+    /// [`Truncated`](crate::ErrorKind::Truncated) if the file ends inside a chunk, and
     /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) if the file lacks the signature of
-    /// record files. [`Io`](crate::ErrorKind::Io).
+    /// record files. [`Io`](crate::ErrorKind::Io) if the input fails.
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the
     /// options allow; the record can still be [streamed](Self::read_record_stream) or
     /// [skipped](Self::skip_record). After an error the reader doesn't move, so that the read can

@@ -65,9 +65,9 @@ impl Stored {
         self.memory
     }
 
-    /// Reserves memory for all data of a chunk that isn't read yet; for a transposed chunk, with
-    /// room to decode it in place. Returns `None` if a chunk with `known` bytes of data must not
-    /// get as much memory as its header alone claims.
+    /// Reserves memory for all data of a chunk that isn't read yet. For a transposed chunk, the
+    /// memory has room to decode the chunk in place. Returns `None` if a chunk with `known` bytes
+    /// of data must not get as much memory as its header alone claims.
     pub(crate) fn with_room(
         chunk: &Chunk,
         decoders: &mut Decoders,
@@ -113,8 +113,8 @@ impl Stored {
 
     /// Returns the destination of the data, which begins with this byte.
     ///
-    /// A transposed chunk can be decoded in place: compressed data goes to the end of the memory,
-    /// since the decompressed data goes to the front; uncompressed data goes to the front.
+    /// A transposed chunk can be decoded in place: compressed data is placed at the end of the
+    /// memory, since it is decompressed to the front; uncompressed data is placed at the front.
     pub(crate) fn place(&mut self, kind: u8) -> &mut [u8] {
         if kind != CompressionKind::None.byte() {
             self.begin = self.memory.len() - self.len;

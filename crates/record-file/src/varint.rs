@@ -54,8 +54,8 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a varint like [`take`], but without branches for values of one or two bytes, which are
-/// hard to predict if both sizes occur at random.
+/// Takes a varint like [`take`], but without branches between values of one and two bytes, since
+/// branches are hard to predict if the two sizes occur at random.
 #[inline]
 pub(crate) fn take_mixed(bytes: &mut &[u8]) -> Option<u64> {
     if let [first, second, ..] = **bytes {

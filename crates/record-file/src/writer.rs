@@ -41,10 +41,10 @@ use streamed::Source;
 /// # Memory
 ///
 /// A writer holds the records of a chunk and their compressed form, once for each of its
-/// [threads](WriterOptions::threads), and a few MiB. A record in its own chunk isn't copied, except
-/// to hand it to a thread; but its compressed form is held, because the header before it contains
-/// its length and hash. If the output can seek back to fill in a header, as files can, call
-/// [`seekable`](Self::seekable) to make the writer stream large records.
+/// [threads](WriterOptions::threads), and a few MiB in addition. A record in its own chunk is
+/// copied only if it is handed to a thread, but its compressed form is held, because the header
+/// before it contains its length and hash. If the output can seek back to fill in a header, as
+/// files can, call [`seekable`](Self::seekable) to make the writer stream large records.
 ///
 /// # Examples
 ///
@@ -71,7 +71,8 @@ pub struct RecordWriter<W> {
     /// The records of the chunk that isn't encoded yet.
     gathered: Gathered,
     begin: Begin,
-    /// Size that counts against the chunk's limit, including 8 bytes per record.
+    /// Size of the gathered records that counts against the chunk's limit, including 8 bytes per
+    /// record.
     counted: u64,
     /// Reusable memory for encoded data.
     data: Vec<u8>,
@@ -314,8 +315,8 @@ impl<W: Write> RecordWriter<W> {
     /// Returns the position that the next record will have if it fits in the current chunk.
     ///
     /// With [`threads`](WriterOptions::threads), this waits for all chunks to be encoded and
-    /// written. If one of them fails, the next write, flush or [`finish`](Self::finish) returns the
-    /// error.
+    /// written. If one of the chunks fails, the next write, flush or [`finish`](Self::finish)
+    /// returns the error.
     pub fn position(&mut self) -> RecordPosition {
         if !self.failed
             && let Err(error) = self.settle()

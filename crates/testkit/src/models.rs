@@ -258,7 +258,7 @@ pub struct ModelSize {
     pub functions: u64,
     /// Size of each constant, in bytes.
     pub constant_bytes: u64,
-    /// Number of small nodes in the graph; each function has a hundredth of them.
+    /// Number of small nodes in the graph. Each function has a hundredth of this number.
     pub small_nodes: u64,
 }
 

@@ -481,7 +481,7 @@ fn a_merge_reads_every_chunk_once_on_any_number_of_threads() {
             file.merge_to(&mut streamed, &options).unwrap();
             assert!(streamed == expected);
             let read = source.take(0..size);
-            // The bound includes a header, and the bytes around it, for each chunk.
+            // The bound includes a header and the surrounding bytes for each chunk.
             assert!(read < 2 * size + 2 * 41 * 200, "{read} bytes of {size}");
         }
     }

@@ -112,8 +112,8 @@ fn map_values_are_found_by_their_keys() {
         cat([
             entry(5, "other", len(2, int(1, 1))),
             entry(5, "value", len(2, a)),
-            // The first entry has no key, which means the empty key; in the second, the value comes
-            // first.
+            // The first entry has no key, which means the empty key. In the second entry, the value
+            // comes first.
             len(5, len(2, b)),
             len(5, cat([len(2, b), len(1, "last")])),
         ])

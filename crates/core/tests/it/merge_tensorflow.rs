@@ -643,8 +643,8 @@ fn of_a_duplicate_key_the_last_entry_is_merged_into() {
 
 #[test]
 fn other_wire_types_are_unknown_fields() {
-    // Field 9 as a varint and field 1 as a string are not pieces of those fields: parsers skip
-    // them.
+    // A field 9 that is a varint and a field 1 that is a string have the wrong wire types, so
+    // parsers skip them.
     let base = cat([int(9, 5), len(1, "x"), len(9, i32(1))]);
     let chunked = file().base(base).message("9", i32(2)).bytes("1", "7");
     exact(

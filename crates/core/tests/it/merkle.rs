@@ -83,7 +83,7 @@ fn tree(leaves: &[Vec<u8>]) -> Vec<u8> {
     }
 }
 
-/// Computes the root of a file by its definition, without this library's code for it.
+/// Computes the root of a file by its definition, without this library's code for roots.
 fn by_definition(path: &Path) -> String {
     let file = ChunkedFile::open(path).unwrap();
     let mut trailer = file.trailer().metadata().clone();

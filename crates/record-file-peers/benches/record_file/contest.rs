@@ -31,7 +31,7 @@ impl Turns {
 
 type Work<'a> = Box<dyn FnMut() -> Outcome<Duration> + 'a>;
 
-/// A piece of work and its contenders, the first of which is the baseline for the others.
+/// A piece of work and its contenders, the first of which is the baseline for all others.
 pub(crate) struct Contest<'a> {
     work: String,
     bytes: u64,

@@ -25,8 +25,8 @@ pub(crate) struct PieceEncoder<'a> {
 }
 
 enum By {
-    /// A compressor, and the last piece so far: a piece is held back until the compressor can be
-    /// told whether it is the last.
+    /// A compressor, and the most recent piece, which is held back because the compressor must know
+    /// whether a piece is the last.
     Zstd(Compressor, Option<Piece>),
     Brotli(Compressor, Vec<u8>),
     Snappy(Box<snappy::Encoder>, Vec<u8>),

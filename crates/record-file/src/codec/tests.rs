@@ -236,7 +236,8 @@ fn windows_are_limited_where_one_is_needed() {
         )
         .unwrap();
     brotli.truncate(result.bytes_written);
-    // The binding announces a large window, but with the default size instead of this one.
+    // The binding announces a large window of the default size, so the test patches in another
+    // size.
     assert_eq!(brotli[0], 0x11);
     brotli[1] = brotli[1] & 0xc0 | 28;
     let kind = CompressionKind::Brotli;

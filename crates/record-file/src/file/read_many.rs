@@ -25,7 +25,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// Adjacent records of one chunk are read together, and their chunk is decoded once; records in
     /// their own chunks are read directly into their buffers, each thread reading [two at a
-    /// time](RecordPair). In addition, each thread holds one shared chunk, or two compressed ones.
+    /// time](RecordPair). In addition, each thread holds one shared chunk, or the compressed data
+    /// of two records.
     ///
     /// # Errors
     ///

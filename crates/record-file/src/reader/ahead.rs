@@ -60,7 +60,7 @@ impl Ahead {
         }
     }
 
-    /// Makes the chunk at `begin` the first one.
+    /// Makes the chunk at `begin` the first chunk.
     fn begin_at(&mut self, begin: u64) {
         let first = self.chunks.front().map_or(self.next, |chunk| chunk.begin);
         if first != begin {

@@ -84,8 +84,8 @@ impl<S: ReadAt> RecordReader<S> {
     ) -> Result<SearchResult> {
         let size = self.size()?;
         let (mut low, mut high) = (0, size);
-        // The last chunk known to begin with a record that comes before the wanted one, and the
-        // first position after it.
+        // `less` is the last chunk known to begin with a record that comes before the wanted
+        // record, and the first position after that chunk.
         let mut less = None;
         let mut greater = None;
         while low < high {

@@ -1,10 +1,11 @@
 //! Taking records apart.
 //!
 //! Each record is classified as a message or not ([`fields`]). Every field of a message is an
-//! *event*: the output of a state of the decoder's machine. Its value goes to the *column* of its
-//! path ([`columns`]), the chain of events is stored as steps from one event to the next, and the
-//! frequencies of the steps determine the state machine ([`machine`]). Other writers of this format
-//! produce the same bytes from the same records, up to differences between compressors.
+//! *event*, the output of a state of the decoder's machine. The field's value is added to the
+//! *column* of its path ([`columns`]), the chain of events is stored as steps from one event to the
+//! next, and the frequencies of the steps determine the state machine ([`machine`]). Other writers
+//! of this format produce the same bytes from the same records, up to differences between
+//! compressors.
 mod chain;
 mod column;
 mod columns;
@@ -195,7 +196,7 @@ impl ChunkEncoder {
 ///
 /// Buckets are filled from the largest buffer down. A bucket is complete when half of the next
 /// buffer would reach `bucket_size`, and takes all remaining buffers once their total is at most
-/// half of it.
+/// half of `bucket_size`.
 fn split_into_buckets(sizes: &[u64], bucket_size: u64) -> Vec<Range<usize>> {
     let mut remaining: u64 = sizes.iter().sum();
     let mut current = 0;

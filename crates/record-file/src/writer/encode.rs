@@ -182,7 +182,7 @@ pub(super) struct Gathered {
     values: Vec<u8>,
     /// The records to be taken apart.
     records: Records,
-    /// The encoded records, after encoding.
+    /// The encoded data, once the records are encoded.
     stored: PieceQueue,
     /// The memory that the steps of encoding share.
     blocks: BlockPool,

@@ -31,7 +31,8 @@ impl Begin {
 }
 
 /// The position of a written record, which may not be known yet: with
-/// [`threads`](crate::WriterOptions::threads), it depends on the sizes of the chunks before it.
+/// [`threads`](crate::WriterOptions::threads), the position depends on the sizes of earlier chunks
+/// that are still being encoded.
 ///
 /// # Examples
 ///

@@ -90,7 +90,7 @@ impl<W: Write> RecordWriter<W> {
     }
 
     /// Submits a chunk of the gathered records to another thread. If the pool is full, first takes
-    /// the oldest chunk from it, and writes that chunk.
+    /// the oldest chunk from the pool, and then writes that chunk.
     pub(super) fn submit(&mut self, begin: Begin) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let mut first = None;

@@ -37,7 +37,8 @@ impl Frame {
     }
 }
 
-/// A function that goes back to fill in headers: [`BlockSink::patch`], for seekable writers.
+/// A function that seeks back to fill in headers, which is [`BlockSink::patch`] for seekable
+/// writers.
 pub(crate) type Patch<W> = fn(&mut BlockSink<W>, u64, &ChunkHeader, Frame) -> io::Result<()>;
 
 #[derive(Debug)]
@@ -156,7 +157,7 @@ impl<W: Write> BlockSink<W> {
         Ok(())
     }
 
-    /// Writes `parts` one after another, with the block headers in between.
+    /// Writes `parts` one after another, and inserts the block headers.
     pub(crate) fn emit(&mut self, frame: Frame, parts: &[&[u8]]) -> io::Result<()> {
         let mut left: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let small = left < GATHER_BELOW;

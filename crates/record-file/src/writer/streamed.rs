@@ -64,7 +64,7 @@ impl<W: Write + Seek> RecordWriter<W> {
     /// # Errors
     ///
     /// [`SourceEnded`](ErrorKind::SourceEnded) if the source has fewer bytes, [`Io`](ErrorKind::Io)
-    /// if reading or writing fails; after either, every later write fails.
+    /// if reading or writing fails; after either error, every later write fails.
     /// [`LimitExceeded`](ErrorKind::LimitExceeded) if the record is longer than a file or its
     /// compression allows, which for snappy is just under 4 GiB.
     /// [`InvalidConfig`](ErrorKind::InvalidConfig) if the compression's parameters are out of
@@ -124,7 +124,7 @@ impl<W: Write> RecordWriter<W> {
     /// writer that can't seek and a source that can. The source is read and compressed twice, since
     /// the header before a record contains its length and hash.
     ///
-    /// The bytes written are the same as those that `write_record_from` writes.
+    /// The file is the same as with `write_record_from`.
     ///
     /// # Errors
     ///

@@ -253,7 +253,7 @@ fn a_source_that_ends_before_its_size_is_cut_short() {
     }
 }
 
-/// Writes records in all ways that a plain sink supports, with a flush in between.
+/// Writes records in all ways that a plain sink supports, and flushes once in the middle.
 fn write<W: io::Write>(sink: W) -> Result<W, record_file::Error> {
     write_on(sink, WriterOptions::new().compression(Compression::zstd(1)))
 }

@@ -210,7 +210,7 @@ fn beyond_4_gib(compression: Compression) {
 }
 
 /// Reads the records around a record that is too large, of which it streams the first bytes and
-/// skips the others.
+/// skips the remaining bytes.
 fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
     for _ in 0..2 {

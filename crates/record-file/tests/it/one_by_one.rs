@@ -166,7 +166,8 @@ fn too_large(compression: Compression) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Reads records where possible, streams records that are too large, and skips the others.
+/// Reads records if possible, streams the records that are too large but can be streamed, and skips
+/// all others.
 fn around_limits<I: RecordInput>(
     mut reader: RecordReader<I>,
     ask_first: bool,

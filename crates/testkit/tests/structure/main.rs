@@ -9,8 +9,8 @@
 //! all modules inside the module, so that the methods of a type may be in several files below the
 //! type's file. Test code is ignored, and method calls aren't tracked.
 //!
-//! A file that only defines types has the name of one of the types, so that either can be found
-//! from the other: see [`names`].
+//! A file that only defines types has the name of one of the types, so that a type can be found by
+//! the file's name: see [`names`].
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod graph;

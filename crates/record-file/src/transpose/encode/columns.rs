@@ -10,7 +10,7 @@ use crate::varint;
 const NONE: u32 = u32::MAX;
 /// Number of the column with the lengths of records that are not messages.
 pub(crate) const LENGTHS: u32 = u32::MAX;
-/// Id of the record's own message; nested messages get the ids after it.
+/// Id of the record's own message. Nested messages get the following ids.
 const ROOT: u32 = 4;
 /// Varints up to this value have their own state rather than a buffer.
 const MAX_INLINE: u8 = 3;
@@ -74,7 +74,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Removes all records, and prepares for new ones of `size` bytes in total.
+    /// Removes all records, and prepares for new records of `size` bytes in total.
     pub(crate) fn clear(&mut self, size: usize) {
         self.nodes.clear();
         self.node_numbers.clear(size / 8);

@@ -17,7 +17,7 @@ pub(super) struct Event {
     pub(super) base: u32,
     /// Index of the event in the public list.
     pub(super) public: u32,
-    /// The state in the event's private list that leads to the public list.
+    /// State in the event's private list through which the public list is reached.
     pub(super) way_out: u32,
     /// Number of steps to the event that are not in a private list.
     incoming: u64,
@@ -98,7 +98,7 @@ impl Lists {
         for step in &steps {
             events[step.to as usize].incoming += step.count;
         }
-        // The first decoded event is a state even if nothing else leads to it.
+        // The first decoded event needs a state even if no step leads to the event.
         let begin = &mut events[last as usize];
         begin.incoming = begin.incoming.max(1);
         for step in steps.iter().filter(|step| step.in_list) {

@@ -132,7 +132,7 @@ impl Machine {
     }
 
     /// Writes the transitions of some steps to `out`, after `byte`, and returns the index of the
-    /// last one.
+    /// last transition.
     #[inline(never)]
     fn follow(&self, steps: &[u32], mut byte: u8, out: &mut [u8]) -> usize {
         let mut at = 0;

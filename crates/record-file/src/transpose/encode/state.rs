@@ -9,7 +9,7 @@ pub(crate) struct State {
     pub(super) event: u32,
     /// Base of the transitions from a state that emits nothing.
     pub(super) base: u32,
-    /// State that leads to the block that contains this state.
+    /// State through which the block that contains this state is reached.
     pub(super) source: u32,
 }
 
