@@ -62,7 +62,7 @@ impl ComposableSplitter for LookUp {
     }
 }
 
-/// Returns a map with this many entries of a few bytes, and some repeated keys.
+/// Returns a map with [`ENTRIES`] entries of a few bytes, and some repeated keys.
 fn large_map() -> Vec<u8> {
     let mut map = Vec::new();
     let mut entry = Vec::new();

@@ -207,7 +207,8 @@ fn entries_whose_writer_left_out_an_empty_value_are_entries_too() {
         .get_field_by_name("by_name")
         .unwrap()
         .number();
-    // The entries have the key `c`, no key, and the key `a` again, and no values.
+    // The entries have no values. The first has the key `c`, the second has no key, and the third
+    // has the key `a` again.
     for entry in [&b"\x0a\x01c"[..], b"", b"\x0a\x01a"] {
         put_varint(&mut bytes, u64::from(number) << 3 | 2);
         put_varint(&mut bytes, entry.len() as u64);

@@ -35,7 +35,7 @@ impl std::fmt::Display for Codec {
     }
 }
 
-/// The options of a file that both crates support.
+/// The file options that both crates support.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Compression.

@@ -64,7 +64,7 @@
 //! Large records are written without a copy, except that with `threads`, records of [up to 64
 //! MiB](WriterOptions::max_copied) are copied for a thread. The compressed form of a record is
 //! held, since the header before it has its length and hash. If the underlying writer is
-//! [seekable](RecordWriter::seekable), the header can be filled in later: in this case, records of
+//! [seekable](RecordWriter::seekable), the header can be filled in later; in this case, records of
 //! [8 MiB and more](WriterOptions::stream_from) that aren't copied for a thread are streamed. To
 //! avoid holding even the record itself, write it [from a source](RecordWriter::write_record_from)
 //! or, if the underlying writer can't seek, [from a source that is read

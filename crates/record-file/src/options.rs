@@ -27,7 +27,7 @@ pub struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// Returns the defaults.
+    /// Returns the default options.
     #[must_use]
     pub const fn new() -> Self {
         ReaderOptions {

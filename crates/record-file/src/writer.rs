@@ -42,9 +42,9 @@ use streamed::Source;
 ///
 /// A writer holds the records of a chunk and their compressed form, once for each of its
 /// [threads](WriterOptions::threads), and a few MiB in addition. A record in its own chunk is
-/// copied only if it is handed to a thread, but its compressed form is held, because the header
-/// before it contains its length and hash. If the output can seek back to fill in a header, as
-/// files can, call [`seekable`](Self::seekable) to make the writer stream large records.
+/// copied only if a thread encodes it, but its compressed form is held, because the header before
+/// it contains its length and hash. If the output can seek back to fill in a header, as files can,
+/// call [`seekable`](Self::seekable) to make the writer stream large records.
 ///
 /// # Examples
 ///
@@ -97,7 +97,7 @@ const MIN_HASHED_APART: u64 = 64 << 10;
 const MIN_BEHIND: u64 = 1 << 20;
 
 impl<W: Write> RecordWriter<W> {
-    /// Creates a writer of a new file at the start of `inner`.
+    /// Creates a writer for a new file at the start of `inner`.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Creates a writer of a new file with the default options.
+    /// Creates a writer for a new file with the default options.
     ///
     /// # Examples
     ///

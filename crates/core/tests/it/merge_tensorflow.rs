@@ -247,7 +247,8 @@ fn every_case_of_the_table() {
         &file().base(entry(22, "k", vec![])).bytes(r#"22["k"]"#, "5"),
         r#"msi { key: "k" value: 5 }"#,
     );
-    // The path of a map has no key, or an index. TensorFlow aborts, or treats the index as a key.
+    // The path of a map lacks the key, or has an index instead. TensorFlow aborts, or treats the
+    // index as a key.
     fails(
         &file().base([]).message("13", i32(1)),
         "ms: ms is a map, but the path has no key for it",

@@ -385,8 +385,8 @@ fn last_word(rest: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Copies `from[begin..begin + len]` to end at `end`, which must be preceded by room for these
-/// bytes plus [`SLACK`].
+/// Copies `from[begin..begin + len]` so that the copy ends at `end`, which must be preceded by room
+/// for these bytes plus [`SLACK`].
 // Inlining this into the loop over all states makes the loop 2.5 % faster.
 #[inline(always)]
 fn copy_down(to: &mut [u8], end: usize, from: &[u8], begin: usize, len: usize) {

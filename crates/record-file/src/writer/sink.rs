@@ -270,8 +270,8 @@ impl<W: Write + Seek> BlockSink<W> {
     }
 
     /// Seeks to `target`, and checks that its distance from the resulting position of `inner` is
-    /// constant. It isn't if the file was opened for appending, since every write then goes to the
-    /// end.
+    /// constant. The distance changes if the file was opened for appending, since every write then
+    /// goes to the file's end.
     // The seek is relative, because the file may begin in the middle of the underlying stream.
     fn seek_to(&mut self, target: u64, distance: &mut Option<i128>) -> io::Result<()> {
         let by = i64::try_from(i128::from(target) - i128::from(self.pos))

@@ -294,7 +294,7 @@ fn check_cut(subject: &Subject, cut: usize) {
             Err((records, error)) => {
                 assert!(!subject.ends.contains(&(cut as u64)), "{name} cut at {cut}");
                 assert_eq!(error.kind(), ErrorKind::Truncated, "{name} cut at {cut}");
-                // The error has the beginning of the truncated chunk.
+                // The error's offset is the beginning of the truncated chunk.
                 let begin = subject.ends.range(..cut as u64).next_back().unwrap();
                 assert_eq!(error.offset(), Some(*begin), "{name} cut at {cut}: {error}");
                 records

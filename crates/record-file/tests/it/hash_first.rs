@@ -63,7 +63,7 @@ fn subjects() -> Vec<Subject> {
     both.into_iter().flatten().collect()
 }
 
-/// A way to read all records, with its name.
+/// The name of a way to read all records, and the function that does it.
 type Way = (
     &'static str,
     fn(&[u8], &[RecordPosition]) -> Result<(), Error>,

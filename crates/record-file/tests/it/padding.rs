@@ -11,8 +11,7 @@ fn plain() -> WriterOptions {
     WriterOptions::new().compression(Compression::None)
 }
 
-/// Returns a file of one record, which is long enough that the file would have `len` bytes without
-/// padding, and the record.
+/// Returns a file that would have `len` bytes without padding, and its only record.
 fn file_of(len: u64, options: WriterOptions) -> (Vec<u8>, Vec<u8>) {
     let headers = if len > BLOCK { 24 } else { 0 };
     for size_len in 1..=3 {

@@ -115,8 +115,8 @@ pub(crate) fn varint_of(value: u64) -> Vec<u8> {
     out
 }
 
-/// Corrects every hash of a file, so that the checks after the hashes are tested: corrects the hash
-/// of every block header, and the hashes of chunks as far as their sizes locate the next chunk.
+/// Corrects the hash of every block header of a file, and the hashes of chunks as far as their
+/// sizes locate the next chunk, so that the checks after the hashes are tested.
 pub(crate) fn mend(file: &mut [u8]) {
     for block in (0..file.len()).step_by(BLOCK) {
         if let Some(header) = file.get_mut(block..block + 24) {
