@@ -94,7 +94,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Splits and merges a message with each compression, and prints a line for each.
+/// Splits and merges a message with each compression, and prints a line for each compression.
 fn measure(name: &str, message: &Bytes, options: &SplitOptions, folder: &Path) -> Outcome<()> {
     let descriptor = proto_splitter::proto::graph_def::descriptor_pool()
         .get_message_by_name(GRAPH_DEF)

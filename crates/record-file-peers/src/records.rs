@@ -1,4 +1,4 @@
-//! Reproducible records, the same for the same seed.
+//! Reproducible records, which are the same for the same seed.
 
 /// A reproducible sequence of random numbers.
 #[derive(Debug, Clone)]
@@ -57,8 +57,8 @@ pub fn quantised(floats: &[Vec<u8>]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns workload (c): messages of about 160 bytes: a number, a name, a time, a score, tags, and
-/// a nested message.
+/// Returns workload (c): messages of about 160 bytes, with a number, a name, a time, a score, tags,
+/// and a nested message.
 #[must_use]
 pub fn messages(count: usize) -> Vec<Vec<u8>> {
     const WORDS: [&str; 12] = [

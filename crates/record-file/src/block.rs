@@ -158,7 +158,7 @@ pub(crate) fn padded_end(pos: u64, padding: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Steps byte by byte, as the format's description does.
+    /// Computes the end byte by byte, as the format's description does.
     fn slow_end(begin: u64, len: u64) -> u64 {
         let mut pos = begin;
         for _ in 0..len {

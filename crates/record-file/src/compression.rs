@@ -26,14 +26,14 @@ pub enum Compression {
     None,
     /// Zstandard.
     Zstd {
-        /// Level, from -131072 to 22; a higher level is smaller and slower.
+        /// Level, from -131072 to 22; a higher level compresses better, but more slowly.
         level: i32,
         /// Base-2 logarithm of the window, from 10 to 31. Default: the level's own window.
         window_log: Option<u32>,
     },
     /// Brotli.
     Brotli {
-        /// Level, from 0 to 11; a higher level is smaller and slower.
+        /// Level, from 0 to 11; a higher level compresses better, but more slowly.
         level: u32,
         /// Base-2 logarithm of the window, from 10 to 30. Default: 22. Above 24, the stream is an
         /// extension that brotli's specification doesn't define, but that every reader of this

@@ -107,7 +107,7 @@ impl DecodedChunk {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Returns the memory for reuse, with its content, unless it is shared.
+    /// Gives the data's memory to `memory` for reuse, unless the data is shared.
     pub(crate) fn recycle(self, memory: &mut Memory) {
         memory.give_ends(self.ends);
         if let Ok(data) = self.data.try_into_mut() {

@@ -332,7 +332,7 @@ impl<S: ReadAt> RecordFile<S> {
         result
     }
 
-    /// Returns the stored data of a chunk, verified.
+    /// Reads and verifies the stored data of a chunk.
     fn read_stored(&self, chunk: &Chunk, decoders: &mut Decoders) -> Result<Stored> {
         let known = chunk.header.data_size;
         if self.projection.is_all() {
@@ -443,7 +443,7 @@ impl<S: ReadAt> RecordFile<S> {
         wanted.read()
     }
 
-    /// Returns the length of a record, reading only headers if it has its own chunk.
+    /// Returns the length of a record, reading only headers if the record has its own chunk.
     ///
     /// # Errors
     ///

@@ -57,10 +57,10 @@
 //!  +-------------+------------+----------------+---------------------------+
 //! ```
 //!
-//! Sizes are one varint per record; values are the records one after another. The compression is
-//! one byte: 0 for no compression, or the letter `b`, `z` or `s` for brotli, zstd or snappy. With
-//! compression, the sizes and the values are each stored as a varint, the decompressed size, and
-//! one compressed stream.
+//! The sizes are one varint per record, and the values are the records, one after another. The
+//! compression is one byte: 0 for no compression, or the letter `b`, `z` or `s` for brotli, zstd or
+//! snappy. With compression, the sizes and the values are each stored as a varint, the decompressed
+//! size, and one compressed stream.
 //!
 //! # Data of transposed chunks (`t`)
 //!
@@ -89,4 +89,4 @@
 //!
 //! A metadata chunk (`m`) has the data of a transposed chunk with one record, a
 //! [`RecordsMetadata`](crate::RecordsMetadata), which the chunk's header doesn't count. If a file
-//! has one, it is the second chunk. Padding (`p`) is zeros.
+//! has a metadata chunk, it is the second chunk. Padding (`p`) consists of zeros.

@@ -1,7 +1,7 @@
 //! HighwayHash-64 with the format's key.
 use highway::{HighwayHash, HighwayHasher, Key};
 
-// "Riegeli/" and "records\n", little endian, twice.
+// The key is "Riegeli/" and "records\n" in little-endian order, twice.
 const KEY: Key = Key([
     u64::from_le_bytes(*b"Riegeli/"),
     u64::from_le_bytes(*b"records\n"),

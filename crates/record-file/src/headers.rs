@@ -87,7 +87,8 @@ pub fn is_record_file(source: &(impl ReadAt + ?Sized)) -> Result<bool, Error> {
         || is_whole && (start[block] == expected[block] || start[chunk.clone()] == expected[chunk]))
 }
 
-/// Reads the header of the chunk at `begin`, a chunk boundary; `None` if the file ends there.
+/// Reads the header of the chunk at `begin`, which must be a chunk boundary; `None` if the file
+/// ends there.
 pub(crate) fn read_header<I: RecordInput + ?Sized>(
     input: &mut I,
     begin: u64,
@@ -141,7 +142,7 @@ pub(crate) fn header_ends(begin: u64, got: usize) -> Error {
 }
 
 /// Parses the header of the chunk at `begin` from the bytes of the file there; `None` if there are
-/// none.
+/// no bytes.
 pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Fault> {
     let got = raw.len();
     if got == 0 {

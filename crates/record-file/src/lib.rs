@@ -27,7 +27,8 @@
 //! [`RecordWriter`] gathers records in chunks, which it compresses and hashes, or
 //! [streams](RecordWriter::write_record_from) a record of any size into its own chunk.
 //! [`RecordReader`] reads in sequence, seeks, searches, and recovers from damage if a callback
-//! allows it. [`RecordFile`] reads at random, by reference, from any number of threads.
+//! allows it. [`RecordFile`] gives random access to records, by shared reference, from any number
+//! of threads.
 //!
 //! [`WriterOptions`] can be given as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`.
 //! With `threads`, a writer encodes chunks, and a reader verifies and decodes them, [on other
@@ -47,7 +48,7 @@
 //!
 //! - A transposing writer holds little more than the chunk: records are freed as they are taken
 //!   apart into columns, and columns as they are compressed. In addition, it holds up to 256 KiB
-//!   for each different field (by its path from the record on), and a record of more than 64 KiB
+//!   for each distinct field (by its path from the record), and holds a record of more than 64 KiB
 //!   twice.
 //! - A reader assembles records in the memory that holds the stored chunk. In addition to the
 //!   records, that memory has room for the stored chunk, or for an eighth of the records' size if

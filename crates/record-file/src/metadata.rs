@@ -34,8 +34,8 @@ pub struct RecordsMetadata {
     pub file_comment: Option<String>,
     /// Full name of the message type of each record.
     pub record_type_name: Option<String>,
-    /// The files that define that message, each a serialized `google.protobuf.FileDescriptorProto`;
-    /// a file comes after the files that it imports.
+    /// The files that define this message type, each as a serialized
+    /// `google.protobuf.FileDescriptorProto`. A file comes after the files that it imports.
     pub file_descriptors: Vec<Vec<u8>>,
     /// Options of the writer, as a string.
     pub record_writer_options: Option<String>,

@@ -454,7 +454,7 @@ impl<I: RecordInput> RecordReader<I> {
         .map_err(|error| Fault::in_data(chunk, error))
     }
 
-    /// Reads all data of a chunk, in reused memory.
+    /// Reads all data of a chunk into reused memory.
     fn read_data(&mut self, mut payload: Payload) -> Result<Stored, Fault> {
         let chunk = *payload.chunk();
         self.check_room(&chunk)?;

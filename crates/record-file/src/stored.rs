@@ -111,7 +111,7 @@ impl Stored {
         Ok(memory.into())
     }
 
-    /// Returns the destination of the data, which begins with this byte.
+    /// Returns the destination of the data, whose first byte is `kind`.
     ///
     /// A transposed chunk can be decoded in place: compressed data is placed at the end of the
     /// memory, since it is decompressed to the front; uncompressed data is placed at the front.
@@ -150,8 +150,8 @@ impl Stored {
 /// Divisor of the records' size that gives the smallest additional room. With less room, the
 /// remaining buffers would be moved too often.
 const LEAST_ROOM: u64 = 8;
-/// Largest room for small chunks, in bytes: up to here the room equals the size of the records, and
-/// nothing is moved.
+/// Largest room for small chunks, in bytes: up to this size, the room equals the size of the
+/// records, and no buffers are moved.
 const SMALL_ROOM: u64 = 1 << 20;
 
 /// Returns the memory needed to decode a chunk, including its stored data, in bytes; `None` if the

@@ -46,7 +46,8 @@ pub fn kitchen_sink() -> MessageDescriptor {
         .expect("it is in its file")
 }
 
-/// SplitMix64, which is small, seeded, and the same on every machine.
+/// The generator SplitMix64, which is small, is seeded, and returns the same numbers on every
+/// machine.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

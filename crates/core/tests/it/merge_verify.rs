@@ -12,7 +12,7 @@ use record_file::Compression;
 #[test]
 fn verify_finds_a_slice_of_another_field_than_the_trailer_says() {
     let base = cat([int(1, 1), int(2, 2)]);
-    // One slice is read as a whole, and one as a stream.
+    // The first slice is read as a whole, and the second as a stream.
     for slice in [int(1, 3), len(1, vec![7; 2 << 20])] {
         verify_finds_what_field_a_slice_is_of(&base, &slice);
     }

@@ -12,11 +12,11 @@ use crate::varint;
 /// compressed fragments; brotli's lowest levels look only at the bytes of one call.
 const FRAGMENT: usize = SNAPPY_FRAGMENT;
 
-/// An encoder of pieces, which frees each as soon as the compressor has consumed it.
+/// An encoder of pieces, which frees each piece as soon as the compressor has consumed it.
 ///
 /// zstd reads the pieces in place. Copying them to a contiguous buffer and compressing them in a
-/// single call takes a third longer at level 3 and as long at level 1: zstd then searches for
-/// better block boundaries, which saves less than half a per cent.
+/// single call takes a third longer at level 3 and equally long at level 1: zstd then searches for
+/// better block boundaries, which saves less than half a percent.
 pub(crate) struct PieceEncoder<'a> {
     encoders: &'a mut Encoders,
     out: &'a mut PieceQueue,

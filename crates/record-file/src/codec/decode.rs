@@ -105,7 +105,7 @@ impl Decoders {
                 out.clear();
                 out.try_reserve_exact(len)
                     .map_err(|_| Error::no_room_for(size))?;
-                // A Vec is filled up to its capacity, which may exceed the requested one.
+                // A Vec is filled up to its capacity, which may exceed the requested capacity.
                 self.zstd()?.decompress_to(stream, &mut out, size)?;
                 if out.len() == len {
                     Ok(out)

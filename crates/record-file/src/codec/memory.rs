@@ -39,13 +39,13 @@ impl Memory {
         }
         let smaller = rooms().enumerate().filter(|&(_, room)| room < wanted);
         if let Some((index, _)) = smaller.max_by_key(|&(_, room)| room) {
-            // The new buffer will replace this smaller one.
+            // The new buffer will replace this smaller buffer.
             self.buffers.swap_remove(index);
         }
         Vec::new()
     }
 
-    /// Keeps a buffer, replacing a smaller one if necessary.
+    /// Keeps a buffer, replacing a smaller buffer if necessary.
     pub(crate) fn give(&mut self, buffer: Vec<u8>) {
         if self.alike && buffer.capacity() as u64 > most_room(self.wanted) {
             return;

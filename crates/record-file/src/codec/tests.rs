@@ -252,7 +252,8 @@ fn windows_are_limited_where_one_is_needed() {
 
 #[test]
 fn snappy_streams_refer_to_the_last_64_kib() {
-    // A literal of 600,000 bytes, followed by a copy of 4 bytes from its beginning.
+    // The stream is a literal of 600,000 bytes, followed by a copy of 4 bytes from the literal's
+    // beginning.
     let size = 600_004_u32;
     let literal: Vec<u8> = (0..600_000_u32).map(|at| (at % 251) as u8).collect();
     let mut stored = Vec::new();

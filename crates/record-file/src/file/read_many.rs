@@ -66,7 +66,7 @@ impl<S: ReadAt> RecordFile<S> {
         let threads = threads.clamp(1, runs.len().max(1));
         // Reading one record on each thread is faster than reading two on some threads.
         let lanes = (runs.len() / threads).clamp(1, 2);
-        // Runs are handed out in order, so every run before a failed one is read too.
+        // Runs are handed out in order, so every run before a failed run is also read.
         let queue = Mutex::new((runs.into_iter().enumerate(), None::<(usize, Error)>));
         let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
         let take = || {

@@ -51,7 +51,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Reads and verifies a chunk together with the next one, like
+    /// Reads and verifies a chunk together with the next chunk, like
     /// [`read_verified`](Self::read_verified); `None` if the two shouldn't be read together, or on
     /// any error.
     fn read_two(&mut self, chunk: &Chunk) -> Option<Stored> {

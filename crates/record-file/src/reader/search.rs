@@ -11,7 +11,7 @@ use crate::read_at::ReadAt;
 /// The result of comparing a record with the wanted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchGuide {
-    /// The record comes before, is equal to, or comes after the wanted one.
+    /// The record comes before, is equal to, or comes after the wanted record.
     Order(Ordering),
     /// The record can't be compared; its neighbors may be comparable.
     Unordered,
@@ -30,7 +30,7 @@ impl From<Ordering> for SearchGuide {
 pub enum SearchResult {
     /// A record compared as equal. It will be read next.
     Equal,
-    /// No record is equal. The first greater one will be read next.
+    /// No record is equal. The first greater record will be read next.
     Greater,
     /// All records come before the wanted record. The reader is at the end.
     Nothing,

@@ -53,8 +53,8 @@ pub(crate) struct ChunkEncoder {
 }
 
 impl ChunkEncoder {
-    /// Encodes a chunk of records, `sizes` having one varint each. Appends the front of the data to
-    /// `front`, and returns the remaining data.
+    /// Encodes a chunk of records. `sizes` has one varint per record. Appends the front of the data
+    /// to `front`, and returns the remaining data.
     pub(crate) fn encode(
         &mut self,
         encoders: &mut Encoders,

@@ -111,8 +111,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Continues from `state`. `Ok(None)` is the end, `Err` a transition to a state that doesn't
-    /// exist.
+    /// Continues from `state`. Returns `Ok(None)` at the end, and `Err` for a transition to a state
+    /// that doesn't exist.
     #[inline]
     fn step(&mut self, state: &State) -> Result<Option<&'a State>, ()> {
         self.at = state.next;

@@ -110,7 +110,8 @@ impl WriterOptions {
     }
 
     /// Sets the number of bytes of records that share a chunk. Default: [`DEFAULT_CHUNK_SIZE`] or,
-    /// uncompressed, [`DEFAULT_UNCOMPRESSED_CHUNK_SIZE`]. A larger record gets its own chunk.
+    /// without compression, [`DEFAULT_UNCOMPRESSED_CHUNK_SIZE`]. A larger record gets its own
+    /// chunk.
     #[must_use]
     pub const fn chunk_size(mut self, bytes: u64) -> Self {
         self.chunk_size = Some(bytes);

@@ -1,4 +1,4 @@
-//! The compressors at the limits of their parameters.
+//! Tests of the compressors at the limits of their parameters.
 use std::io::Read;
 
 use record_file::{
@@ -15,7 +15,7 @@ fn brotli(level: u32, window_log: Option<u32>) -> Compression {
     Compression::Brotli { level, window_log }
 }
 
-/// Returns a record whose second half repeats bytes far before them.
+/// Returns a record that ends with the same bytes that it begins with.
 fn record() -> Vec<u8> {
     let block = noise(70_000, 1);
     [&block[..], &[7; 50_000], &block].concat()

@@ -67,7 +67,7 @@ fn small_files() -> Vec<Subject> {
     subjects
 }
 
-/// Returns files with block headers in the middle of data, of padding, and of the zeros that give
+/// Returns files with block headers in the middle of data, in padding, and in the zeros that give
 /// empty records their positions.
 fn large_files() -> Vec<Subject> {
     let options = WriterOptions::new()

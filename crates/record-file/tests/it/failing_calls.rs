@@ -1,4 +1,5 @@
-//! Failures of every call to the underlying source or sink, for every way to write or read a file.
+//! Tests in which each call to the underlying source or sink fails, for every way to write or read
+//! a file.
 use std::cmp::Ordering;
 use std::io::{self, Cursor};
 

@@ -105,7 +105,7 @@ const WAYS: [Way; 3] = [
     }),
 ];
 
-/// Returns a file with the record alone between two others.
+/// Returns a file with the record, in its own chunk, between two other records.
 fn file(
     options: WriterOptions,
     seekable: bool,

@@ -327,8 +327,8 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
             ReadMode::Streamed(RecordStream { access, record }) => {
                 match record.read(access, &mut self.place[start..start + len]) {
                     Ok(read) => read,
-                    // Decoding in one call needs no window, so it works when the window is too
-                    // large.
+                    // Decoding in one call needs no window, so it works even if the stream's window
+                    // is too large.
                     Err(error) if error.kind() == ErrorKind::LimitExceeded && start == 0 => {
                         let again = self.file.record_stream(self.position)?;
                         let Ok((kind, payload)) = again.record.into_stored() else {

@@ -11,7 +11,7 @@ pub(super) struct Step {
     pub(super) count: u64,
 }
 
-/// The events of a chunk, as steps from one to another.
+/// The events of a chunk, as steps from one event to another.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     pub(super) first: Option<u32>,

@@ -22,7 +22,7 @@ pub(super) struct Column {
     /// The block that is being filled.
     block: Vec<u8>,
     start: usize,
-    /// The full blocks, with the last of the values first.
+    /// The full blocks, in the order in which they were filled.
     full: Vec<Vec<u8>>,
     /// Number of bytes in the full blocks.
     behind: usize,

@@ -233,7 +233,7 @@ impl Columns {
         self.columns[column as usize].take()
     }
 
-    /// Returns the columns in the order of buffers: by group, the smallest first.
+    /// Returns the columns in the order of buffers, which is by group and then by ascending size.
     pub(crate) fn order(&self) -> Vec<u32> {
         let mut order: Vec<_> = (0..number(self.used)).collect();
         order.sort_unstable_by_key(|&column| {

@@ -45,9 +45,9 @@ pub(crate) enum What {
 
 /// The fields of a record, including those of nested messages.
 ///
-/// Bytes are a message if serializing it would restore them, as far as that can be determined
-/// without its type: varints have the shortest form, groups begin and end, and field numbers
-/// aren't 0. So assembling the fields restores the original bytes.
+/// Bytes are a message if serializing the message would restore the bytes, as far as this can be
+/// determined without the message's type: varints have the shortest form, groups begin and end, and
+/// field numbers aren't 0. So assembling the fields restores the original bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     found: Vec<Field>,
@@ -75,8 +75,8 @@ impl Fields {
             if tag < 8 || self.found.len() >= MAX_FIELDS {
                 return None;
             }
-            // The common fields: a varint of one byte, or a value of fixed length. Handling them
-            // the same way leaves no branch to mispredict.
+            // The common fields are varints of one byte and values of fixed length. Handling them
+            // in the same way leaves no branch to mispredict.
             let wire = (tag & 7) as usize;
             let next = bytes.get(value).copied().unwrap_or(0xff);
             let (what, len) = SHORT[wire];

@@ -16,8 +16,8 @@ const PER_THREAD: usize = MIB;
 /// read.
 const FIXED: usize = MIB;
 
-/// Returns messages with numbers, a name, a time, and a message of 80 incompressible bytes: about
-/// 130 bytes each.
+/// Returns messages with numbers, a name, a time, and a message of 80 incompressible bytes. Each
+/// message has about 130 bytes.
 fn messages(total: usize) -> Vec<Vec<u8>> {
     const NAMES: [&str; 5] = ["conv2d", "dense", "embedding", "gather", "logits"];
     let varint = |out: &mut Vec<u8>, mut value: u64| {
@@ -69,7 +69,7 @@ fn options(chunk: usize, compression: Compression) -> WriterOptions {
         .chunk_size(chunk as u64)
 }
 
-/// Returns messages for two full chunks and a partial one, or for more if they are small.
+/// Returns messages for two full chunks and a partial chunk, or for more chunks if they are small.
 fn some(messages: &[Vec<u8>], chunk: usize) -> impl Iterator<Item = &[u8]> {
     let mut left = (9 * chunk / 4).max(40 * MIB);
     let fits = move |message: &&[u8]| {

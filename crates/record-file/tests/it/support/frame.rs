@@ -1,4 +1,4 @@
-//! Files assembled chunk by chunk, with arbitrary claims that no writer would make.
+//! Files assembled chunk by chunk, which can make claims that no writer would make.
 use highway::{HighwayHash, HighwayHasher, Key};
 
 const BLOCK: usize = 1 << 16;
