@@ -181,7 +181,8 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     reading: &ReadOptions,
 ) -> Result<(Rewritten, Vec<DonePart>)> {
     if !file.trailer().is_marked() {
-        let message = "can't replace a value: this file has no placeholders; merge it, and split it again";
+        let message =
+            "can't replace a value: this file has no placeholders; merge it, and split it again";
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
     if file.trailer().cuts_within_fields() {

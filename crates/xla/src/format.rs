@@ -303,7 +303,10 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
     if let Some(text) = given_up(input.head()) {
-        let message = format!("not a module: XLA's writer left the message {:?}", text.trim_end());
+        let message = format!(
+            "not a module: XLA's writer left the message {:?}",
+            text.trim_end()
+        );
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     }
     let path = input.is_local().then_some(input.path());

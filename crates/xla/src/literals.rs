@@ -239,8 +239,10 @@ impl Walk<'_> {
     /// Reads a short value.
     fn small(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.end - range.start > MAX_SMALL {
-            let message =
-                format!("a name or shape of {} bytes is too large", range.end - range.start);
+            let message = format!(
+                "a name or shape of {} bytes is too large",
+                range.end - range.start
+            );
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(range.start));
         }
         Ok(self.cursor.bytes(range)?.to_vec())

@@ -117,8 +117,7 @@ impl Trailer {
         }
         let metadata = ChunkMetadata::decode(bytes).map_err(|error| no_trailer(&error))?;
         if metadata.is_part {
-            let message =
-                "the file only has chunks of a message whose trailer is in another file: open that file";
+            let message = "the file only has chunks of a message whose trailer is in another file: open that file";
             return Err(Error::new(ErrorKind::NotChunked, message));
         }
         // Nearly any bytes parse as a message with only unknown fields.

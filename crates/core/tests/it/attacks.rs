@@ -291,8 +291,7 @@ fn added(chunks: &[(&str, AddedChunk)], profile: Profile) -> Result<()> {
 fn a_chunk_that_no_merge_could_place_is_not_added() {
     let both = [Profile::TensorFlow, Profile::Extended];
     let number = "the value is neither a message, bytes nor a string";
-    let element =
-        "a string or bytes value that is an element or in a map can only be cut in the profile `extended`";
+    let element = "a string or bytes value that is an element or in a map can only be cut in the profile `extended`";
     for (path, chunk, profiles, said) in [
         ("ri[1]", bytes(), &both[..], number),
         ("i32", bytes(), &both, number),

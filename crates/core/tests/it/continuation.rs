@@ -306,7 +306,9 @@ fn a_tail_is_refused_where_join_version_1_has_none() {
         let error = file.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidTrailer, "{at}");
         assert!(
-            error.to_string().contains("a tail is only allowed for messages"),
+            error
+                .to_string()
+                .contains("a tail is only allowed for messages"),
             "{at}: {error}"
         );
     }

@@ -143,7 +143,10 @@ impl<'a> Placing<'a> {
         let mut data_files = match rename((target, made_from), &interim, &paths, &write_model) {
             Ok(()) => paths.clone(),
             Err(error) => {
-                tracing::warn!("{}: {error}: its data keeps the interim name", target.display());
+                tracing::warn!(
+                    "{}: {error}: its data keeps the interim name",
+                    target.display()
+                );
                 interim
             }
         };

@@ -228,9 +228,7 @@ fn entries_that_are_no_entries_are_errors() {
     fs::write(&path, bytes).unwrap();
     let error = open(&path).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("external_data is not UTF-8"),
+        error.to_string().contains("external_data is not UTF-8"),
         "{error}"
     );
 }

@@ -72,8 +72,10 @@ impl PaddleModel {
             let data = parameter.stream().data();
             let size = data.end - data.start;
             if size != buffer.len() as u64 {
-                let message =
-                    format!("the buffer has {} bytes, but the data has {size}", buffer.len());
+                let message = format!(
+                    "the buffer has {} bytes, but the data has {size}",
+                    buffer.len()
+                );
                 let name = parameter
                     .name()
                     .map_or_else(|| format!("tensor {}", filled.len()), str::to_owned);

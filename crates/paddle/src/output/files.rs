@@ -118,7 +118,9 @@ impl<'m> Files<'m> {
 
     pub(super) fn begin_program(&mut self, kind: ProgramKind) -> Result<()> {
         if self.kind.is_some() {
-            return Err(invalid("a model has either a ProgramDesc or JSON, not both"));
+            return Err(invalid(
+                "a model has either a ProgramDesc or JSON, not both",
+            ));
         }
         let separate = matches!(self.arrangement, Arrangement::Separate(_));
         if separate && kind == ProgramKind::Pir {

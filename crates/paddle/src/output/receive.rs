@@ -347,9 +347,8 @@ impl<'a, 'm> Receiver<'a, 'm> {
     fn close(&mut self) -> Result<()> {
         while self.stack.len() > 1 && self.top().end <= self.position {
             if self.top().end < self.position {
-                return Err(
-                    invalid("a field exceeds the message that contains it").at_offset(self.position)
-                );
+                return Err(invalid("a field exceeds the message that contains it")
+                    .at_offset(self.position));
             }
             match self.stack.pop().map(|frame| frame.context) {
                 Some(Context::Tensor) if !self.incoming.has_data => {

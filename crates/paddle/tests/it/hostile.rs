@@ -321,15 +321,31 @@ fn lod_and_rows_that_make_no_sense_are_found_by_verify() {
 #[test]
 fn rows_that_the_matrix_does_not_have_are_found_by_verify() {
     for (rows, height, wanted) in [
-        (vec![0, 4], 4, "row 1 has the number 4, but the height is 4 at 0x14"),
+        (
+            vec![0, 4],
+            4,
+            "row 1 has the number 4, but the height is 4 at 0x14",
+        ),
         (
             vec![i64::MAX, 0],
             4,
             "row 0 has the number 9223372036854775807, but the height is 4 at 0xc",
         ),
-        (vec![-1, 0], 4, "row 0 has the number -1, but the height is 4 at 0xc"),
-        (vec![0, 1], 0, "row 0 has the number 0, but the height is 0 at 0xc"),
-        (vec![0, 1], -1, "row 0 has the number 0, but the height is -1 at 0xc"),
+        (
+            vec![-1, 0],
+            4,
+            "row 0 has the number -1, but the height is 4 at 0xc",
+        ),
+        (
+            vec![0, 1],
+            0,
+            "row 0 has the number 0, but the height is 0 at 0xc",
+        ),
+        (
+            vec![0, 1],
+            -1,
+            "row 0 has the number 0, but the height is -1 at 0xc",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("p");

@@ -422,7 +422,9 @@ impl ReadAt for Prefix {
                 buf[..len].copy_from_slice(&rest[..len]);
                 Ok(len)
             }
-            _ => Err(io::Error::other("the read extends beyond the inflated part")),
+            _ => Err(io::Error::other(
+                "the read extends beyond the inflated part",
+            )),
         }
     }
 

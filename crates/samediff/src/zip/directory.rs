@@ -116,8 +116,10 @@ impl Directory {
             return Err(damaged(message).at_offset(end.start));
         }
         if end.entries > max_entries {
-            let message =
-                format!("the archive has {} entries; the limit is {max_entries}", end.entries);
+            let message = format!(
+                "the archive has {} entries; the limit is {max_entries}",
+                end.entries
+            );
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let mut records = Vec::new();
@@ -221,10 +223,10 @@ impl End {
             u64_at(&end, 40),
             u64_at(&end, 48),
         ) else {
-            return Err(
-                damaged("the zip64 end is damaged, or the archive is split over several disks")
-                    .at_offset(at),
-            );
+            return Err(damaged(
+                "the zip64 end is damaged, or the archive is split over several disks",
+            )
+            .at_offset(at));
         };
         Ok(End {
             entries,

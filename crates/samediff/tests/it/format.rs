@@ -229,7 +229,9 @@ fn texts_are_listed_and_have_no_place_in_safetensors() {
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
     assert!(
-        error.to_string().contains("safetensors has no string tensors"),
+        error
+            .to_string()
+            .contains("safetensors has no string tensors"),
         "{error}"
     );
     assert!(!out.exists());

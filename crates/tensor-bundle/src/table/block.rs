@@ -35,7 +35,10 @@ impl BlockBuilder {
                 .count();
         } else {
             let at = u32::try_from(self.bytes.len()).map_err(|_| {
-                Error::new(ErrorKind::LimitExceeded, "a block of the index exceeds 4 GiB")
+                Error::new(
+                    ErrorKind::LimitExceeded,
+                    "a block of the index exceeds 4 GiB",
+                )
             })?;
             self.restarts.push(at);
             self.since_restart = 0;

@@ -60,7 +60,10 @@ impl<R: ReadAt> TableReader<R> {
         let handles = Handle::read(handles)
             .and_then(|(metaindex, rest)| Some((metaindex, Handle::read(rest)?.0)));
         let Some((metaindex, index)) = handles else {
-            return Err(invalid("the footer has no location of the index block", start));
+            return Err(invalid(
+                "the footer has no location of the index block",
+                start,
+            ));
         };
         let mut table = TableReader {
             source,
@@ -132,10 +135,7 @@ impl<R: ReadAt> TableReader<R> {
             };
             // Without this check, a small file could make the loop read the same block forever.
             if handle.offset < read_to {
-                let message = format!(
-                    "the block at {} overlaps the previous block",
-                    handle.offset
-                );
+                let message = format!("the block at {} overlaps the previous block", handle.offset);
                 return Err(invalid(message, self.index_offset));
             }
             read_to = handle.offset.saturating_add(handle.size);

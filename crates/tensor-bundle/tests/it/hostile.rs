@@ -163,8 +163,10 @@ fn an_entry_that_lies_is_an_error_that_names_the_tensor() {
         let mut entry = entry();
         lie(&mut entry);
         let error = bundle_of(&header(), &entry).unwrap_err();
-        let what =
-            what.replace("runs past", "8 bytes at 1 run past the end of the file of 8 bytes");
+        let what = what.replace(
+            "runs past",
+            "8 bytes at 1 run past the end of the file of 8 bytes",
+        );
         assert!(error.to_string().contains(&what), "{what}: {error}");
         assert_eq!(error.path(), Some("x"), "{error}");
     }

@@ -29,7 +29,10 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
     let mut records = Records::new(source)?;
     let found = records.find(u64::MAX)?;
     if found.records > MAX_RECORDS {
-        let message = format!("a profile of {} records exceeds the limit of 2^24", found.records);
+        let message = format!(
+            "a profile of {} records exceeds the limit of 2^24",
+            found.records
+        );
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     let records = Arc::new(records);

@@ -105,8 +105,7 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
 }
 
 /// Reason why TensorFlow's profile has no chunks of elements: TensorFlow's Merger aborts on them.
-const ELEMENT: &str =
-    "a string or bytes value that is an element or in a map can only be cut in the profile `extended`";
+const ELEMENT: &str = "a string or bytes value that is an element or in a map can only be cut in the profile `extended`";
 
 /// Fails if the splitter is for messages of another type.
 pub(in crate::split) fn check_type<S>(splitter: &S, message: &SourceView<'_>) -> Result<()>

@@ -117,8 +117,7 @@ pub fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u
         match end.filter(|&end| span.start >= position && end <= source.size()) {
             Some(end) => position = end,
             None => {
-                let message =
-                    "chunks of the plan share bytes of the source, or contain bytes that are not in the source";
+                let message = "chunks of the plan share bytes of the source, or contain bytes that are not in the source";
                 return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(span.start));
             }
         }
