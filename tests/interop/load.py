@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Loads SavedModels with TensorFlow, and runs their signatures: a copy has to do as its original does.
+"""Loads SavedModels with TensorFlow, and compares the results of a copy's signatures with the original's.
 
-Standard input is a JSON list of [original, copy] folders. Standard output gets, as soon as it is known, one JSON object in
-a line for each: `problem`, null if there is none, and `runs`, how many runs of signatures were compared.
+Standard input is a JSON list of [original, copy] folders. Each pair prints one line with a JSON object as soon as it is compared:
+`problem`, which is null if there is none, and `runs`, the number of runs that were compared.
 """
 
 import json
@@ -30,7 +30,7 @@ def words(folder):
 
 
 def value(spec, rng, strings):
-    """A tensor as the signature asks for."""
+    """Returns a random tensor for an input of a signature."""
     dimensions = spec.shape.as_list() if spec.shape.rank is not None else [None]
     shape = [UNKNOWN_DIMENSION if d is None else d for d in dimensions]
     if spec.dtype == tf.string:
@@ -44,14 +44,14 @@ def value(spec, rng, strings):
 
 
 def plain(tensor):
-    """What two results have to agree in: every bit, NaNs too."""
+    """Returns the parts of a result that must agree: the type, the shape, and every bit, including NaNs."""
     array = tensor.numpy()
     content = np.asarray(array).tolist() if tensor.dtype == tf.string else np.asarray(array).tobytes()
     return tensor.dtype.name, tuple(tensor.shape), content
 
 
 def behavior(folder, strings):
-    """All that is seen of a SavedModel: by its tags, its signatures, and by these and the round, what comes out."""
+    """Returns the observable behavior of a SavedModel: for each set of tags and each signature, the inputs, and the outputs of each round."""
     model = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     seen = {}
     for graph in model.meta_graphs:
@@ -76,7 +76,7 @@ def behavior(folder, strings):
 
 
 def differences(original, copy, where=""):
-    """The places where two behaviors differ."""
+    """Yields the places where two behaviors differ."""
     if isinstance(original, dict) and isinstance(copy, dict):
         for key in list(original) + [key for key in copy if key not in original]:
             at = f"{where}, {key}" if where else f"tags {key}"
@@ -89,7 +89,7 @@ def differences(original, copy, where=""):
 
 
 def main():
-    # Sums come out in the same order in each run only so.
+    # With several threads, the order of sums would differ between runs.
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     originals = {}

@@ -22,7 +22,7 @@ def enum_name(field, number):
 
 
 def single(field, value):
-    """One value of a field, whatever its label."""
+    """Converts a single value of a field, or an element of a repeated field."""
     if field.type == FD.TYPE_ENUM:
         return enum_name(field, value)
     if field.type not in (FD.TYPE_MESSAGE, FD.TYPE_GROUP):
@@ -40,7 +40,7 @@ def single(field, value):
 
 
 def read(holder, field):
-    """The value of a field as a table has it: None where there is none."""
+    """Returns the value of a field as in a table; None if the field is absent."""
     if is_map(field):
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
         entries = getattr(holder, field.name).items()
@@ -57,7 +57,7 @@ def message(value):
 
 
 def at(holder, path):
-    """The value at a path of names, with lists where fields on the way repeat."""
+    """Returns the value at a path of names. A repeated field on the path gives a list."""
     name, _, rest = path.partition(".")
     field = holder.DESCRIPTOR.fields_by_name[name]
     if not rest:
@@ -68,7 +68,7 @@ def at(holder, path):
 
 
 def single_names(descriptor):
-    """The fields that are columns unless others are asked for."""
+    """Returns the names of the fields that are columns by default."""
     known = WRAPPERS | {"google.protobuf.Timestamp", "google.protobuf.Duration"}
     return [
         field.name

@@ -1,4 +1,4 @@
-"""Types made at random, and messages of them."""
+"""Random message types, and random messages of these types."""
 
 import random
 import struct
@@ -22,7 +22,7 @@ RANGES = {
 
 
 def types(seed):
-    """A pool with a type `Root { repeated Element elements }`, and the bytes of its descriptor set."""
+    """Returns a pool with a type `Root { repeated Element elements }`, and its serialized descriptor set."""
     rng = random.Random(seed)
     file = descriptor_pb2.FileDescriptorProto(name=f"random{seed}.proto", package="random")
     file.syntax = rng.choice(["proto2", "proto3"])
@@ -31,7 +31,7 @@ def types(seed):
     shade = file.enum_type.add(name="Shade")
     for name, number in [("NONE", 0), ("LIGHT", 1), ("DARK", 300), ("BELOW", -7)]:
         shade.value.add(name=name, number=number)
-    # Each may hold those before it, so that none holds itself.
+    # A type may only contain earlier types, so no type contains itself.
     count = rng.randint(1, 4)
     for at in range(count):
         body(file, file.message_type.add(name=f"M{at}"), at, rng)
@@ -104,7 +104,7 @@ def a_map(message, name, number, at, rng):
 
 
 def value(field, rng):
-    """A value that isn't a message."""
+    """Returns a random value for a field that isn't a message."""
     if field.type in RANGES:
         low, high = RANGES[field.type]
         return rng.choice([0, 1, low, high, rng.randint(low, high), rng.randint(max(low, -300), 300)])
@@ -149,7 +149,7 @@ def fill(message, rng, deep=0):
 
 
 def fill_known(message, rng):
-    """Times that can be counted in nanoseconds."""
+    """Fills a timestamp or duration within the range of nanoseconds; returns true for these types."""
     if message.DESCRIPTOR.full_name == "google.protobuf.Timestamp":
         message.seconds, message.nanos = rng.randint(-(2**33), 2**33), rng.randint(0, 10**9 - 1)
         return True

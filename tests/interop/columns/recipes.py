@@ -1,4 +1,4 @@
-"""Runs what docs/recipes.md says, on files made for it, and compares what is printed with what the page shows."""
+"""Runs the commands of docs/recipes.md on generated files, and compares their output with the page."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ def number(value):
 
 
 def field(at, value):
-    """A field on the wire: a number, or text or bytes."""
+    """Encodes a field with a number, a string or bytes."""
     if isinstance(value, int):
         return number(at << 3) + number(value)
     value = value.encode() if isinstance(value, str) else value
@@ -109,7 +109,7 @@ INPUTS = {
 
 
 def run(protosplit, work, check):
-    """Runs all recipes that have a file made here."""
+    """Runs all recipes for which this module generates files."""
     page = (ROOT / "docs/recipes.md").read_text()
     sections = re.split(r"^## ", page, flags=re.M)[1:]
     titles = [section.partition("\n")[0] for section in sections]

@@ -1,4 +1,4 @@
-"""Judges tables by pyarrow, Polars and DuckDB, against what protobuf reads. See run.sh."""
+"""Compares tables, as read by pyarrow, Polars and DuckDB, with the values that protobuf reads. See run.sh."""
 
 import argparse
 import csv
@@ -29,7 +29,7 @@ def check(what, ok, detail=""):
 
 
 def plain(array):
-    """The values of an Arrow array as Python has them, times as nanoseconds."""
+    """Returns the values of an Arrow array as Python values, times in nanoseconds."""
     if isinstance(array, pyarrow.ChunkedArray):
         return [value for chunk in array.chunks for value in plain(chunk)]
     kind = array.type
@@ -63,7 +63,7 @@ def plain(array):
 
 
 def alike(found, expected, coarse=False):
-    """Whether two values are equal; maps may be lists of their entries, and times cut to microseconds."""
+    """Returns true if two values are equal. A map may be a list of its entries; with `coarse`, times are compared in microseconds."""
     if isinstance(expected, dict) and isinstance(found, list):
         found = {entry["key"]: entry["value"] for entry in found}
     if isinstance(expected, dict):
@@ -80,7 +80,7 @@ def alike(found, expected, coarse=False):
 
 
 def compare(what, table, expected, coarse=False):
-    """Compares a table of pyarrow's with the rows that protobuf read."""
+    """Compares a pyarrow table with the rows that protobuf read."""
     names = list(expected[0]) if expected else table.column_names
     if table.column_names != names or table.num_rows != len(expected):
         check(what, False, f"{table.column_names} x {table.num_rows}, not {names} x {len(expected)}")
@@ -97,7 +97,7 @@ def compare(what, table, expected, coarse=False):
 
 
 def readers(path):
-    """What each program reads of a Parquet file, as a table of pyarrow's; and whether it cuts times."""
+    """Yields, for each program, its name, the pyarrow table it reads from a Parquet file, and whether it truncates times."""
     yield "pyarrow", pyarrow.parquet.read_table(path), False
     yield "polars", polars.read_parquet(path).to_arrow(), False
     with duckdb.connect() as connection:
@@ -133,7 +133,7 @@ class Tables:
 
 
 def events(args):
-    """A log with every kind of field."""
+    """Creates a log with every kind of field."""
     source = pathlib.Path(__file__).parent / "events.proto"
     subprocess.run(
         [sys.executable, "-m", "grpc_tools.protoc", f"-I{source.parent}", f"--python_out={args.work}", source], check=True
@@ -246,7 +246,7 @@ def chunked(args, log, path, schema):
 
 
 def refused(args, log, path, schema, tables):
-    """One clear line with the offset, and nothing half written."""
+    """Checks that each failure prints one line with the cause, and leaves no output."""
     out = args.work / "refused.parquet"
 
     def refuse(what, tables, query, says, *options, kind="parquet", code=1):
@@ -274,7 +274,7 @@ def refused(args, log, path, schema, tables):
     says = ["field name has a wire type that events.Event does not declare", f" at 0x{begin + 6:x}"]
     element = "planes[3].lines[0].events[0]: "
     refuse("another type from somewhere on", Tables(args, other, *schema), EVENTS, [element, *says])
-    # In a log of messages that follow their lengths, the offset is that in the file.
+    # In a log of messages preceded by their lengths, the reported offset counts from the start of the file.
     delimited = args.work / "other.log"
     delimited.write_bytes(3 * b"\x02\x0a\x00" + b"\x02\x08\x07")
     delimited = Tables(args, delimited, "--delimited", "events.Event", *schema[2:])
@@ -293,7 +293,7 @@ def refused(args, log, path, schema, tables):
 
 
 def unnamed(args, log, schema):
-    """Numbers without names, in more batches than one."""
+    """Checks enum numbers without names, in several batches."""
     many = type(log)()
     line = many.planes.add().lines.add()
     levels = [at % 3 for at in range(200_000)]
@@ -311,7 +311,7 @@ def unnamed(args, log, schema):
 
 
 def in_python(args, log, path, schema):
-    """The same without a file between."""
+    """Reads tables in Python, without writing files."""
     source = pathlib.Path(__file__).parent / "events.proto"
     described = args.work / "events.desc"
     command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{source.parent}", "--include_imports"]
@@ -325,7 +325,7 @@ def in_python(args, log, path, schema):
         compare("in Python, pyarrow", pyarrow.table(events), expected)
         check("the schema alone", pyarrow.schema(events).names == every)
         compare("in Python, polars", polars.DataFrame(events).to_arrow(), expected)
-        # A name that is not a word of SQL, since DuckDB finds the variable by it.
+        # DuckDB finds the variable by its name, which must not be a keyword of SQL.
         named_events = file.table(EVENTS, columns=["name", "ts"], with_parent=True)
         with duckdb.connect() as connection:
             found = connection.sql('select sum(ts)::varchar, count(*), max("planes_index") from named_events').fetchall()
@@ -368,7 +368,7 @@ def main():
     parser.add_argument("--protosplit", required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--seeds", type=int, default=150)
-    parser.add_argument("--without-package", action="store_true", help="leave out what is read through the Python package")
+    parser.add_argument("--without-package", action="store_true", help="skip the checks that use the Python package")
     args = parser.parse_args()
     if not args.without_package:
         global proto_splitter

@@ -1,4 +1,4 @@
-"""Sequences of messages beside protobuf's own functions for them: what these write is read, and what is written they read."""
+"""Checks sequences of messages against protobuf's own functions: each side reads the files that the other writes."""
 
 import io
 import random

@@ -1,4 +1,4 @@
-"""Runs the lines of docs/many-machines.md for Dask and Spark as they stand there, on this machine: a split, and then a merge in its place.
+"""Runs the code of docs/many-machines.md for Dask and Spark on this machine: first as printed, which splits, then changed to merge.
 
 run.py --work DIR
 """
@@ -33,7 +33,7 @@ def check(what: str, holds: bool) -> None:
 
 
 def write_source(path: Path) -> None:
-    """A `string_val` of 1 MiB again and again, 64 MiB in all."""
+    """Writes 64 values `string_val` of 1 MiB each."""
     numbers = random.Random(5)
     with open(path, "wb") as file:
         for _ in range(64):
@@ -41,7 +41,7 @@ def write_source(path: Path) -> None:
 
 
 def use_loopback() -> None:
-    """Brings up the loopback of the network that this process has for itself."""
+    """Enables the loopback interface in the network namespace of this process."""
     up, loopback, running = 0x1, 0x8, 0x40
     with socket.socket() as any_socket:
         request = struct.pack("16sH14x", b"lo", up | loopback | running)
@@ -49,7 +49,7 @@ def use_loopback() -> None:
 
 
 def lines_of(engine: str) -> str:
-    """The lines below the heading, for the type that is here and eight parts."""
+    """Returns the code below the engine's heading, changed to the type of this test and eight parts."""
     found = re.search(rf"\n## {engine}\n.*?```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert found, engine
     lines = found[1].replace('"my.Model", schema', f'"{TYPE}", max_chunk_size="4MiB"')

@@ -1,7 +1,7 @@
-"""An externalized model computes the same bits as the original, in every loader of an unmodified TensorFlow.
+"""Checks that an externalized model computes the same bits as the original, in every loader of unmodified TensorFlow.
 
-Ends with one line, `N passed, 0 failed`. `--random N` says how many random models are tried, `--only WORD` which checks,
-`--large MIB` of what size the model of the project's example is, which is run if `--example` says where that is.
+Ends with one line, `N passed, 0 failed`. `--random N` sets the number of random models, and `--only WORD` selects checks.
+`--example` is the path of the project's example program, which then writes a model of the size `--large MIB`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import traceback
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-# Sums in any order would differ in their last bit from run to run.
+# Without this setting, sums are computed in any order, and their last bit differs between runs.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import numpy as np  # noqa: E402
@@ -71,7 +71,7 @@ LOADERS = {
 
 
 def check_ops(path):
-    """The model lists all ops that were added, as TensorFlow defines them."""
+    """Checks that the model lists all ops that were added, as TensorFlow defines them."""
     from tensorflow.core.framework import op_def_pb2
     from tensorflow.python.framework import op_def_registry
     from tensorflow.python.saved_model import loader_impl
@@ -91,7 +91,7 @@ def check_ops(path):
 
 
 def check_model(checks, path, sizes, which=tuple(LOADERS), tags=("serve",), quiet=False):
-    """The original and its externalized forms, in these loaders; and the way back."""
+    """Compares a model with its externalized forms in these loaders, and internalizes them again."""
     name = os.path.basename(path)
     expected = {}
     for loader in which:
@@ -120,7 +120,7 @@ def check_model(checks, path, sizes, which=tuple(LOADERS), tags=("serve",), quie
 
 
 def check_lives(checks, path):
-    """Loaded twice and one dropped; moved; files deleted after loading; saved again; two in one session; mapped."""
+    """Checks models that are loaded twice with one dropped, moved, deleted after loading, saved again, loaded twice in a session, or mapped."""
     expected = loaders.run_v2(loaders.load_v2(path))
     out = path + ".lives"
     checks.externalize(path, out, "1KiB")
@@ -141,7 +141,7 @@ def check_lives(checks, path):
                 with tf.GradientTape() as tape:
                     tape.watch(x)
                     y = function(x)["y"]
-                # A gradient through a dataset there is none.
+                # A dataset has no gradient.
                 gradient = tape.gradient(y, x)
                 results.append([loaders.bits(y), gradient is None or loaders.bits(gradient), loaders.bits(inner(x)["y"])])
             assert results[0] == results[1], name
@@ -197,7 +197,7 @@ def check_lives(checks, path):
 
 
 def check_bundles(checks, path):
-    """TensorFlow reads our bundles, tensor by tensor; its index for the same keys has the same bytes."""
+    """Checks that TensorFlow reads all tensors of our bundles, and writes the same index for their keys."""
     out = path + ".bundle"
     checks.externalize(path, out, "1KiB")
     prefix = os.path.join(out, NAME)
@@ -237,7 +237,7 @@ print(load - before, run - before, memory("VmRSS") - before)
 
 
 def check_memory(checks, mib):
-    """Measures stock TensorFlow loading and running a model with this many MiB of constants."""
+    """Measures how unmodified TensorFlow loads and runs a model with this many MiB of constants."""
     class Large(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
         def call(self, x):
@@ -260,7 +260,7 @@ def check_memory(checks, mib):
         print(f"{name}: {size >> 20} MiB of constants: load {load:.2f}x, run {run:.2f}x, left {left:.2f}x; "
               f"C++ load {figures[name][2]:.2f}x, run {figures[name][3]:.2f}x", flush=True)
         with checks.check(f"{name}: what is left when all is gone"):
-            # TensorFlow itself has taken a few MiB meanwhile.
+            # TensorFlow itself has allocated a few MiB.
             assert left <= 0.2 + (16 << 20) / size or name == "original", left
     with checks.check("memory of the externalized model"):
         smaller = figures["externalized"] + figures["its signature alone"]
@@ -313,7 +313,7 @@ def main():
             for seed in range(args.first, args.first + args.random):
                 path = os.path.join(work, f"random{seed}")
                 models.random_model(path, seed)
-                # A session takes as long as all the rest.
+                # Running in a session takes as long as all other loaders together.
                 more = [["a TF1 session"], ["a signature alone"], []][seed % 3]
                 check_model(checks, path, ["512B"], which=["tf.saved_model.load", *more], quiet=True)
                 tf.keras.backend.clear_session()

@@ -1,4 +1,4 @@
-"""A model that the project's own example writes, larger than TensorFlow takes or nearly: externalized, and run."""
+"""Externalizes and runs a model that the project's example writes, whose size is near or over TensorFlow's limit."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ print(bits[2].hex())
 
 
 def expected(prefix):
-    """The input plus the largest element of each constant, which TensorFlow's own reader gives."""
+    """Returns the input plus the largest element of each constant, as read by TensorFlow's own reader."""
     import numpy as np
     import tensorflow as tf
     reader = tf.train.load_checkpoint(prefix)
@@ -29,7 +29,7 @@ def expected(prefix):
 
 
 def watched(*command):
-    """Runs a command; gives its seconds and the most anonymous memory it was seen to have."""
+    """Runs a command. Returns its time in seconds, and the largest anonymous memory observed."""
     start, most = time.monotonic(), 0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while process.poll() is None:
@@ -70,7 +70,7 @@ def check_large(checks, example, mib, name):
         in_cpp = loaders.run_c(out, ["serve"])["results"]["serving_default"]["y"]
         wanted = expected(os.path.join(out, name))
         for found in (in_python, in_cpp):
-            # The two loaders were seen to differ in the last bit of this sum, so each is compared with what it should be.
+            # The results of the two loaders can differ in the last bit of this sum, so each is compared with the expected value.
             value = np.frombuffer(bytes.fromhex(found), np.float32)[0]
             assert np.isclose(value, wanted, rtol=1e-6), (value, wanted)
     shutil.rmtree(out, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Runs all signatures of a SavedModel, in the loaders that TensorFlow has."""
+"""Runs all signatures of a SavedModel in each of TensorFlow's loaders."""
 
 import ctypes as c
 import gc
@@ -24,7 +24,7 @@ def bits(value):
 
 
 def load_v2(path):
-    """What `tf.saved_model.load` makes of the folder."""
+    """Loads the folder with `tf.saved_model.load`."""
     import tensorflow as tf
     return tf.saved_model.load(path)
 
@@ -38,7 +38,7 @@ def run_signature(function):
 
 
 def names_of(model):
-    # The initializer of a model without object graph has run, with the paths of assets.
+    # Loading a model without an object graph has already run its initializer, with the paths of assets.
     return sorted(name for name in model.signatures if name != "__saved_model_init_op")
 
 
@@ -47,7 +47,7 @@ def run_v2(model):
 
 
 def run_alone(path):
-    """Each signature, when all that was loaded with it is gone."""
+    """Runs each signature after everything else that was loaded with it has been freed."""
     import tensorflow as tf
     results = {}
     for name in names_of(load_v2(path)):
@@ -56,7 +56,7 @@ def run_alone(path):
         try:
             results[name] = run_signature(function)
         except tf.errors.OpError as error:
-            # A table goes with the model, in TensorFlow's own models, too.
+            # A lookup table is freed together with the model, also in TensorFlow's own models.
             results[name] = {"error": type(error).__name__}
     return results
 
@@ -80,7 +80,7 @@ def feeds(signature):
 
 
 def run_v1(path, tags, scope=""):
-    """In a session of TensorFlow 1."""
+    """Runs a model in a session of TensorFlow 1."""
     import tensorflow as tf
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
@@ -99,7 +99,7 @@ def run_session(session, path, tags, scope=""):
 
 
 def c_spec(path, tags):
-    """What the process of `run_each_c` is asked of a model: what to feed and to fetch."""
+    """Returns the request to the process of `run_each_c`: for each signature, the tensors to feed and to fetch."""
     import tensorflow as tf
     spec = {}
     for name, signature in signatures_of(path, tags).items():
@@ -113,9 +113,9 @@ def c_spec(path, tags):
 
 
 def run_each_c(paths, tags):
-    """Models through the C API, whose loader is that of TensorFlow Serving, in a process without Python's TensorFlow.
+    """Runs models through the C API, which has TensorFlow Serving's loader, in a process without Python's TensorFlow.
 
-    One that fails gives its `error`.
+    The result of a model that fails is its `error`.
     """
     import tensorflow as tf
     folder = os.path.dirname(tf.__file__)
@@ -127,7 +127,7 @@ def run_each_c(paths, tags):
 
 
 def run_c(path, tags):
-    """One model, as `run_each_c`."""
+    """Runs one model with `run_each_c`; raises its error, if any."""
     result, = run_each_c([path], tags)
     if "error" in result:
         raise RuntimeError(result["error"])
@@ -135,7 +135,7 @@ def run_c(path, tags):
 
 
 class Api:
-    """As much of TensorFlow's C API as it takes to run a SavedModel."""
+    """The functions of TensorFlow's C API that are needed to run a SavedModel."""
 
     class Output(c.Structure):
         _fields_ = [("oper", c.c_void_p), ("index", c.c_int)]

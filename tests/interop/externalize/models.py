@@ -1,4 +1,4 @@
-"""SavedModels with constants wherever TensorFlow lets one be."""
+"""SavedModels with constants in every place where TensorFlow allows them."""
 
 import os
 
@@ -13,7 +13,7 @@ def numbers(seed, *shape, dtype=np.float32):
 
 
 class Everything(tf.Module):
-    """Constants that are captured, in nested functions, loops, branches, datasets, gradients, compiled functions."""
+    """A module with constants that are captured, and in nested functions, loops, branches, datasets, gradients and compiled functions."""
 
     def __init__(self, folder, n=128):
         super().__init__()
@@ -59,7 +59,7 @@ class Everything(tf.Module):
         n = self.n
 
         def nested(x):
-            # Of two constants that are added, Grappler would add up the original's first: other last bits.
+            # If two constants were added, Grappler would fold the sum in the original, which would change the last bits.
             return {"y": tf.tanh(self.inner(x) + self.captured[0]) + self.same[1]}
 
         def constants(x):
@@ -143,7 +143,7 @@ def tf1(path, with_variables, control_flow_v2):
 
 
 def random_model(path, seed):
-    """Functions, calls and constants at random."""
+    """Writes a model with random functions, calls and constants."""
     random = np.random.RandomState(seed)
     n = 16
     pool = [numbers(1000 + seed + i, n, n) for i in range(random.randint(1, 5))]

@@ -1,4 +1,4 @@
-"""A peer that shares no code with this project: docs/transfer.md and docs/cpb-format.md as another language would implement them.
+"""A peer that shares no code with this project, but implements docs/transfer.md and docs/cpb-format.md like another language would.
 
 other.py serve FOLDER SCHEMA TYPE | send ADDRESS FILE SCHEMA TYPE CHUNK | get ADDRESS NAME TARGET
 """
@@ -37,7 +37,7 @@ MESSAGE = 1
 crc32c = google_crc32c.value
 
 
-# The least that a sender does: it cuts the serialized message anywhere, and each chunk goes on where the one before it ends.
+# A minimal sender. It cuts the serialized message at any offsets, and each chunk continues the previous chunk.
 
 
 def trailer_of(name: str, sizes: list[int]) -> Any:
@@ -89,7 +89,7 @@ def frames_of(path: Path, name: str, chunk: int, token: Any, session: bytes) -> 
     yield frame
 
 
-# The receiving half: the chunks, which are kept for a sender that resumes, and the merge.
+# The receiver. It keeps the chunks for a sender that resumes, and merges them.
 
 
 class Refused(Exception):
@@ -170,7 +170,7 @@ def to_varint(number: int) -> bytes:
 
 
 class Field:
-    """One occurrence: its tag as encoded, and its content, a `Message` once a path has entered it."""
+    """One occurrence of a field: its encoded tag, and its content, which becomes a `Message` when a path first enters it."""
 
     def __init__(self, tag: bytes, content: Any) -> None:
         number, _ = varint(tag, 0)
@@ -213,7 +213,7 @@ def parsed(data: bytes) -> Iterator[Field]:
 
 
 class Message:
-    """Parsed when a path first enters it, so that tails are concatenated without parsing."""
+    """A message that is parsed when a path first enters it. Until then, tails are appended without parsing."""
 
     def __init__(self, data: bytes) -> None:
         self.pieces = [data]
@@ -267,7 +267,7 @@ def same_key(entry: Message, key: Any) -> bool:
 
 
 def led_to(message: Message, tags: Any) -> Field:
-    """The occurrence that a path names: the last one, or that with an index or a key."""
+    """Returns the occurrence of a field that a path names: the last one, or the one with the path's index or key."""
     field: Any = None
     for at, tag in enumerate(tags):
         if tag.WhichOneof("kind") != "field":
@@ -336,7 +336,7 @@ def by_layout(layout: bytes, chunks: list[bytes]) -> bytes:
 
 
 def peak_of(status: str) -> int:
-    """The most memory that a process has had, in MiB."""
+    """Returns the peak memory of a process, in MiB."""
     line = next(line for line in Path(status).read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) >> 10
 

@@ -1,4 +1,4 @@
-"""The Python side: a server that keeps messages in files, and a client that sends and gets them.
+"""The Python side: a server that stores messages in files, and a client that sends and fetches messages.
 
 peer.py serve FOLDER SCHEMA TYPE | send ADDRESS FILE SCHEMA TYPE CHUNK | typed ADDRESS MEBIBYTES | get ADDRESS NAME TARGET | idle
 """
@@ -31,7 +31,7 @@ FRAME, TOKEN = transfer_pb2.Frame, transfer_pb2.ResumeToken
 
 
 class Stub:
-    """Returns the code that protoc's plugin generates for `shelf.proto`."""
+    """A stub like the one that protoc's plugin generates for `shelf.proto`."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.Put = channel.stream_unary("/shelf.Shelf/Put", FRAME.SerializeToString, Stored.FromString)

@@ -1,7 +1,7 @@
-"""Sends messages between Rust, Python and a peer that shares no code with them, over 127.0.0.1 with gRPC's default limits, also
-over connections that are cut, and watches the memory of both sides.
+"""Sends messages between Rust, Python and a peer that shares no code with them, over 127.0.0.1 with gRPC's default limits. Also
+cuts connections, and measures the memory of both sides.
 
-run.py --rust PROGRAM --work DIR [--whole]: small messages, or with --whole a GraphDef of 3 GiB and a message of 5 GiB.
+run.py --rust PROGRAM --work DIR [--whole]: sends small messages; with --whole, a GraphDef of 3 GiB and a message of 5 GiB.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def write_graph(path: Path, size: int) -> None:
-    """Constants of 5 MiB, and small nodes between them."""
+    """Writes a graph of constants of 5 MiB with small nodes between them."""
     numbers = random.Random(7)
     block = numbers.randbytes(1 << 20)
     with open(path, "wb") as file:
@@ -62,7 +62,7 @@ def write_graph(path: Path, size: int) -> None:
 
 
 def write_trace(path: Path, size: int) -> None:
-    """Samples of 16 MiB, as the typed senders have them."""
+    """Writes samples of 16 MiB, equal to those of the typed senders."""
     sample = field(2, bytes([7]) * SAMPLE)
     with open(path, "wb") as file:
         file.write(field(1, b"typed"))
@@ -126,12 +126,12 @@ class Server:
         self._process.wait()
 
     def peak(self) -> int:
-        """The most memory that it has had, in MiB."""
+        """Returns the peak memory of the process, in MiB."""
         return peak_of(f"/proc/{self._process.pid}/status")
 
 
 def run(program: list[str], *arguments: str) -> tuple[str, int]:
-    """What a program says, and the most memory that it has had, in MiB, which it says last."""
+    """Runs a program. Returns its output, and its peak memory in MiB, which it prints last."""
     done = subprocess.run([*program, *arguments], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"FAILED: {arguments[0]}: exit code {done.returncode}")
@@ -140,7 +140,7 @@ def run(program: list[str], *arguments: str) -> tuple[str, int]:
 
 
 class Memory:
-    """Limits both sides to this many MiB beyond the message and an idle program."""
+    """A check that both sides take at most this many MiB beyond the message and an idle program."""
 
     def __init__(self, idle: dict[str, int], most: dict[str, int]) -> None:
         self._idle, self._most = idle, most
@@ -161,7 +161,7 @@ def main() -> None:
     rust, python = [given.rust], [sys.executable, str(HERE / "peer.py")]
     other = [sys.executable, str(HERE / "other.py")]
     sizes = (3 << 30, 5 << 30) if given.whole else (60 << 20, 160 << 20)
-    # The default for the large one, and what makes a small message as many.
+    # The default size for large messages, and a smaller one that cuts a small message into as many chunks.
     chunk = str(32 << 20 if given.whole else 1 << 20)
     numbers = random.Random(36)
     graph, trace = given.work / "graph.pb", given.work / "trace.pb"
@@ -169,7 +169,7 @@ def main() -> None:
     memory = Memory(idle, {rust[-1]: 64, python[-1]: 64})
     pairs = [("Rust to Rust", rust, rust), ("Rust to Python", rust, python), ("Python to Rust", python, rust)]
     if not given.whole:
-        # It holds all of a message, and isn't made to be fast.
+        # The other peer holds the whole message in memory, and isn't optimized for speed.
         pairs += [("Rust to another", rust, other), ("another to Rust", other, rust), ("another to Python", other, python)]
     for source, schema, size, write in (
         (graph, GRAPH, sizes[0], write_graph),
@@ -192,11 +192,11 @@ def main() -> None:
                 check(f"{what} arrives ({took:.1f} s)", said == str(bytes_) and filecmp.cmp(source, put, False))
                 put.unlink()
                 if sender is not other:
-                    # All samples of the typed sender in Rust are one, which it shares.
+                    # The typed sender in Rust shares the memory of one sample among all samples.
                     held = (SAMPLE if sender is rust else bytes_) if typed else 0
                     memory.check("the sender", sender, peak, held)
                 if source is graph:
-                    # Ten times, each after some chunks more than are under way at once.
+                    # Cuts ten times, each time after more chunks than are in transit at once.
                     step = bytes_ // 15
                     after = [numbers.randrange(step, step * 3 // 2) for _ in range(10)]
                     cutter = Cutter(server.address, after)

@@ -1,9 +1,9 @@
-"""Models of 2.4 GB in one file that onnx, the checker and onnxruntime refuse, and that onnxruntime
-runs once the command has made a pair of them: from the one file, and from chunks of it.
+"""Converts models of 2.4 GB in one file, which onnx, the checker and onnxruntime refuse, to pairs.
 
-Their bytes are in initializers, in constants, in constants of a subgraph, or in typed fields. The
-files are holes but for one number in each tensor, so they take no room and no time to make; the
-pairs take 2.4 GB of disk, one at a time. Peak anonymous memory has to stay under 64 MiB.
+Each pair is made from the file and from its chunks, and onnxruntime must run it. The bytes of a
+model are in initializers, in constants, in constants of a subgraph, or in typed fields. The files
+are sparse, with one number in each tensor, so they take no space and are written quickly. The pairs
+take 2.4 GB of disk, one at a time. Peak anonymous memory must stay under 64 MiB.
 """
 
 import argparse
@@ -26,7 +26,7 @@ MOST_MEMORY = 64 << 20
 
 
 class Hole(int):
-    """So many bytes that are zeros but for a number in the middle."""
+    """A number of bytes that are all zero, except a number in the middle."""
 
 
 def varint(number):
@@ -65,7 +65,7 @@ def attribute(name, where, value, kind):
 
 
 def largest_of_each(result, in_constants, is_typed=False):
-    """Nodes that add up the largest element of each tensor, and the tensors, as fields of a graph."""
+    """Returns the fields of a graph: the tensors, and nodes that add up the largest element of each."""
     nodes, initializers = [], []
     total = "x"
     for at in range(TENSORS):
@@ -135,7 +135,7 @@ def refuses(do):
 
 
 def watched(command):
-    """Runs a command, and gives the most anonymous memory that it was seen to have."""
+    """Runs a command, and returns the largest anonymous memory observed."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     most = 0
     while process.poll() is None:

@@ -1,8 +1,8 @@
-"""Checks what the command makes of ONNX models, both ways, against onnx, onnxruntime and onnx-ir.
+"""Checks the command's conversions of ONNX models against onnx, onnxruntime and onnx-ir.
 
-For every model, real ones out of wheels and generated ones: one piece, a pair, one piece again, in
-chunks, a pair and one piece of those. What we write loads in all three, computes the same bits, and
-is byte for byte what onnx makes of it; what they externalise, we read.
+Every model, from wheels or generated, is converted from one file to a pair, back to one file, to
+chunks, and from the chunks to a pair and one file. All three programs must load our files, compute
+the same bits, and onnx must write the same bytes. We must read models that they externalize.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def check(what, is_right, why=""):
 
 
 def attempt(what, do):
-    """Returns the result of `do`; a failure is a failed check."""
+    """Returns the result of `do`. An exception counts as a failed check."""
     try:
         result = do()
     except Exception as error:
@@ -66,7 +66,7 @@ class Command:
 # The schema.
 
 def fields(message):
-    # Which one of a oneof and whether packed is the rest of what the wire depends on.
+    # Together with the number and type, the label and packing determine the encoding.
     return {
         field.number: (field.name, field.type, field.type_name, field.label, field.options.packed)
         for field in message.field
@@ -149,19 +149,19 @@ def same_bits(a, b):
 
 
 def data_locations(model):
-    """Where each external tensor of a model has `data_location`, as onnx.load leaves it."""
+    """Returns the number of tensors that have `data_location`, which onnx.load leaves behind."""
     return sum(1 for tensor in external_data_helper._get_all_tensors(model) if tensor.HasField("data_location"))
 
 
 def typed(model):
-    """Whether a tensor that leaves has its data one by one, which becomes raw."""
+    """Returns true if a tensor to move out has its data in typed fields, so that moving it turns the data into raw bytes."""
     def large(tensor):
         count = int(np.prod(tensor.dims, dtype=np.int64)) if tensor.dims else 1
         return tensor.data_type != TensorProto.STRING and not tensor.HasField("raw_data") and count > 127
     return any(large(tensor) for tensor in external_data_helper._get_all_tensors(model))
 
 
-# One model, through every form.
+# One model in every form.
 
 def round_trip(name, original, folder, command, runs=True, is_large=False):
     folder.mkdir()
@@ -178,7 +178,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
         value.const_value.numpy().nbytes for value in onnx_ir.load(pair).graph.initializers.values()
     ] or True)
     if typed(model):
-        # A second conversion changes nothing, and has the same values.
+        # A second conversion returns the same values.
         mine = onnx.load(back)
         tensors = zip(external_data_helper._get_all_tensors(model), external_data_helper._get_all_tensors(mine))
         check(f"{name}: the same values", all(
@@ -201,7 +201,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
     convert(back, pair_again, "external")
     if data.exists():
         same("a pair again: data", folder / "again.onnx.data", data)
-    # In chunks: of each form, and each form of it.
+    # Converts each form to chunks, and the chunks to each form.
     paths = [("the pair", pair), ("the one piece", back)]
     for what, source in (("the original", original), ("the pair", pair)):
         if is_large and source == original:
@@ -234,7 +234,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
             print(f"note: {name} was loaded, and not run", file=sys.stderr)
     if is_large:
         return
-    # What onnx and onnx-ir put outside, we put inside again.
+    # Models that onnx and onnx-ir externalize are converted back to one file.
     one_by_one = folder / "theirs"
     one_by_one.mkdir()
     for how, save in (
@@ -269,7 +269,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
         check(f"{name}: as onnx reads it", ours.read_bytes() == theirs.SerializeToString())
 
 
-# Models of our own.
+# Generated models.
 
 def tensor(name, kind, shape, seed=1):
     rng = np.random.default_rng(seed)
@@ -293,7 +293,7 @@ def one_of_each_type():
 
 
 def one_of_each_type_typed():
-    """The same, with elements one by one, as onnx itself writes them."""
+    """Returns the same model, with the elements in typed fields, as onnx itself writes them."""
     model = one_of_each_type()
     for made in model.graph.initializer:
         array = numpy_helper.to_array(made)
@@ -355,8 +355,8 @@ GENERATED = [
 ]
 
 
-# The largest model of a wheel that is looked at by default, and how large one has to be to go only
-# the way of the forms: what onnx and onnx-ir write of it takes as long as all others.
+# The size of the largest model of a wheel to check by default, and the size above which the models
+# that onnx and onnx-ir write aren't checked, since that would take as long as everything else.
 USUAL, LARGE = 40 << 20, 30 << 20
 
 
@@ -364,8 +364,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--protosplit", required=True)
     parser.add_argument("--wheels", required=True, type=pathlib.Path)
-    parser.add_argument("--only", help="only models whose names have this in them")
-    parser.add_argument("--all", action="store_true", help="models over 40 MiB, too")
+    parser.add_argument("--only", help="check only models whose names contain this")
+    parser.add_argument("--all", action="store_true", help="also check models over 40 MiB")
     arguments = parser.parse_args()
     command = Command(arguments.protosplit)
     compare_schema()

@@ -1,7 +1,7 @@
-"""Models in safetensors files, and beside them, against onnx-safetensors, onnx-ir and safetensors.
+"""Checks models with tensors in safetensors files against onnx-safetensors, onnx-ir and safetensors.
 
-What `embed` of onnx-safetensors writes, we read; what we write, its `extract` reads. Shards and
-their index are those that onnx-ir writes. Ends with one line, `N passed, 0 failed`.
+We must read files written by `embed` of onnx-safetensors, and its `extract` must read ours. Shards
+and their index must equal those of onnx-ir. Ends with one line, `N passed, 0 failed`.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def check(what, is_right, why=""):
 
 
 def attempt(what, do):
-    """Returns the result of `do`; a failure is a failed check."""
+    """Returns the result of `do`. An exception counts as a failed check."""
     try:
         result = do()
     except Exception as error:
@@ -41,7 +41,7 @@ def attempt(what, do):
 
 
 def every_type():
-    """An initializer of each type that onnx-safetensors knows, one of a subgraph, and a constant."""
+    """Returns a model with an initializer of each type that onnx-safetensors knows, one in a subgraph, and a constant."""
     kinds = [kind for kind in TensorProto.DataType.values() if kind not in (0, 8, 15)]
     known = onnx_safetensors._safetensors_io._IR_DTYPE_TO_SAFETENSORS_DTYPE
     tensors = []
@@ -73,7 +73,7 @@ def large():
 
 
 def values(model):
-    """All tensors of a message, by the path to each."""
+    """Returns the name, type, shape and bytes of all tensors of a message."""
     return [(one.name, one.data_type, tuple(one.dims), numpy_helper.to_array(one).tobytes())
             for one in external_data_helper._get_all_tensors(model)]
 
@@ -103,7 +103,7 @@ def forms(name, model, folder, convert):
         if back:
             check(f"{name}: the same as the original", values(onnx.load(back)) == expected)
     theirs = folder / "theirs.safetensors"
-    # Its writer has no form for texts, which stay in the header here, and a name for one type that safetensors 0.8 doesn't know.
+    # onnx-safetensors can't write strings, which our files have in the header, and it names a type that safetensors 0.8 doesn't know.
     unknown = (TensorProto.STRING, TensorProto.FLOAT8E8M0)
     for tensor in [tensor for tensor in model.graph.initializer if tensor.data_type in unknown]:
         model.graph.initializer.remove(tensor)

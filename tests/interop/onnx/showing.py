@@ -1,7 +1,7 @@
-"""A model of 2.4 GB in one file, which Netron can't open, and what shows it: `protosplit info`, and the skeleton that
-`protosplit strip` writes, as Netron's own modules open it (netron.mjs), and onnx.checker.
+"""Checks the ways to look at a model of 2.4 GB in one file, which Netron can't open.
 
-Ends with one line, `N passed, 0 failed`. The model is holes but for one number in each tensor, and takes no room.
+These are `protosplit info`, and the skeleton written by `protosplit strip`, opened with Netron's own modules (netron.mjs) and
+with onnx.checker. Ends with one line, `N passed, 0 failed`. The model is a sparse file, which takes no space.
 """
 
 import argparse
@@ -37,12 +37,12 @@ def main():
         checks = [
             ("it is over 2 GiB", lost.stat().st_size > 1 << 31),
             ("the skeleton is small", skeleton.stat().st_size < 100_000),
-            ("info says what it takes", ["input", "x float[1]"] in said["properties"]),
-            ("info says what it gives", ["output", "y float[1]"] in said["properties"]),
-            ("info says the opset", ["opset", "ai.onnx 13"] in said["properties"]),
-            ("info says the largest tensors", [one["bytes"] for one in said["largest"]] == [large.BYTES] * 5),
+            ("info shows the inputs", ["input", "x float[1]"] in said["properties"]),
+            ("info shows the outputs", ["output", "y float[1]"] in said["properties"]),
+            ("info shows the opset", ["opset", "ai.onnx 13"] in said["properties"]),
+            ("info shows the largest tensors", [one["bytes"] for one in said["largest"]] == [large.BYTES] * 5),
             ("Netron draws all nodes", drawn["nodes"] == [node.op_type for node in graph.node]),
-            ("Netron draws what it takes and gives", (drawn["inputs"], drawn["outputs"]) == (["x"], ["y"])),
+            ("Netron draws the inputs and outputs", (drawn["inputs"], drawn["outputs"]) == (["x"], ["y"])),
             ("the skeleton has all nodes", len(graph.node) == 2 * large.TENSORS),
         ]
     for what, is_right in checks:

@@ -1,12 +1,11 @@
-"""Twelve tools with a model over protobuf's limit: what each does alone, and with `proto_splitter.onnx`.
+"""Runs twelve tools with a model over protobuf's limit: each alone, and with the line of `proto_splitter.onnx`.
 
-    tools.py --megabytes 40          as continuous integration runs it: every tool has to do with the line
-    tools.py --megabytes 3221 --alone    the figures of docs/onnx.md, with the error of each tool alone
+    tools.py --megabytes 40              as in continuous integration: every tool must work with the line
+    tools.py --megabytes 3221 --alone    measures the figures of docs/onnx.md, with the error of each tool alone
 
-Each runs in a process of its own, from a `.cpb`; `alone` it gets what people give it, a message in
-memory or one file. Of 40 MB a tool alone has no trouble, so that is asked for large models only; with the line
-the model is always a pair. What a tool makes has to compute what the model
-computes, in onnxruntime. Ends with one line, `N passed, 0 failed`.
+Each tool runs in a separate process. With the line, it gets a `.cpb` as a pair. Alone, it gets a message in memory or one
+file, as usual; since that works for 40 MB, `--alone` is for large models. The model that a tool writes must compute the same
+results in onnxruntime as the original. Ends with one line, `N passed, 0 failed`.
 """
 
 import argparse
@@ -31,7 +30,7 @@ LAYERS = 8
 
 
 def make(megabytes):
-    """A chain of products with matrices of `megabytes` in all."""
+    """Returns a model that multiplies by a chain of matrices, of `megabytes` in total."""
     rows = megabytes * 1_000_000 // LAYERS // 4 // WIDTH
     nodes, initializers, before = [], [], "x"
     for at in range(LAYERS):
@@ -73,7 +72,7 @@ def calibration():
 
 
 class Tool:
-    """A tool: called alone with a message and a path of one file, and called by `run`."""
+    """A tool. `alone` calls it with a message and the path of one file, `line` calls it with `run`."""
 
     def __init__(self, name, alone, line, exact=True):
         self.name, self.alone, self.line, self.exact = name, alone, line, exact
@@ -124,7 +123,7 @@ def slim():
                                               save_as_external_data=True, output=output))
 
 
-# A CPU without VNNI saturates sums of products of 8 bits: onnxruntime then asks for weights of 7 bits, `reduce_range`.
+# A CPU without VNNI saturates sums of 8-bit products, for which onnxruntime recommends 7-bit weights (`reduce_range`).
 def dynamic():
     from onnxruntime.quantization import quantize_dynamic
 
@@ -151,7 +150,7 @@ def transformers():
 def float16():
     from onnxconverter_common.float16 import convert_float_to_float16
 
-    # Its shape inference is onnx's, of a message in memory.
+    # The tool's shape inference is onnx's, which needs a message in memory.
     return Tool("onnxconverter_common.float16", lambda model, path: convert_float_to_float16(model),
                 lambda model, output: pso.run(
                     lambda path: convert_float_to_float16(onnx.load(path), keep_io_types=True, disable_shape_infer=True),
@@ -203,7 +202,7 @@ def one(name, how, folder):
             plain = os.path.join(folder, "model.onnx")
             tool.alone(pso.load(chunked), plain)
         else:
-            # A model of any size is a pair, as one over protobuf's limit is.
+            # Makes a pair of a model of any size, like of a model over protobuf's limit.
             as_path = _onnx_paths.as_path
             _onnx_paths.as_path = lambda model, **options: as_path(model, **{**options, "to": "external"})
             tool.line(chunked, output)
@@ -225,7 +224,7 @@ def one(name, how, folder):
 
 
 def write(folder, megabytes, is_whole):
-    """The model in chunks, in one file, and what it computes."""
+    """Writes the model in chunks and, with `is_whole`, in one file, and the results it computes."""
     model = make(megabytes)
     chunked = os.path.join(folder, "model.cpb")
     pso.save(model, chunked)
@@ -252,7 +251,7 @@ def main():
         return None
     parser = argparse.ArgumentParser()
     parser.add_argument("--megabytes", type=int, default=40)
-    parser.add_argument("--alone", action="store_true", help="each tool without the line, too")
+    parser.add_argument("--alone", action="store_true", help="also run each tool without the line")
     parser.add_argument("--only", action="append", help="the name of a function above")
     arguments = parser.parse_args()
     passed = failed = 0
