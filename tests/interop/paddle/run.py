@@ -1,9 +1,9 @@
-"""Checks files of ours against the Paddle that runs this, and files of Paddle against us.
+"""Checks our files with the Paddle that runs this script, and Paddle's files with our code.
 
-Paddle writes models. They are listed, made one file of, and written again from it, in every arrangement, by our example
-`rearrange`. Paddle loads what came of it, and has to infer the very bytes that the original infers. The layouts that Paddle
-refuses have to be refused. What `rearrange` makes from scratch, tensors of every type and kind, Paddle has to load with the
-same values. Prints a line for each failure, and then how many checks passed and failed.
+Our example `rearrange` lists models that Paddle wrote, converts them to one file, and writes every arrangement from that file.
+Paddle must load the results, and infer the same bytes as with the original. Layouts that Paddle refuses must be refused. Paddle
+must also load the tensors of every type and kind that `rearrange` creates, with the same values. Prints a line for each failure,
+and then the numbers of checks that passed and failed.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def old_programs():
 
 @contextlib.contextmanager
 def dynamic(is_dynamic):
-    """Where layers run at once, as they have to when they are saved."""
+    """Yields a context in which layers run eagerly, which saving them requires."""
     if is_dynamic:
         paddle.disable_static()
     yield
@@ -73,17 +73,17 @@ def tree(folder):
     return {os.path.relpath(path, folder): read(path) for path in paths}
 
 
-# --- What Paddle writes ---------------------------------------------------------------------------------------------------
+# --- Models that Paddle writes --------------------------------------------------------------------------------------------
 
 
 def write_static(folder, is_json=False):
-    """A net with a constant, convolutions and a normalization, by static.save_inference_model."""
+    """Writes a net with a constant, convolutions and a normalization, by static.save_inference_model."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         x = static.data("x", [None, 3, 8, 8], "float32")
         y = x
         if not is_json:
-            # These are only for programs as protobuf.
+            # These layers only work in protobuf programs.
             y = static.nn.conv2d(x, 4, 3)
             y = paddle.nn.functional.relu(static.nn.batch_norm(y, is_test=True))
         y = static.nn.fc(paddle.flatten(y, 1), 16)
@@ -127,7 +127,7 @@ def write_jit(folder, net):
     paddle.jit.save(paddle.jit.to_static(net, input_spec=spec), os.path.join(folder, "model"))
 
 
-# --- What Paddle infers ---------------------------------------------------------------------------------------------------
+# --- Inference with Paddle ------------------------------------------------------------------------------------------------
 
 
 def feed(kind):
@@ -137,7 +137,7 @@ def feed(kind):
 
 
 def predict(program, parameters, kind):
-    """The bytes that the C++ predictor infers."""
+    """Returns the bytes that the C++ predictor infers."""
     config = inference.Config(program, parameters)
     config.disable_gpu()
     config.disable_glog_info()
@@ -152,7 +152,7 @@ def predict(program, parameters, kind):
 
 
 def execute(prefix, kind):
-    """The bytes that the executor infers from a program and one file of all parameters."""
+    """Returns the bytes that the executor infers from a program and one file of all parameters."""
     executor = static.Executor(paddle.CPUPlace())
     with old_programs(), static.scope_guard(static.Scope()):
         program, feeds, fetches = static.load_inference_model(prefix, executor)
@@ -160,7 +160,7 @@ def execute(prefix, kind):
 
 
 def load_separate(folder):
-    """What Paddle reads from a file for each parameter, by name."""
+    """Returns the parameters that Paddle reads from a folder with one file for each, by name."""
     found = {}
     with old_programs(), static.scope_guard(static.Scope()):
         program = static.deserialize_program(read(os.path.join(folder, "__model__")))
@@ -191,7 +191,7 @@ def listed(model):
 
 
 def check_old(name, kind, write):
-    """A model with a ProgramDesc, by any route."""
+    """Checks a model with a ProgramDesc in all arrangements."""
     original = os.path.join(work, name)
     os.makedirs(original)
     with old_programs(), dynamic(kind == "jit"):
@@ -228,7 +228,7 @@ def check_model(original, name, kind):
             elif how == "separate":
                 loaded = load_separate(folder)
                 check(what + ": Paddle loads the same", loaded == {n: row["crc32"] for n, row in rows.items()})
-                # And back to one file, which has to be the original.
+                # Converts back to one file, which must equal the original.
                 back = os.path.join(work, "back")
                 shutil.rmtree(back, ignore_errors=True)
                 rearrange(folder, back, "combined")
@@ -246,7 +246,7 @@ def check_model(original, name, kind):
 
 
 def check_json(name, kind, write):
-    """A model whose program is JSON, as Paddle 3 writes by default."""
+    """Checks a model with a JSON program, as Paddle 3 writes by default."""
     original = os.path.join(work, name)
     os.makedirs(original)
     with dynamic(kind == "jit"):
@@ -266,7 +266,7 @@ def check_json(name, kind, write):
 
 
 def check_schema():
-    """Every message and enum that Paddle has is in our schema, number by number."""
+    """Checks that our schema has all of Paddle's messages and enums, with the same numbers."""
     from google.protobuf import descriptor_pb2
 
     ours = descriptor_pb2.FileDescriptorSet.FromString(read(args.schema))
@@ -289,14 +289,14 @@ def check_schema():
 
 
 def type_name(dtype):
-    """What the schema calls the type of a tensor."""
+    """Returns the name of a tensor's type in the schema."""
     name = str(dtype).rsplit(".", 1)[-1].upper()
     return {"FLOAT16": "FP16", "FLOAT32": "FP32", "FLOAT64": "FP64", "BFLOAT16": "BF16",
             "FLOAT8_E4M3FN": "FP8_E4M3FN", "FLOAT8_E5M2": "FP8_E5M2"}.get(name, name)
 
 
 def check_made():
-    """Tensors that no Paddle wrote: their values, types, dims, levels of LoD and rows, each by each."""
+    """Checks tensors written by `rearrange`: their values, types, dims, levels of LoD and rows."""
     made = os.path.join(work, "made")
     result = rearrange("make", made)
     check("make", result.returncode == 0, result.stderr)
@@ -334,7 +334,7 @@ def check_made():
                         check(what + ": height", found.height() == row["height"], found.height())
                     tensor = found.get_tensor()
                     if folder != "newer":
-                        # Of types that came with Paddle 3, Python isn't told the values.
+                        # Python can't access the values of types that Paddle 3 added.
                         values = np.ascontiguousarray(np.array(tensor))
                         check(what + ": values", values.tobytes().hex() == row["data"], values)
                     check(what + ": dims", list(tensor.shape()) == row["dims"], tensor.shape())
@@ -362,7 +362,7 @@ if is_new:
     check_json("jit_json", "jit", lambda folder: write_jit(folder, nets[1]))
     for name, net in recurrent.items():
         check_json(name, "jit", lambda folder, net=net: write_jit(folder, net))
-    # What the other version wrote, as it came back from us.
+    # Checks models that the other version of Paddle wrote, after converting them back.
     for name, kind in (("static", "static"), ("jit", "jit")):
         for one in glob.glob(os.path.join(args.work, "2.6.2", name + ".cpb")):
             folder = os.path.join(work, "older")

@@ -1,4 +1,4 @@
-"""Saves in TensorFlow what was loaded, and saves over what was there, with `proto_splitter.tensorflow` and without it.
+"""Saves loaded models again in TensorFlow, and over existing models, with and without `proto_splitter.tensorflow`.
 
 Ends with one line, `N passed, 0 failed`.
 """
@@ -15,7 +15,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../externalize")]
 
-# It looks at what importing the package imports, and so comes first.
+# Must come first, since it checks which modules the package imports.
 from shim import CONSTANTS, Checks, Dense, results_of, run_everywhere, same  # noqa: E402
 
 import numpy as np  # noqa: E402
@@ -70,7 +70,7 @@ def check_again(checks, work):
     with checks.check("what TensorFlow alone saved is externalized"):
         loaded = tf.saved_model.load(first)
         tf.saved_model.save(loaded, without, signatures=loaded.signatures)
-        # It makes Const nodes of captured tensors, as docs/python.md says.
+        # TensorFlow turns captured tensors into Const nodes, as docs/python.md says.
         assert size(without) > 2 * size(first), (size(without), size(first))
         report = ps.externalize(without, rescued, min_size="1KiB")
         assert len(report["stale"]) == 2 and size(rescued) < size(stock) / 2, report
@@ -100,7 +100,7 @@ def check_variables(checks, work):
             models.everything(first)
         assert size(first) < size(stock) / 4, (size(first), size(stock))
         none_twice(first)
-        # Two of its constants are equal.
+        # Two of the model's constants are equal.
         shapes = [shape for name, shape in tf.train.list_variables(os.path.join(first, "variables/variables")) if "constant_" in name]
         assert len(shapes) > 15 and 4 * sum(map(np.prod, shapes)) < 1.1 * size(stock), shapes
     run_everywhere(checks, "saved as variables", expected, first)
@@ -116,9 +116,9 @@ def check_variables(checks, work):
         pst.save(model, inner, model.call, min_size="1KiB", format="variables")
         wrapper = Wrapper(tf.saved_model.load(inner))
         tf.saved_model.save(wrapper, outer, wrapper.call)
-        # Its own constant is in the graph, and the other one isn't.
+        # The module's own constant is in the graph, but not that of the loaded model.
         assert 4 * 64 * 64 < size(outer) < 4 * 256 * 64, size(outer)
-        # As in every model with variables, functions hold these only weakly.
+        # As in every model with variables, functions only hold weak references to them.
         loaded = tf.saved_model.load(outer)
         assert (loaded.call(x)["y"].numpy() == wrapper.call(x)["y"].numpy()).all()
     with checks.check("a function of what was saved as variables holds them"):
@@ -159,7 +159,7 @@ def check_around(checks, work):
     inner = os.path.join(work, "inner")
     model = Dense(64)
     pst.save(model, inner, signatures=model.call, min_size="1KiB")
-    # Its functions hold it only weakly.
+    # The model's functions only hold weak references to it.
     outer = Wrapper(model)
     expected = outer.call(tf.ones([2, 256]))["y"].numpy()
     with checks.check("a module around a loaded model is saved with its own large constant"):
@@ -253,7 +253,7 @@ def check_failing(checks, work):
 
 def remote_files(folder):
     walked = tf.io.gfile.walk(folder) if tf.io.gfile.exists(folder) else ()
-    # Google's folders end with a slash.
+    # The names of folders in `gs://` end with a slash.
     return sorted(f"{at.rstrip('/')}/{name}"[len(folder):].lstrip("/") for at, _, names in walked for name in names)
 
 
@@ -264,7 +264,7 @@ def check_remote(checks, place):
     with checks.check(f"{place}: a model is saved to where tf.io.gfile writes"):
         pst.save(model, path, signatures=model.call, min_size="1KiB")
         assert CONSTANTS in remote_files(path)
-        # TensorFlow joins the paths of assets as those of local files.
+        # TensorFlow joins the paths of assets like those of local files.
         assert (tf.saved_model.load(path).call(x)["y0"].numpy() == expected).all()
     with checks.check(f"{place}: what was loaded from there is saved there"):
         with pst.enabled(min_size="1KiB"):
@@ -300,7 +300,7 @@ def check_remote(checks, place):
                 pst.save(large, f"{place}/stopped", large.call, progress=stop)
                 raise RuntimeError("it went on")
             except InterruptedError:
-                # Whether a folder is there, `gs://` remembers for some seconds.
+                # `gs://` caches the existence of a folder for some seconds.
                 assert not remote_files(f"{place}/stopped"), remote_files(f"{place}/stopped")
                 assert not [name for name in tf.io.gfile.listdir(place) if "stopped" in name]
 

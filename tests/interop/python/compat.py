@@ -1,7 +1,7 @@
-"""`proto_splitter.compat` with TensorFlow's own messages: what the tests of `tensorflow.tools.proto_splitter` hold that to.
+"""Runs the scenarios of the tests of `tensorflow.tools.proto_splitter` with `proto_splitter.compat` and TensorFlow's messages.
 
-Each check is a scenario of those tests, by the names of modules and functions that they use, and what is written is merged by
-TensorFlow's `Merger` (`tf_read`). Ends with one line, `N passed, 0 failed`.
+The checks use the same names of modules and functions as those tests. TensorFlow's `Merger` (`tf_read`) merges the files.
+Ends with one line, `N passed, 0 failed`.
 """
 
 import os
@@ -35,7 +35,7 @@ class NoOp(split.ComposableSplitter):
 
 
 class Imports(split.ComposableSplitter):
-    """Makes a chunk of each import of a file: of elements of a repeated string."""
+    """A splitter that makes a chunk of each import of a file, which is an element of a repeated string."""
 
     def __init__(self, proto, **options):
         super().__init__(proto, proto_as_initial_chunk=not proto.dependency, **options)
@@ -47,7 +47,7 @@ class Imports(split.ComposableSplitter):
 
 
 class Names(split.ComposableSplitter):
-    """Makes a chunk of the name of each message of a file, and of that of the file."""
+    """A splitter that makes chunks of the file's name and of the names of its messages."""
 
     def build_chunks(self):
         for at, kind in enumerate(self._proto.message_type):

@@ -1,8 +1,8 @@
-"""A wheel by itself: in a new virtual environment with nothing else in it, the README's lines run as they are pasted.
+"""Runs the README's Python code in a new virtual environment that contains only a wheel.
 
     python3 fresh.py WHEEL
 
-What makes NumPy arrays needs NumPy, and says so; with the wheel's extra `numpy` all lines run.
+Without NumPy, the code must run up to the first array, and name the missing module; with the wheel's extra `numpy`, all of it runs.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
-#: More than the README's chunks hold.
+#: Size of a tensor that is larger than the README's chunks.
 ROWS, COLUMNS = 5 << 10, 4 << 10
 
 
@@ -32,7 +32,7 @@ def field(number, value):
 
 
 def graph():
-    """A tensorflow.GraphDef of one constant, too large for one chunk."""
+    """Returns a tensorflow.GraphDef with one constant that is too large for one chunk."""
     shape = b"".join(field(2, field(1, size)) for size in (ROWS, COLUMNS))
     weights = struct.pack("<f", 1.5) * (ROWS * COLUMNS)
     tensor = field(1, 1) + field(2, shape) + field(4, weights)
@@ -53,7 +53,7 @@ def run(*command, **options):
 
 
 def pasted(python, folder, block):
-    """Runs a block in a folder with a graph; gives its output and its last line of errors."""
+    """Runs a code block in a folder with a graph. Returns its status, its output and its last line of errors."""
     work = os.path.join(folder, "work")
     os.makedirs(os.path.join(work, "chunked"))
     with open(os.path.join(work, "graph.pb"), "wb") as file:
@@ -76,7 +76,7 @@ def main():
         assert blocks(), "README.md has no lines for Python"
         for block in blocks():
             status, output, error = pasted(python, folder, block)
-            # Everything before the arrays has run.
+            # The code before the first array has run.
             assert status == 0 or error == "ModuleNotFoundError: No module named 'numpy'", error
             assert output.startswith("weights\n"), output
         run(python, "-m", "pip", "install", "--quiet", f"{wheel}[numpy]")

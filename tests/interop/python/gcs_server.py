@@ -1,7 +1,7 @@
-"""A store like Google's, on the loopback, in memory: as much of its JSON API as TensorFlow's `gs://` uses.
+"""An in-memory store on the loopback, with the part of Google's JSON API that TensorFlow's `gs://` uses.
 
-TensorFlow can't be given another host than Google's. It does ask a proxy, and trusts the certificates that it is told: this is a proxy that
-answers for those hosts itself.
+TensorFlow's requests can't be sent to a different host than Google's, but to a proxy, with certificates that it is told to trust.
+This store is a proxy that answers the requests to those hosts itself.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ HOSTS = ("www.googleapis.com", "storage.googleapis.com")
 
 
 class Store:
-    """Objects by bucket and name, each with its number and bytes."""
+    """Objects by bucket and name, each with its generation number and bytes."""
 
     def __init__(self, buckets):
         self.buckets = {name: {} for name in buckets}
         self.uploads, self.number, self.lock = {}, 0, threading.Lock()
-        #: A pattern of methods and paths, and the status to answer those with.
+        #: A pattern of methods and paths, and the status of the answers to matching requests.
         self.failure = None
 
     def next_number(self):
@@ -37,7 +37,7 @@ class Store:
 
 
 def certificates(folder):
-    """Makes an authority and a certificate of it for the hosts; returns the files of both, and of the key."""
+    """Creates an authority and a certificate for the hosts. Returns the files of both, and of the key."""
     def openssl(*arguments):
         subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=folder)
 
@@ -181,7 +181,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         bucket, name, data = self.store.uploads[key]
         place = self.headers.get("Content-Range", "")
         found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", place)
-        # Or all is there already, or asked for: `bytes */0`.
+        # Without a match, this is the whole object, or a request for the upload's state (`bytes */0`).
         start, end, total = map(int, found.groups()) if found else (0, len(body) - 1, len(body))
         if start != len(data) or end + 1 - start != len(body):
             return self.answer(400, {"error": {"code": 400, "message": f"{place!r} after {len(data)} bytes, with {len(body)}"}})
@@ -206,31 +206,31 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Running:
-    """The store of another process."""
+    """A store that runs in another process."""
 
     def __init__(self, port):
         self.port = port
 
     def ask(self, what, **query):
         url = f"http://127.0.0.1:{self.port}/-/{what}?{urllib.parse.urlencode(query)}"
-        # Not through the proxy that the environment names.
+        # Bypasses the proxy in the environment.
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url) as answer:
             return json.load(answer)
 
     def names(self, bucket):
-        """The names of a bucket's objects, with their sizes."""
+        """Returns the names of a bucket's objects, with their sizes."""
         return self.ask("names", bucket=bucket)
 
     def fail(self, pattern, status):
-        """Answers requests whose method and path match with this status from now on; with no pattern, all are answered as they should."""
+        """Answers requests whose method and path match the pattern with this status. Without a pattern, all requests succeed again."""
         self.ask("fail", pattern=pattern, status=status)
 
 
 @contextlib.contextmanager
 def running(folder, *buckets):
-    """Runs a store with these buckets, and has TensorFlow of this process ask it. Certificates are made in the folder."""
+    """Runs a store with these buckets, and makes this process's TensorFlow use it. Creates certificates in the folder."""
     authority, certificate, key = certificates(folder)
-    # TensorFlow holds Python's lock while it asks: a thread of this process couldn't answer.
+    # TensorFlow holds the GIL during its requests, so a thread of this process couldn't answer them.
     child = subprocess.Popen([sys.executable, __file__, certificate, key, *buckets], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
     port = int(child.stdout.readline())
     settings = {
@@ -265,7 +265,7 @@ def main():
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
-    # Until the process that began this one is gone.
+    # Waits until the parent process has ended.
     sys.stdin.read()
 
 

@@ -1,6 +1,6 @@
-"""How long `import proto_splitter` takes, beyond the start of the interpreter: at most 30 ms of processor time.
+"""Checks that `import proto_splitter` takes at most 30 ms of processor time beyond the start of the interpreter.
 
-Processor time, so that other work on the machine isn't in it; the median of several.
+The median of several runs counts. Processor time doesn't depend on other work on the machine.
 """
 
 import os
@@ -8,13 +8,13 @@ import statistics
 import subprocess
 import sys
 
-#: Milliseconds.
+#: Maximum time, in milliseconds.
 MOST = 30
 RUNS = 11
 
 
 def spent(code):
-    """Milliseconds of processor time of a new interpreter."""
+    """Returns the processor time of a new interpreter that runs this code, in milliseconds."""
     child = subprocess.Popen([sys.executable, "-c", code])
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -29,7 +29,7 @@ def beyond(code):
 
 def main():
     package = beyond("import proto_splitter")
-    # With the native half and all that a call needs.
+    # Also imports the native module and everything that a call needs.
     used = beyond("from proto_splitter import split, merge, open")
     print(f"import proto_splitter: {package:.1f} ms; with its functions: {used:.1f} ms")
     sys.exit(package > MOST)

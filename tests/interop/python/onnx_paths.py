@@ -1,4 +1,4 @@
-"""`as_path` and `run` of `proto_splitter.onnx`: what tools get for every form, and what is taken back."""
+"""Checks `as_path` and `run` of `proto_splitter.onnx`: the files that tools get for every form, and the results that are saved."""
 
 import contextlib
 import io
@@ -24,7 +24,7 @@ def refused(error, do, text=""):
 
 
 def forms(model, work):
-    """The model in every form, by what it is called."""
+    """Writes the model in every form. Returns the forms by name."""
     at = os.path.join(work, "forms")
     os.mkdir(at)
     found = {"a message": model}
@@ -36,13 +36,13 @@ def forms(model, work):
         found["bytes"] = file.read()
     found["an object like a file"] = io.BytesIO(found["bytes"])
     found["a URL"] = "file://" + found["chunks"]
-    # As the caches of model hubs have it, and stores without duplicates.
+    # The caches of model hubs use symbolic links, and stores that deduplicate files use hard links.
     for name, link in (("symbolic links", os.symlink), ("hard links", os.link)):
         folder = os.path.join(at, name.replace(" ", "-"))
         os.mkdir(folder)
         for file in ("pair.onnx", "pair.onnx.data"):
             shutil.copy(os.path.join(at, file), os.path.join(folder, file + ".blob"))
-            # A symbolic link is relative to where it is.
+            # The target of a symbolic link is relative to the link.
             link(file + ".blob" if link is os.symlink else os.path.join(folder, file + ".blob"), os.path.join(folder, file))
         found[name] = os.path.join(folder, "pair.onnx")
     return found

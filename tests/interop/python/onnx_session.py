@@ -1,6 +1,6 @@
-"""`proto_splitter.onnx` with onnx 1.23 and onnxruntime 1.31: models of every form run, and none is unpacked for it.
+"""Checks with onnx 1.23 and onnxruntime 1.31 that `proto_splitter.onnx` runs models of every form without unpacking them.
 
-Ends with one line, `N passed, 0 failed`. `--memory N` says how many MB of weights the large model has.
+Ends with one line, `N passed, 0 failed`. `--memory N` sets the size of the large model's weights, in MB.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Checks:
 
 
 def make(rows=64):
-    """A model with initializers in raw and typed fields, small and large, and of several types."""
+    """Returns a model with small and large initializers of several types, in raw and typed fields."""
     random = np.random.RandomState(1)
     arrays = {
         "w": random.standard_normal((64, rows)).astype(np.float32),
@@ -125,7 +125,7 @@ def check_forms(checks, work):
         with open(damaged, "wb") as file:
             # No field has the number 0.
             file.write(bytes(10) + whole)
-        # A field that no schema has: 99, a number.
+        # The field 99, a number, is in no schema.
         with open(newer, "wb") as file:
             file.write(whole + b"\x98\x06\x01")
         for do, text in ((pso.load, "damaged.onnx: "), (pso.session, "damaged.onnx: ")):
@@ -150,7 +150,7 @@ def check_forms(checks, work):
 
 
 def check_values(checks, work):
-    """Initializers of types and places of their own, with onnxruntime's memory and with copies in it."""
+    """Checks special types and places of initializers, both used in place and copied into onnxruntime's memory."""
     packed = np.arange(4096, dtype=np.uint8)
     graph = helper.make_graph(
         [
@@ -216,7 +216,7 @@ def peak():
 
 
 def write_large(path, megabytes, operator):
-    """A model of `megabytes` of weights in eight initializers, for Gather or for MatMul."""
+    """Writes a model with `megabytes` of weights in eight initializers, for Gather or for MatMul."""
     rows = int(megabytes) * 1_000_000 // 8 // 4 // 64
     arrays = [(np.arange(rows * 64, dtype=np.float32) % 8191).reshape(rows, 64) + at for at in range(8)]
     if operator == "Gather":
@@ -244,7 +244,7 @@ def run_large(path, rows, packs):
     if session.get_inputs()[0].type == "tensor(int64)":
         results = session.run(None, {"x": np.array([0, 5], np.int64)})
     else:
-        # One row of each, as `Gather` gives it.
+        # Selects one row of each initializer, like `Gather`.
         x = np.zeros((1, int(rows)), np.float32)
         x[0, 0] = 1
         results = session.run(None, {"x": x})
@@ -253,7 +253,7 @@ def run_large(path, rows, packs):
 
 
 def run_shared(path, count):
-    """Several sessions of one loaded model, and the memory that all but the first take."""
+    """Runs several sessions of one loaded model. Returns the memory that all but the first take."""
     model = pso.LoadedModel(path)
     given = np.array([0, 5], np.int64)
 
@@ -282,8 +282,8 @@ def script(*arguments):
 
 
 def check_memory(checks, work, megabytes):
-    # onnxruntime packs what MatMul needs in another order, beside the weights, unless it is told not to,
-    # as it is for large models by default.
+    # For MatMul, onnxruntime also keeps a copy of the weights in another order, unless this is disabled, which is
+    # the default for large models.
     by_default = 1.2 if megabytes * 1_000_000 >= pso._PACKED_BELOW else 2.2
     for operator, packs, most in (
         ("Gather", "by default", 1.2), ("MatMul", "packs nothing", 1.2), ("MatMul", "packs", 2.2), ("MatMul", "by default", by_default),

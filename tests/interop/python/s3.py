@@ -1,4 +1,4 @@
-"""Saves to `s3://` and loads from there: TensorFlow 2.16 with tensorflow-io, the latest that has such a file system, and moto's store.
+"""Saves to `s3://` and loads from there, with moto's store and tensorflow-io, which supports TensorFlow 2.16 and earlier.
 
 Ends with one line, `N passed, 0 failed`.
 """
@@ -15,20 +15,20 @@ import urllib.request
 with socket.create_server(("127.0.0.1", 0)) as free:
     ADDRESS = f"127.0.0.1:{free.getsockname()[1]}"
 for name in list(os.environ):
-    # Neither a user's store nor a proxy.
+    # Removes the settings of a user's store or proxy.
     if name.startswith("AWS_") or name.lower().endswith("_proxy"):
         del os.environ[name]
 os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_REGION="us-east-1", S3_ENDPOINT=f"http://{ADDRESS}",
                   AWS_EC2_METADATA_DISABLED="true")
 
-# It looks at what importing the package imports, and so comes first.
+# Must come first, since it checks which modules the package imports.
 from again import Checks, Dense, check_remote, pst, remote_files, tf  # noqa: E402
 
 import tensorflow_io  # noqa: E402, F401: this adds the scheme
 
 
 def wait_for(store):
-    """Makes a bucket as soon as the store answers."""
+    """Creates a bucket as soon as the store answers."""
     while store.poll() is None:
         try:
             return urllib.request.urlopen(urllib.request.Request(f"http://{ADDRESS}/bucket", method="PUT"))
@@ -58,7 +58,7 @@ def main():
             store.kill()
             store.wait()
     print(f"{checks.passed} passed, {checks.failed} failed", flush=True)
-    # Its client ends a process that ends normally with "pure virtual method called".
+    # At a normal exit, tensorflow-io's client aborts the process with "pure virtual method called".
     os._exit(bool(checks.failed))
 
 

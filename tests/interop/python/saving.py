@@ -1,4 +1,4 @@
-"""Saves with `experimental_image_format`, a bar and Ctrl-C, and models in text, with `proto_splitter.tensorflow`.
+"""Saves with `experimental_image_format`, a progress bar and Ctrl-C, and reads models in text, with `proto_splitter.tensorflow`.
 
 Ends with one line, `N passed, 0 failed`.
 """
@@ -20,7 +20,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../externalize")]
 
-# It looks at what importing the package imports, and so comes first.
+# Must come first, since it checks which modules the package imports.
 from shim import CONSTANTS, Checks, Dense, same  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
@@ -65,7 +65,7 @@ def check_image_format(checks, work):
                 constants.debug_set_max_size(1 << 30)
             assert sorted(os.listdir(path)) == ["assets", "fingerprint.pb", "saved_model.cpb", "variables"], os.listdir(path)
             assert len(ps.info(path)["chunks"]) > 1 and ps.verify(path)["ok"]
-            # TensorFlow has computed it of the chunks.
+            # TensorFlow computed the fingerprint from the chunks.
             assert ps.fingerprint(path)["agrees"]
             with pst.enabled():
                 assert (tf.saved_model.load(path).call(x)["y0"].numpy() == expected).all()
@@ -156,7 +156,7 @@ def check_progress(checks, work):
         path = os.path.join(work, "interrupted")
         child = subprocess.Popen([sys.executable, __file__, "interrupted", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         child.stdout.readline()
-        # In the middle of writing constants.
+        # Waits until constants are being written.
         while child.poll() is None and not glob.glob(os.path.join(path, ".proto_splitter-*")):
             time.sleep(0.01)
         child.send_signal(signal.SIGINT)
@@ -166,7 +166,7 @@ def check_progress(checks, work):
 
 
 def check_pages(checks):
-    """Both pages have what TensorFlow and protobuf say of 2 GB."""
+    """Checks that both pages have TensorFlow's and protobuf's messages about 2 GB."""
     pages = {}
     for name in ("python.md", "my-model-is-too-big.md"):
         with open(os.path.join(HERE, "../../../docs", name)) as file:
@@ -178,7 +178,7 @@ def check_pages(checks):
     for module in modules:
         with open(module.__file__) as file:
             strings = [node.value for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-        # Without docstrings, which have lines.
+        # Only considers the first line, to skip docstrings.
         said.update(text[:text.index(word) + len(word)] for text in strings for word in words if word in text.split("\n")[0])
     binaries = glob.glob(os.path.join(os.path.dirname(google.protobuf.__file__), "../_upb/*.so")) \
         + [os.path.join(os.path.dirname(tf.__file__), "libtensorflow_framework.so.2")]
@@ -198,7 +198,7 @@ def bar(path):
 
 
 def interrupted(path):
-    # A shell lets what it starts in the background ignore Ctrl-C.
+    # Processes that a shell starts in the background ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     model = Dense(400 * 1024)
     pst.enable()

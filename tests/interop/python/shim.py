@@ -1,7 +1,7 @@
-"""`proto_splitter.tensorflow` in TensorFlow 2.21: what is saved with it runs in TensorFlow without it.
+"""Checks in TensorFlow 2.21 that models saved with `proto_splitter.tensorflow` run in TensorFlow without it.
 
-Ends with one line, `N passed, 0 failed`. `--memory N` says how many MiB of constants the large models have (0: none), `--only WORD`
-which checks.
+Ends with one line, `N passed, 0 failed`. `--memory N` sets the size of the large models' constants in MiB (0 skips these models),
+and `--only WORD` selects checks.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-# Sums in any order would differ in their last bit from run to run.
+# Without this setting, sums are computed in any order, and their last bit differs between runs.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../externalize"))
@@ -62,7 +62,7 @@ def same(expected, actual):
 
 
 def script(*arguments):
-    """Runs a separate process: returns its last output, as JSON."""
+    """Runs this script in a separate process. Returns its last line of output, which is JSON."""
     ran = subprocess.run([sys.executable, __file__, *map(str, arguments)], capture_output=True, text=True)
     if ran.returncode:
         raise RuntimeError(ran.stdout[-500:] + ran.stderr[-2500:])
@@ -79,16 +79,16 @@ class Dense(tf.Module):
 
     def __init__(self, rows, parts=1):
         super().__init__()
-        # Not random: these may be gigabytes.
+        # Random numbers would take too long, since these may be gigabytes.
         self.weights = [(np.arange(rows * 256, dtype=np.float32) % 8191 * (part + 1)).reshape(256, rows) for part in range(parts)]
 
     @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
     def call(self, x):
-        # Without a transposition, for which TensorFlow would copy the weights.
+        # For a transposition, TensorFlow would copy the weights.
         return {f"y{part}": tf.matmul(x, weight)[0, :64] for part, weight in enumerate(self.weights)}
 
 
-# In processes of their own.
+# The following functions run in separate processes.
 
 
 def bytes_of_small(folder, way):
@@ -117,7 +117,7 @@ def save_large(folder, mib, parts):
 
 
 def load_large(folder):
-    """Loads it with TensorFlow alone, and runs it."""
+    """Loads a model with TensorFlow alone, and runs it."""
     tf.constant(1.0) + 1
     before = peak()
     model = tf.saved_model.load(folder)
@@ -127,7 +127,7 @@ def load_large(folder):
 
 
 def automatic():
-    """The import that enables the shim when TensorFlow comes."""
+    """Checks the module that enables the shim once TensorFlow is imported."""
     ran = subprocess.run([sys.executable, "-c", """
 import sys
 import proto_splitter.tensorflow.auto
@@ -202,7 +202,7 @@ def check_seams(checks):
 
 
 def run_everywhere(checks, name, expected, folder):
-    """A folder gives the same in all loaders of TensorFlow, which is as ever."""
+    """Checks that a folder gives the same results in all loaders of unmodified TensorFlow."""
     assert not any(seam.on for seam in pst.status())
     for loader, run in (("tf.saved_model.load", lambda: loaders.run_v2(loaders.load_v2(folder))),
                         ("a signature alone", lambda: loaders.run_alone(folder)),
@@ -289,7 +289,7 @@ def check_saving(checks, work):
             warnings.simplefilter("always")
             pst.save(tf.Module(), path, signatures=traced, min_size="1KiB")
         assert any("traced before enable()" in str(one.message) for one in told), [str(one.message) for one in told]
-        # Variables live as long as the object that they were loaded with.
+        # Variables are freed together with the object with which they were loaded.
         loaded = tf.saved_model.load(path)
         assert loaded.signatures["serving_default"](x=x)["y0"].numpy().tobytes() == expected
         assert os.path.exists(os.path.join(path, CONSTANTS))
@@ -351,7 +351,7 @@ def check_import(checks, work):
 
 
 def loops():
-    """Graphs of TensorFlow 1 with constants inside and outside of the frames of loops."""
+    """Yields graphs of TensorFlow 1 with constants inside and outside of the frames of loops."""
     a, b = models.numbers(3, 16, 16), models.numbers(4, 16, 16)
 
     def times(constant):

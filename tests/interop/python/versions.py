@@ -1,6 +1,6 @@
-"""Saves and loads with the versions of TensorFlow, protobuf and Keras that are here, with `proto_splitter.tensorflow`.
+"""Saves and loads with the installed versions of TensorFlow, protobuf and Keras, with `proto_splitter.tensorflow`.
 
-Ends with a row of the versions, as docs/python.md has them, and one line, `N passed, 0 failed`.
+Ends with a row of the versions for the table of docs/python.md, and one line, `N passed, 0 failed`.
 """
 
 import os
@@ -14,7 +14,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../externalize"))
 
-# It looks at what importing the package imports, and so comes first.
+# Must come first, since it checks which modules the package imports.
 from shim import CONSTANTS, Checks, Dense  # noqa: E402
 
 import google.protobuf  # noqa: E402

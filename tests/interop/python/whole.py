@@ -1,9 +1,9 @@
-"""A day with a model whose constants TensorFlow can't save: saved, loaded, saved again, wrapped, saved over, in chunks, to a store, and as
-variables that TensorFlow alone saves again.
+"""Takes a model whose constants TensorFlow can't save through all steps of daily work.
 
-Each step is a process, whose peak of memory is printed beside the size of the constants; "stock" steps don't import the package. Ends
-with one line, `N passed, 0 failed`. `--memory MIB` says how large the constants are: 2300 by default, which takes 12 GB of disk and of
-memory. Not in CI.
+The model is saved, loaded, saved again, wrapped, overwritten, saved in chunks and to a store, and as variables that TensorFlow alone
+saves again. Each step is a process, whose peak memory is printed next to the size of the constants; "stock" steps don't import the
+package. Ends with one line, `N passed, 0 failed`. `--memory MIB` sets the size of the constants. The default, 2300, takes 12 GB of disk
+and of memory. Not in CI.
 """
 
 import argparse
@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../externalize")]
 
 if not "".join(sys.argv[1:2]).startswith("stock"):
-    # It looks at what importing the package imports, and so comes first.
+    # Must come first, since it checks which modules the package imports.
     from shim import Checks, Dense  # noqa: E402
 
 CONSTANTS = "assets/proto_splitter_constants.data-00000-of-00001"
@@ -30,7 +30,7 @@ MORE = 300 << 20
 
 
 def result_of(model):
-    """What a model gives for ones, as hexadecimal digits."""
+    """Returns the outputs of a model for an input of ones, as hexadecimal digits."""
     import tensorflow as tf
     return {name: value.numpy().tobytes().hex() for name, value in sorted(model.call(tf.ones([1, 256])).items())}
 
@@ -40,14 +40,14 @@ def dense(mib):
 
 
 def stock_message(mib):
-    """What TensorFlow alone says of such a model."""
+    """Returns the error that TensorFlow alone raises for such a model."""
     import numpy as np
     import tensorflow as tf
     weight = np.ones([256, int(mib) << 10], np.float32)
     try:
         tf.function(lambda: tf.constant(weight)).get_concrete_function()
     except ValueError as error:
-        # TensorFlow puts the lines of the program in front.
+        # TensorFlow's message begins with lines of the program.
         return {"message": str(error).strip().splitlines()[-1].strip().removeprefix("ValueError: ")}
     return {"message": None}
 
@@ -96,7 +96,7 @@ def save_again(path, out):
 
 
 def wrap(path, out):
-    """A module around the loaded model, with another large constant."""
+    """Saves a module around the loaded model, with another large constant."""
     import numpy as np
     import proto_splitter.tensorflow as pst
     pst.enable()
@@ -119,7 +119,7 @@ def wrap(path, out):
 
 
 def small_over(path, way):
-    """A small model saved over the large one, by TensorFlow alone or with the package."""
+    """Saves a small model over the large one, by TensorFlow alone or with the package."""
     import tensorflow as tf
     model = Dense(64)
     if way == "ours":
@@ -131,7 +131,7 @@ def small_over(path, way):
 
 
 def image(path, mib):
-    """`experimental_image_format`, and what was saved loaded while the package is enabled."""
+    """Saves with `experimental_image_format`, and loads the result while the package is enabled."""
     import proto_splitter.tensorflow as pst
     pst.enable()
     import tensorflow as tf
@@ -143,7 +143,7 @@ def image(path, mib):
 
 
 def to_store(mib):
-    """A save to a file system of TensorFlow, with its progress."""
+    """Saves to a file system of TensorFlow, and checks the progress."""
     import proto_splitter.tensorflow as pst
     told = []
     pst.enable(progress=lambda done, total: told.append((done, total)))
@@ -209,7 +209,7 @@ def check_all(checks, work, mib):
     with checks.check("experimental_image_format makes chunks, which externalize makes run elsewhere"):
         given = step("image", chunked, mib)
         assert given["loaded"] == given["result"] == result
-        # TensorFlow splits what has 1 GiB or more.
+        # TensorFlow splits models of 1 GiB or more.
         form = "cpb" if mib >= 1024 else "pb"
         assert [name for name in os.listdir(chunked) if name.startswith("saved_model")] == [f"saved_model.{form}"]
         ps.externalize(chunked, path)

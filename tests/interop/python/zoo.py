@@ -1,8 +1,8 @@
-"""A zoo of models in TensorFlow as it is and after `pst.enable()`: the same results, or the same exception.
+"""Checks that a zoo of models gives the same results, or the same exception, in TensorFlow with and without `pst.enable()`.
 
-Each is traced, saved, loaded and run: by `tf.saved_model.load`, in a session of TensorFlow 1, in C++, and, where TensorFlow's converter
-takes it, in TensorFlow Lite, there also as `externalize` writes it, and with captured constants as variables. Ends with one line, `N passed, 0 failed`. `--only WORD` says which
-models.
+Each model is traced, saved, loaded and run: by `tf.saved_model.load`, in a session of TensorFlow 1, in C++, and in TensorFlow Lite if
+TensorFlow's converter accepts the model. Models are also externalized, and saved with captured constants as variables. Ends with one
+line, `N passed, 0 failed`. `--only WORD` selects models.
 """
 
 import argparse
@@ -18,7 +18,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../externalize")]
 
-# It looks at what importing the package imports, and so comes first.
+# Must come first, since it checks which modules the package imports.
 from shim import Checks  # noqa: E402
 
 import ml_dtypes  # noqa: E402
@@ -35,7 +35,7 @@ N = 32
 A, B = numbers(1, N, N), numbers(2, N, N)
 SMALL = ("float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "float8_e3m4", "float8_e8m0fnu",
          "int4", "uint4", "int2", "uint2", "float4_e2m1fn", "bfloat16")
-# By the name of the model: a function of a 2-dimensional tensor.
+# The models by name. Each is a function of a 2-dimensional tensor.
 ZOO = {}
 
 
@@ -49,7 +49,7 @@ def of_type(name):
 
     def typed(x):
         return tf.reduce_sum(tf.cast(tf.constant(array), tf.float32)) + x
-    # By which it is known as one of a small type.
+    # The name marks a model with a small element type.
     typed.__qualname__ = f"type_{name}"
     ZOO[f"type_{name}"] = typed
 
@@ -353,12 +353,12 @@ def lite(path):
         interpreter = tf.lite.Interpreter(model_content=converted)
         run = interpreter.get_signature_runner("serving_default")
         return {name: loaders.bits(value) for name, value in run(x=loaders.inputs(7, [None, N], np.float32)).items()}
-    except Exception:  # noqa: BLE001: what it doesn't take is none of ours.
+    except Exception:  # noqa: BLE001: the converter may fail with any exception.
         return None
 
 
 def run(function, path):
-    """The results of a model in Python's loaders, or the exception with its type and end."""
+    """Returns the results of a model in Python's loaders, or the type and last line of the exception."""
     spec = tf.TensorSpec([None, N] if function is not ZOO["static_shape"] else [3, N], tf.float32, name="x")
     module = tf.Module()
     try:
@@ -372,12 +372,12 @@ def run(function, path):
 
 
 def words(error):
-    """An exception without the names of tensors, and numbers, that differ each time."""
+    """Returns an exception without the names of tensors and the numbers, which differ each time."""
     return error[0], re.sub(r"\d+", "N", re.sub(r"tf.Tensor \(\w+:0\)", "tensor", error[1]))
 
 
 def check_model(checks, name, work, with_lite):
-    """Runs a model both ways; returns the folders to run in C++ as well, none if it raises."""
+    """Runs a model both ways. Returns the folders to run in C++ as well; none if the model raises."""
     function, folders = ZOO[name], [os.path.join(work, f"{name}.{way}") for way in ("stock", "enabled", "variables", "externalized")]
     stock, ours, variables, lean = folders
     with checks.check(name):
@@ -385,7 +385,7 @@ def check_model(checks, name, work, with_lite):
         with pst.enabled(min_size=64), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             found = run(function, ours)
-        # All of it was traced while this is on.
+        # The whole model was traced while the shim is enabled.
         assert not any("traced before" in str(one.message) for one in told), [str(one.message) for one in told]
         told = [str(one.message) for one in told if "proto_splitter" in str(one.filename) or "left to TensorFlow" in str(one.message)]
         assert len(told) <= 1 or name.startswith("type_"), told
@@ -418,7 +418,7 @@ def check_model(checks, name, work, with_lite):
             for folder in (ours, variables, lean) if expected is not None else ():
                 found = lite(folder)
                 if folder == lean and name == "type_float8_e4m3fn":
-                    # The page says so: the converter takes no argument of this type, which a constant that moved is.
+                    # As the page says, the converter accepts no arguments of this type, and a moved constant is an argument.
                     assert found is None, "it is converted: docs/my-model-is-too-big.md says that it isn't"
                 else:
                     assert found == expected, f"{os.path.basename(folder)} is converted to another model"
@@ -426,7 +426,7 @@ def check_model(checks, name, work, with_lite):
 
 
 def check_in_c(checks, folders):
-    """All models in one process: each of four folders gives the same, or the same failure."""
+    """Runs all models in one process, and checks that the four folders of each give the same result or failure."""
     results = loaders.run_each_c([folder for four in folders.values() for folder in four], ["serve"])
     for at, name in enumerate(folders):
         with checks.check(f"{name} in C++"):

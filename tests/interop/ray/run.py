@@ -1,7 +1,7 @@
-"""Splits, verifies and merges on a local cluster of Ray, one of whose three nodes is killed midway, and objects of an S3 server,
-which is moto's, in this process and on the loopback address.
+"""Splits, verifies and merges on a local Ray cluster, while one of its three nodes is killed, and objects of an S3 server, which is
+moto's and runs in this process on the loopback address.
 
-run.py --work DIR [--size 64MiB] [--table]: with --table also the time that 1, 2 and 4 parts at once take.
+run.py --work DIR [--size 64MiB] [--table]: --table also prints the time that 1, 2 and 4 parts at once take.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import ray
 from moto.server import ThreadedMotoServer
 from ray.cluster_utils import Cluster
 
-#: Bytes of a value: a `string_val` of a TensorProto.
+#: Size of a value, a `string_val` of a TensorProto, in bytes.
 VALUE = 2 << 20
 TYPE = "tensorflow.TensorProto"
 PARTS = 12
@@ -48,7 +48,7 @@ def varint(number: int) -> bytes:
 
 
 def write_source(path: Path, size: int) -> None:
-    """A TensorProto of about this size: half of its values shrink when they are compressed."""
+    """Writes a TensorProto of about this size. Half of its values are compressible."""
     numbers = random.Random(5)
     with open(path, "wb") as file:
         for at in range(max(PARTS, size // VALUE)):
@@ -57,7 +57,7 @@ def write_source(path: Path, size: int) -> None:
 
 
 def use_loopback() -> None:
-    """Brings up the loopback of the network that this process has for itself."""
+    """Enables the loopback interface in the network namespace of this process."""
     up, loopback, running = 0x1, 0x8, 0x40
     with socket.socket() as any_socket:
         request = struct.pack("16sH14x", b"lo", up | loopback | running)
@@ -125,7 +125,7 @@ def on_three_nodes(work: Path, source: Path) -> None:
 
 
 def on_a_store(source: Path) -> None:
-    """The same with objects, in an environment that the workers inherit."""
+    """Splits, verifies and merges objects. The workers inherit the environment."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -157,7 +157,7 @@ def on_a_store(source: Path) -> None:
 
 
 def table(work: Path, source: Path) -> None:
-    """Returns the times of all three with this many parts at once."""
+    """Prints the times of a split, a verification and a merge with 1, 2 and 4 parts at once."""
     size = source.stat().st_size
     print(f"{size} bytes\n\n| at once | split, s | verify, s | merge, s |\n| --- | --- | --- | --- |")
     for at_once in (1, 2, 4):
