@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 """Checks descriptors and files against TensorFlow 2.21's own library.
 
-  descriptors  our schemas and the wheel's: every message, field, enum value, and what is said of them
-  split        every fixture, cut by protosplit at several maximum sizes and in every compression: TensorFlow's Merger
-               rebuilds the source
-  special      the same for messages that its Merger is easily confused by (special.py)
-  root         every fixture with a Merkle root, as it was cut and compressed again: TensorFlow's Merger rebuilds the source,
+  descriptors  our schemas and the wheel's have the same messages, fields and enum values, with the same properties
+  split        TensorFlow's Merger rebuilds every fixture that protosplit cut, at several maximum sizes and with every
+               compression
+  special      the same for messages that easily confuse TensorFlow's Merger (special.py)
+  root         TensorFlow's Merger rebuilds every fixture that was cut with a Merkle root, also after compressing it again,
                and the root stays the same
-  extended     every fixture in the extended profile, with values and trailers in several chunks and in several files:
-               TensorFlow's Merger refuses each of the files, and protosplit merges them to the source
-  merge        every file in tests/data/tensorflow_cpb, merged by protosplit: equal to its source as a message
-  fingerprint  every SavedModel, in one piece and cut in many ways, and models as no serializer writes them (scrambled.py):
-               protosplit's fingerprint is TensorFlow's, and what it stores agrees; where TensorFlow has none, it says so
-  load         every SavedModel's folder, split and merged, and merged from TensorFlow's own .cpb files: TensorFlow's Python
-               loads it, and its signatures give the same, bit by bit, as the original's (load.py)
+  extended     TensorFlow's Merger refuses each file of the extended profile, with values and trailers in several chunks and
+               in several files, and protosplit merges them to the source
+  merge        protosplit merges every file in tests/data/tensorflow_cpb to a message that equals the source
+  fingerprint  protosplit's fingerprint equals TensorFlow's for every SavedModel, in one piece and cut in many ways, and for
+               models that no serializer writes (scrambled.py); stored fingerprints agree, or are reported as missing
+  load         TensorFlow's Python loads every SavedModel's folder after it was split and merged, and merged from
+               TensorFlow's own .cpb files, and its signatures return the same bits as the original's (load.py)
 
-Run by run.sh, which sets up what this needs. Exit 1 if anything failed.
+Run by run.sh, which installs the dependencies. The exit code is 1 if anything failed.
 """
 
 import argparse
@@ -49,7 +49,7 @@ KINDS = {
     "tensorflow.MetaGraphDef": "metagraphdef",
     "tensorflow.TensorProto": "tensorproto",
 }
-# Of our fields in chunk.proto, which TensorFlow does not have.
+# Number of the first of our fields in chunk.proto, which TensorFlow does not have.
 FIRST_OWN_FIELD = 1000
 
 DESCRIPTOR_SETS = [
@@ -85,7 +85,7 @@ class Report:
 
 
 class TensorFlow:
-    """The driver over TensorFlow's library."""
+    """A driver of TensorFlow's library."""
 
     def __init__(self, scratch):
         self.driver = INTEROP / "tf_read"
@@ -95,7 +95,7 @@ class TensorFlow:
         self.reads = 0
 
     def read(self, jobs):
-        """Reads (prefix, kind) pairs; gives for each the deterministic bytes, or a string with what went wrong."""
+        """Reads (prefix, kind) pairs. Returns for each the bytes in deterministic serialization, or a string with the error."""
         jobs = list(jobs)
         results = []
         while len(results) < len(jobs):
@@ -112,7 +112,7 @@ class TensorFlow:
                     out.unlink()
                 else:
                     results.append(f"TensorFlow refused: {detail}")
-            # The library aborts on some files. The one it was at failed; the others are still to be read.
+            # The library aborts on some files. The file it was reading has failed; the remaining files are read next.
             if ran.returncode != 0 and len(results) < len(jobs):
                 if ran.returncode > 0:
                     raise SystemExit(f"tf_read: {ran.stderr.strip()}")
@@ -178,7 +178,7 @@ def facts(files):
             for e in m.enum_type:
                 enum(name, e)
             for n in m.nested_type:
-                # Ours: the fields of that type are, too.
+                # These types are only used by our own fields.
                 own = ["ExternalFile", "MerkleTree"]
                 if f"{name}.{n.name}" not in [f"tensorflow.proto_splitter.ChunkMetadata.{each}" for each in own]:
                     message(name, n)
@@ -191,7 +191,7 @@ def facts(files):
 
 
 def differences(ours, theirs, where=""):
-    """The places where two trees of facts differ."""
+    """Yields the places where two trees of facts differ."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() | theirs.keys(), key=str):
             yield from differences(ours.get(key), theirs.get(key), f"{where}/{key}")
@@ -203,9 +203,9 @@ def check_descriptors(report, tensorflow):
     files = []
     for path in DESCRIPTOR_SETS:
         files += descriptor_pb2.FileDescriptorSet.FromString((ROOT / path).read_bytes()).file
-    # Messages of our own are beside those that they hold.
+    # Leaves out the files of our own messages.
     files = [file for file in files if not file.package.startswith("proto_splitter.")]
-    # TensorFlow has the splitter's files elsewhere; ours sit in a folder named after the package.
+    # TensorFlow has the splitter's files in a different folder; ours is named after the package.
     theirs = tensorflow.descriptors([f.name for f in files])
     for file in theirs.file:
         file.name = file.name.replace("tensorflow/tools/proto_splitter/", "tensorflow/proto_splitter/")
@@ -213,7 +213,7 @@ def check_descriptors(report, tensorflow):
     for side in (ours, theirs):
         for fact in side.values():
             for f in fact.get("fields", {}).values():
-                # protoc leaves the JSON name out of what it compiles in; the one we have follows from the name.
+                # protoc omits the JSON name from compiled-in descriptors; in ours it is derived from the field's name.
                 f.pop("json name")
     for name in sorted(ours.keys() | theirs.keys()):
         if name not in ours:
@@ -243,7 +243,7 @@ class Source:
     name: str
     path: Path
     message: str
-    # The largest part that cannot be cut. Zero: none worth speaking of.
+    # The largest part that cannot be cut; zero if it is negligible.
     largest_atom: int = 0
 
     @property
@@ -252,7 +252,7 @@ class Source:
 
 
 def atoms(message):
-    """Sizes of all that cannot be cut: elements of repeated strings and bytes, map keys, scalars in maps."""
+    """Yields the sizes of all parts that cannot be cut: elements of repeated strings and bytes, map keys, scalars in maps."""
 
     def size(value):
         return len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, bytes) else 8
@@ -300,7 +300,7 @@ class Protosplit:
         return subprocess.run([self.binary, *arguments], capture_output=True, text=True, errors="replace")
 
     def split(self, group, source, size, compression, value_size=None, expect=None, embed=False):
-        """Splits, checks what protosplit says of it, and notes the file for TensorFlow to read."""
+        """Splits, checks protosplit's report, and records the file so that TensorFlow reads it later."""
         label = f"{source.name}, {size}, {compression}" + (f", values from {value_size}" if value_size else "")
         self.count += 1
         folder = self.scratch / f"split.{self.count}"
@@ -348,11 +348,11 @@ class Protosplit:
             self.written.append(("root", f"{label}, {file.parent.name}", source, file.with_suffix("")))
 
     def refusal(self, ran, source, size, folder, label):
-        """Whether there was a reason not to cut this, and the error tells it."""
+        """Returns the problem with a refusal; None if there was a reason to refuse, and the error names it."""
         error = ran.stderr.strip()
         if not error.startswith("protosplit: ") or "\n" in error:
             return f"exit 1 without one line of reason: {error!r}"
-        # The first element of a field stays with its parent, so it may be less than the whole maximum that stands in the way.
+        # The first element of a field stays with its parent, so a part can be uncuttable below the maximum.
         if 2 * source.largest_atom < SIZES[size]:
             return f"refused, though nothing indivisible in it comes near the maximum: {error}"
         if not any(int(number) > SIZES[size] for number in re.findall(r"\d+", error)):
@@ -391,7 +391,7 @@ class Protosplit:
         return expect(paths) if expect else None
 
     def rewrite(self, source, size):
-        """Splits, stores with other compressions, and puts the last chunk's value back in its place: TensorFlow reads the source."""
+        """Splits, recompresses, and replaces the last chunk's value by itself. TensorFlow must read the source from each file."""
         self.count += 1
         folder = self.scratch / f"rewrite.{self.count}"
         folder.mkdir()
@@ -400,7 +400,7 @@ class Protosplit:
         ran = self.run("split", source.path, "-o", first, "--max-chunk-size", size, "--json", *message)
         if ran.returncode != 0 or not json.loads(ran.stdout)["split"]:
             return
-        # A slice has its parent's path, which is no place for a value.
+        # The path of a slice is that of its parent, which can't be replaced by a value.
         path = next((c["path"] for c in json.loads(ran.stdout)["chunks"] if c["kind"].upper() == "BYTES"), None)
         steps = [("recompress", [f"{first}.cpb", "--compression", how]) for how in ("none", "zstd", "brotli")]
         if path:
@@ -420,7 +420,7 @@ class Protosplit:
                 self.written.append(("rewrite", label, source, prefix))
 
     def check_with_tensorflow(self):
-        """Has TensorFlow read all that was written, and every source, and compares."""
+        """Compares the messages that TensorFlow reads from all written files and from their sources."""
         sources = {s.path: s for _, _, s, _ in self.written}
         jobs = [(s.prefix, KINDS[s.message]) for s in sources.values()]
         jobs += [(prefix, KINDS[s.message]) for _, _, s, prefix in self.written]
@@ -429,8 +429,8 @@ class Protosplit:
         for (group, label, source, _), got in zip(self.written, results[len(sources) :]):
             self.report.check(group, label, difference(got, wanted[source.path]))
 
-        # TensorFlow's fingerprints read parts of a chunked SavedModel in a way of their own. Their values depend on
-        # the chunks; what counts is that there is one.
+        # TensorFlow computes fingerprints from parts of a chunked SavedModel. The values depend on the chunks, so this
+        # only checks that there is a fingerprint.
         models = [(label, prefix) for _, label, s, prefix in self.written if s.message == "tensorflow.SavedModel"]
         models = [(label, prefix) for label, prefix in models if Path(f"{prefix}.cpb").exists()]
         fingerprints = self.tensorflow.read((prefix.parent, "fingerprint") for _, prefix in models)
@@ -471,7 +471,7 @@ def check_special(protosplit, new):
         source.path.write_bytes(special.data)
         for compression in COMPRESSIONS:
             protosplit.split("special", source, "1KiB", compression, expect=special.expect)
-        # `expect` counts what 1 KiB makes necessary.
+        # `expect` counts the chunks that are necessary at 1 KiB.
         protosplit.split("special", source, "10KiB", "none")
         protosplit.split("special", source, "1KiB", "none", value_size="64")
     protosplit.check_with_tensorflow()
@@ -493,7 +493,7 @@ EXTENDED = {
     "trailers in chunks": ["--max-chunk-size", "1KiB", "--value-chunk-size", "16"],
     "several files": ["--max-chunk-size", "4KiB", "--max-file-size", "16KiB"],
 }
-# The name it gives to the field number found where it expects a ChunkedMessage.
+# The field number that TensorFlow reports where it expects a ChunkedMessage.
 REFUSED_FIELD = "536870911"
 
 
@@ -506,7 +506,7 @@ def check_extended(protosplit, report, tensorflow, new):
             folder.mkdir()
             arguments = [source.path, "-o", folder / "m", "--message", source.message, "--profile", "extended", *options]
             if not options:
-                # Only what is over the maximum is cut at all.
+                # A message is only cut if it is over the maximum.
                 arguments += ["--max-chunk-size", str(max(source.path.stat().st_size * 3 // 4, 1000))]
             ran = protosplit.run("split", *arguments)
             if ran.returncode != 0:
@@ -516,7 +516,7 @@ def check_extended(protosplit, report, tensorflow, new):
             ran = protosplit.run("merge", folder / "m.cpb", "-o", back)
             same = ran.returncode == 0 and back.read_bytes() == source.path.read_bytes()
             report.check("extended", f"{label}, merged", None if same else f"not the source: {ran.stderr.strip()}")
-            # The other files as well: each is rejected separately.
+            # TensorFlow must also reject each of the other files separately.
             written += [(f"{label}, {file.name}", source, file) for file in sorted(folder.glob("*.cpb"))]
     results = tensorflow.read((file.with_suffix(""), KINDS[source.message]) for _, source, file in written)
     for (label, _, _), result in zip(written, results):
@@ -554,7 +554,7 @@ SCRAMBLED_MODELS = 300
 
 
 def fingerprint_folders(protosplit, report, new):
-    """SavedModels' folders, with labels: fixtures, special and scrambled models, and all of them cut."""
+    """Yields the folders of fixtures, special and scrambled models, in one piece and cut, with labels."""
     models = [(folder.parent.name, folder.parent) for folder in sorted(FIXTURES.glob("*/saved_model.pb"))]
     contents = [(s.name, s.data) for s in specials(new) if s.message == "tensorflow.SavedModel"]
     descriptor = new("tensorflow.SavedModel").DESCRIPTOR
@@ -620,7 +620,7 @@ def fingerprint_problem(answer, theirs, new):
 
 
 def merged_folders(protosplit, report):
-    """Folders merged back, with labels and the originals."""
+    """Splits and merges folders. Returns the merged folders with labels and the originals."""
     originals = [file.parent for file in sorted(FIXTURES.glob("*/saved_model.pb"))]
     chunked = []
     for original in originals:
@@ -645,7 +645,7 @@ def merged_folders(protosplit, report):
             continue
         out = folder.with_name(f"{folder.name}.merged")
         ran = protosplit.run("merge", folder, "-o", out)
-        # So that what is merged can't lean on it.
+        # Removed so that the merged folder can't depend on it.
         shutil.rmtree(folder)
         if ran.returncode != 0:
             report.check("load", label, f"merge: exit {ran.returncode}: {ran.stderr.strip()}")
@@ -671,9 +671,9 @@ def check_load(protosplit, report):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     groups = ["descriptors", "split", "special", "root", "extended", "merge", "fingerprint", "load"]
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"which checks to make; default all: {', '.join(groups)}")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"checks to run; all by default: {', '.join(groups)}")
     parser.add_argument("--protosplit", type=Path, default=ROOT / "target/release/protosplit", help="the binary to check")
-    parser.add_argument("--keep", type=Path, help="an empty or new folder for all files written, to look at afterwards")
+    parser.add_argument("--keep", type=Path, help="an empty or new folder to keep all written files in")
     options = parser.parse_args()
     chosen = options.groups or groups
     if set(chosen) - set(groups):

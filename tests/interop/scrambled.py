@@ -1,7 +1,7 @@
-"""SavedModels as no serializer writes them, though every parser reads them.
+"""SavedModels that no serializer writes, but every parser reads.
 
-Fields out of order and in pieces, map entries twice, lengths and numbers longer than they need be, runs packed and not, oneofs
-with several members, unknown fields and known ones of another wire type. Random, but the same for the same seed.
+They have fields out of order and in pieces, duplicate map entries, overlong lengths and numbers, packed and unpacked runs, oneofs
+with several members, unknown fields, and known fields with another wire type. They are random, but depend only on the seed.
 """
 
 import random
@@ -15,12 +15,12 @@ WIRE = {
 }  # fmt: skip
 LENGTH_DELIMITED = (F.TYPE_MESSAGE, F.TYPE_STRING, F.TYPE_BYTES)
 
-# What a model nearly always has here.
+# Fields that nearly every model has.
 LIKELY = {
     "meta_graphs", "graph_def", "node", "signature_def", "object_graph_def", "concrete_functions", "library", "function",
     "node_def", "attr", "op", "tensor",
 }  # fmt: skip
-# Strings that mean something to the fingerprint code, and such as show the order of keys.
+# Strings with a meaning for the fingerprint code, and strings that reveal the order of keys.
 ORDINARY = [
     "", "a", "aa", "ab", "b", "B", "z", "_", "f", "dtype", "value", "config_proto", "T", "Tin", "x_1", "x_12",
     "__inference_99", "PartitionedCall", "Const", "é",
@@ -31,7 +31,7 @@ NUMBERED = ["x_1", "x_12", "aa_0", "z_-3", "b_ 7", "__inference_99", "f_0013"]
 
 class Scrambled:
     def __init__(self, seed, share):
-        """Of `share`, 0 to 1, of the places where something can be unusual, it is."""
+        """Creates a generator. `share`, from 0 to 1, is the fraction of places that are made unusual."""
         self.random = random.Random(seed)
         self.share = share
         self.strings = NUMBERED if seed % 2 else ORDINARY
@@ -60,7 +60,7 @@ class Scrambled:
         return bytes([*out, value])
 
     def delimited(self, number, content):
-        # Parsers read no lengths of more than five bytes.
+        # Parsers reject lengths of more than five bytes.
         return self.tag(number, 2) + self.varint(len(content), longest=5) + content
 
     def number(self, kind):
@@ -85,7 +85,7 @@ class Scrambled:
         return self.delimited(field.number, value) if wire == 2 else self.tag(field.number, wire) + value
 
     def stranger(self, descriptor):
-        """A field that the type doesn't know, by its number or by its wire type."""
+        """Returns a field whose number or wire type the message's type doesn't have."""
         number, wire = self.random.choice([900, 1, 2, 5000, 77]), self.random.choice([0, 1, 2, 3, 5])
         known = descriptor.fields_by_number.get(number)
         if known and wire in (2, WIRE.get(known.type, 0)):
@@ -134,6 +134,6 @@ class Scrambled:
 
 
 def scrambled(descriptor, seed):
-    """A message of this type."""
+    """Returns a random message of this type."""
     maker = Scrambled(seed, [0.0, 0.1, 0.3, 0.6][seed // 2 % 4])
     return maker.message(descriptor, maker.random.randint(2, 9))

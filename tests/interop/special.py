@@ -1,6 +1,6 @@
-"""Messages that are hard to cut so that TensorFlow's Merger puts them together again, built from its own descriptors.
+"""Messages that are hard to cut for TensorFlow's Merger, built from TensorFlow's own descriptors.
 
-Every name, string and number differs from its neighbours: elements that come back in another order are noticed.
+Every name, string and number differs from its neighbors, so a changed order of elements is noticed.
 """
 
 import struct
@@ -9,12 +9,12 @@ from typing import Callable
 
 @dataclass
 class Special:
-    """A serialized message, and what cutting it at 1 KiB must at least give."""
+    """A serialized message, and the chunks that a split at 1 KiB must contain."""
 
     name: str
     message: str
     data: bytes
-    # Given the paths of all chunks, says what is missing, or nothing.
+    # Returns a description of the missing chunks, or None, given the paths of all chunks.
     expect: Callable[[list[str]], str | None] = lambda paths: None
 
 
@@ -23,7 +23,7 @@ def strings(label, count, size=90):
 
 
 def at_least(count, prefix, what):
-    """At least `count` chunks at or under `prefix`."""
+    """Returns an `expect` that requires at least `count` chunks at or under `prefix`."""
 
     def expect(paths):
         found = sum(p.startswith(prefix) for p in paths)
@@ -44,7 +44,7 @@ def each_at_least(count, prefixes):
 
 
 def length_delimited(number, content):
-    """A field on the wire, for what no message class would write."""
+    """Encodes a field. For fields that no message class would write."""
     out = bytearray()
     for value in (number << 3 | 2, len(content)):
         while value > 0x7F:
@@ -55,14 +55,14 @@ def length_delimited(number, content):
 
 
 def specials(new):
-    """`new(name)` gives an empty message of that type."""
+    """Returns all special messages. `new(name)` creates an empty message of a type."""
     found = []
 
     def add(name, message, expect=lambda paths: None):
         full_name = message.DESCRIPTOR.full_name
         found.append(Special(name, full_name, message.SerializeToString(deterministic=True), expect))
 
-    # The sort by path stops comparing at a map key: more than 16 fields that share one come back scrambled.
+    # The Merger's sort by path stops comparing at a map key, so more than 16 fields with the same key are reordered.
     graph = new("tensorflow.GraphDef")
     for n in range(25):
         node = graph.node.add(name=f"vocabulary_{n}", op="Const")
@@ -146,7 +146,7 @@ def specials(new):
         node.attr["bytes"].s = bytes([n]) * 5000
     add("attribute_lists", graph)
 
-    # Twenty times the same constant: one record that several chunks name.
+    # Twenty equal constants, which become one record that several chunks share.
     graph = new("tensorflow.GraphDef")
     for n in range(20):
         node = graph.node.add(name=f"same_{n}", op="Const")
@@ -163,7 +163,7 @@ def specials(new):
     graph.versions.producer = 1882
     add("many_nodes", graph)
 
-    # All that a SavedModel has beyond its first graph.
+    # All fields of a SavedModel, with several graphs.
     model = new("tensorflow.SavedModel")
     model.saved_model_schema_version = 1
     for m in range(2):
@@ -210,7 +210,7 @@ def specials(new):
     add("wide_saved_model", model)
     add("wide_meta_graph", model.meta_graphs[0])
 
-    # A field no schema knows, many times; it is kept, in order.
+    # Many occurrences of an unknown field, which must be kept in order.
     graph = new("tensorflow.GraphDef")
     graph.versions.producer = 1
     data = graph.SerializeToString()
@@ -219,7 +219,7 @@ def specials(new):
     node += b"".join(length_delimited(6000, s) for s in strings("unknown in a node", 60))
     found.append(Special("unknown_fields", "tensorflow.GraphDef", data + length_delimited(1, node)))
 
-    # The last one wins: a member of a oneof that another one displaces, a map key that comes twice.
+    # A oneof with two members and a map with a duplicate key. In each, the last one wins.
     def attr(key, value):
         return length_delimited(5, length_delimited(1, key) + length_delimited(2, value))
 

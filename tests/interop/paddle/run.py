@@ -52,7 +52,7 @@ def old_programs():
 
 @contextlib.contextmanager
 def dynamic(is_dynamic):
-    """Yields a context in which layers run eagerly, which saving them requires."""
+    """Makes layers run eagerly if `is_dynamic`, since saving layers requires it."""
     if is_dynamic:
         paddle.disable_static()
     yield

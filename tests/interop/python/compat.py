@@ -47,7 +47,7 @@ class Imports(split.ComposableSplitter):
 
 
 class Names(split.ComposableSplitter):
-    """A splitter that makes chunks of the file's name and of the names of its messages."""
+    """A splitter that makes a chunk of the name of each message of a file."""
 
     def build_chunks(self):
         for at, kind in enumerate(self._proto.message_type):

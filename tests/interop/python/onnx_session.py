@@ -150,7 +150,7 @@ def check_forms(checks, work):
 
 
 def check_values(checks, work):
-    """Checks special types and places of initializers, both used in place and copied into onnxruntime's memory."""
+    """Checks an initializer of four bits and one in another file, both used in place and copied by onnxruntime."""
     packed = np.arange(4096, dtype=np.uint8)
     graph = helper.make_graph(
         [

@@ -1,4 +1,4 @@
-"""Writes the files of tests/data/samediff: models in the forms that other programs have, for tests of the command."""
+"""Writes the files of tests/data/samediff: models in the forms of other programs, for tests of the command."""
 
 import sys
 from pathlib import Path
@@ -13,14 +13,14 @@ TENSORS = {"w": ("F32", [2, 3], W.tobytes()), "b": ("I16", [3], B.tobytes())}
 
 
 def files():
-    """The files by name. All are the same model: a placeholder, a variable and a constant."""
+    """Returns the files by name. All contain the same model: a placeholder, a variable and a constant."""
     kinds = [("in", "FLOAT", m.PLACEHOLDER, [-1, 2]), ("w", "FLOAT", m.VARIABLE, [2, 3]), ("b", "INT16", m.CONSTANT, [3])]
     arrays = {"w": W, "b": B}
 
     def data(name, dtype, order="c", big=False):
         return m.encode(dtype, arrays[name], order, big) if name in arrays else None
 
-    # As Java writes them: the highest byte first.
+    # Java writes arrays in big-endian order.
     classic = [(*kind, data(*kind[:2], big=True), {"big": True}) for kind in kinds]
     sdnb = m.sdnb_file([(*kind, data(*kind[:2], order="f"), "f") for kind in kinds], inline_below=8)
     return {
@@ -28,7 +28,7 @@ def files():
         "model.sdnb": sdnb,
         "model.sdz": m.zip_bytes({"model.sdnb": sdnb}, {"model.sdnb"}),
         "tensors.safetensors": m.write_safetensors(TENSORS),
-        # Not in our order, deflated in part, with the list of tags last and a file that nothing refers to.
+        # An archive in a different order, partly deflated, with the list of tags last and an unused file.
         "other.zip": m.zip_bytes(
             {
                 "one/graph.fb": m.graph_file(kinds, []),

@@ -15,7 +15,7 @@ from flat_graph import FlatArray as ClassicArray  # noqa: E402
 from flat_graph import FlatGraph, FlatVariable, IntPair, UpdaterState  # noqa: E402
 from samediff import FlatArray, Graph, Operation, TrainingConfig, Variable  # noqa: E402
 
-# Number, NumPy's type, the type's bits in shape information. bfloat16 is looked at as its bits.
+# For each type: its number, its NumPy type, and its bits in shape information. bfloat16 is read as unsigned integers.
 DTYPES = {
     "BOOL": (1, "u1", 524288),
     "HALF": (3, "f2", 4096),
@@ -50,7 +50,7 @@ def shape_info(dtype, shape, order, empty=False):
 
 
 def encode(dtype, values, order="c", big=False):
-    """The bytes of an array. `values` is a NumPy array, or a list of texts."""
+    """Returns the bytes of an array. `values` is a NumPy array, or a list of strings."""
     if dtype == "UTF8":
         texts = [text.encode() for text in values]
         ends = np.cumsum([0, *map(len, texts)])
@@ -60,7 +60,7 @@ def encode(dtype, values, order="c", big=False):
 
 
 def decode(array):
-    """(type, shape, values) of a FlatArray of either schema: the values as a list, in C's order."""
+    """Returns (type, shape, values) of a FlatArray of either schema. The values are a list in C order."""
     name = NAMES[array.Dtype()]
     info = array.ShapeAsNumpy().tolist()
     rank = info[0]
@@ -81,7 +81,7 @@ def decode(array):
     values = np.frombuffer(data, kind)
     if not empty:
         values = values.reshape(shape, order="C" if order == "c" else "F")
-    # As bits, so that a NaN is equal to itself.
+    # Compares floats by their bits, so that a NaN is equal to itself.
     bits = np.ascontiguousarray(values.astype(kind.newbyteorder("=")))
     return name, shape, bits.view(f"u{kind.itemsize}").ravel().tolist()
 
@@ -113,7 +113,7 @@ def array_file(dtype, shape, data, **how):
 
 
 def write_operation(builder, name, op, op_type, op_num, inputs, outputs, i_args, t_args, b_args, d_args):
-    """The arguments are (name, value) pairs, those of types with the numbers of the types."""
+    """Writes an operation. The arguments are (name, value) pairs; a type is given by its number."""
     name, op = builder.CreateString(name), builder.CreateString(op)
     o = Operation
     fields = []
@@ -147,13 +147,13 @@ def write_operation(builder, name, op, op_type, op_num, inputs, outputs, i_args,
 
 
 def pairs(count, names, values):
-    """Arguments as (name, value), which must be as many names as values."""
+    """Returns arguments as (name, value) pairs. There must be as many names as values."""
     assert count[0] == count[1], count
     return [(text(names(k)), values(k)) for k in range(count[0])]
 
 
 def graph_file(variables, operations):
-    """variables: (name, dtype, kind, shape); operations: as in write_operation."""
+    """Returns a graph. variables: (name, dtype, kind, shape); operations: as in write_operation."""
     builder = flatbuffers.Builder(1024)
     tables = []
     for name, dtype, kind, shape in variables:
@@ -181,7 +181,7 @@ def classic_array(builder, *what, **how):
 
 
 def classic_file(variables, array_table=classic_array, states=(), config=None):
-    """variables: (name, dtype, kind, shape, data or None, how); states: (name, keys, [(dtype, shape, data, how)])."""
+    """Returns a classic file. variables: (name, dtype, kind, shape, data or None, how); states: (name, keys, [(dtype, shape, data, how)])."""
     builder = flatbuffers.Builder(1024)
     tables = []
     for index, (name, dtype, kind, shape, data, how) in enumerate(variables):
@@ -232,7 +232,7 @@ def classic_file(variables, array_table=classic_array, states=(), config=None):
 
 
 def sdnb_array(builder, dtype, shape, data, order, blob):
-    """An array as SDNB has it: plain dimensions, and the order of elements where others say that of bytes."""
+    """Writes an array as in SDNB: with plain dimensions, and the order of elements in the field for the byte order."""
     module = ClassicArray
     buffer = builder.CreateByteVector(data) if blob is None else None
     dims = vector(builder, module.FlatArrayStartShapeVector, shape, builder.PrependInt64)
@@ -249,7 +249,7 @@ def sdnb_array(builder, dtype, shape, data, order, blob):
 
 
 def sdnb_file(variables, inline_below):
-    """Writes an SDNB file. variables: (name, dtype, kind, shape, data or None, order); large arrays follow the graph."""
+    """Returns an SDNB file, with large arrays after the graph. variables: (name, dtype, kind, shape, data or None, order)."""
     blobs = b""
 
     def array(builder, dtype, shape, data, order):
@@ -271,7 +271,7 @@ def text(value):
 
 
 def read_classic(data):
-    """(variables by name, nodes) of a classic file."""
+    """Returns (variables by name, nodes) of a classic file."""
     graph = FlatGraph.FlatGraph.GetRootAs(data, 0)
     variables, ids = {}, {}
     for i in range(graph.VariablesLength()):
@@ -310,7 +310,7 @@ def read_classic(data):
 
 
 def read_training(data):
-    """([(name, keys, arrays)], JSON) of a classic file: the states of its updater, and how it is trained."""
+    """Returns ([(name, keys, arrays)], JSON) of a classic file: its updater's states, and its training configuration."""
     graph = FlatGraph.FlatGraph.GetRootAs(data, 0)
     states = []
     for i in range(graph.UpdaterStateLength()):
@@ -322,14 +322,14 @@ def read_training(data):
 
 
 def read_config(path, tag):
-    """The JSON in a tag's trainingConfig.fb."""
+    """Returns the JSON in a tag's trainingConfig.fb."""
     with zipfile.ZipFile(path) as archive:
         data = archive.read(f"{tag}/trainingConfig.fb")
     return text(TrainingConfig.TrainingConfig.GetRootAs(data, 0).Json())
 
 
 def config_file(json):
-    """A trainingConfig.fb."""
+    """Returns a trainingConfig.fb."""
     builder = flatbuffers.Builder(64)
     json = builder.CreateString(json)
     TrainingConfig.TrainingConfigStart(builder)
@@ -345,7 +345,7 @@ def lines(archive, name):
 
 
 def read_model(path):
-    """{tag: (variables, operations, {name: array}, {name: [arrays]})} of a zip model, in order."""
+    """Returns {tag: (variables, operations, {name: array}, {name: [arrays]})} of a zip model, in order."""
     tags = {}
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
@@ -394,7 +394,7 @@ def read_model(path):
 
 
 def misaligned(path):
-    """The stored entries whose data doesn't begin at a multiple of 64."""
+    """Returns the stored entries whose data doesn't begin at a multiple of 64."""
     found = []
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
         for info in archive.infolist():

@@ -1,4 +1,4 @@
-"""Has `protosplit samediff` read what Python wrote, and the other way round, value by value."""
+"""Checks value by value that `protosplit samediff` reads files written by Python, and the reverse."""
 
 import argparse
 import subprocess
@@ -12,7 +12,7 @@ import fixtures
 import model as m
 
 passed = failed = 0
-# What the command says where a classic file can't have what args.zip has.
+# The command's note about names in args.zip that a classic file can't store.
 LEFT_OUT = (
     "protosplit: a classic file can't store names of arguments; "
     'this leaves out those of the operation "mul" and of 1 more\n'
@@ -29,7 +29,7 @@ def check(what, found, expected):
 
 
 def numbers(dtype, shape):
-    """Values of a type that differ from each other where they can."""
+    """Returns values of a type, all of them different if possible."""
     count = int(np.prod(shape, dtype=np.int64))
     kind = np.dtype(m.DTYPES[dtype][1])
     values = np.arange(count) * 37 + 11
@@ -41,7 +41,7 @@ def numbers(dtype, shape):
 
 
 def all_kinds():
-    """(name, dtype, shape, values, order, big, empty) of arrays of every kind."""
+    """Yields (name, dtype, shape, values, order, big, empty) of arrays of every kind."""
     for dtype in m.DTYPES:
         if dtype == "UTF8":
             continue
@@ -52,7 +52,7 @@ def all_kinds():
                     name = f"{dtype}/{dims}:{order}{int(big)}"
                     yield name, dtype, shape, numbers(dtype, shape), order, big, False
     yield "empty", "INT32", [], np.zeros(0, "i4"), "c", True, True
-    # The flag of texts says big-endian, and their offsets are not.
+    # String arrays are flagged big-endian, but their offsets are little-endian.
     yield "texts", "UTF8", [3], ["a", "", "näher & ähnlich"], "c", True, False
     yield "text", "UTF8", [], [""], "c", True, False
 
@@ -67,7 +67,7 @@ def expected(dtype, shape, values):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--protosplit", required=True)
-    parser.add_argument("--flatc", help="flatc, to have it read and write graphs itself")
+    parser.add_argument("--flatc", help="path of flatc, to let it read and write graphs too")
     args = parser.parse_args()
 
     def any_command(*words, said=""):
@@ -102,7 +102,7 @@ def main():
 
 
 def classic(folder, run):
-    """A classic file with arrays of every kind goes to a model and back."""
+    """Converts a classic file with arrays of every kind to a model and back."""
     kinds = list(all_kinds())
     variables = [("in", "FLOAT", m.PLACEHOLDER, [-1, 2], None, {})]
     for name, dtype, shape, values, order, big, empty in kinds:
@@ -127,7 +127,7 @@ def classic(folder, run):
 
 
 def archives(folder, run):
-    """Models that Python writes, with other layouts than ours, are read and edited."""
+    """Reads and edits models that Python wrote, whose layouts differ from ours."""
     w, b = numbers("FLOAT", [4, 6]), numbers("INT16", [7])
     moment = numbers("DOUBLE", [4, 6])
     big = numbers("FLOAT", [300, 200])
@@ -166,7 +166,7 @@ def archives(folder, run):
         "two/updater/1.fb": file("DOUBLE", [4, 6], m.encode("DOUBLE", -moment)),
         "two/trainingConfig.fb": b"opaque",
     }
-    # For flatc, whose JSON has only some digits of a number.
+    # flatc's JSON truncates numbers, so these have few digits.
     digits = [(*op[:7], [("alpha", 0.125), ("beta", -3.5)], *op[8:]) for op in operations]
     plain = {
         "tags.txt": "one\n",
@@ -198,16 +198,16 @@ def archives(folder, run):
         check(f"{tag}: alignment", m.misaligned(out), [])
     with zipfile.ZipFile(folder / "TWO.zip") as archive:
         check("an opaque entry", archive.read("two/trainingConfig.fb"), b"opaque")
-    # A graph with another name in it is one that was read and written again.
+    # Renaming a variable makes the command read and rewrite the graph.
     run("rename", path, "one/layer/w:0", "weights", "-o", folder / "renamed.zip")
     renamed = m.read_model(folder / "renamed.zip")
     new = [
         (*op[:4], ["weights" if name == "layer/w:0" else name for name in op[4]], *op[5:]) for op in operations
     ]
-    check("operations that were written anew", renamed["One"][1], new)
+    check("rewritten operations", renamed["One"][1], new)
     check("operations of the other tag", renamed["two"][1], operations)
     check("values of the renamed", renamed["One"][2]["weights"], one["layer/w:0"])
-    # A classic file has the values of the arguments, and no room for their names.
+    # A classic file stores the values of arguments, but not their names.
     run("extract", folder / "renamed.zip", "one", "-o", folder / "named.fb", "--to", "fb", said=LEFT_OUT)
     _, nodes = m.read_classic((folder / "named.fb").read_bytes())
     check("arguments in a classic file", [node[:10] for node in nodes], [values_only(op) for op in new])
@@ -230,12 +230,12 @@ def archives(folder, run):
 
 
 def values_only(operation):
-    """An operation without the names of its arguments."""
+    """Returns an operation without the names of its arguments."""
     return (*operation[:6], *([value for _, value in pairs] for pairs in operation[6:]))
 
 
 def training(folder, run):
-    """States of an updater and a training configuration go from a classic file to a model and back."""
+    """Converts an updater's states and a training configuration from a classic file to a model and back."""
     w, moment = numbers("FLOAT", [2, 3]), numbers("DOUBLE", [2, 3])
     json = '{"@class":"TrainingConfig","updater":{"name":"Adam","näher":1}}'
 
@@ -255,7 +255,7 @@ def training(folder, run):
     there_and_back = [("plain", [], []), ("w", ["M", "V"], found)]
     for name in (path, back):
         check(f"{name.name}: training", m.read_training(name.read_bytes()), (there_and_back, json))
-    # The other way round: a model of Python's, whose states have no names.
+    # The reverse, with a model that Python wrote, whose states have no names.
     entries = {
         "tags.txt": "t\n",
         "t/graph.fb": m.graph_file([("w", "FLOAT", m.VARIABLE, [2, 3])], []),
@@ -277,7 +277,7 @@ def training(folder, run):
 
 
 def tensors(folder, run):
-    """A checkpoint as safetensors is added to a model."""
+    """Adds a checkpoint in a safetensors file to a model."""
     start = {
         "w": ("F32", [2, 3], numbers("FLOAT", [2, 3]).tobytes()),
         "b": ("BF16", [3], numbers("BFLOAT16", [3]).tobytes()),
@@ -294,20 +294,20 @@ def tensors(folder, run):
         "-o", out, "--force",
     )  # fmt: skip
     with zipfile.ZipFile(out) as archive:
-        check("a list of what is shared", m.lines(archive, "step/params.txt")[1:], ["b start/1", "n start/2"])
+        check("the list of shared arrays", m.lines(archive, "step/params.txt")[1:], ["b start/1", "n start/2"])
     run("extract", out, "-o", folder / "last.safetensors", "--to", "safetensors")
     found = m.read_safetensors((folder / "last.safetensors").read_bytes())
     check("a step", found, {**start, **step})
 
 
 def forms(folder, protosplit, verify):
-    """The files of tests/data/samediff, each of which is the same model, become models."""
+    """Converts the files of tests/data/samediff, which all contain the same model."""
     root = Path(__file__).resolve().parents[3]
     expected_values = {"w": expected("FLOAT", [2, 3], fixtures.W), "b": expected("INT16", [3], fixtures.B)}
     for name, content in fixtures.files().items():
         stored = root / "tests/data/samediff" / name
         if not name.endswith(("zip", "sdz")):
-            # What is deflated depends on the library's version.
+            # Deflated bytes depend on the library's version.
             check(f"{name} is as it was generated", stored.read_bytes() == content, True)
         out = folder / f"{name}.zip"
         protosplit("convert", stored, "-o", out, "--to", "samediff")
@@ -329,12 +329,12 @@ def forms(folder, protosplit, verify):
         check(f"{name}: classic", values, expected_values)
 
 
-# An empty array in one of the real graphs, of which its graph says something else.
+# The problem with an empty array of a real graph, whose type in the graph is another.
 ODD = {"scalar_float32.fb": 'only/params/3.fb: the empty array is of type DOUBLE, and "assert_equal/Const" of another'}
 
 
 def graphs(folder, command, verify, protosplit, flatc):
-    """flatc makes JSON of our graphs and arrays, and what it makes of that is read as the same."""
+    """Converts our graphs and arrays to JSON and back with flatc, and checks that the results are read as equal."""
     root = Path(__file__).resolve().parents[3]
     schema = root / "crates/samediff/schemas/samediff.fbs"
     for name in ["classic.zip", "args.zip", *(path.name for path in folder.glob("real*.zip"))]:
@@ -348,7 +348,7 @@ def graphs(folder, command, verify, protosplit, flatc):
             options = ["-o", work, "--strict-json", "--defaults-json"]
             command(flatc, *options, "--json", "--raw-binary", schema, "--", work / "graph.bin")
             command(flatc, "-o", work, "--binary", schema, work / "graph.json")
-            check(f"{name}: {entry} is written anew", (work / "graph.bin").read_bytes() != entries[entry], True)
+            check(f"{name}: {entry} is rewritten", (work / "graph.bin").read_bytes() != entries[entry], True)
             entries[entry] = (work / "graph.bin").read_bytes()
         anew = folder / f"anew-{name}"
         m.write_zip(anew, entries)
@@ -361,7 +361,7 @@ def graphs(folder, command, verify, protosplit, flatc):
 
 
 def real(folder, run):
-    """Graphs from DL4J's own tests, where they are."""
+    """Checks graphs from DL4J's own tests, if they are available."""
     root = Path(__file__).resolve().parents[3]
     paths = sorted((root / "../shared/fixtures/samediff").glob("*.fb"))
     if not paths:
@@ -372,12 +372,12 @@ def real(folder, run):
         variables, nodes = m.read_classic(path.read_bytes())
         _, operations, parameters, _ = m.read_model(out)["only"]
         for name, (_, kind, _, array) in variables.items():
-            # Placeholders may have values, too: those go with the graph, and come back.
+            # Placeholders may have values, too, which stay in the graph.
             if array is not None and kind in (m.VARIABLE, m.CONSTANT):
                 check(f"{path.name}: {name}", parameters.get(name), array)
         found = [values_only(op) for op in operations]
         check(f"{path.name}: operations", found, [node[:10] for node in nodes])
-        # Arguments that had no names are called by their places.
+        # Arguments without names are named after their positions.
         names = [[key for key, _ in pairs] for op in operations for pairs in op[6:]]
         places = [[f"{kind}{k}" for k in range(len(pairs))] for op in operations for kind, pairs in zip("itbd", op[6:])]
         check(f"{path.name}: names of arguments", names, places)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks PyPI's model-signing about our signatures, and the command about those of model-signing."""
+"""Verifies our signatures with PyPI's model-signing, and model-signing's signatures with the command."""
 import argparse
 import pathlib
 import random
@@ -76,7 +76,7 @@ def main():
             for signature in (ours, theirs):
                 check(f"model-signing takes {signature.name}", theirs_accepts(model, signature, public))
                 check(f"the command takes {signature.name}", ours_accepts(model, signature, public))
-            # A model with one other bit, and a signature with one.
+            # Flips a bit of the model, and one of the signature.
             file = rng.choice([path for path in sorted(model.rglob("*")) if path.is_file()] or [model])
             for target in (file, ours):
                 original = target.read_bytes()

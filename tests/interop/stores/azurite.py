@@ -1,4 +1,4 @@
-"""Runs each verb of the command on blobs of azurite, and compares what it gives with what it gives of files."""
+"""Runs each verb of the command on blobs of azurite, and compares the results with those for files."""
 
 import argparse
 import base64
@@ -15,7 +15,7 @@ import time
 import urllib.request
 
 MIB = 1 << 20
-# Azurite's own account, the same everywhere.
+# Azurite's well-known account.
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
@@ -34,7 +34,7 @@ def field(number, payload):
 
 
 def message(size):
-    """A serialized tensorflow.GraphDef of constants with 2 MiB each, which don't compress."""
+    """Returns a serialized tensorflow.GraphDef with incompressible constants of 2 MiB each."""
     nodes = []
     for at in range(max(2, size // (2 * MIB))):
         tensor = varint(1 << 3) + varint(1) + field(4, os.urandom(2 * MIB))
@@ -44,11 +44,11 @@ def message(size):
 
 
 def make_container(endpoint, name):
-    """Asks for a container, with a signature of the account's key."""
+    """Creates a container, with a request that is signed with the account's key."""
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%a, %d %b %Y %H:%M:%S GMT")
     headers = f"x-ms-date:{date}\nx-ms-version:2021-08-06"
     resource = f"/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
-    # The verb, eleven standard headers that aren't there, our own headers, and what is asked for.
+    # The verb, eleven absent standard headers, our own headers, and the resource.
     text = "PUT" + "\n" * 12 + f"{headers}\n{resource}"
     signed = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
     request = urllib.request.Request(f"{endpoint}/{ACCOUNT}/{name}?restype=container", method="PUT")
@@ -99,7 +99,7 @@ def verbs(checks, folder, size):
         for report in (got, want):
             report.pop("file", None)
         if verb == "ls":
-            # How a chunk is stored would be a request for each.
+            # Objects are listed without these, which would take a request per chunk.
             for chunk in want["chunks"]:
                 chunk.update(stored_size=None, compression=None, ratio=None)
         checks.check(f"{verb} is the same", got == want)

@@ -1,7 +1,7 @@
-"""Runs each verb of the command on objects of an S3 server, and compares what it gives with what it gives of files.
+"""Runs each verb of the command on objects of an S3 server, and compares the results with those for files.
 
-The server is moto's, in this process and on the loopback address. It counts the requests of each verb and the bytes that
-came back, which a table shows at the end.
+The server is moto's, in this process and on the loopback address. It counts the requests of each verb and the bytes of the
+answers. Ends with a table of them.
 """
 
 import argparse
@@ -22,19 +22,19 @@ MIB = 1 << 20
 
 
 class Quiet(WSGIRequestHandler):
-    """Logs no requests."""
+    """A request handler that logs no requests."""
 
     def log_request(self, code="-", size="-"):
         pass
 
 
 class Counter:
-    """A WSGI application that counts what goes through it."""
+    """A WSGI application that counts the requests and bytes that pass through it."""
 
     def __init__(self, app):
         self.app = app
         self.lock = threading.Lock()
-        # What is called with a key before an upload to it is put together, and whether an object has a key.
+        # `before` is called with the key of an upload before it is completed. `has` returns whether an object with a key exists.
         self.before = self.has = lambda key: None
         self.take()
 
@@ -48,7 +48,7 @@ class Counter:
         if environ["REQUEST_METHOD"] == "POST" and "uploadId=" in environ.get("QUERY_STRING", ""):
             key = environ["PATH_INFO"].split("/", 2)[2]
             self.before(key)
-            # moto has this condition for whole objects alone; S3 has it here, too.
+            # moto supports this condition only for simple uploads; S3 supports it here, too.
             if environ.get("HTTP_IF_NONE_MATCH") == "*" and self.has(key):
                 start_response("412 Precondition Failed", [("Content-Type", "application/xml")])
                 return [b"<Error><Code>PreconditionFailed</Code></Error>"]
@@ -65,7 +65,7 @@ class Counter:
 
 
 def message(size):
-    """A serialized tensorflow.GraphDef of constants with 2 MiB each, which don't compress."""
+    """Returns a serialized tensorflow.GraphDef with incompressible constants of 2 MiB each."""
 
     def field(number, payload):
         return varint(number << 3 | 2) + varint(len(payload)) + payload
@@ -143,7 +143,7 @@ def verbs(checks, folder, store, size):
         for report in (got, want):
             report.pop("file", None)
         if verb == "ls":
-            # How a chunk is stored would be a request for each.
+            # Objects are listed without these, which would take a request per chunk.
             for chunk in want["chunks"]:
                 chunk.update(stored_size=None, compression=None, ratio=None)
             checks.check("ls makes two requests", counted["requests"] == 2, counted)
@@ -160,7 +160,7 @@ def verbs(checks, folder, store, size):
     held = store.get_object(Bucket="models", Key="some/back.pb")["Body"].read()
     checks.check("a merge to a store gives the same bytes", held == model.read_bytes())
 
-    # Each constant's elements by themselves, and all else in one chunk.
+    # The elements of each constant are one chunk, and the remaining fields another.
     named = ["--profile", "extended", "--value-chunk-size", "1MiB", "--max-chunk-size", "4MiB"]
     checks.run("split", model, "-o", "s3://models/named", *named, *typed)
     store.put_object(Bucket="models", Key="named.pb", Body=model.read_bytes())
@@ -204,7 +204,7 @@ def verbs(checks, folder, store, size):
 
 
 def raced(checks, here, there, store):
-    """Has another write the object right before a split and a merge put theirs together."""
+    """Writes the object for another program right before a split and a merge complete their uploads."""
 
     def has(key):
         return any(item["Key"] == key for item in store.list_objects_v2(Bucket="models").get("Contents", []))
@@ -227,7 +227,7 @@ def raced(checks, here, there, store):
 
 
 def interrupted(checks, chunked):
-    """Sends Ctrl-C to merges to a store at several moments, and gives how they ended."""
+    """Interrupts merges to a store at several moments, and returns their exit codes."""
     ended = []
     for at, requests in enumerate((1, 4, 6, 8)):
         checks.counter.take()
@@ -241,7 +241,7 @@ def interrupted(checks, chunked):
 
 
 def in_parts(checks, folder, store, size):
-    """Splits, verifies and merges by parts: source, target, plans and reports are objects."""
+    """Splits, verifies and merges in parts. The source, target, plans and reports are objects."""
     model = folder / "parts.pb"
     model.write_bytes(message(size))
     store.put_object(Bucket="models", Key="parts/source.pb", Body=model.read_bytes())
@@ -255,13 +255,13 @@ def in_parts(checks, folder, store, size):
         checks.check(f"a {verb} has several parts", parts > 1, parts)
         error = checks.run(verb, "--plan", plan, "--commit", status=2)
         checks.check(f"a {verb} without its parts is refused", b"no report of part 0" in error, error)
-        # The last comes first, and the first comes twice, and twice at once.
+        # Runs the parts in reverse order, and the first part again, twice at the same time.
         for part in reversed(range(parts)):
             checks.count(f"part {part} of a {verb}", verb, "--plan", plan, "--part", part)
         command = [checks.protosplit, verb, "--plan", plan, "--part", "0", "--quiet"]
         hosts = [subprocess.Popen(command, env=checks.env, stdout=subprocess.DEVNULL) for _ in range(2)]
         checks.check(f"part 0 of a {verb} runs twice at once", [host.wait() for host in hosts] == [0, 0])
-        # One that dies at once leaves nothing that anyone sees.
+        # A host that is killed at the start leaves nothing visible.
         host = subprocess.Popen(command, env=checks.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.2)
         host.kill()
@@ -279,7 +279,7 @@ def in_parts(checks, folder, store, size):
     checks.check("a merge by parts gives the same bytes", held == model.read_bytes() and report["byte_exact"])
     late = checks.run("merge", "--plan", f"{url}/merge.plan", "--part", "0", status=2)
     checks.check("a late host hears of the commit", b"was committed" in late, late)
-    # What is there isn't overwritten by another plan.
+    # Another plan doesn't overwrite existing objects.
     plan = f"{url}/second.plan"
     error = checks.run("merge", f"{url}/graph.cpb", "-o", f"{url}/merged.pb", "--plan-only", plan, status=2)
     checks.check("a merge by parts overwrites nothing", b"is there already" in error, error)

@@ -1,4 +1,4 @@
-"""Reads what `protosplit` exported with NumPy and the safetensors package."""
+"""Reads tensors that `protosplit` exported, with NumPy and the safetensors package."""
 
 import json
 import pathlib
@@ -28,7 +28,7 @@ def run(*arguments):
 
 
 def typed(array, name):
-    """An array of the type that its name says: NumPy files have no names for some."""
+    """Returns an array with the type of this name. NumPy files can't name some types."""
     return array.view(getattr(ml_dtypes, name)) if array.dtype.kind == "V" else array
 
 

@@ -1,4 +1,4 @@
-"""See large.sh."""
+"""Checks modules and profiles over 2 GiB; see large.sh."""
 
 import argparse
 import hashlib
@@ -22,7 +22,7 @@ def varint(value: int) -> bytes:
 
 
 class Part:
-    """A message that is written without being in memory: bytes, and how many bytes of PIECE come where."""
+    """A message that is written without being in memory. Consists of bytes, nested parts, and numbers of bytes taken from PIECE."""
 
     def __init__(self, *parts: "bytes | int | Part") -> None:
         self.parts = parts
@@ -49,7 +49,7 @@ def number(field_number: int, value: int) -> bytes:
 
 
 def constant(name: str, kind: int, data: int, size: int, width: int) -> Part:
-    """An instruction with a literal of this many bytes."""
+    """Returns an instruction with a literal of this many bytes."""
     shape = (number(2, kind), field(3, varint(size // width)), field(5, field(1, b"\0")))
     literal = field(8, field(1, *shape), field(data, size))
     return field(2, field(1, name.encode()), field(2, b"constant"), field(3, *shape), literal)
@@ -82,7 +82,7 @@ def xla(split: pathlib.Path, expected: str) -> None:
 
 def modules(run, folder: pathlib.Path) -> None:
     whole, split, back = folder / "module.hlo.pb", folder / "module.riegeli", folder / "back.pb"
-    # Bytes, and floats, of which overrides can be and can't be.
+    # Literals of types that can and that can't be overridden.
     kinds = [("u8", 6, 3, 1), ("f32", 11, 8, 4), ("s8", 2, 15, 1)]
     computations = [field(3, field(1, f"c{name}".encode()), constant(name, kind, data, 740_000_000, width)) for name, kind, data, width in kinds]
     written(whole, module(*computations))
@@ -108,7 +108,7 @@ def modules(run, folder: pathlib.Path) -> None:
 
 
 def profile(run, folder: pathlib.Path) -> None:
-    """A plane with lines of events, each with a stat of a megabyte."""
+    """Checks a profile with lines of events, each with a stat of a megabyte."""
     names = field(4, number(1, 1), field(2, number(1, 1), field(2, b"step")))
     stats = field(5, number(1, 1), field(2, number(1, 1), field(2, b"note")))
 
@@ -131,7 +131,7 @@ data, _ = raw_to_tool_data.xspace_to_tool_data([sys.argv[1]], "overview_page", {
 print(len(data or b""))
 """
     refused = subprocess.run([sys.executable, "-c", ask, plain], capture_output=True, text=True)
-    # Depending on the tool XProf fails, or says why in its log and gives nothing.
+    # Depending on the tool, XProf fails, or logs the reason and returns nothing.
     assert refused.returncode != 0 or refused.stdout.strip() == "0", refused.stdout
     print("XProf refuses it as .pb", flush=True)
     served = subprocess.run([sys.executable, "-c", ask, split], capture_output=True, text=True)

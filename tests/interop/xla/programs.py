@@ -1,5 +1,5 @@
-"""Twelve small programs, one of which is dumped by XLA: programs.py NAME FOLDER; or of one of them a profile, or an executable and
-an entry of the compilation cache: programs.py profile FOLDER, programs.py executable FOLDER."""
+"""Runs one of twelve small programs and lets XLA dump it: programs.py NAME FOLDER. Or writes a profile of a program, or its
+executable and an entry of the compilation cache: programs.py profile FOLDER, programs.py executable FOLDER."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The records of a Riegeli file, read by code that shares nothing with record-file: simple chunks, without their hashes."""
+"""A reader of Riegeli files that shares no code with record-file. Reads simple chunks, and ignores their hashes."""
 
 import struct
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Chunks:
             begin = self.at
             _, size, _, kind, _ = struct.unpack("<5Q", self.take(40))
             data = self.take(size)
-            # Each record has a separate place.
+            # Each record occupies at least one position.
             self.at = max(self.at, begin + (kind >> 8))
             if 0 < self.at % BLOCK < 24:
                 self.at += 24 - self.at % BLOCK

@@ -1,9 +1,9 @@
-"""See run.sh."""
+"""Checks split protos and profiles against JAX, jaxlib and XProf; see run.sh."""
 
 import argparse
 import os
 
-# Sorts the keys of maps by their values, as C++ does.
+# This implementation sorts map keys by value, as C++ does.
 os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
 
 import gzip
@@ -33,7 +33,7 @@ def schema():
 
 
 def independent(file: bytes, kind, manifest_kind):
-    """The message of a split proto whose overrides are of top-level fields."""
+    """Returns the message of a split proto that only overrides top-level fields."""
     first, *rest = records(file)
     manifest = manifest_kind.FromString(first)
     message = kind()
@@ -63,7 +63,7 @@ def dumps(run, kinds, folder: pathlib.Path) -> int:
             assert ("buffer_assignment" in said) == missing, f"{split.name}: {said}"
             run("merge", split, "-o", place / "merged.pb", "--force")
             merged = module_kind.FromString((place / "merged.pb").read_bytes())
-            # What we cut of the module in one piece.
+            # Cuts the whole module with the command.
             run("convert", whole, "-o", place / "ours.riegeli", "--to", "split-proto", "--force")
             ours = independent((place / "ours.riegeli").read_bytes(), module_kind, manifest_kind)
             assert ours.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True), split.name
@@ -78,7 +78,7 @@ def dumps(run, kinds, folder: pathlib.Path) -> int:
 
 
 def kept(run, kinds, folder: pathlib.Path) -> int:
-    """The dumps of tests/data, of which the hash of the canonical bytes is known that XLA's own reader gives."""
+    """Checks the dumps of tests/data. The hashes of the canonical bytes that XLA's own reader returns are known."""
     module_kind, manifest_kind = kinds("xla.HloProto"), kinds("xla.SplitProtoManifest")
     data = ROOT / "tests/data/xla"
     known = json.loads((data / "expected.json").read_text())
@@ -99,7 +99,7 @@ TREE = "xla.HumanReadableAotExecutable"
 
 
 def executables(run, kinds, folder: pathlib.Path) -> int:
-    """What jaxlib's own reader makes of executables that we cut and put together again, also after they were one message."""
+    """Checks how jaxlib reads executables that were split and reassembled, also after they were one message."""
     from jaxlib.mlir import ir
     from jaxlib.mlir._mlir_libs import _thunky_ext
 
@@ -114,7 +114,7 @@ def executables(run, kinds, folder: pathlib.Path) -> int:
         for compression in ("none", "snappy", "zstd:3", "brotli:4"):
             ours = folder / "ours.riegeli"
             run("convert", path, "-o", ours, "--to", "split-proto", "--set", f"compression={compression}", "--force")
-            # An empty IFRT metadata comes first.
+            # The executable follows an empty IFRT metadata.
             assert read(b"\0" + ours.read_bytes()) == expected, f"{path.name}: {compression}"
             count += 1
         run("convert", path, "-o", folder / "tree.pb", "--to", "unpacked-aot", "--force")
@@ -123,7 +123,7 @@ def executables(run, kinds, folder: pathlib.Path) -> int:
         run("convert", folder / "tree.pb", "-o", ours, "--message", TREE, "--to", "aot", "--force")
         assert read(b"\0" + ours.read_bytes()) == expected, path.name
         count += 1
-    # For a CPU nothing is split: the result is the input, after IFRT's metadata.
+    # An executable for a CPU isn't split. The result is the input without IFRT's metadata.
     subprocess.run([sys.executable, HERE / "programs.py", "executable", folder], check=True, stdout=subprocess.DEVNULL)
     made = (folder / "cpu.aot").read_bytes()
     run("convert", folder / "cpu.aot", "-o", folder / "tree.pb", "--to", "unpacked-aot", "--force")
@@ -156,14 +156,17 @@ def profiles(run, kinds, folder: pathlib.Path) -> int:
         return hashlib.sha256(answer(path, tool)).hexdigest()
 
     def asked_by_time(path: pathlib.Path, tool: str) -> str:
-        """The same for a profile whose lines came from several records, whose events XProf sorts and a merge doesn't."""
+        """Like `asked`, but ignores the order of events in a trace.
+
+        For a profile whose lines came from several records: XProf sorts their events, but a merge doesn't.
+        """
         if not tool.startswith("trace_viewer"):
             return asked(path, tool)
         trace = json.loads(answer(path, tool))
         trace["traceEvents"].sort(key=lambda event: json.dumps(event, sort_keys=True))
         return hashlib.sha256(json.dumps(trace, sort_keys=True).encode()).hexdigest()
 
-    # The name of the file is that of the host.
+    # The file is named after the host.
     plain, split = folder / "pb" / "vm.xplane.pb", folder / "riegeli" / "vm.xplane.riegeli"
     for place in (plain, split):
         place.parent.mkdir()
@@ -174,7 +177,7 @@ def profiles(run, kinds, folder: pathlib.Path) -> int:
     for tool in TOOLS:
         assert asked(split, tool) == asked(plain, tool), tool
 
-    # A profile in two parts, each with metadata, whose numbers and times differ: two concatenated files.
+    # A profile in two parts, whose metadata have different IDs and times, as concatenated files.
     space_kind = kinds("tensorflow.profiler.XSpace")
     parts = [space_kind.FromString(made.read_bytes()) for _ in range(2)]
     for number, part in enumerate(parts):
@@ -200,7 +203,7 @@ def profiles(run, kinds, folder: pathlib.Path) -> int:
 
 
 def renumber(space) -> None:
-    """Renumbers metadata, in all places that refer to it."""
+    """Renumbers metadata, also in all references."""
     for plane in space.planes:
 
         def stats(of) -> None:
