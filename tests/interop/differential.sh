@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Merges CASES files made at random (100,000, or the first argument) with ours and with TensorFlow's Merger, from a SEED (1, or
-# the second argument), and says each way in which they differ: see crates/testkit/examples/differential.rs. Fails if there is
-# one that isn't explained there.
-# Needs what setup.sh needs.
+# Merges random files with our code and with TensorFlow's Merger, and prints each kind of difference: see
+# crates/testkit/examples/differential.rs. The first argument is the number of files (default: 100,000), the second the seed
+# (default: 1). Fails if a difference isn't explained in that example. Has the requirements of setup.sh.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # environment.sh NAME PYTHON PACKAGE...
 #
-# Makes an environment of this interpreter with these packages from PyPI, .interop/NAME-venv, unless it is there, and prints its path.
-# One with other packages, of another interpreter or in a repository that was moved is made again. uv installs, if it can be had: it
-# takes a third of pip's time, and keeps one copy of what several environments have. Needs python3 with venv.
+# Creates a virtual environment, .interop/NAME-venv, with this interpreter and these packages from PyPI, unless it exists, and prints its
+# path. An environment is created again if its packages or interpreter differ, or if the repository was moved. Packages are installed
+# with uv if possible, which takes a third of pip's time and shares packages between environments. Needs python3 with venv.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -12,7 +12,7 @@ shift 2
 venv=$top/.interop/$name-venv
 made="$venv $("$python" --version) $*"
 mkdir -p "$top/.interop"
-# Two at a time would install over each other.
+# Two processes at a time would overwrite each other's files.
 exec 9>"$top/.interop/$name.lock"
 flock 9
 if [ "$(cat "$venv/.made" 2>/dev/null)" != "$made" ]; then

@@ -11,7 +11,7 @@
                in several files, and protosplit merges them to the source
   merge        protosplit merges every file in tests/data/tensorflow_cpb to a message that equals the source
   fingerprint  protosplit's fingerprint equals TensorFlow's for every SavedModel, in one piece and cut in many ways, and for
-               models that no serializer writes (scrambled.py); stored fingerprints agree, or are reported as missing
+               models that no serializer writes (scrambled.py); both refuse the same models, and stored fingerprints agree
   load         TensorFlow's Python loads every SavedModel's folder after it was split and merged, and merged from
                TensorFlow's own .cpb files, and its signatures return the same bits as the original's (load.py)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks our files and descriptors against TensorFlow 2.21 itself: see run.py, which gets all arguments.
+# Checks our files and descriptors against TensorFlow 2.21: see run.py, which gets all arguments.
 # Needs python3 and g++ for setup.sh, and cargo.
 set -euo pipefail
 

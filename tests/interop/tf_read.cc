@@ -4,9 +4,9 @@
 //   tf_read --descriptors OUT [FILE...]
 //
 // KIND is savedmodel, graphdef, metagraphdef or tensorproto: Merger::Read(PREFIX), which takes PREFIX.cpb or else
-// PREFIX.pb. Or fingerprint: PREFIX is then a SavedModel directory and the result its FingerprintDef. What was read is
-// written to OUT in deterministic serialization, or nowhere if OUT is "-". Each line is answered by one line on
-// standard output, at once, so that the caller knows which one it was if TensorFlow aborts:
+// PREFIX.pb. With the KIND fingerprint, PREFIX is a SavedModel directory and the result is its FingerprintDef. The result
+// is written to OUT in deterministic serialization, or discarded if OUT is "-". Each line is answered immediately by one
+// line on standard output, so the caller knows which line was being read if TensorFlow aborts:
 //
 //   ok <TAB> seconds of the read <TAB> bytes of the result <TAB> PREFIX
 //   refused <TAB> seconds of the read <TAB> status <TAB> PREFIX
@@ -122,7 +122,7 @@ int WriteDescriptors(int count, char** arguments) {
   AddWithImports(tensorflow::SavedModel::descriptor()->file(), seen, set);
   AddWithImports(tensorflow::proto_splitter::ChunkMetadata::descriptor()->file(), seen, set);
   for (int i = 1; i < count; ++i) {
-    // What the library does not know stays out: the caller compares, and misses it.
+    // Files unknown to the library are omitted. The caller notices this when it compares.
     if (const FileDescriptor* file = DescriptorPool::generated_pool()->FindFileByName(arguments[i])) {
       AddWithImports(file, seen, set);
     }

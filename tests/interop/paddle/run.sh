@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks our files against Paddle 2.6.2 and 3.3.1 themselves: see run.py. Each is installed from PyPI, into an environment of
-# its own below .interop, since they need different releases of NumPy. Needs python3 (3.9 to 3.11 for 2.6.2) and cargo.
+# Checks our files against Paddle 2.6.2 and 3.3.1: see run.py. Each version is installed from PyPI into a separate environment below
+# .interop, since they need different releases of NumPy. Needs python3 (3.9 to 3.11 for 2.6.2) and cargo.
 #
 # REARRANGE may name a build of crates/paddle/examples/rearrange.rs.
 set -euo pipefail
@@ -33,7 +33,7 @@ wait "$second"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Each writes models, lets us convert them, and reads what we wrote; the second reads what the first wrote, too.
+# Each version writes models, which we convert, and reads the results. The second version also reads the models of the first.
 failed=0
 for version in 2.6.2 3.3.1; do
   "$root/.interop/paddle-$version-venv/bin/python" "$here/run.py" --rearrange "$REARRANGE" --work "$work" \

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Saves and loads with the earliest and the latest versions of Python, TensorFlow, protobuf and Keras that are supported: the ends of
-# the table in docs/python.md, each with a wheel for it. Python 3.10 has a wheel of its own. A Python that isn't here is named and
-# left out. Needs Rust, python3 and, the first time, access to PyPI.
+# Saves and loads with the earliest and the latest supported versions of Python, TensorFlow, protobuf and Keras, which are the first and
+# the last row of the table in docs/python.md. Python 3.10 has a separate wheel. A version of Python that isn't installed is reported and
+# skipped. Needs Rust, python3 and, the first time, access to PyPI.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
 
-# Version of Python, requirements, options of maturin, wheel if there is one already.
+# check VERSION REQUIREMENTS MATURIN_OPTIONS WHEEL: checks a version of Python. Builds the wheel unless WHEEL names one.
 check() {
   local version=$1 python wheel folder
   for python in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do

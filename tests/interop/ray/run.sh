@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Splits, verifies and merges on a local cluster of Ray with three nodes, of which one is killed midway, and objects of moto's S3
-# server. Takes the arguments of
-# run.py: `--size 3GiB --table` for the measurements. Needs Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
+# Splits, verifies and merges on a local Ray cluster, while one of its three nodes is killed, and objects of moto's S3 server. Takes the
+# arguments of run.py: `--size 3GiB --table` for the measurements. Needs Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,9 +11,9 @@ trap 'rm -rf "$work"' EXIT
 WHEEL=$("$here/../wheel.sh" "$work")
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
 export RAY_USAGE_STATS_ENABLED=0
-# Ray listens on its host's own address. In a network of its own that is the loopback's, and nobody else reaches it.
+# Ray listens on its host's address. In a separate network namespace this is the loopback address, which can't be reached from outside.
 alone=(unshare --net)
 [ "$(id -u)" = 0 ] || alone=(unshare --map-root-user --net)
 export HOME=$work
-# Workers find the package where this process does.
+# Workers inherit the path of the package.
 PYTHONPATH=$work/site "${alone[@]}" "$venv/bin/python" "$here/run.py" --work "$work" "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Has flatc generate the Python code in generated/ from crates/samediff/schemas; with --check, fails if that would change it.
-# $FLATC is the compiler, by default the one on the path. It must be 2.0.8, Debian's: others print other code.
+# Generates the Python code in generated/ from crates/samediff/schemas with flatc. With --check, fails if that would change the code.
+# $FLATC is the compiler; by default, flatc on the PATH. It must be Debian's version, 2.0.8, since other versions generate different code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the command against Azure's interface: azurite, installed from npm into a folder of its own below .interop, on the
-# loopback address and with its well-known account, whose key is public. Not part of CI: it takes 365 MB. See azurite.py.
+# Checks the command against azurite, an emulator of Azure's interface, on the loopback address and with its well-known account, whose
+# key is public. Azurite is installed from npm into target/azurite. Not part of CI, since azurite takes 365 MB. See azurite.py.
 # Needs node, npm and python3.
 #
 # PROTOSPLIT may name a build of the command.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the command against an S3 server: moto, installed from PyPI into an environment of its own below .interop. See run.py.
+# Checks the command against moto's S3 server, installed from PyPI into a separate environment below .interop. See run.py.
 # Needs python3 and cargo.
 #
 # PROTOSPLIT may name a build of the command.

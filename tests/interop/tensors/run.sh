@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Exports tensors by name and reads them with NumPy and the safetensors package, which must agree
-# with each other and with what `protosplit tensors` lists. Ends with `N passed, 0 failed`.
+# Exports tensors by name and reads them with NumPy and the safetensors package, which must agree with each other and with the list of
+# `protosplit tensors`. Ends with `N passed, 0 failed`.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Checks split protos and profiles against JAX, jaxlib's reader of executables, and XProf, from PyPI: dumps of twelve programs that
-# JAX makes here, merged, beside the modules in one piece; what we cut of them, read by an independent reader; and a profile in
-# records beside the same in one piece. PYTHON names an interpreter. See run.py.
+# Checks split protos and profiles against JAX, jaxlib's reader of executables, and XProf, from PyPI. JAX dumps twelve programs: the merged
+# dumps must equal the whole modules, and an independent reader must read the modules that we split. XProf must read the same from a
+# profile in records as from the profile in one piece. PYTHON names an interpreter. See run.py.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../../.."
-# JAX 0.12 dumps split protos and reads executables; it needs Python 3.12. Without it, the dumps that are kept are judges.
+# JAX 0.12 dumps split protos and reads executables, and needs Python 3.12. Without it, only the stored dumps are checked.
 jax=0.12.0.1
 is_new() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; }
 python=${PYTHON:-python3}

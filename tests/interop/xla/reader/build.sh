@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds XLA's reader against TensorFlow's wheel: reader/build.sh RIEGELI OUTPUT. RIEGELI is a checkout of
-# https://github.com/google/riegeli, whose headers the wheel lacks, at d75c7a6580bdfed2424d49196c6225abebbf04d0: its class Reader is
-# the wheel's. PYTHON names an interpreter with tensorflow-cpu 2.22.0rc0.
+# https://github.com/google/riegeli, whose headers the wheel lacks, at d75c7a6580bdfed2424d49196c6225abebbf04d0, where the class Reader
+# matches the wheel's. PYTHON names an interpreter with tensorflow-cpu 2.22.0rc0.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

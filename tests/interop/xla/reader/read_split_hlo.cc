@@ -1,5 +1,5 @@
-// XLA's own reader of split protos, as TensorFlow's library for C++ exports it: read_split_hlo FILE [OUTPUT].
-// Says what it makes of a file with an xla.HloProto, and writes that serialized deterministically.
+// XLA's own reader of split protos, as exported by TensorFlow's C++ library: read_split_hlo FILE [OUTPUT].
+// Reports the result of reading a file with an xla.HloProto, and writes the message in deterministic serialization.
 #include <fstream>
 #include <iostream>
 #include <memory>
