@@ -3,9 +3,9 @@ table for each.
 
     python3 tensors.py [--size MIB] [--runs N] [--site FOLDER]
 
-Uses the environments that the scripts under tests/interop have made in `.interop`, and the wheel
-that is installed in FOLDER (`pip install --no-deps --target FOLDER WHEEL`), a release build. Each
-reader runs N times in a separate process, and the fastest run counts. Files are in the page cache.
+Uses the environments in `.interop` that the scripts under tests/interop create, and the wheel that
+is installed in FOLDER (`pip install --no-deps --target FOLDER WHEEL`), a release build. Each reader
+runs N times in a separate process, and the fastest run counts. Files are in the page cache.
 All readers must return the same values. The second figure includes reading every page of every
 array, since a reader that maps a file defers this work.
 """
@@ -20,7 +20,7 @@ import time
 import zlib
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
-#: Tensors of a model.
+#: Number of tensors in the model.
 COUNT = 16
 
 
@@ -37,7 +37,7 @@ def make_graph(folder, mib):
 
     with open(f"{folder}/graph.pb", "wb") as file:
         file.write(graph.SerializeToString())
-    # Makes each tensor a chunk, so that there are chunks at any size.
+    # Makes each tensor a chunk, so that the file has chunks for every size of the model.
     ps.split(graph, f"{folder}/chunks", compression="none", max_chunk_size=f"{int(mib) / 2}MiB")
     whole = {"always_chunked": True, "profile": "extended", "value_chunk_size": 2_000_000_000, "max_chunk_size": 2_000_000_000}
     ps.split(graph, f"{folder}/one", compression="none", **whole)
@@ -146,7 +146,7 @@ def peak():
 
 
 def memory(folder, mib, how):
-    """Peak memory of splitting or serializing a message, including the message, by its size."""
+    """Returns the peak memory of splitting or serializing a message, including the message, relative to the message's size."""
     import proto_splitter as ps
 
     # Memory in use before the work, such as for imports, isn't counted.
@@ -165,7 +165,7 @@ def memory(folder, mib, how):
 
 
 def write(folder, mib, runs):
-    """Seconds for splitting a message, and for serializing and writing it."""
+    """Returns the seconds for splitting a message, and for serializing and writing it."""
     import proto_splitter as ps
 
     graph = graph_of(mib)

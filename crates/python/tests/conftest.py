@@ -1,4 +1,4 @@
-"""Shared by the tests: a message type made at run time, and messages of it."""
+"""A message type that is created at run time, and messages of this type, for all tests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Tree: Any = message_factory.GetMessageClass(POOL.FindMessageTypeByName("test.Tre
 
 @pytest.fixture
 def tree() -> Any:
-    """A message with every kind of field, of about 40 KB."""
+    """Returns a message of about 40 KB with every kind of field."""
     root = Tree(name="root", signed=-7, flag=True, ratio=0.5)
     root.child.name = "child"
     root.child.data = b"c" * 5000

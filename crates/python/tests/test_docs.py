@@ -1,4 +1,4 @@
-"""Runs the lines of docs/python.md unchanged; shim.py and onnx_session.py run the others."""
+"""Runs code of docs/python.md unchanged; shim.py and onnx_session.py run the remaining code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest parts of messages in memory and in files."""
+"""Tests for the largest parts of messages in memory and in files."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_message_over_what_protobuf_serializes_is_explained(
     monkeypatch.setattr(_explain, "_unknown_size", lambda message: 0)
 
     class Refusing:
-        """A message whose size protobuf doesn't tell, as over 2 GiB."""
+        """A message whose size protobuf fails to compute, like that of a message over 2 GiB."""
 
         DESCRIPTOR = tree.DESCRIPTOR
 
@@ -117,12 +117,12 @@ def test_the_distance_to_the_limit_is_told(tree: Any) -> None:
 
 def test_messages_of_other_frameworks_are_explained(tree: Any) -> None:
     class Wrapper:
-        """As proto-plus wraps a message."""
+        """A wrapper of a message, like in proto-plus."""
 
         _pb = tree
 
     class Plain:
-        """As frameworks without descriptors have it."""
+        """A message like in frameworks without descriptors."""
 
         def SerializeToString(self) -> bytes:
             return bytes(tree.SerializeToString())

@@ -1,4 +1,4 @@
-"""Each failure raises a specific exception, and nothing crashes."""
+"""Tests that each failure raises a specific exception, and that nothing crashes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def large(parts: int = 40) -> Any:
 
 
 def model(weights: bytes) -> bytes:
-    """An onnx.ModelProto with one tensor."""
+    """Returns an onnx.ModelProto with one tensor."""
     tensor = field(1, len(weights)) + field(2, 2) + field(8, b"w") + field(9, weights)
     return field(1, 8) + field(7, field(5, tensor))
 
@@ -46,7 +46,7 @@ def deep(tmp_path: Path) -> None:
 
 
 def of_later_version(tmp_path: Path) -> None:
-    # Parameters of Paddle: version, levels, and the version of the tensor.
+    # Writes Paddle parameters, which begin with a version, levels, and the version of a tensor.
     parameters = tmp_path / "model.pdiparams"
     parameters.write_bytes(struct.pack("<IQI", 0, 0, 7) + bytes(60))
     len(ps.open(parameters).tensors)
@@ -61,7 +61,7 @@ def damaged(tmp_path: Path) -> None:
 
 
 def with_damage(folder: Path) -> Path:
-    """A model in chunks, of which the second is damaged."""
+    """Writes a model in chunks, the second of which is damaged."""
     weights = os.urandom(100_000)
     done = ps.split(
         model(weights),
@@ -118,7 +118,7 @@ def cancelled(tmp_path: Path, raised: type[BaseException]) -> None:
     ps.split(large(), tmp_path / "cancelled", max_chunk_size="1MiB", progress=stop)
 
 
-#: What goes wrong, the class that is raised, one that it is, too, and what its attributes are.
+#: A failing call, the class of its exception, another class that includes the exception, and its attributes.
 OURS: list[tuple[Callable[[Path], object], type[Exception], type[Exception], dict[str, object]]] = [
     (
         lambda folder: ps.split(b"\xff" * 100, folder / "out", "tensorflow.GraphDef"),
@@ -212,7 +212,7 @@ def test_what_is_wrong_with_data_has_a_class_of_ours_that_says_where(
 
 
 def settled(folder: Path) -> None:
-    """Existing files and folders where a call writes."""
+    """Creates files and folders at the paths to which calls write."""
     (folder / "file").write_bytes(b"")
     (folder / "folder").mkdir()
     (folder / "there.pb").write_bytes(b"")
@@ -224,7 +224,7 @@ def split(source: str, prefix: str) -> object:
     return ps.split(source, prefix, "tensorflow.GraphDef")
 
 
-#: A call in the folder of `settled`, and the class, number and file name of what it raises.
+#: A call in the folder of `settled`, and the class, number and file name of its exception.
 OF_SYSTEM: list[tuple[Callable[[], object], type[OSError], int, str]] = [
     (lambda: split("missing.pb", "out"), FileNotFoundError, errno.ENOENT, "missing.pb"),
     (lambda: ps.open("missing"), FileNotFoundError, errno.ENOENT, "missing"),
@@ -294,7 +294,7 @@ def test_a_file_without_a_type_asks_for_one(tmp_path: Path, tree: Any) -> None:
     assert Tree.FromString(bytes(ps.merge_to_bytes(path, message=name, schema=schema)))
 
 
-#: A verb on a file, each of which reads or writes all of it.
+#: Functions that read or write a whole file.
 VERBS: list[Callable[[Path, Path, ps.File, Callable[[int, int], object]], object]] = [
     lambda source, out, file, told: ps.verify(source, progress=told),
     lambda source, out, file, told: ps.diff(source, source.with_suffix(".cpb"), progress=told),
@@ -322,7 +322,7 @@ def test_a_callback_is_told_how_far_a_verb_is_and_ends_it(
         before = sorted(tmp_path.iterdir())
         with pytest.raises(RuntimeError, match="enough"):
             verb(source, tmp_path / "stopped.onnx", file, stop)
-        # It may have been told at the end only, when all was written.
+        # The callback may have been called only at the end, when everything was written.
         left = {path.name for path in set(tmp_path.iterdir()) - set(before)}
         assert all(name.startswith("stopped.onnx") for name in left)
         verb(source, tmp_path / "out.onnx", file, lambda *now: told.append(now))
@@ -332,7 +332,7 @@ def test_a_callback_is_told_how_far_a_verb_is_and_ends_it(
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Ctrl-C raises, also where the tests run in the background of a shell, which ignores it."""
+    """Makes Ctrl-C raise, even if a shell runs the tests in the background, where it would be ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -351,7 +351,7 @@ def test_ctrl_c_ends_the_work_and_leaves_nothing(tmp_path: Path, ctrl_c: None) -
             source, tmp_path / "out", name, schema, max_chunk_size="1MiB", progress=interrupt
         )
     left = sorted(tmp_path.iterdir())
-    # The callback may have been called at the end only, when all was written.
+    # The callback may have been called only at the end, when everything was written.
     assert left in (before, sorted([*before, tmp_path / "out.cpb"]))
 
 
@@ -383,7 +383,7 @@ def test_views_outlive_their_file_whoever_closes_it(tmp_path: Path, tree: Any) -
                 while not stopped.is_set():
                     views.append(memoryview(file.get("children[3]")))
             except ValueError:
-                pass  # It is closed now.
+                pass  # The file is closed now.
 
         threads = [threading.Thread(target=look) for _ in range(3)]
         for thread in threads:
@@ -436,7 +436,7 @@ def test_a_notebook_shows_a_tree_as_a_page(tmp_path: Path) -> None:
 
 
 class Lying:
-    """An object like a file, which says and gives what it was told to."""
+    """A file-like object that returns given values, which may be wrong."""
 
     def __init__(self, end: object, piece: object) -> None:
         self.end, self.piece = end, piece
@@ -501,7 +501,7 @@ def test_an_object_whose_seek_gives_nothing_is_read_to_its_end_or_refused(tmp_pa
 
 
 class Elsewhere(io.BytesIO):
-    """A file that is other than it says."""
+    """A file whose contents or positions differ from what it reports."""
 
     def __init__(self, content: bytes, how: str) -> None:
         super().__init__(content)

@@ -1,4 +1,4 @@
-"""Files: splitting, merging, reading parts, reports and errors."""
+"""Tests for splitting, merging and reading files, for reports, and for errors."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_schema_may_use_editions() -> None:
 
 
 def test_records_of_another_format_are_merged_as_they_are_opened(tmp_path: Path) -> None:
-    """XLA's split protos are Riegeli files, and not in chunks."""
+    """Checks XLA's split protos, which are Riegeli files without chunks of ours."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     module = Path(__file__).parents[3] / "tests/data/xla/jax01201_cond_before.riegeli"

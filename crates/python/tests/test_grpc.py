@@ -1,4 +1,4 @@
-"""Messages over gRPC, in both kinds of servers and clients, and peers that lie."""
+"""Tests for messages over gRPC, with both kinds of servers and clients, and with lying peers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FRAME, TOKEN = transfer_pb2.Frame, transfer_pb2.ResumeToken
 
 
 def large(size: int = 12_000_000) -> Any:
-    """A message over gRPC's own limit, of several chunks."""
+    """Returns a message over gRPC's own limit, which is sent in several chunks."""
     tree = Tree(name="large")
     for number in range(12):
         tree.children.add(name=str(number), data=bytes([number]) * (size // 12))
@@ -33,14 +33,14 @@ def large(size: int = 12_000_000) -> Any:
 
 
 class Service:
-    """Returns its input, and records it."""
+    """A service that returns its input, and records it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.inbox = psg.Inbox()
         self.seen: list[Any] = []
         self.metadata: dict[str, Any] = {}
-        #: How long a peer that stalls is waited for, in seconds.
+        #: Timeout for a peer that stalls, in seconds.
         self.idle = 60.0
 
     def put(self, frames: Any, context: Any) -> Any:
@@ -64,7 +64,7 @@ class Service:
         yield from frames
 
     def part(self, frames: Any, context: Any) -> Any:
-        """Reads one value while the rest comes, and then all of it."""
+        """Reads one value while the message arrives, and then the whole message."""
         name, schema = ps.schema_of(Tree)
         with psg.receive_arriving(
             frames, name, schema, context=context, idle_timeout=self.idle
@@ -168,7 +168,7 @@ def test_what_came_of_a_response_is_not_sent_again(
 
 
 class Cutter:
-    """Forwards connections, and cuts each of the first after this many bytes."""
+    """A proxy that forwards connections, and cuts each of the first ones after a number of bytes."""
 
     def __init__(self, to: str, after: list[float]) -> None:
         self._to, self._after = to.split(":"), after
@@ -344,7 +344,7 @@ def test_each_lie_ends_in_a_status_with_a_clear_line(
 
 
 def gated(gate: threading.Event, sent: list[Any]) -> Iterator[Any]:
-    """Half of the frames, and the others when the gate opens."""
+    """Yields half of the frames, and the other half once the gate is open."""
     yield from sent[: len(sent) // 2]
     assert gate.wait(30)
     yield from sent[len(sent) // 2 :]
@@ -377,7 +377,7 @@ def test_a_message_that_is_read_meanwhile_ends_with_what_is_wrong(
         stub.Part(iter(sent))
     assert raised.value.code() == grpc.StatusCode.DATA_LOSS
 
-    # A reader that waits learns that no more comes.
+    # A waiting reader is told that no more frames arrive.
     gate, schema = threading.Event(), ps.schema_of(Tree)
     with psg.receive_arriving(gated(gate, frames()), *schema) as arriving:
         file = arriving.file

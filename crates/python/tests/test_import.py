@@ -1,4 +1,4 @@
-"""Importing the package is cheap, and gives all of its names."""
+"""Tests that importing the package is cheap, and defines all its names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import proto_splitter as ps
 import proto_splitter.tensorflow as pst
 import pytest
 
-#: What is slow to import, in the order of how slow.
+#: Modules that are slow to import, the slowest first.
 LARGE = (
     {"tensorflow", "onnxruntime", "onnx", "numpy", "google.protobuf", "fsspec", "ml_dtypes"},
     {"tempfile", "dataclasses", "json", "typing", "proto_splitter._core"},

@@ -1,4 +1,4 @@
-"""Expected behavior of Python objects: slices, pickles, tables, and errors that name the cause."""
+"""Tests that objects behave as usual in Python: slices, pickles, tables, and errors that name the cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of protobuf for Python: in pieces, and by parts."""
+"""Tests for serializing protobuf messages in pieces, and parsing them in parts."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_message_is_split_and_read_back(tree: Any, tmp_path: Path) -> None:
 
 
 class Counted:
-    """Bytes that are read by position, and how many at a time."""
+    """Bytes that are read by position. Counts the reads."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -1,4 +1,4 @@
-"""Splits, verifications and merges in parts."""
+"""Tests for splits, verifications and merges in parts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def planned(tree: Any, folder: Path, **more: Any) -> Plan:
 
 def run_all(plan: Plan) -> None:
     for part in reversed(range(plan.parts)):
-        # As it gets to another host.
+        # Passes the plan like to another host.
         run_part(pickle.loads(pickle.dumps(plan)), part)
 
 
@@ -89,7 +89,7 @@ def test_damage_is_listed_and_not_raised(tree: Any, tmp_path: Path) -> None:
     file.write_bytes(damaged)
     checks = plan_verify(tmp_path / "small.cpb", plan=tmp_path / "checks", parts=2)
     run_all(checks)
-    # Two pieces of the value are equal, and so are one record.
+    # Two pieces of the value are equal, so they share a record.
     problems = commit(checks)["problems"]
     assert len(problems) == 2 and all("hash mismatch" in problem for problem in problems)
 
@@ -100,7 +100,7 @@ def test_what_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
 
 
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """The calls of the library that work in parts makes, which are answered and not made."""
+    """Records the library calls that work in parts would make, and answers them without making them."""
     seen: list[tuple[Any, ...]] = []
 
     def answering(name: str) -> Callable[..., dict[str, Any]]:
@@ -192,5 +192,5 @@ def test_ray_keeps_the_plan_of_an_object_in_the_store_or_in_scratch(
         assert os.path.dirname(os.path.dirname(plan)) == around
         if scratch != "folder":
             assert removed.pop(0) == os.path.dirname(plan)
-    # No folder was made that is called like a URL, and none is left.
+    # No folder is named like a URL, and no temporary folder is left.
     assert [path.name for path in tmp_path.rglob("*")] == ["folder"]

@@ -1,4 +1,4 @@
-"""Runs the README's lines unchanged."""
+"""Runs the README's code unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def graph(weights: np.ndarray[Any, Any]) -> bytes:
-    """A tensorflow.GraphDef of one constant."""
+    """Returns a tensorflow.GraphDef with one constant."""
     shape = b"".join(field(2, bytes([8, size])) for size in weights.shape)
     tensor = b"\x08\x01" + field(2, shape) + field(4, weights.tobytes())
     value = field(1, b"value") + field(2, field(8, tensor))

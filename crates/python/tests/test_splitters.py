@@ -1,4 +1,4 @@
-"""Splitters in Python, by the names of TensorFlow's."""
+"""Tests for splitters in Python, whose names are TensorFlow's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proto_splitter import constants, util
 
 
 class DataSplitter(ps.ComposableSplitter):
-    """Cuts the data of a tree, and that of the trees in it."""
+    """A splitter that cuts out the data of a tree and of its children."""
 
     def build_chunks(self) -> None:
         for number, child in enumerate(self._proto.children):
@@ -167,7 +167,7 @@ def test_the_built_in_splitters_take_their_own_type_only(tree: Any) -> None:
 
 
 class LeafSplitter(ps.SplitBasedOnSize):
-    """Cuts the data of a tree that is large, and leaves one that is small."""
+    """A splitter that cuts out the data of large trees, and leaves small trees unchanged."""
 
     seen: list[int] = []
 
@@ -182,7 +182,7 @@ class LeafSplitter(ps.SplitBasedOnSize):
 
 
 def within(limit: int, work: Callable[[], Any]) -> Any:
-    """What a function returns while chunks have a maximum size."""
+    """Returns the result of a function that is called with a maximum chunk size."""
 
     def run() -> Any:
         constants.debug_set_max_size(limit)
@@ -209,7 +209,7 @@ def test_a_list_is_split_by_its_elements_and_then_in_runs(
     LeafSplitter.seen.clear()
     splitter = ps.RepeatedMessageSplitter(cut, tags, splitters)
     taken = within(limit, splitter.build_chunks)
-    # What is left has lengths of its own, which are shorter.
+    # The lengths in the remaining message are encoded in fewer bytes.
     assert abs(before - cut.ByteSize() - taken) < 100
     assert len(LeafSplitter.seen) == (12 if splitters else 0)
     path = within(limit, lambda: splitter.write(tmp_path / "list"))

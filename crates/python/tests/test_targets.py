@@ -1,4 +1,4 @@
-"""Output to objects with `write` and to URLs, and verbs on sources without a path."""
+"""Tests for output to objects with `write` and to URLs, and for sources without a path."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRAPH_DEF = "tensorflow.GraphDef"
 
 @pytest.fixture
 def memory() -> Any:
-    """A file system in memory, empty."""
+    """Returns an empty file system in memory."""
     files = fsspec.filesystem("memory")
     files.store.clear()
     files.pseudo_dirs[:] = [""]
@@ -34,7 +34,7 @@ def memory() -> Any:
 
 
 class Slow(io.RawIOBase):
-    """Takes a few bytes at a time, as a socket may."""
+    """A target that accepts a few bytes at a time, as a socket may."""
 
     def __init__(self, most: int = 300 << 10) -> None:
         self.data, self.most = bytearray(), most
@@ -49,7 +49,7 @@ class Slow(io.RawIOBase):
 
 
 class Silent:
-    """Takes everything, and says nothing."""
+    """A target that accepts everything, and returns nothing."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -60,7 +60,7 @@ class Silent:
 
 
 class Failing(Silent):
-    """Fails once it has had some."""
+    """A target that fails after it has received some bytes."""
 
     writes = 0
 
@@ -140,7 +140,7 @@ def test_an_object_that_fails_midway_raises_its_own_error(
     with pytest.raises(raised):
         ps.merge(path, failing, **known())
     if isinstance(failing, Failing):
-        # It isn't asked again once it has failed.
+        # A failed target isn't called again.
         assert failing.writes <= 4
     (tmp_path / "model.onnx").write_bytes(model(os.urandom(4 << 20)))
     with pytest.raises(raised):
@@ -207,7 +207,7 @@ def test_urls_are_read_and_written(memory: Any, tmp_path: Path) -> None:
 
 
 def forms(path: Path, memory: Any) -> list[Any]:
-    """A file in every form that has no path."""
+    """Returns a file in every form that has no path."""
     memory.pipe(f"/{path.name}", path.read_bytes())
     return [path.read_bytes(), path.open("rb"), f"memory://{path.name}"]
 
@@ -229,7 +229,7 @@ def test_every_verb_takes_what_has_no_path(memory: Any, tmp_path: Path) -> None:
         assert ps.diff(path, source)["equal"]
         sizes = ps.tree(source)
         gc.collect()
-        # The lines below the file's name.
+        # Compares the lines after the file's name.
         assert str(sizes).splitlines()[1:] == shown[1:]
         assert "<html" in sizes.to_html()
         with ps.open(source) as file:
@@ -253,7 +253,7 @@ def test_a_model_is_converted_from_and_to_what_has_no_path(memory: Any, tmp_path
         report = ps.convert(source, "memory://to/model.cpb", to="cpb", force=True)
         assert "/tmp" not in str(report).replace(str(tmp_path), "")
         assert memory.cat("/to/model.cpb") == expected
-    # A pair is two files.
+    # A pair has two files.
     with pytest.raises(ValueError, match="more than one file"):
         ps.convert(path, io.BytesIO(), to="external", settings={"min-size": "64"})
     ps.convert(path, "memory://pair/model.onnx", to="external", settings={"min-size": "64"})

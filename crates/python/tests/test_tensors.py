@@ -1,4 +1,4 @@
-"""Tensors by name, whatever holds them."""
+"""Tests for reading tensors by name from every format."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def field(number: int, content: bytes | int) -> bytes:
 
 
 def packed(values: Array, bits: int) -> bytes:
-    """Elements of less than a byte, the first in the lowest bits."""
+    """Packs elements of less than a byte, the first in the lowest bits."""
     whole = sum((int(value) & ((1 << bits) - 1)) << at * bits for at, value in enumerate(values))
     return whole.to_bytes(math.ceil(len(values) * bits / 8), "little")
 
 
-#: Values of a type, and the number and the bytes of them in an ONNX model.
+#: Values of each type, with the type's number and the values' bytes in an ONNX model.
 VALUES: dict[str, tuple[Array, int, bytes]] = {}
 
 
@@ -62,7 +62,7 @@ _value("float4", 23, (_codes & 15).view(ml_dtypes.float4_e2m1fn), packed(_codes,
 
 
 def model() -> bytes:
-    """An onnx.ModelProto with a tensor of each type."""
+    """Returns an onnx.ModelProto with a tensor of each type."""
     graph = b""
     for name, (values, number, raw) in VALUES.items():
         sizes = b"".join(field(1, size) for size in values.shape)
@@ -114,7 +114,7 @@ def test_an_array_of_another_type_or_shape_is_refused(
 
 
 class BigEndian:
-    """What a file with the highest bytes first gives."""
+    """A native handle of a big-endian file."""
 
     def __init__(self, values: Array) -> None:
         self.values = values
@@ -144,7 +144,7 @@ def test_bytes_of_the_other_order_are_swapped(dtype: Any) -> None:
 
 
 def sources(file: Path) -> Iterator[tuple[str, Any]]:
-    """A file, as everything that can be opened."""
+    """Yields a file in every form that can be opened."""
     data = file.read_bytes()
     yield "path", file
     yield "bytes", data
@@ -188,7 +188,7 @@ def test_the_same_tensors_come_from_every_kind_of_input(
 
 
 def test_tensors_of_a_message_of_no_known_type_are_not_passed_over(tmp_path: Path) -> None:
-    # A file without an extension would be known as a model by its content.
+    # Without an extension, the content would identify the file as a model.
     plain = tmp_path / "message.dat"
     plain.write_bytes(model())
     for name, source in sources(plain):
@@ -229,7 +229,7 @@ def test_tensors_are_listed_once() -> None:
         for _ in range(5):
             assert file.tensors["t0"].nbytes == 1 << 21
         assert listing >= 20
-        # Each takes a few reads of the first tensor, and none of the others.
+        # Each call takes a few reads of the first tensor, and no reads of the others.
         assert source.reads - listing < 20
         assert file.tensors is file.tensors
     with pytest.raises(ValueError, match="closed"):
@@ -240,7 +240,7 @@ def at_offset(weights: Array, offset: int) -> bytes:
     """Creates a GraphDef whose weights begin at a multiple of eight, plus this many bytes."""
     plain = graph(weights)
     start = plain.index(weights.tobytes())
-    # A field that comes first, and that no reader knows.
+    # Begins with a field that no reader knows.
     return field(99, bytes((offset - start - 3) % 8)) + plain
 
 
@@ -256,7 +256,7 @@ def test_a_tensor_that_stands_as_it_is_in_memory_is_not_copied(tmp_path: Path) -
         with ps.open(path, GRAPH_DEF) as file:
             for array in (file.tensors["weights"], file.tensors.load()["weights"]):
                 assert np.array_equal(array, WEIGHTS)
-                # One at an address that doesn't suit its type is copied.
+                # A tensor at a misaligned address is copied.
                 assert array.flags.writeable == (offset % 4 != 0)
                 assert array.flags.aligned
             own = file.tensors.read("weights", copy=True)
@@ -305,7 +305,7 @@ def test_a_file_that_is_another_by_now_is_not_mapped(tmp_path: Path, replaced: b
             other = tmp_path / "other.pb"
             other.write_bytes(at_offset(WEIGHTS + 1, 0))
             other.rename(path)
-            # What was opened is still there.
+            # The opened file still exists.
             assert np.array_equal(tensors["weights"], WEIGHTS)
         else:
             os.truncate(path, 100)
@@ -329,7 +329,7 @@ def test_a_chunk_of_many_tensors_is_read_through_once(tmp_path: Path) -> None:
     with ps.open(source) as file:
         for at in range(5):
             assert np.array_equal(file.tensors[f"weight{at}"], WEIGHTS + at)
-    # However they are asked for, damage is found.
+    # Every way to read the tensors detects damage.
     data = bytearray(Path(done.path).read_bytes())
     data[data.index((WEIGHTS + 4).tobytes()) + 5] ^= 1
     Path(done.path).write_bytes(data)
@@ -344,7 +344,7 @@ def test_a_chunk_of_many_tensors_is_read_through_once(tmp_path: Path) -> None:
 
 
 def wide_graph(weights: Array) -> bytes:
-    """A GraphDef of one constant of any size."""
+    """Returns a GraphDef with one constant of any size."""
     tensor = field(1, 1) + field(2, field(2, field(1, weights.size))) + field(4, weights.tobytes())
     node = field(1, b"weights") + field(5, field(1, b"value") + field(2, field(8, tensor)))
     return field(1, node)
@@ -384,7 +384,7 @@ def test_buffers_to_be_filled_are_apart_and_one_for_each_name(tmp_path: Path) ->
             with pytest.raises(ValueError):
                 fill(names, buffers, None)
         assert bytes(memory) == bytes(len(memory))
-        # Side by side, and in any order.
+        # The buffers may be adjacent, and in any order.
         fill(["weights"] * 2, [view[size : 2 * size], view[:size]], None)
         assert bytes(memory) == WEIGHTS.tobytes() * 2 + bytes(size)
 
@@ -405,7 +405,7 @@ def test_a_model_without_its_data_is_looked_at_and_its_tensors_name_what_is_miss
 
 
 def string_constant(name: str, shape: tuple[int, ...], strings: list[bytes]) -> bytes:
-    """A node of a GraphDef that is a constant of strings."""
+    """Returns a GraphDef's node that is a constant of strings."""
     dims = b"".join(field(2, field(1, length)) for length in shape)
     elements = b"".join(field(8, string) for string in strings)
     tensor = field(1, 7) + field(2, dims) + elements
@@ -466,7 +466,7 @@ def test_strings_that_do_not_fit_their_shape_are_an_error(tmp_path: Path) -> Non
 def test_levels_of_detail_of_a_paddle_parameter_are_listed(tmp_path: Path) -> None:
     levels = [[0, 2, 3], [0, 2, 4, 9]]
     stored = b"".join(np.array([8 * len(level), *level], "<u8").tobytes() for level in levels)
-    # The type uint8, and one dimension.
+    # Describes a tensor of the type uint8 with one dimension.
     described = field(1, 20) + field(2, 9)
     head = np.uint32(0).tobytes() + np.uint64(len(levels)).tobytes() + stored
     tensor = np.uint32(0).tobytes() + np.int32(len(described)).tobytes() + described + bytes(9)

@@ -19,7 +19,7 @@ case "${EXTERNALIZE_2_17-} $*" in no*|*--only*) exit ;; esac
 # TensorFlow 2.17 has no wheels for newer versions of Python.
 python=$(for version in 3.12 3.11 3.10; do command -v "python$version" && break; done || true)
 if [ -z "$python" ] || ! "$python" -c 'import venv' 2>/dev/null; then
-  echo "run.sh: TensorFlow 2.17 needs Python 3.10 to 3.12, which isn't here: not asked" >&2
+  echo "run.sh: skipped: TensorFlow 2.17 needs Python 3.10 to 3.12" >&2
   exit
 fi
 old=$("$here/../environment.sh" tf-2.17 "$python" tensorflow-cpu==2.17.1)

@@ -10,7 +10,7 @@ trap 'rm -rf "$new"' EXIT
 old=tests/interop/samediff/generated
 if [ "${1:-}" = --check ]; then
   diff -r --exclude=__pycache__ "$old" "$new"
-  echo "what flatc generates from the schemas is what is checked in"
+  echo "the generated code is up to date"
 else
   rm -rf "$old"
   cp -r "$new" "$old"

@@ -365,7 +365,7 @@ def real(folder, run):
     root = Path(__file__).resolve().parents[3]
     paths = sorted((root / "../shared/fixtures/samediff").glob("*.fb"))
     if not paths:
-        print("skipped: the real graphs are not there")
+        print("skipped: the real graphs are not available")
     for path in paths:
         out, back = folder / f"real-{path.name}.zip", folder / f"real-{path.name}"
         run("add", path, "--tag", "only", "-o", out)

@@ -17,7 +17,7 @@ if [ "$("$flatc" --version 2>/dev/null)" = "flatc version 2.0.8" ]; then
   FLATC=$flatc "$here/generate.sh" --check
   more=(--flatc "$flatc")
 else
-  echo "skipped: flatc 2.0.8 is not there"
+  echo "skipped: flatc 2.0.8 is not available"
 fi
 cargo build --quiet --release --bin protosplit
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
