@@ -8,7 +8,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PySlice;
 
-/// Read-only bytes that `memoryview` and `numpy.frombuffer` access without a copy. They live as long as any view of them.
+/// Read-only bytes that `memoryview` and `numpy.frombuffer` access without a copy. The bytes live
+/// as long as any view of them.
 #[pyclass(frozen, module = "proto_splitter")]
 #[derive(Debug)]
 pub(crate) struct Buffer {

@@ -108,8 +108,7 @@ struct At<'a> {
     offset: Option<u64>,
 }
 
-/// Converts the failure of a command to an exception, as [`raise`] does for an error of the
-/// library.
+/// Converts the failure of a command to an exception, like [`raise`] for an error of the library.
 pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
     let Some(cause) = &failed.cause else {
         return match failed.exit {

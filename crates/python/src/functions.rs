@@ -45,7 +45,7 @@ struct SplitterOf<'a> {
     descriptor: &'a MessageDescriptor,
     added: Option<Vec<Added<Bytes>>>,
     has_base: bool,
-    /// The versions in a splitter that was written in Python.
+    /// The versions that a splitter in Python writes.
     version: Option<Version>,
 }
 
@@ -408,7 +408,7 @@ pub(crate) fn merge_to<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// If a file isn't a message, extends the error with the kind of file that it is, if that is known.
+/// Extends the error about a file that isn't a message with the kind of the file, if known.
 fn by_what_it_is(error: Error, path: &Path) -> Error {
     let what = match error.kind() {
         ErrorKind::InvalidMessage | ErrorKind::NotChunked => what_else(path),

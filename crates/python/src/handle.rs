@@ -72,7 +72,7 @@ impl Handle {
             .transpose()?;
         let n_threads = threads(n_threads)?;
         let name = input.name();
-        // Even without its external files, parts of a message can be read.
+        // Parts of a message can be read even if its external files are missing.
         let options = OpenOptions::new()
             .descriptor(descriptor)
             .threads(n_threads)
@@ -153,7 +153,7 @@ impl Handle {
         })
     }
 
-    /// Returns the size of the value at a path; `None` if there is none.
+    /// Returns the size of the value at a path; `None` if there is no value.
     fn size(&self, py: Python<'_>, path: &str) -> PyResult<Option<u64>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
@@ -234,9 +234,8 @@ impl Handle {
         })
     }
 
-    /// Returns the elements of a tensor of strings. There may be fewer than its shape requires; in
-    /// that case, the last one stands for the missing ones or, if there are none, all elements are
-    /// empty.
+    /// Returns the elements of a tensor of strings. If there are fewer than the shape requires, the
+    /// last element stands for the missing ones; without elements, all strings are empty.
     fn strings<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
         let elements = detached(py, self.name.as_deref(), None, |_| {
@@ -348,7 +347,7 @@ fn fields(
 
 /// Converts a value that isn't a message.
 fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    let cut = || PyValueError::new_err("a number that ends midway");
+    let cut = || PyValueError::new_err("the number is truncated");
     let varint = || decode_varint(bytes).map(|(value, _)| value).ok_or_else(cut);
     let four = || <[u8; 4]>::try_from(bytes).map_err(|_| cut());
     let eight = || <[u8; 8]>::try_from(bytes).map_err(|_| cut());

@@ -32,7 +32,8 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// `TypeError` for an object that is neither a path, nor contiguous bytes, nor has `read` and `seek`.
+    /// `TypeError` for an object that is neither a path nor contiguous bytes, and lacks `read` or
+    /// `seek`.
     pub(crate) fn of(argument: &Bound<'_, PyAny>) -> PyResult<Input> {
         if let Ok(bytes) = argument.cast::<PyBytes>() {
             let bytes = Bytes::from_owner(PyBackedBytes::from(bytes.clone()));
@@ -65,8 +66,8 @@ impl Input {
         }
     }
 
-    /// Opens the input, if its format stores messages in its own kind of records, as XLA's format
-    /// does. Returns `None` for a message in chunks or in one piece, and for an input that can't be
+    /// Opens an input of a format that stores messages in its own kind of records, such as XLA's.
+    /// Returns `None` for a message in chunks or in one piece, and for an input that can't be
     /// examined.
     pub(crate) fn in_records(&self, options: &OpenOptions) -> Result<Option<Opened>> {
         let Ok(candidate) = self.candidate() else {
@@ -89,9 +90,9 @@ impl Input {
     }
 }
 
-/// The memory of a `bytearray`, `memoryview`, `mmap` or array. It can't be resized while it is
-/// borrowed. Modifying it in the meantime causes a checksum error or wrong bytes, but never a
-/// crash, since it is only copied from.
+/// The memory of a `bytearray`, `memoryview`, `mmap` or array. The memory can't be resized while it
+/// is borrowed. Modifying the memory in the meantime causes a checksum error or wrong bytes, but
+/// never a crash, since the bytes are only copied.
 struct Viewed {
     buffer: PyUntypedBuffer,
     len: usize,
@@ -152,12 +153,12 @@ impl FileLike {
         let bytes = size.extract::<u64>().ok();
         let bytes = bytes.filter(|bytes| i64::try_from(*bytes).is_ok());
         let size = bytes.ok_or_else(|| {
-            let message = format!("{said_by} gives {size}, which is not the size of a file");
+            let message = format!("{said_by} returned {size}, which is not the size of a file");
             PyValueError::new_err(message)
         })?;
         // Bytes after the reported end would be lost silently.
         if !piece_at(object, size, 1)?.is_empty() {
-            let message = format!("{said_by} gives {size}, where more bytes follow");
+            let message = format!("{said_by} returned {size}, but more bytes follow");
             return Err(PyValueError::new_err(message));
         }
         // An object that returns more bytes than requested can only be detected before its end.
@@ -206,10 +207,10 @@ fn piece(object: &Bound<'_, PyAny>, want: usize) -> PyResult<PyBackedBytes> {
     let piece = object.call_method1("read", (want,))?;
     let bytes = piece.extract::<PyBackedBytes>().map_err(|_| {
         let kind = piece.get_type();
-        PyTypeError::new_err(format!("read gives {kind}, and not bytes"))
+        PyTypeError::new_err(format!("read returned {kind}, not bytes"))
     })?;
     if bytes.len() > want {
-        let message = format!("read({want}) gives {} bytes", bytes.len());
+        let message = format!("read({want}) returned {} bytes", bytes.len());
         return Err(PyValueError::new_err(message));
     }
     Ok(bytes)

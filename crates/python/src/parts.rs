@@ -92,7 +92,7 @@ pub(crate) fn plan_verify<'py>(
     dictionary(py, &report)
 }
 
-/// Reads a plan, which must be for this verb.
+/// Reads a plan. Fails if the plan is for a different verb.
 fn read(plan: &Path, verb: &str, options: &PartOptions) -> Result<PlanFile, Failed> {
     let file = PlanFile::read(plan, options)?;
     file.check_verb(verb)?;

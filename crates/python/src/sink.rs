@@ -16,6 +16,8 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
+    /// Wraps an object with `write`.
+    ///
     /// # Errors
     ///
     /// `TypeError` for an object without `write`.
@@ -59,12 +61,12 @@ impl Write for Sink {
             }
             // `True` would also be accepted as the number 1.
             if written.is_instance_of::<PyBool>() {
-                let message = format!("write gives {written}, and not a number of bytes");
+                let message = format!("write returned {written}, not a number of bytes");
                 return Err(PyTypeError::new_err(message));
             }
             let written = written.extract::<usize>()?;
             if written > bytes.len() {
-                let message = format!("write says {written} bytes, of {}", bytes.len());
+                let message = format!("write returned {written}, but was given {} bytes", bytes.len());
                 return Err(PyValueError::new_err(message));
             }
             Ok(written)

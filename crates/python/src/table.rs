@@ -15,7 +15,7 @@ use pyo3::types::PyCapsule;
 
 use crate::error::raise;
 
-/// The elements that a query selects, as rows. They are read again for each requested stream.
+/// The elements that a query selects, as rows. Each requested stream reads the elements again.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Table {
     open: Arc<Opened>,

@@ -7,8 +7,8 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The memory of a `bytearray`, `memoryview` or array, which is written from its start. It can't be
-/// resized while it is borrowed.
+/// The memory of a `bytearray`, `memoryview` or array, which is written from its start. The memory
+/// can't be resized while it is borrowed.
 pub(crate) struct Target {
     buffer: PyUntypedBuffer,
     len: usize,

@@ -293,7 +293,7 @@ fn opening(
 ) -> PyResult<OpenOptions> {
     let descriptor = match message {
         Some(message) => Some(message_type(py, message, schema)?),
-        // Without the type, fields are called by their numbers.
+        // Without the type, fields are identified by number.
         None => message_type(py, name, schema).ok(),
     };
     Ok(OpenOptions::new()
@@ -327,7 +327,7 @@ impl TransferReceiver {
 /// Returns the message of an input. A chunked message is merged while it is read.
 fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter::Result<Source> {
     let is_chunked = match &input {
-        // An error of opening it is reported below.
+        // An error of opening the file is reported below.
         Input::Path(path) => {
             File::open(path).is_ok_and(|file| is_record_file(&file).unwrap_or(false))
         }

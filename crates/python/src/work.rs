@@ -89,7 +89,7 @@ impl Reported {
     fn teller(self: &Arc<Self>) -> Told {
         let told = Arc::clone(self);
         Box::new(move |done, total| {
-            // There may be several jobs in turn, each with its own total.
+            // Several jobs may run one after another, each with its own total.
             if told.total.swap(total, Ordering::Relaxed) == total {
                 told.done.fetch_max(done, Ordering::Relaxed);
             } else {

@@ -12,7 +12,7 @@ def thread_count(value: Any) -> int | None:
     """Returns a number of threads; ``None`` stands for one per core.
 
     Raises:
-        ValueError: If it isn't a number, or less than 1.
+        ValueError: If the value isn't a number, or is less than 1.
 
     >>> thread_count(4), thread_count(None)
     (4, None)
@@ -32,7 +32,7 @@ def progress_of(value: Any) -> Callable[[int, int], object] | None:
     """Returns the function to call with the progress, if any.
 
     Raises:
-        ValueError: If it can't be called.
+        ValueError: If the value can't be called.
     """
     if value is not None and not callable(value):
         raise ValueError(f"progress: expected a function, found {value!r}")

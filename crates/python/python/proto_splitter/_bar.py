@@ -7,7 +7,7 @@ import time
 
 from .util import format_bytes
 
-#: Characters of a full bar.
+#: Number of characters of a full bar.
 _WIDTH = 30
 #: Seconds between two updates.
 _PACE = 0.1
@@ -16,7 +16,7 @@ _PACE = 0.1
 class Bar:
     """A progress bar on standard error, called with the bytes done and the total.
 
-    If standard error isn't a terminal, it prints one line at the end.
+    If standard error isn't a terminal, the bar prints one line at the end.
     """
 
     def __init__(self, what: str) -> None:

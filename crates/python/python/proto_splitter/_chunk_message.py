@@ -79,5 +79,5 @@ def _pool() -> Any:
 
 @cache
 def message_class(name: str) -> Any:
-    """Returns the class ``ChunkMetadata``, or the class of a nested message, by name."""
+    """Returns the class ``ChunkMetadata``, or the class of one of its messages, by name."""
     return _messages.class_of(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))

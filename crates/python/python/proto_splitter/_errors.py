@@ -20,13 +20,13 @@ __all__ = [
 
 
 class Error(ValueError):
-    """An error with a message of one line. Its attributes have the location.
+    """An error with a message of one line. The attributes have the location of the problem.
 
     Attributes:
         path: The field path, such as ``meta_graphs[0].graph_def``, or ``None``.
         chunk: The index of the chunk, or ``None``.
         offset: The offset in bytes, or ``None``.
-        kind: The kind of error as the Rust library names it, such as ``InvalidTrailer``.
+        kind: The kind of error in the Rust library, such as ``InvalidTrailer``.
     """
 
     path: str | None = None
@@ -47,7 +47,7 @@ class ChecksumError(Error):
 
 
 class PathError(Error, KeyError):
-    """A field path can't be parsed, or there is no value at it."""
+    """A field path can't be parsed, or there is no value at the path."""
 
     def __str__(self) -> str:
         # The str() of a KeyError would be the repr of its key.

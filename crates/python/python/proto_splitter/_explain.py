@@ -22,7 +22,7 @@ _LIMIT = 2**31 - 1
 _NAMED = 3
 #: Number of the largest elements of a field to examine.
 _TOP = 10
-#: Minimum share of its field, 1/8, at which a single element is named.
+#: Denominator of the minimum share of a field, 1/8, from which a single element is named.
 _TELLING_SHARE = 8
 #: Maximum number of elements of a field that is divided into the fields of its elements.
 _MOST_ELEMENTS = 1 << 20
@@ -33,7 +33,7 @@ _WIDTHS: dict[int, int] = {1: 8, 2: 4, 6: 8, 7: 4, 8: 1, 15: 4, 16: 8}
 
 
 def _shown(size: int) -> str:
-    """Formats a size in the largest unit that it fills, as the command does."""
+    """Formats a size in the largest suitable unit, like the command."""
     if size < 1024:
         return f"{size} B"
     power, scale = 1, 1024
@@ -95,7 +95,7 @@ class Limits:
 
     @property
     def left(self) -> int:
-        """Bytes left before the limit; negative if the message is over it."""
+        """The number of bytes below the limit; negative if the message exceeds the limit."""
         return self.limit - self.size
 
     @property
@@ -127,7 +127,7 @@ def explain(
 
     Raises:
         OSError: If the file doesn't exist.
-        Error: If it is damaged.
+        Error: If the file is damaged.
     """
     live = _live(source)
     if live is not None:
@@ -135,10 +135,10 @@ def explain(
         size = sum(part.size for part in fields) + _unknown_size(live)
         return Explanation(size, tuple(_largest(fields)))
     if not isinstance(source, (str, bytes)) and hasattr(source, "SerializeToString"):
-        # If a framework has no descriptors, fields are called by their numbers.
+        # If a framework has no descriptors, fields are identified by number.
         source = source.SerializeToString()
     # The three largest parts can't include more than ten elements of a field, or less than 1% of
-    # it.
+    # the field.
     with named(source) as name:
         report = _core.Tree(name, message, None, _TOP, None, progress).report()
     parts = report.get("largest", [])
@@ -158,7 +158,7 @@ def limits(
 
     Raises:
         OSError: If the file doesn't exist.
-        Error: If it is damaged.
+        Error: If the file is damaged.
     """
     explained = explain(source, message=message, progress=progress)
     return Limits(explained.size, explained.largest)
@@ -174,7 +174,7 @@ def _live(source: Any) -> Any:
 
 @dataclass
 class _Part:
-    """A part to consider, and the smaller parts that replace it if they have half of its size."""
+    """A part to consider. ``inside`` returns smaller parts that replace it if they are large."""
 
     path: str
     size: int
@@ -187,7 +187,7 @@ def _nothing() -> list[_Part]:
 
 
 def _largest(fields: list[_Part]) -> list[LargePart]:
-    """Returns the largest parts of a message with these fields, by the rules of the command."""
+    """Returns the largest parts of a message with these fields, by the command's rules."""
     open_parts, found = list(fields), list[LargePart]()
     while open_parts and len(found) < _NAMED:
         open_parts.sort(key=lambda part: (-part.size, part.path))
@@ -320,7 +320,7 @@ def _content(field: Any, value: Any) -> Any:
 
 
 def _name(field: Any, value: Any) -> str | None:
-    """Returns the text in an element's field ``name``, or the element itself if it is a text."""
+    """Returns the string in an element's field ``name``, or an element that is itself a string."""
     if _messages._is_map(field) or not _messages._is_repeated(field):
         return None
     if isinstance(value, str):
@@ -344,7 +344,7 @@ def _delimited(number: int, length: int) -> int:
 
 
 def _value_size(field: Any, value: Any) -> int:
-    """Returns the size of a message, text or bytes, including tag and length."""
+    """Returns the size of a message, string or bytes value, including tag and length."""
     if field.message_type is None:
         length = len(value) if isinstance(value, bytes) else len(value.encode())
         return _delimited(field.number, length)

@@ -23,17 +23,17 @@ _EEXIST = 17
 
 
 def is_url(given: object) -> TypeGuard[str]:
-    """Returns whether this is the URL of a file, for fsspec."""
+    """Returns true if this is the URL of a file, for fsspec."""
     return isinstance(given, str) and "://" in given
 
 
 def is_path(given: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Returns whether this is the path of a file or folder."""
+    """Returns true if this is the path of a file or folder."""
     return isinstance(given, (str, os.PathLike)) and not is_url(given)
 
 
 def is_writer(given: object) -> bool:
-    """Returns whether this is a writable file-like object."""
+    """Returns true if this is a writable file-like object."""
     return hasattr(given, "write")
 
 
@@ -73,7 +73,7 @@ def native(source: Any) -> Any:
 
 @contextmanager
 def named(source: Source) -> Iterator[str]:
-    """Yields the path of a source. A source without one is copied to a temporary file or folder
+    """Yields the path of a source. A source without a path is copied to a temporary file or folder
     while it is in use.
 
     Raises:
@@ -105,11 +105,11 @@ def _copy(given: Any, file: Any) -> None:
 
     Raises:
         TypeError: If ``read`` returns anything but bytes. ``None`` doesn't mean the end of a file.
-        ValueError: If the object's start or end isn't where it claims.
+        ValueError: If the object's start or end differs from the position that it reports.
     """
     try:
         end = given.seek(0, 2)
-        # Some objects' `seek` returns nothing.
+        # The `seek` of some objects returns nothing.
         if end is None:
             end = given.tell()
     except (AttributeError, OSError, ValueError):
@@ -121,21 +121,21 @@ def _copy(given: Any, file: Any) -> None:
     while True:
         data = given.read(_STEP)
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"read gives {type(data)}, and not bytes")
+            raise TypeError(f"read returned {type(data)}, not bytes")
         if not data:
             break
         if (size := memoryview(data).nbytes) > _STEP:
-            raise ValueError(f"read({_STEP}) gives {size} bytes")
+            raise ValueError(f"read({_STEP}) returned {size} bytes")
         copied += file.write(data)
         # Without this check, reading might never end.
         if end is not None and copied > end:
             break
     if end is not None and copied != end:
-        raise ValueError(f"the end is at {end}, where {copied} bytes are read")
+        raise ValueError(f"the end is at {end}, but {copied} bytes were read")
 
 
 def existing(path: str | os.PathLike[str]) -> str:
-    """Returns the path if it, or a file with this prefix, exists; otherwise raises an OSError."""
+    """Returns the path if a file with this path or prefix exists; otherwise raises an OSError."""
     name = os.fspath(path)
     if not any(os.path.exists(name + extension) for extension in _EXTENSIONS):
         os.stat(name)
@@ -200,13 +200,14 @@ def _hand_over(folder: str, target: Any) -> None:
     """Copies the only file in a folder to an object with ``write``."""
     entries = sorted(os.listdir(folder))
     if len(entries) != 1 or os.path.isdir(os.path.join(folder, entries[0])):
-        raise ValueError(f"what was written is more than one file: {', '.join(entries)}")
+        raise ValueError(f"the output has more than one file: {', '.join(entries)}")
     with open(os.path.join(folder, entries[0]), "rb") as file:
         while data := file.read(_STEP):
-            # Some objects write only part of the piece. Many return nothing, and write all of it.
+            # Some objects write only part of the piece. Many write the whole piece, and return
+            # nothing.
             while data and (taken := target.write(data)) is not None:
                 if isinstance(taken, bool) or not 0 < taken <= len(data):
-                    raise ValueError(f"write says {taken} bytes, of {len(data)}")
+                    raise ValueError(f"write returned {taken}, but was given {len(data)} bytes")
                 data = data[taken:]
 
 

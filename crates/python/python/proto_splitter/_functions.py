@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     M = TypeVar("M", bound=Message)
 
-#: Called with the bytes done and the total; an exception that it raises stops the work.
+#: A function that is called with the bytes done and the total. An exception from it stops the work.
 Progress = Callable[[int, int], object]
 
 _SAVED_MODEL = "tensorflow.SavedModel"
@@ -79,7 +79,7 @@ class Merged:
     size: int
     #: The crc32c of the message.
     crc32c: int
-    #: True if the checksum shows that these are the original bytes; ``None`` if unknown.
+    #: True if the checksum shows that the merged bytes are the original ones; ``None`` if unknown.
     byte_exact: bool | None
     #: The full name of the message's type, if the file names it.
     message_type: str | None
@@ -104,13 +104,13 @@ def split(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Written:
-    """Splits a message into ``PREFIX.cpb``, or writes it to ``PREFIX.pb`` if it is small enough.
+    """Splits a message into ``PREFIX.cpb``, or writes a small message to ``PREFIX.pb``.
 
     Args:
         source: A file with a serialized message, its bytes, an object with ``read`` and ``seek``,
             or a protobuf message of any size.
         prefix: The path or URL of the result, without ``.cpb``; or an object with ``write``, which
-            receives the file, or the message itself if it is small enough.
+            receives the file, or a message that is small enough.
         message: The full name of the message's type, such as ``tensorflow.GraphDef``. A protobuf
             message knows its type; ``saved_model.pb`` is a ``tensorflow.SavedModel``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
@@ -123,7 +123,7 @@ def split(
         profile: ``tensorflow`` for files that TensorFlow's ``Merger`` reads too, or ``extended``.
         embed_schema: Stores the schema in the file.
         merkle_root: Stores the hashes for a Merkle root, and returns the root in the result.
-            ``protosplit get --root`` and :func:`verify` compare the file, or a part of it, with the
+            ``protosplit get --root`` and :func:`verify` check a part or the whole file against the
             root.
         always_chunked: Writes ``PREFIX.cpb`` for a message of any size.
         force: Overwrites an existing file.
@@ -132,7 +132,7 @@ def split(
 
     Raises:
         OSError: If a file can't be read or written; ``FileExistsError`` without ``force``.
-        UncuttableError: If a value is over the maximum and the profile can't cut it.
+        UncuttableError: If a value is over the maximum, and can't be cut in this profile.
         FormatError: If the source isn't a message of this type.
 
     After an exception, an object with ``write`` has received incomplete output.
@@ -234,7 +234,7 @@ def merge(
     Raises:
         OSError: If a file can't be read or written; ``FileExistsError`` without ``force``.
         ChecksumError: If the file is damaged.
-        FormatError: If it isn't a chunked file.
+        FormatError: If the source isn't a chunked file.
     """
     arguments = _merge_arguments(message, schema, threads, force)
     progress = progress_of(progress)
@@ -261,7 +261,7 @@ def merge_to_bytes(
 
     Raises:
         OSError: If the file can't be read.
-        ChecksumError: If it is damaged.
+        ChecksumError: If the file is damaged.
     """
     arguments = _merge_arguments(message, schema, threads)
     return _core.merge_to_bytes(native(source), arguments, progress_of(progress))
@@ -283,8 +283,8 @@ def merge_into(
 
     Raises:
         OSError: If the file can't be read.
-        ChecksumError: If it is damaged.
-        google.protobuf.message.DecodeError: If it is not a message of this type.
+        ChecksumError: If the file is damaged.
+        google.protobuf.message.DecodeError: If the file isn't a message of this type.
     """
     name, schema = _messages.schema_of(message)
     merged = _core.MergedReader(native(source), _merge_arguments(name, schema, threads))

@@ -30,11 +30,11 @@ class TensorInfo(NamedTuple):
 
     #: Name of the tensor in the format of the file.
     name: str
-    #: Type of the elements, with its name in NumPy or ``ml_dtypes``.
+    #: Type of the elements, named as in NumPy or ``ml_dtypes``.
     dtype: str
     #: Sizes of the dimensions, the slowest one first.
     shape: tuple[int, ...]
-    #: Stored size of its elements, in bytes.
+    #: Stored size of the elements, in bytes.
     nbytes: int
 
 
@@ -42,7 +42,7 @@ class File:
     """An open input: a ``.cpb``, a ``.pb``, a folder, or a file of any known format.
 
     Only the requested parts are read, and their chunks are verified. Use the file in a ``with``
-    statement, or call :meth:`close`. Threads can share it.
+    statement, or call :meth:`close`. Threads can share the file.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class File:
         """Pickles the input as its path or URL, which is opened again on unpickling."""
         source = self._opened[0] if self._opened else None
         if not isinstance(source, (str, os.PathLike)):
-            raise TypeError(f"{self._name}: only what was opened by a path or URL is pickled")
+            raise TypeError(f"{self._name}: only files opened by a path or URL can be pickled")
         if not is_url(source):
             source = os.path.abspath(source)
         return _open_again, (source, *self._opened[1:])
@@ -89,7 +89,7 @@ class File:
 
     @property
     def files(self) -> list[str]:
-        """The paths of its files: the main file, followed by the files that it names."""
+        """The paths of the input's files: the main file, followed by the files that it names."""
         return [os.fspath(file) for file in self._native.files]
 
     @property
@@ -132,11 +132,11 @@ class File:
 
         Raises:
             PathError: If there is no value at the path.
-            google.protobuf.message.DecodeError: If it isn't a message of this class.
+            google.protobuf.message.DecodeError: If the value isn't a message of this class.
         """
         value = self._native.get(path)
         if not isinstance(value, _core.Buffer):
-            raise PathError(f"{path}: a {type(value).__name__}, not a message")
+            raise PathError(f"{path}: expected a message, found a {type(value).__name__}")
         message = message_class()
         _messages.parse_into(message, memoryview(value))
         return message
@@ -162,10 +162,10 @@ class File:
         Args:
             query: A field path, with ``[*]`` for all elements.
             columns: Fields of an element, or nested fields; all single-valued fields by default.
-            with_parent: Adds columns for the parents of each row: its index in each list on the
-                path, and the fields of the enclosing messages.
+            with_parent: Adds columns for the parents of each row: the row's index in each list on
+                the path, and the fields of the enclosing messages.
             time_unit: Unit of times and durations: ``ns``, ``us``, ``ms`` or ``s``. Only
-                nanoseconds are exact, and they range from 1677 to 2262.
+                nanoseconds are exact; their range is from 1677 to 2262.
             threads: Number of reading threads; one per core by default.
 
         Raises:
@@ -178,7 +178,7 @@ class File:
 
     @property
     def tensors(self) -> Tensors:
-        """The tensors by name: a mapping that reads a tensor when it is accessed.
+        """The tensors by name, as a mapping that reads each tensor when it is accessed.
 
         The tensors are listed once. For bytes and file-like objects, :func:`open` must know the
         message's type. Formats that aren't messages must be opened by path.
@@ -194,8 +194,8 @@ class File:
 class Table:
     """Elements of a message as rows, from :meth:`File.table`.
 
-    It implements Arrow's C stream, which pyarrow, Polars, DuckDB, pandas and other libraries read
-    without a copy. Each use reads the elements again.
+    A table implements Arrow's C stream, which pyarrow, Polars, DuckDB, pandas and other libraries
+    read without a copy. Each use reads the elements again.
     """
 
     def __init__(self, native: _core.Table, query: str) -> None:
@@ -301,9 +301,9 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return TensorInfo(name, row["dtype"], tuple(row["shape"]), row["bytes"])
 
     def lod(self, name: str) -> list[list[int]]:
-        """Returns the levels of detail of a Paddle parameter: the offsets of its sequences, level by level.
+        """Returns the levels of detail of a Paddle parameter, each a list of sequence offsets.
 
-        It is empty for every other tensor.
+        The list is empty for every other tensor.
 
         Raises:
             KeyError: If there is no tensor with this name.
@@ -326,7 +326,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         Raises:
             KeyError: If there is no tensor with this name.
             OSError: If the buffer is too short.
-            ChecksumError: If it is damaged.
+            ChecksumError: If the tensor is damaged.
         """
         size: int = self._rows[name]["bytes"]
         self._native.tensor_into(name, buffer, None)
@@ -343,18 +343,18 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         """Reads a tensor into ``out``, as a view of the mapped file, or into a new array.
 
         Args:
-            name: Its name. Strings are ``bytes`` in an array of objects.
+            name: The tensor's name. Strings are ``bytes`` in an array of objects.
             out: A C-contiguous, writable array of the tensor's type and shape, which is returned.
-                Its contents are undefined if reading fails.
+                The array's contents are undefined if reading fails.
             copy: ``None`` copies if necessary, ``True`` always, ``False`` never.
             progress: Called with the bytes done and the total.
 
         Raises:
             KeyError: If there is no tensor with this name.
-            TypeError: If NumPy has no type for its elements, and ``ml_dtypes`` isn't installed.
+            TypeError: If NumPy has no type for the elements, and ``ml_dtypes`` isn't installed.
             ValueError: If ``out`` has a different type or shape, or isn't contiguous; if ``copy``
                 is ``False`` and a copy is necessary.
-            ChecksumError: If it is damaged.
+            ChecksumError: If the tensor is damaged.
         """
         row = self._rows[name]
         kind, shape = _dtype(row["dtype"]), tuple(row["shape"])
@@ -363,7 +363,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         elif not copy and (view := self._view(row, kind)) is not None:
             return view
         if copy is False:
-            raise ValueError(f"{name}: the tensor can't be had without a copy")
+            raise ValueError(f"{name}: the tensor can't be read without a copy")
         if kind.hasobject:
             return self._strings(row, out)
         if out is None:
@@ -391,9 +391,9 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 
         Raises:
             KeyError: If there is no tensor with one of these names.
-            TypeError: If NumPy has no type for its elements, and ``ml_dtypes`` isn't installed.
+            TypeError: If NumPy has no type for a tensor, and ``ml_dtypes`` isn't installed.
             ValueError: If ``copy`` is ``False`` and a copy is necessary.
-            ChecksumError: If one is damaged.
+            ChecksumError: If a tensor is damaged.
         """
         found: dict[str, Any] = {}
         wanted: list[tuple[str, np.dtype[Any], Any, Any]] = []
@@ -402,7 +402,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
             kind = _dtype(row["dtype"])
             view = None if copy else self._view(row, kind)
             if view is None and copy is False:
-                raise ValueError(f"{name}: the tensor can't be had without a copy")
+                raise ValueError(f"{name}: the tensor can't be read without a copy")
             found[name] = view
             if kind.hasobject:
                 found[name] = self._strings(row, None)
@@ -446,21 +446,22 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 def _target(
     row: dict[str, Any], kind: np.dtype[Any], out: np.ndarray[Any, Any] | None
 ) -> tuple[Any, Any]:
-    """Returns the array for a tensor, and the bytes to fill; no bytes if it is empty."""
+    """Returns the array for a tensor, and the bytes to fill; no bytes for an empty tensor."""
     import numpy as np
 
     if row["packed"]:
         return out, np.empty(row["bytes"], np.uint8)
     array = np.empty(tuple(row["shape"]), kind) if out is None else out
     if array.nbytes != row["bytes"]:
-        raise ValueError(f"{row['name']}: {row['bytes']} bytes, for an array of {array.nbytes}")
+        sizes = f"the tensor has {row['bytes']} bytes, the array {array.nbytes}"
+        raise ValueError(f"{row['name']}: {sizes}")
     return array, np.asarray(array).reshape(-1).view(np.uint8) if array.nbytes else None
 
 
 def _finished(
     row: dict[str, Any], kind: np.dtype[Any], array: Any, target: Any, out: Any
 ) -> np.ndarray[Any, Any]:
-    """Returns the array once its bytes are filled."""
+    """Returns the array, given its filled bytes. Unpacks them or swaps their order if necessary."""
     if row["packed"]:
         unpacked = _unpacked(target, kind, row)
         if out is None:
@@ -502,7 +503,7 @@ class _Mapped:
         try:
             file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try:
-                # If the file isn't the opened one, its bytes may differ.
+                # If another file has replaced the opened one, the bytes may differ.
                 if _Stamp.of(os.fstat(file)) == self._stamp:
                     found = mmap.mmap(file, self._stamp.size, access=mmap.ACCESS_READ)
             finally:
@@ -531,7 +532,7 @@ class _Mapped:
 def _check(
     name: str, out: np.ndarray[Any, Any], kind: np.dtype[Any], shape: tuple[int, ...]
 ) -> None:
-    """Raises if a tensor of this type and shape can't be read into an array."""
+    """Raises ``ValueError`` if a tensor of this type and shape can't be read into an array."""
     if out.dtype != kind or out.shape != shape:
         given = f"{out.dtype} of the shape {out.shape}"
         raise ValueError(f"{name}: expected an array of {kind} of the shape {shape}, found {given}")
@@ -563,7 +564,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _unpacked(
     raw: np.ndarray[Any, Any], kind: np.dtype[Any], row: dict[str, Any]
 ) -> np.ndarray[Any, Any]:
-    """Unpacks elements of 6, 4 or 2 bits. The first element of a byte is in its low bits."""
+    """Unpacks elements of 6, 4 or 2 bits. A byte has its first element in the low bits."""
     import numpy as np
 
     count = 1
@@ -607,16 +608,16 @@ def open(
         threads: Number of reading threads; one per core by default.
         delimited: Full name of the type of the messages, for a file of many messages, each preceded
             by its length or in a record. The messages are ``message[0]``, ``message[1]`` and so on.
-            With ``TYPE.FIELD``, they are the elements of this field of one ``TYPE``. Can't be
-            combined with ``message``.
+            With ``TYPE.FIELD``, the messages are the elements of this field of one ``TYPE``. Can't
+            be combined with ``message``.
 
     Raises:
-        OSError: If it doesn't exist or can't be read.
-        FormatError: If its contents don't match its name.
+        OSError: If the source doesn't exist or can't be read.
+        FormatError: If a file's contents don't match its name.
         ValueError: If both ``message`` and ``delimited`` are given.
     """
     if message is not None and delimited is not None:
-        raise ValueError("message and delimited: only one of them names the type")
+        raise ValueError("message and delimited: only one of them can name the type")
     threads = thread_count(threads)
     given = native(source)
     name = name_of(given)

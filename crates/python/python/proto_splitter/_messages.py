@@ -30,7 +30,7 @@ Piece: TypeAlias = bytes | memoryview | tuple[int, int]
 _LONG_LIST = 4096
 #: Messages smaller than this, in bytes, are passed to protobuf in one piece: 1 GiB.
 _WHOLE = 1 << 30
-#: Fields smaller than this, in bytes, are merged together with their neighbors: 16 MiB.
+#: Fields smaller than this, in bytes, are merged together with adjacent fields: 16 MiB.
 _SMALL = 16 << 20
 #: Approximate size of the pieces in which larger messages are passed to protobuf: 64 MiB.
 _RUN = 64 << 20
@@ -58,7 +58,7 @@ def _length(pieces: list[Piece]) -> int:
 
 
 def is_message(value: object) -> bool:
-    """Returns whether this is a protobuf message."""
+    """Returns true if this is a protobuf message."""
     return hasattr(value, "DESCRIPTOR") and hasattr(value, "SerializePartialToString")
 
 
@@ -108,7 +108,7 @@ def _extend(pieces: list[Piece], more: list[Piece]) -> None:
 
 
 class Writer:
-    """Writes a message in pieces, with fields in the order of their numbers, like protobuf."""
+    """A serializer in pieces, with fields in the order of their numbers, like protobuf."""
 
     def __init__(self) -> None:
         self.spool = _Spool()
@@ -310,7 +310,7 @@ def _read_varint(view: View, at: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         if at >= len(view) or shift > 63:
-            raise FormatError(f"a number that doesn't end at offset {at}")
+            raise FormatError(f"unterminated number at offset {at}")
         byte = view[at]
         number |= (byte & 0x7F) << shift
         at += 1
@@ -326,7 +326,7 @@ def _skip_group(view: View, at: int, number: int, depth: int) -> int:
         tag, at = _read_varint(view, at)
         if tag & 7 == _EGROUP:
             if tag >> 3 != number:
-                raise FormatError(f"a group ends that didn't begin at offset {at}")
+                raise FormatError(f"end tag of another group at offset {at}")
             return at
         at = _skip(view, at, tag, depth)
 
@@ -344,19 +344,19 @@ def _skip(view: View, at: int, tag: int, depth: int = 0) -> int:
     elif wire_type in (_I64, _I32):
         end = at + (8 if wire_type == _I64 else 4)
     else:
-        raise FormatError(f"wire type {wire_type} at offset {at}")
+        raise FormatError(f"invalid wire type {wire_type} at offset {at}")
     if end > len(view):
-        raise FormatError(f"a field ends {end - len(view)} bytes behind the end, at offset {at}")
+        raise FormatError(f"a field exceeds the message by {end - len(view)} bytes at offset {at}")
     return end
 
 
 class Window:
     """A sequence of bytes that are read on access, one at a time or in slices.
 
-    ``part`` returns a window of some of them, and a slice returns the bytes themselves.
+    ``part`` returns a window of a part of the bytes, and a slice returns the bytes themselves.
     """
 
-    #: Number of bytes to read when one is accessed: 64 KiB.
+    #: Number of bytes to read when a single byte is accessed: 64 KiB.
     _AHEAD = 64 << 10
 
     def __init__(
@@ -398,7 +398,7 @@ class Window:
 
 
 class _Pace:
-    """Calls a callback at most twenty times a second, and at the end."""
+    """A callback that is called at most twenty times a second, and at the end."""
 
     def __init__(self, callback: Callable[[int, int], object] | None) -> None:
         self._callback = callback
@@ -430,7 +430,7 @@ def parse_into(message: Message, view: View) -> None:
         FormatError: If the bytes aren't a message.
         google.protobuf.message.DecodeError: If the bytes aren't a message of this type.
     """
-    # Data that isn't in memory yet is read in pieces, so that it is never in memory twice.
+    # Data that isn't in memory yet is read in pieces, so that no data is in memory twice.
     most = min(_WHOLE, _RUN) if isinstance(view, Window) else _WHOLE
     if len(view) < most:
         _merge_run(message, view, 0, len(view))

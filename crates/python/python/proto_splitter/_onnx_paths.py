@@ -77,10 +77,10 @@ def as_path(
             ``.onnx`` of a pair; bytes, an object with ``read`` and ``seek``, or a URL.
         to: A form of ``protosplit convert``: ``auto`` for one file if every reader accepts it,
             ``external`` for a pair of any size.
-        folder: Where to create the temporary folder. On the same file system as the model, the copy
-            can share the model's data. Default: the system's folder for temporary files.
-        hard_links: Makes hard links instead of copies. onnxruntime reads these, but ``onnx`` 1.21
-            and later rejects them. A tool that modifies a linked file in place changes the model.
+        folder: Folder in which the temporary folder is created. On the model's file system, the
+            copy can share the model's data. Default: the system's folder for temporary files.
+        hard_links: Makes hard links instead of copies. onnxruntime reads linked files, but ``onnx``
+            1.21 and later reject them. A tool that modifies a linked file changes the model.
 
     Raises:
         OSError: If the file doesn't exist, or the folder is full.
@@ -143,18 +143,18 @@ def run(
         model: As in :func:`as_path`.
         arguments: Arguments of the function, with :data:`INPUT`, :data:`SKELETON` and
             :data:`OUTPUT` in any place, also by name.
-        output: Where to save the result, as :func:`save` does; by default it isn't saved.
+        output: The target for the result, as for :func:`save`; by default, the result isn't saved.
         to: The form of the output.
         force: Overwrites an existing output.
-        folder: Where to create the temporary folder.
+        folder: Folder in which the temporary folder is created.
         options: Other arguments of the function, by name.
 
     Returns:
-        With ``output`` the report of ``protosplit convert --json``; otherwise the model that the
-        tool wrote or returned, with all its data, or any other value that it returned.
+        With ``output``, the report of ``protosplit convert --json``; otherwise, the model that the
+        tool wrote or returned, with all its data, or any other value that the tool returned.
 
     Raises:
-        OSError: If there is no such file; ``FileExistsError`` for an existing output.
+        OSError: If the model doesn't exist; ``FileExistsError`` for an existing output.
         subprocess.CalledProcessError: If a command fails.
         ValueError: If there is an output but the tool produced no model.
     """
@@ -188,7 +188,7 @@ def run(
             return onnx.convert(written, output, to=_form(output, to), force=force)
         if not _messages.is_message(made):
             if output is not None:
-                raise ValueError(f"the tool wrote no model, and returned {type(made).__name__}")
+                raise ValueError(f"the tool wrote no model, but returned {type(made).__name__}")
             return made
         if wants_skeleton:
             # The message refers to files next to the model.
@@ -200,7 +200,7 @@ def run(
 
 def _temporary(folder: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory[str]:
     """Creates a folder that is removed with its contents."""
-    # The path is absolute, so that it is valid in other working directories.
+    # An absolute path is valid in other working directories, too.
     parent = None if folder is None else os.path.abspath(folder)
     return tempfile.TemporaryDirectory(prefix="proto_splitter-", dir=parent)
 
@@ -242,7 +242,7 @@ def _skeleton(path: str) -> ModelProto:
 
 
 def _tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
-    """Returns the tensors in the attributes of nodes, and in their graphs."""
+    """Yields the tensors in the attributes of nodes, including those of nested graphs."""
     for node in nodes:
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors)
@@ -261,9 +261,9 @@ def _locations(model: ModelProto) -> set[str]:
 
 
 def _add_data(path: str, folder: str) -> None:
-    """Adds the data files in the input's folder to which a tool's model still refers.
+    """Links or copies the input's data files to which a tool's model still refers to its folder.
 
-    A tool that changes no tensors writes the references of its input.
+    A tool that doesn't change the tensors leaves the input's references to data files unchanged.
     """
     from google.protobuf.message import DecodeError
 
@@ -303,7 +303,7 @@ def _fits(path: str, data: list[str], to: str) -> bool:
 
 
 def _is_plain(path: str) -> bool:
-    """Returns true if ``onnx`` opens a file: it isn't a link, and has no other hard links."""
+    """Returns true if ``onnx`` accepts a file: no symbolic link, and without other hard links."""
     return os.lstat(path).st_nlink == 1 and not os.path.islink(path)
 
 
@@ -314,7 +314,7 @@ def _take_over(source: str, target: str, *, hard_links: bool) -> None:
             os.link(source, target)
             return
         except OSError:
-            pass  # The target is on another file system, or on one without links.
+            pass  # The target is on another file system, or its file system has no links.
     with open(source, "rb") as given, open(target, "xb") as copy:
         try:
             fcntl.ioctl(copy, _FICLONE, given.fileno())

@@ -27,7 +27,7 @@ def merge_part(message: Any, file: File, path: str) -> None:
     field = message.DESCRIPTOR.fields_by_name.get(field_of(path))
     if field is None:
         name = message.DESCRIPTOR.full_name
-        raise SchemaError(f"{path}: the {name} that is installed has no such field")
+        raise SchemaError(f"{path}: the installed {name} has no such field")
     value = file.get(path)
     if field.message_type is not None:
         holder = getattr(message, field.name)
@@ -42,8 +42,8 @@ def merge_part(message: Any, file: File, path: str) -> None:
 
 
 def merge_parts(message: Any, file: File, *, below: str) -> None:
-    """Merges a file into ``message``, field by field. Also merges the field ``below`` field by
-    field.
+    """Merges a file into ``message``, field by field. The message in the field ``below`` is also
+    merged field by field.
 
     >>> import io, proto_splitter
     >>> from google.protobuf.descriptor_pb2 import FileDescriptorProto

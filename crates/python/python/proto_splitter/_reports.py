@@ -24,7 +24,7 @@ def info(source: Source, *, message: str | None = None) -> InfoReport:
 
     Raises:
         OSError: If the file doesn't exist.
-        Error: If it is damaged.
+        Error: If the file is damaged.
     """
     with named(source) as name:
         report: Any = _core.info(name, message)
@@ -40,7 +40,7 @@ def verify(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
-    """Checks every hash, size and position of a file. Problems are returned, not raised.
+    """Checks every hash, size and position in a file. Returns the problems, and doesn't raise them.
 
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
@@ -76,14 +76,14 @@ def diff(
     message: str | None = None,
     progress: Progress | None = None,
 ) -> DiffReport:
-    """Compares two messages. Returns whether they are equal, and the first differences by path.
+    """Compares two messages by path, and returns the first differences.
 
     Returns:
         The keys of ``protosplit diff --json``, and ``equal``.
 
     Raises:
         OSError: If the file doesn't exist.
-        Error: If one is damaged.
+        Error: If a file is damaged.
     """
     check("limit", limit, 1)
     with named(first) as a, named(second) as b:
@@ -98,7 +98,7 @@ def fingerprint(folder: Source, *, progress: Progress | None = None) -> Fingerpr
 
     Raises:
         OSError: If the folder doesn't exist.
-        Error: If TensorFlow's own code can't compute it.
+        Error: If TensorFlow's own code can't compute the fingerprint.
     """
     with named(folder) as name:
         report: Any = _core.fingerprint(name, progress)
@@ -166,7 +166,7 @@ def tree(
 
     Raises:
         OSError: If the file doesn't exist.
-        Error: If it is damaged.
+        Error: If the file is damaged.
     """
     check("depth", depth, 0)
     check("top", top, 0)

@@ -18,8 +18,8 @@ class SplitBasedOnSize(ComposableSplitter):
 
     Args:
         proto: The message.
-        proto_size: Its serialized size in bytes. If you know it, pass it, since protobuf takes long
-            to compute it.
+        proto_size: The message's serialized size in bytes. Pass the size if you know it, since
+            protobuf takes long to compute it.
         options: The options of :class:`ComposableSplitter`.
     """
 
@@ -37,8 +37,8 @@ class LargeMessageSplitter(SplitBasedOnSize):
 
     Args:
         proto: The message.
-        proto_size: Its serialized size in bytes.
-        size_check: A function that returns whether a message of a given size is large. Default:
+        proto_size: The message's serialized size in bytes.
+        size_check: A function that returns true if a message of a given size is large. Default:
             over a third of :func:`proto_splitter.constants.max_size`.
         options: The options of :class:`ComposableSplitter`.
     """
@@ -80,7 +80,7 @@ class RepeatedMessageSplitter(ComposableSplitter):
         options: The options of :class:`ComposableSplitter`.
 
     Raises:
-        PathError: If the field tag doesn't lead to a list of messages.
+        PathError: If the field tag doesn't select a list of messages.
     """
 
     def __init__(

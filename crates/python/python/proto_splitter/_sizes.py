@@ -30,13 +30,13 @@ def size(value: int | str) -> int:
     are powers of 1000.
 
     Raises:
-        ValueError: If the text isn't a size, or the number is negative.
+        ValueError: If the string isn't a size, or the number is negative.
 
     >>> size("1.5 KiB"), size("1GB"), size(7)
     (1536, 1000000000, 7)
     """
     if not isinstance(value, (int, str)) or isinstance(value, bool):
-        raise ValueError(f"expected a size in bytes or a text such as 512MiB, found {value!r}")
+        raise ValueError(f"expected a size in bytes or a string such as 512MiB, found {value!r}")
     if isinstance(value, int):
         if value < 0:
             raise ValueError(f"expected a size in bytes, found {value}")
@@ -53,6 +53,6 @@ def size(value: int | str) -> int:
 
 
 def check(name: str, value: int | None, least: int) -> None:
-    """Raises ``ValueError`` if a value is smaller than the least one."""
+    """Raises ``ValueError`` if a value is smaller than ``least``."""
     if value is not None and value < least:
-        raise ValueError(f"{name} is {value}, and must be at least {least}")
+        raise ValueError(f"{name} is {value}, but must be at least {least}")

@@ -15,14 +15,14 @@ Message = Any
 
 
 class Splitter(abc.ABC):
-    """Splits a message into chunks in memory or a file."""
+    """A splitter of a message into chunks, in memory or in a file."""
 
     @property
     def version_def(self) -> Any:
         """The ``VersionDef`` of the files that this splitter writes. A subclass may change it.
 
-        Readers refuse a file whose ``join_version`` is higher than theirs or whose
-        ``bad_consumers`` contain theirs; ``splitter_version`` is the splitter's own number.
+        Readers refuse a file whose ``join_version`` is higher than their own, or whose
+        ``bad_consumers`` contain it; ``splitter_version`` is the splitter's own number.
         """
         return _chunk_message.message_class("VersionDef")(splitter_version=1, join_version=0)
 
@@ -46,7 +46,7 @@ class _Added:
 class ComposableSplitter(Splitter):
     """A splitter whose ``build_chunks`` adds chunks, either directly or with other splitters.
 
-    A chunk is merged into the field to which its field tag leads. After adding a chunk, remove its
+    A chunk is merged into the field that its field tag selects. After adding a chunk, remove its
     value from the message, or leave out the message with ``proto_as_initial_chunk=False``::
 
         class LayerSplitter(ps.ComposableSplitter):
@@ -91,14 +91,14 @@ class ComposableSplitter(Splitter):
 
         Args:
             chunk: A protobuf message, or bytes.
-            field_tags: The field tag of its place in this message; see :mod:`proto_splitter.util`.
-            index: Its index among the chunks; by default it is added at the end.
+            field_tags: The field tag of the chunk in this message; see :mod:`proto_splitter.util`.
+            index: The index among the chunks; by default, the chunk is added at the end.
 
-        Writing a file fails for chunks that it can't contain: a number, an element of a repeated
-        field of bytes or text in TensorFlow's profile, or an index that leaves a gap.
+        Writing a file fails for chunks that files can't contain: a number, an element of a repeated
+        field of bytes or strings in TensorFlow's profile, or an index that leaves a gap.
 
         Raises:
-            PathError: If the field tag leads nowhere.
+            PathError: If the message has no such field.
         """
         tags = util.as_list(field_tags)
         if self._parent_splitter is not None:
@@ -203,7 +203,7 @@ def _parse_chunks(chunks: list[Any], message: Any, kind: type[Message]) -> None:
 
 
 class _BuiltIn(Splitter):
-    """A splitter of this package for one type."""
+    """A built-in splitter for messages of one type."""
 
     _TYPE: str
 
@@ -241,12 +241,12 @@ class _BuiltIn(Splitter):
 
 
 class GraphDefSplitter(_BuiltIn):
-    """Splits a ``tensorflow.GraphDef``, given as a protobuf message."""
+    """A splitter of a ``tensorflow.GraphDef``, given as a protobuf message."""
 
     _TYPE = "tensorflow.GraphDef"
 
 
 class SavedModelSplitter(_BuiltIn):
-    """Splits a ``tensorflow.SavedModel``, given as a protobuf message."""
+    """A splitter of a ``tensorflow.SavedModel``, given as a protobuf message."""
 
     _TYPE = "tensorflow.SavedModel"

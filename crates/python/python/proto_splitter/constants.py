@@ -20,7 +20,7 @@ def debug_set_max_size(value: int) -> None:
     """Sets the value of :func:`max_size` for this thread.
 
     Raises:
-        ValueError: If it isn't positive.
+        ValueError: If the value isn't positive.
     """
     if value <= 0:
         raise ValueError(f"expected a positive size, found {value}")

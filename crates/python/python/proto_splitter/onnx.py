@@ -52,12 +52,12 @@ __all__ = [
 _SMALL = 1 << 10
 #: Alignment of initializers in the buffer, in bytes.
 _ALIGNMENT = 64
-#: The names of files that onnxruntime looks up only in memory. Each model has its own name.
+#: Names of files that onnxruntime only looks up in memory. Each model gets a different name.
 _IN_MEMORY = map("proto_splitter_in_memory_{}".format, itertools.count())
 #: The first version of onnxruntime that uses initializers in place. Earlier versions copy them.
 _BORROWS = (1, 31)
 
-#: Size of weights from which onnxruntime packs no copies, in bytes: 1 GiB.
+#: Size of weights, in bytes, from which onnxruntime doesn't pack copies by default: 1 GiB.
 _PACKED_BELOW = 1 << 30
 #: The option that prevents onnxruntime from packing weights.
 _UNPACKED = "session.disable_prepacking"
@@ -69,15 +69,15 @@ convert = _models.convert
 
 
 def load(path: Source) -> ModelProto:
-    """``onnx.load`` for a model of any size and form, with all its tensors.
+    """Loads a model of any size and form, with all its tensors, like ``onnx.load``.
 
     If the model is given as bytes, as an object with ``read`` and ``seek`` or as a URL, tensors in
     other files aren't found.
 
     Raises:
         OSError: If the file doesn't exist.
-        Error: If it is damaged.
-        google.protobuf.message.DecodeError: If it isn't a model.
+        Error: If the file is damaged.
+        google.protobuf.message.DecodeError: If the file isn't a model.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -107,7 +107,7 @@ def _folder(source: Source) -> str | None:
 def save(
     model: ModelProto, path: Target, *, to: str = "auto", force: bool = False
 ) -> dict[str, Any]:
-    """``onnx.save`` for a model of any size.
+    """Saves a model of any size, like ``onnx.save``.
 
     Args:
         model: The model, whose tensors are in memory.
@@ -166,7 +166,7 @@ class LoadedModel:
 
         Raises:
             OSError: If the file doesn't exist.
-            Error: If it is damaged.
+            Error: If the file is damaged.
             SchemaError: If the model has a field that the installed ``onnx`` doesn't know.
             ValueError: If the model without its initializers is over 2 GiB.
         """
@@ -202,7 +202,7 @@ class LoadedModel:
 
         Args:
             sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
-            providers: As ``InferenceSession`` has it.
+            providers: As for ``InferenceSession``.
             prepack: As for :func:`session`.
             options: Any other argument of ``InferenceSession``.
         """
@@ -220,7 +220,7 @@ class LoadedModel:
                     [self._location], [self._buffer], [self.nbytes]
                 )
             except RuntimeError as error:
-                # The options may already have them from another session of this model.
+                # The options may already have the initializers from another session of this model.
                 if "already been added" not in str(error):
                     raise
             settings.add_session_config_entry(
@@ -238,7 +238,7 @@ class LoadedModel:
         made = onnxruntime.InferenceSession(
             self._model, settings, providers=providers, **options
         )
-        # onnxruntime accesses these for as long as it runs.
+        # onnxruntime accesses these values as long as the session exists.
         made._proto_splitter_values = kept
         return made
 
@@ -251,7 +251,7 @@ def session(
     prepack: bool | None = None,
     **options: Any,
 ) -> onnxruntime.InferenceSession:
-    """``onnxruntime.InferenceSession`` for a model of any size and form.
+    """Returns an ``onnxruntime.InferenceSession`` for a model of any size and form.
 
     Initializers are read into one buffer, and no file is written. onnxruntime 1.31 and later use
     the buffer directly; earlier versions copy the initializers, and need twice their memory.
@@ -266,14 +266,14 @@ def session(
             as bytes, an object with ``read`` and ``seek``, or a URL; or an open file of
             :func:`proto_splitter.open`, which stays open.
         sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
-        providers: As ``InferenceSession`` has it.
-        prepack: ``True`` packs weights of any size, and ``False`` none. By default, weights below 1
-            GiB are packed.
+        providers: As for ``InferenceSession``.
+        prepack: ``True`` packs weights of any size, and ``False`` packs none. By default, weights
+            below 1 GiB are packed.
         options: Any other argument of ``InferenceSession``.
 
     Raises:
         OSError: If the file doesn't exist.
-        Error: If it is damaged.
+        Error: If the file is damaged.
         SchemaError: If the model has a field that the installed ``onnx`` doesn't know.
         ValueError: If the model without its initializers is over 2 GiB.
     """
@@ -281,7 +281,7 @@ def session(
 
 
 def _opened(path: Source | _handle.File) -> AbstractContextManager[_handle.File]:
-    """Yields the model's file. A file that was already open stays open."""
+    """Returns a context manager for the model's file. A file that was already open stays open."""
     import onnx
 
     if isinstance(path, _handle.File):
@@ -304,7 +304,7 @@ class _Value(NamedTuple):
     """An initializer that is read into the buffer."""
 
     name: str
-    #: ONNX's number of its type.
+    #: ONNX's number of the type.
     kind: int
     shape: tuple[int, ...]
     offset: int
@@ -371,7 +371,7 @@ def _bring_in(tensor: Any, tensors: _handle.Tensors, nbytes: int) -> None:
 
 
 def _read(file: _handle.File, values: list[_Value]) -> Any:
-    """Reads all values into one array of bytes, whose start is aligned for processors."""
+    """Reads all values into one array of bytes, whose start is aligned."""
     import numpy as np
 
     size = values[-1].offset + values[-1].nbytes if values else 0
@@ -387,7 +387,7 @@ def _read(file: _handle.File, values: list[_Value]) -> Any:
 def _is_odd(kind: int, with_packed: bool) -> bool:
     """Returns true if onnxruntime doesn't accept the elements as bytes.
 
-    It doesn't accept strings and, if it copies them from NumPy, elements of less than a byte.
+    onnxruntime rejects strings and, if it copies elements from NumPy, elements of less than a byte.
     """
     import onnx
 
@@ -398,7 +398,7 @@ def _is_odd(kind: int, with_packed: bool) -> bool:
 
 
 def _ort_value(onnxruntime: Any, buffer: Any, value: _Value) -> Any:
-    """Returns a value in the buffer. Older versions of onnxruntime copy the value from there."""
+    """Returns a value that refers to the buffer. Older versions of onnxruntime copy the value."""
     from onnx import helper
 
     kind = helper.tensor_dtype_to_np_dtype(value.kind)

@@ -2,14 +2,14 @@
 
 URLs name objects in a store, if this package was built with support for stores.
 
-A plan is made once. Each part can run on any host, and any number of times. Once all parts have
+Create a plan once. Each part can run on any host, and any number of times. Once all parts have
 run, a commit puts the result in place::
 
     plan = plan_split("model.pb", "small/model", "my.Model", schema, plan="small/plan", parts=100)
     run_part(plan, 17)    # on any host
     commit(plan)
 
-:mod:`proto_splitter.ray` does all of this with Ray.
+:mod:`proto_splitter.ray` runs all these steps with Ray.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Plan", "commit", "plan_merge", "plan_split", "plan_verify", "run_par
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan for divided work, in a file that all hosts read. It can be pickled."""
+    """A plan for work in parts, stored in a file that all hosts read. Plans can be pickled."""
 
     #: The file of the plan.
     path: str
@@ -44,7 +44,7 @@ class Plan:
 
 
 def _name(source: Path) -> str:
-    """Returns the name of an input; raises the system's error if there is no such file."""
+    """Returns the name of an input. Raises the system's error if the file doesn't exist."""
     if not is_url(source):
         os.stat(source)
     return os.fspath(source)
@@ -75,13 +75,13 @@ def plan_split(
     Args:
         source: A file with a serialized message.
         prefix: The path of the result, without ``.cpb``.
-        message: The full name of the message's type; ``saved_model.pb`` needs none.
+        message: The full name of the message's type; optional for ``saved_model.pb``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
         plan: The file that the plan is written to.
         parts: Maximum number of parts; 16 by default.
         max_chunk_size: Maximum size of each chunk, in bytes.
         value_chunk_size: Minimum size of values that become separate chunks, in bytes.
-        max_file_size: Maximum size of each file, in bytes. It determines the number of parts.
+        max_file_size: Maximum size of each file, in bytes. Determines the number of parts.
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
         embed_schema: Stores the schema in the file.
         merkle_root: Makes the parts hash their chunks for a Merkle root, which the report of the
@@ -122,7 +122,7 @@ def plan_merge(
 
     Args:
         source: The ``.cpb`` file.
-        target: The file to write. Parts write to a hidden file of the same size beside it.
+        target: The file to write. Parts write to a hidden file of the same size next to the target.
         plan: The file that the plan is written to.
         parts: Maximum number of parts; 16 by default.
         message: The message's type, which some files of TensorFlow's own splitters need.
@@ -174,14 +174,14 @@ def run_part(
     Args:
         plan: The plan. This host must see its file.
         part: The number of the part, from 0.
-        report: Where to write the report; beside the plan by default.
+        report: The path for the report; by default, next to the plan.
         threads: Number of threads; one per core by default.
         progress: Called with the bytes done and the total.
 
     Raises:
         OSError: If something can't be read or written.
         Error: If the input is damaged, or changed since it was planned.
-        ValueError: If there is no such part, or the file has another plan.
+        ValueError: If the plan has no such part, or its file now contains another plan.
     """
     check("part", part, 0)
     given = None if report is None else os.fspath(report)
@@ -202,10 +202,10 @@ def commit(
 
     Args:
         plan: The plan.
-        reports: The report of every part; by default those beside the plan.
+        reports: The report of every part; by default, the reports next to the plan.
         reread: Reads the written parts of a split or merge once, and compares them with their
-            checksums. Otherwise, damage that occurred after they were written isn't noticed. In a
-            merged message, it won't be noticed later either.
+            checksums. Otherwise, damage that occurred after they were written isn't noticed. Damage
+            to a merged message isn't noticed later either.
         progress: Called with the bytes done and the total.
 
     Raises:

@@ -90,8 +90,8 @@ def run(
 
     Args:
         plan: The plan, in a file that all nodes see.
-        retries: How often to run a part again after it failed or its worker died.
-        threads: Number of threads, and so of Ray's CPUs, for each part.
+        retries: Number of times to run a part again after it failed or its worker died.
+        threads: Number of threads for each part, and of the CPUs that Ray reserves for the part.
         options: Other options of the tasks, passed to ``ray.remote``.
         progress: Called with the parts done and the total.
 
@@ -139,7 +139,7 @@ def split(
         threads: As for :func:`run`.
         options: As for :func:`run`.
         progress: As for :func:`run`.
-        splitting: Other arguments of :func:`proto_splitter.parts.plan_split`.
+        splitting: Further arguments of :func:`proto_splitter.parts.plan_split`.
     """
     with _beside(prefix, scratch) as plan:
         planned = _parts.plan_split(
@@ -160,12 +160,11 @@ def merge(
     progress: Callable[[int, int], object] | None = None,
     **merging: Any,
 ) -> dict[str, Any]:
-    """Merges a chunked file into the file ``target``. The other arguments are the same as in
-    :func:`split`.
+    """Merges a chunked file into the file ``target``.
 
     Args:
         source: The ``.cpb`` file.
-        target: The file to be written.
+        target: The file to write.
         parts: Maximum number of parts.
         scratch: The folder for the plan, or its URL, which all nodes must see; by default, the
             folder of the result.

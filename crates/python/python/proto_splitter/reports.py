@@ -102,7 +102,7 @@ class _Verify(TypedDict):
 class VerifyReport(_Verify, total=False):
     """The report of :func:`proto_splitter.verify`.
 
-    For a file that can't be opened, it has only the first two keys.
+    For a file that can't be opened, the report has only the first two keys.
     """
 
     file: str

@@ -1,8 +1,7 @@
 """Field tags and sizes, with the names of TensorFlow's splitter.
 
-A field tag leads from a message to a value in it, as in ``["meta_graphs", 0, "graph_def"]``. It
-consists of names or numbers of fields. A repeated field is followed by an index, and a map by a
-key.
+A field tag selects a value in a message, as in ``["meta_graphs", 0, "graph_def"]``. A tag consists
+of names or numbers of fields. A repeated field is followed by an index, and a map by a key.
 """
 
 from __future__ import annotations
@@ -148,7 +147,7 @@ def message_type_at(descriptor: Any, tags: Sequence[Any]) -> Any:
 
 
 def field_path(descriptor: Any, fields: FieldTypes) -> str:
-    """Converts a field tag to the text that :func:`proto_splitter.open` accepts.
+    """Converts a field tag to a field path, as for :meth:`proto_splitter.File.get`.
 
     Raises:
         PathError: If there is no such field.

@@ -28,11 +28,10 @@ def _is_over(size: int) -> bool:
 
 
 class GraphDefSplitter(ComposableSplitter):
-    """Splits a GraphDef: first large constants, then large nodes and functions, then lists of
-    nodes.
+    """A splitter of a GraphDef. Splits large constants, then large nodes and functions, then lists.
 
-    Splitting stops after the first step that makes the graph small enough. Nodes and library are
-    split in the order of their sizes, the larger one first.
+    Splitting stops after the first step that makes the graph small enough. The larger one of the
+    nodes and the library is split first.
     """
 
     def build_chunks(self) -> None:
@@ -118,7 +117,7 @@ def _content(tensor: Any) -> bytes:
 
 
 class ConstantNodeDefSplitter(SplitBasedOnSize):
-    """Turns the value of a constant into a chunk if the constant exceeds the maximum."""
+    """A splitter that turns the value of a constant over the maximum size into a chunk."""
 
     def build_chunks(self) -> int:
         """Adds the chunk, and returns the number of bytes removed from the node."""
@@ -130,7 +129,7 @@ class ConstantNodeDefSplitter(SplitBasedOnSize):
 
 
 class FunctionDefSplitter(SplitBasedOnSize):
-    """Turns a large function into a chunk, or into several if the function exceeds the maximum."""
+    """A splitter that turns a large function into a chunk, or several if it exceeds the maximum."""
 
     def build_chunks(self) -> int:
         """Adds the chunks, and returns the number of bytes removed from the function."""

@@ -105,8 +105,8 @@ def send(
     Args:
         call: A method of a stub that takes a stream of frames, such as ``stub.Put``.
         source: As in :func:`frames`, like ``message`` and ``schema``.
-        resume: A method of the stub that answers a ``ResumeToken`` with the receiver's token. With
-            it, a transfer is resumed if its connection breaks.
+        resume: A method of the stub that answers a ``ResumeToken`` with the receiver's token. If
+            given, a transfer whose connection breaks is resumed.
         attempts: Maximum number of consecutive attempts in which no further chunk arrives.
         pause: Seconds before the second attempt. The pause doubles with each further attempt.
         progress: Called with the bytes done and the total.
@@ -146,7 +146,7 @@ def send(
 
 
 def _ask(resume: Callable[[Any], Any], session: bytes, retry: Retry, broken: Exception) -> Any:
-    """Requests the receiver's state until it answers."""
+    """Requests the receiver's state until the receiver answers."""
     from ..transfer import transfer_pb2
 
     while True:
@@ -182,8 +182,8 @@ def receive(
     Args:
         frames: The ``request_iterator`` of a servicer's method, or the response of a call.
         message_class: The class of the message. Messages of other types are refused.
-        context: The servicer's context. With it, an error ends the call with a status that has a
-            message and details; without it, the error is raised.
+        context: The servicer's context. If given, an error ends the call with a status that has a
+            message and details; otherwise, the error is raised.
         pending: An interrupted transfer to continue.
         inbox: An inbox that keeps interrupted transfers, so that the sender's session can continue.
         max_message_size: Maximum size of the message, in bytes; 64 GiB unless given.
@@ -195,7 +195,7 @@ def receive(
     Raises:
         FormatError: If frames contradict each other, or the message isn't of this class.
         ChecksumError: If the data was changed during the transfer.
-        LimitError: If it is too large.
+        LimitError: If the message is too large.
         TimeoutError: If frames don't arrive in time.
         OSError: If the transfer breaks off.
     """
@@ -275,7 +275,7 @@ def receive_open(
 class Arriving:
     """A message that can be read while it arrives, from :func:`receive_arriving`.
 
-    Chunks are compared with their checksums before they can be read. Use it in a ``with``
+    Chunks are compared with their checksums before they can be read. Use the object in a ``with``
     statement, or call :meth:`close`, which ends the transfer.
     """
 
@@ -322,7 +322,7 @@ class Arriving:
 
     @property
     def file(self) -> File:
-        """The message. Reading a part that hasn't arrived waits for it."""
+        """The message. Reading a part that hasn't arrived waits for the part."""
         if self._file is None:
             raise ValueError("I/O operation on closed file")
         return self._file
@@ -333,16 +333,16 @@ class Arriving:
         return self._pending.chunks
 
     def complete(self) -> File:
-        """Waits for the end, and returns the whole message after verifying it.
+        """Waits for the end of the transfer, and returns the whole message after verifying it.
 
-        Raises what :func:`receive` raises.
+        Raises the same errors as :func:`receive`.
         """
         self._ended.wait()
         self._raise()
         return _told(lambda: self._whole(self._pending), self._frames, self._context)
 
     def close(self) -> None:
-        """Closes the file, and ends the transfer if it is running."""
+        """Closes the file, and ends a running transfer."""
         if not self._ended.is_set():
             # This makes the next push of a frame fail.
             self._pending.begin()

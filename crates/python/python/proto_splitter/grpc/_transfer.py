@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     M = TypeVar("M", bound=Message)
 
-#: Called with the bytes done and the total; an exception that it raises stops the transfer.
+#: A function that is called with the bytes done and the total. An exception from it stops the
+#: transfer.
 Progress = Callable[[int, int], object]
 
 #: Maximum time without a frame, in seconds.
@@ -42,7 +43,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class Outgoing:
-    """The frames of one message, each made on request."""
+    """The frames of one message, which are created on request."""
 
     def __init__(self, sender: _core.Sender, progress: Progress | None) -> None:
         self._sender = sender
@@ -78,7 +79,7 @@ def sender_of(
     compression_level: int | None = None,
     session: bytes = b"",
 ) -> Callable[[Any], _core.Sender]:
-    """Returns a function that makes a sender of the missing part, serializing only once."""
+    """Returns a function that creates senders of the missing part. Serializes only once."""
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)
         given: Any = _messages.source_of(source)
@@ -104,7 +105,7 @@ def sender_of(
 
 
 class Retry:
-    """Counts attempts, and determines the pause before the next one."""
+    """A counter of attempts, which determines the pause before the next attempt."""
 
     def __init__(self, attempts: int, pause: float) -> None:
         self._attempts, self._pause = attempts, pause
@@ -127,12 +128,11 @@ class Retry:
 
 
 def is_broken(error: Any) -> bool:
-    """Returns true if a call failed because its connection broke, so that it can be resumed."""
+    """Returns true if a call failed because its connection broke, and can be resumed."""
     code, details = error.code(), error.details() or ""
     if code == grpc.StatusCode.INTERNAL:
-        # If a stream ends before its status has arrived, a write in grpc.aio fails with a status of
-        # its own, whatever ended the stream. If the peer has answered, the next attempt gets the
-        # answer.
+        # If a stream ends before its status has arrived, a write in grpc.aio fails with this
+        # status, whatever the reason. If the peer has answered, the next attempt gets the answer.
         return "RST_STREAM" in details or details == "Internal error from Core"
     return code == grpc.StatusCode.UNAVAILABLE or "RST_STREAM" in details
 
@@ -141,7 +141,7 @@ class Pending:
     """The received part of a transfer, in a temporary file, from which it can be resumed.
 
     ``receive(frames, Type, pending=pending)`` continues the transfer if the sender used
-    :attr:`token`; otherwise it starts again.
+    :attr:`token`; otherwise, the transfer starts again.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Pending:
         self._lock = threading.Lock()
         self._turn = 0
         self._done = 0
-        #: The time of the last frame or, before any frame, of the beginning.
+        #: The time of the last frame; before the first frame, the time when the transfer began.
         self.touched = time.monotonic()
 
     @property
@@ -177,7 +177,7 @@ class Pending:
         return self._native.chunks()
 
     def begin(self) -> int:
-        """Begins a transfer, and ends an earlier one that is still running."""
+        """Begins a transfer, and ends an earlier transfer that is still running."""
         with self._lock:
             self._native.break_off()
             self._turn += 1
@@ -230,13 +230,13 @@ class Pending:
 
 
 class Inbox:
-    """Keeps interrupted transfers, by the session that the sender named.
+    """A store of interrupted transfers, by the session that the sender named.
 
-    Pass it to ``receive``, and answer ``Resume`` calls with :meth:`token`.
+    Pass the inbox to ``receive``, and answer ``Resume`` calls with :meth:`token`.
 
     Args:
-        max_pending: Maximum number of transfers to keep. The least recently used one is dropped
-            first.
+        max_pending: Maximum number of transfers to keep. The least recently used transfer is
+            dropped first.
         keep: Seconds to keep a transfer after its last frame.
     """
 

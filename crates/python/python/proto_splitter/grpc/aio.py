@@ -220,7 +220,7 @@ class Arriving:
         return self._pending.chunks
 
     async def complete(self) -> File:
-        """Waits for the end, and returns the whole message after verifying it."""
+        """Waits for the end of the transfer, and returns the whole message after verifying it."""
 
         async def step() -> File:
             return await asyncio.to_thread(self._whole, await self._ended)
@@ -228,9 +228,9 @@ class Arriving:
         return await _told(step, self._frames, self._context)
 
     def close(self) -> None:
-        """Closes the file, and ends the transfer if it is running."""
+        """Closes the file, and ends a running transfer."""
         if not self._ended.cancel() and not self._ended.cancelled():
-            # If no one waits for the end, errors don't matter.
+            # Nobody waits for the end of the transfer anymore, so errors don't matter.
             self._ended.exception()
         self.file.close()
 

@@ -11,10 +11,10 @@ that any unmodified TensorFlow loads, however large their constants are::
 Large constants of functions are captured during tracing, and stored in a checkpoint under
 ``assets/`` that the saved model reads itself. A model without large constants is saved unchanged:
 ``saved_model.pb`` has the same bytes as without this package. A function of TensorFlow is replaced
-only if its source is known; ``status()`` lists the replaced ones.
+only if its source is known; ``status()`` lists the replaced functions.
 
 Importing this module doesn't import TensorFlow; ``import proto_splitter.tensorflow.auto`` enables
-it as soon as TensorFlow is imported.
+the module as soon as TensorFlow is imported.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _SEAMS: dict[Seam, Callable[[Any], Any]] = {
         "saved_model.fingerprinting_utils",
         "write_fingerprint",
         ("94febcb4cfea",),
-        "models in chunks have fingerprints where only TensorFlow writes",
+        "models in chunks also get fingerprints on file systems of TensorFlow",
     ): _writer.write_fingerprint,
     Seam(
         "saved_model.builder_impl",
@@ -140,7 +140,7 @@ _SLOT = "proto_splitter"
 
 
 class _Installed:
-    """The installed replacements. They stay in place until the last holder releases them."""
+    """The installed replacements, which stay in place until the last holder releases them."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -191,10 +191,10 @@ _EARLIEST = {"protobuf": (3, 20, 3), "tensorflow": (2, 16)}
 
 
 def _check_packages() -> None:
-    """Fails early for problems that would otherwise make a save fail late."""
+    """Raises ``ImportError`` early for packages that would otherwise make a save fail late."""
     import google.protobuf
 
-    # Doesn't import the package, since that takes long.
+    # Doesn't import TensorFlow, since that takes long.
     tensorflow = sys.modules.get("tensorflow")
     found = {
         "protobuf": google.protobuf.__version__,
@@ -242,12 +242,12 @@ def enable(
     Args:
         capture: Captures large constants while tracing.
         min_size: Minimum size of constants to capture, in bytes. TensorFlow handles smaller ones.
-        format: ``assets`` for a model that any TensorFlow loads; ``variables`` for one that any
+        format: ``assets`` for a model that any TensorFlow loads; ``variables`` for a model that any
             TensorFlow can also save again, with captured constants as variables; ``cpb`` for a
-            chunked file, which only loads with this package.
+            chunked file, which can only be loaded with this package.
             ``SaveOptions(experimental_image_format=True)`` also requests a chunked file.
         progress: Called with the bytes done and the total while large constants are written;
-            ``True`` for a bar on standard error. An exception that it raises ends the save like
+            ``True`` for a bar on standard error. An exception in the callback ends the save like
             Ctrl-C, without leaving partial files.
 
     Returns:
@@ -258,8 +258,8 @@ def enable(
         ValueError: If a size or the format is invalid.
 
     Warns:
-        RuntimeWarning: If the source of a TensorFlow function is unknown. The warning has the
-            function's name. This function keeps its behavior, and the others are replaced.
+        RuntimeWarning: If the source of a TensorFlow function is unknown. The warning names the
+            function, which keeps its behavior. The other functions are replaced.
     """
     wanted = _settings(capture, min_size, format, progress)
     with _installed.lock:
@@ -287,7 +287,7 @@ def enabled(
     format: str = "assets",
     progress: Progress | bool | None = None,
 ) -> Iterator[None]:
-    """Does the same as :func:`enable`, for this thread and within a ``with`` statement.
+    """Enables the same behavior as :func:`enable`, for this thread and within a ``with`` statement.
 
     Raises:
         ImportError: If there is no TensorFlow.
@@ -348,7 +348,7 @@ def load(export_dir: str | os.PathLike[str], tags: Any = None, options: Any = No
 
     Raises:
         OSError: If there is no model.
-        Error: If it is damaged.
+        Error: If the file is damaged.
     """
     import tensorflow as tf
 
@@ -372,7 +372,7 @@ def import_graph_def(
     Raises:
         ValueError: If no function is being built.
         OSError: If the file doesn't exist.
-        Error: If it is damaged.
+        Error: If the file is damaged.
     """
     from . import _graphs
 

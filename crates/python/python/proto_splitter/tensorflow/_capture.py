@@ -52,8 +52,8 @@ class Saving:
 _local: ContextVar[Settings | None] = ContextVar("proto_splitter_settings", default=None)
 _saving: ContextVar[Saving | None] = ContextVar("proto_splitter_saving", default=None)
 _everywhere: list[Settings] = []
-#: The reason why the functions being traced don't capture constants. It is ``None`` if they do, and
-#: empty if the reason needn't be reported.
+#: The reason why the functions being traced don't capture constants; ``None`` if they do, and empty
+#: if the reason needn't be reported.
 _left: ContextVar[str | None] = ContextVar("proto_splitter_left", default=None)
 
 
@@ -125,7 +125,7 @@ def _tensor_of(array: Any) -> Any:
     is_known = array.dtype.kind in "fiu" and array.dtype.isbuiltin == 1
     if not is_known or not array.dtype.isnative:
         return tf.constant(array)
-    # TensorFlow would make two copies. It uses an aligned copy without copying it again.
+    # TensorFlow would make two copies. An aligned copy is used without copying it again.
     room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -146,7 +146,7 @@ class _Made:
     def tensor(self, array: Any) -> Any:
         array_of, tensor_of = self._made.get(id(array), (lambda: None, lambda: None))
         tensor = tensor_of()
-        # If the array was modified in the meantime, it is another constant.
+        # An array that was modified in the meantime is another constant.
         if array_of() is array and tensor is not None and _is_same(array, tensor._numpy()):
             return tensor
         tensor = _tensor_of(array)
@@ -233,7 +233,7 @@ def _try(make: Callable[[Any], Any], array: Any) -> tuple[Any, str | None]:
     """Returns the result of ``make`` for an array, or the reason why it failed."""
     try:
         return make(array), None
-    except Exception as error:  # noqa: BLE001: TensorFlow may take it all the same.
+    except Exception as error:  # noqa: BLE001: TensorFlow may still accept the array.
         return None, f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
@@ -258,7 +258,7 @@ def _is_large(tensor: Any, min_size: int) -> bool:
     return size >= min_size
 
 
-#: Places whose constants were left to TensorFlow, so that each is reported once.
+#: Source lines whose constants were left to TensorFlow, so that each line is reported once.
 _told: set[tuple[str, int]] = set()
 
 

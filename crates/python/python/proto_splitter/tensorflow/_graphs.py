@@ -22,7 +22,7 @@ def _small_node(graph: _handle.File, path: str, node: Any) -> None:
 
 
 def import_graph_def(source: Any, name: str | None, min_size: int) -> None:
-    """See :func:`proto_splitter.tensorflow.import_graph_def`."""
+    """Implements :func:`proto_splitter.tensorflow.import_graph_def`."""
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import dtypes, ops
@@ -30,7 +30,7 @@ def import_graph_def(source: Any, name: str | None, min_size: int) -> None:
     target = ops.get_default_graph()
     if not getattr(target, "building_function", False):
         raise ValueError(
-            "large constants are captured by functions only: call import_graph_def within "
+            "only functions can capture large constants: call import_graph_def within "
             "tf.compat.v1.wrap_function or a tf.function"
         )
     small = graph_pb2.GraphDef()

@@ -16,7 +16,7 @@ from ._capture import settings
 
 
 def is_chunked(folder: Any) -> bool:
-    """Returns true if a folder has only a chunked model."""
+    """Returns true if TensorFlow would load a folder's model from its chunked form."""
     try:
         name = os.fsdecode(folder)
     except TypeError:
@@ -30,7 +30,7 @@ def _has(folder: str, form: str) -> bool:
     path = _places.join(folder, f"saved_model.{form}")
     try:
         return _places.exists(path)
-    except Exception:  # noqa: BLE001: TensorFlow's own loader raises it as well.
+    except Exception:  # noqa: BLE001: TensorFlow's own loader raises the same exception.
         return False
 
 
@@ -119,7 +119,7 @@ def _local(path: str) -> Iterator[str]:
 
 
 def read_model(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces functions that read a folder's ``saved_model.pb``: makes them read chunks, too."""
+    """Replaces functions that read a folder's ``saved_model.pb``, so that they also read chunks."""
 
     def read(folder: Any) -> Any:
         if settings() is None or not is_chunked(folder):

@@ -1,4 +1,4 @@
-"""Folders of models, on local disk and where only TensorFlow reads and writes, such as ``gs://``.
+"""Folders of models, on local disk and on file systems of TensorFlow, such as ``gs://``.
 
 Local files are accessed through the operating system, so that errors come from the system.
 """
@@ -41,12 +41,12 @@ def exists(path: str) -> bool:
 def is_new(path: str) -> bool:
     """Returns true if no file or folder has this path, or the remote folder is empty.
 
-    Returns false if this can't be determined. Writing there then fails with the reason.
+    Returns false if this can't be determined. Writing to the path then fails with the reason.
     """
     if not is_remote(path):
         return not os.path.lexists(path)
     try:
-        # For some seconds after its files were removed, ``gs://`` says that a folder exists.
+        # ``gs://`` reports that a folder exists for some seconds after its files were removed.
         if not exists(path):
             return True
         return bool(_gfile().isdir(path)) and not _gfile().listdir(path)
@@ -91,9 +91,9 @@ def files_in(folder: str) -> list[str]:
 
 
 def copy(source: str, target: str, told: Callable[[int], object] = lambda size: None) -> None:
-    """Copies a file from or to a remote place, and creates the target's folder.
+    """Copies a file from or to a remote path, and creates the target's folder.
 
-    The target appears complete or not at all, if the file system supports that.
+    If the file system supports it, the target appears complete or not at all.
 
     Args:
         told: Called with the size of each piece.
@@ -121,7 +121,7 @@ def copy(source: str, target: str, told: Callable[[int], object] = lambda size: 
 
 
 def copy_folder(source: str, target: str) -> None:
-    """Copies all files of a folder from or to a remote place."""
+    """Copies all files of a folder from or to a remote path."""
     for name in files_in(source):
         copy(join(source, name), join(target, name))
 
@@ -144,7 +144,7 @@ def move_model(source: str, target: str) -> list[str]:
 
 
 def copy_model(source: str, target: str, told: Callable[[int, int], object]) -> list[str]:
-    """Copies a model's files where only TensorFlow can write, ``saved_model.pb`` last."""
+    """Copies a model's files to a file system of TensorFlow, ``saved_model.pb`` last."""
     names = _files_of_model(source)
     total = sum(os.path.getsize(os.path.join(source, name)) for name in names)
     done = 0
@@ -160,7 +160,7 @@ def copy_model(source: str, target: str, told: Callable[[int, int], object]) -> 
 
 
 class Halves:
-    """Progress of files that are written to local disk and then copied, half for each step."""
+    """The progress of files that are written to local disk and then copied, half for each step."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

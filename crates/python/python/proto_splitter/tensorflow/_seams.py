@@ -19,9 +19,9 @@ _DIGITS = 12
 class Seam:
     """A function of TensorFlow that is replaced."""
 
-    #: Its module, below ``tensorflow.python``.
+    #: The function's module, below ``tensorflow.python``.
     module: str
-    #: Its name in that module, such as ``Class.method``.
+    #: The function's name in the module, such as ``Class.method``.
     function: str
     #: The hashes of the sources for which our replacement was written.
     known: tuple[str, ...]
@@ -40,18 +40,18 @@ class SeamStatus:
 
     #: The function of TensorFlow, by its full name.
     name: str
-    #: The purpose of its replacement.
+    #: The purpose of the replacement.
     purpose: str
-    #: True if it is currently replaced.
+    #: True if the function is currently replaced.
     on: bool
-    #: The hash of its source; ``None`` if there is no such function.
+    #: The hash of the function's source; ``None`` if there is no such function.
     found: str | None
-    #: The reason why it can't be replaced; ``None`` if it can.
+    #: The reason why the function can't be replaced; ``None`` if it can.
     refused: str | None
 
 
 class _Bare(ast.NodeTransformer):
-    """Removes parts that don't affect a function's behavior: docstrings and annotations."""
+    """A transformer that removes docstrings and annotations, which don't affect behavior."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         first = node.body[0]
@@ -85,8 +85,8 @@ def _tokens(node: object) -> Iterator[str]:
     if isinstance(node, ast.AST):
         yield type(node).__name__
         for name, value in ast.iter_fields(node):
-            # Fields that later versions have added are empty for code that also runs in earlier
-            # ones.
+            # Fields that later versions of Python added are empty for code that also runs in
+            # earlier versions.
             if name not in ("ctx", "kind", "type_comment") and value not in (None, []):
                 yield name
                 yield from _tokens(value)
@@ -99,7 +99,7 @@ def _tokens(node: object) -> Iterator[str]:
 
 
 def _find(seam: Seam) -> tuple[Any, str, Any]:
-    """Returns the owner of the function, its name there, and the function."""
+    """Returns the module or class that has the function, the name in it, and the function."""
     owner: Any = importlib.import_module(f"tensorflow.python.{seam.module}")
     *outer, name = seam.function.split(".")
     for part in outer:
@@ -108,7 +108,7 @@ def _find(seam: Seam) -> tuple[Any, str, Any]:
 
 
 class Patches:
-    """The installed replacements, and how to revert them."""
+    """The installed replacements, which can be reverted."""
 
     def __init__(self) -> None:
         self._on: dict[Seam, tuple[Any, str, Any, Any, str | None]] = {}
@@ -131,7 +131,7 @@ class Patches:
             return status(None, "its source can't be read")
         if found not in seam.known:
             known = " or ".join(seam.known)
-            return status(found, f"its source is unknown here: expected {known}")
+            return status(found, f"its source is unknown: expected {known}")
         return status(found, None)
 
     def apply(self, seam: Seam, replacement: Callable[[Any], Any]) -> SeamStatus:
@@ -148,7 +148,7 @@ class Patches:
     def revert(self) -> None:
         """Restores every function that other code hasn't replaced in the meantime."""
         for owner, name, original, ours, _ in self._on.values():
-            # If the other replacement calls ours, it gets TensorFlow's behavior, since ours is then
+            # Another replacement that calls ours gets TensorFlow's behavior, since ours is
             # disabled.
             if vars(owner).get(name) is ours:
                 setattr(owner, name, original)

@@ -15,19 +15,19 @@ from typing import Any
 
 from ._capture import Saving, bytes_of, current_save, is_uniform, large_value
 
-#: The child of a saved model that has the variables.
+#: Name of the child of a saved model that has the variables.
 _CHILD = "_proto_splitter_variables"
 
-#: The child of an externalized model that fills the model's own variables after loading.
+#: Name of the child of an externalized model that fills the model's variables after loading.
 _EXTERNALIZED = "_proto_splitter_constants"
 
-#: Functions that run before variables are restored.
+#: Name of functions that run before variables are restored.
 _CREATE = "_create_resource"
 
-#: The node that calls the original function.
+#: Name of the node that calls the original function.
 _CALL = "proto_splitter_call"
 
-#: Attributes that describe what a function computes, rather than how.
+#: Attributes that identify the result of a function, rather than its implementation.
 _NOT_OF_READERS = ("api_implements",)
 
 
@@ -48,7 +48,7 @@ def saveable_view(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Captured:
-    """A constant that functions capture, and the name that each of these functions has for it."""
+    """A constant that functions capture, and its name in each of these functions."""
 
     def __init__(self, constant: Any) -> None:
         self.constant = constant
@@ -65,8 +65,8 @@ def _add_variables(view: Any, save: Saving) -> None:
     for captured in _captured(view):
         tensor = captured.constant.capture
         array = large_value(tensor, save.settings.min_size)
-        # If all elements are equal, TensorFlow saves only one. It has no operations on some small
-        # types.
+        # If all elements are equal, TensorFlow saves only one. For some small types, TensorFlow
+        # has no operations.
         if array is None or is_uniform(array) or tensor.dtype.name.startswith("float8"):
             continue
         key = _key(array)
@@ -119,7 +119,7 @@ def _captured(view: Any) -> Iterable[_Captured]:
 
 
 def _forget_filled(view: Any) -> None:
-    """Leaves out externalized models' objects that would fill variables, if none are left.
+    """Leaves out externalized models' objects that fill variables, if there are none to fill.
 
     All constants of these models were captured, and are now saved as variables. Leaving out the
     objects prevents the files of constants from being saved again as assets.
@@ -146,7 +146,7 @@ def _forget_unreachable(view: Any) -> None:
     """Removes objects from the view that are no longer the child of another object."""
     from tensorflow.python.checkpoint import graph_view
 
-    # The view's own traversal expects all objects that it remembers.
+    # The view's own traversal expects all objects in its cache.
     reachable, _ = graph_view.ObjectGraphView._breadth_first_traversal(view)
     stay = {id(one) for one in reachable}
     for one in list(view._children_cache.keys()):
@@ -175,7 +175,7 @@ def _variable(tensor: Any, key: str) -> Any:
 
 
 def _export_with(variable: Any, tensor: Any) -> None:
-    """Makes the saved graph read the variable wherever a function captures the tensor."""
+    """Makes the saved graph read the variable in all functions that capture the tensor."""
     original = variable._export_to_saved_model_graph
 
     def _export_to_saved_model_graph(
@@ -205,7 +205,7 @@ def read_in_functions(saved_model: Any) -> None:
 
 
 def _add_readers(meta_graph: Any) -> dict[str, str]:
-    """Adds these functions. Returns their names by the names of the originals."""
+    """Adds these functions. Returns their names, by the names of the original functions."""
     from tensorflow.core.framework import types_pb2
 
     objects, library = meta_graph.object_graph_def, meta_graph.graph_def.library
@@ -254,7 +254,7 @@ def _add_readers(meta_graph: Any) -> dict[str, str]:
 
 
 def _reader(original: Any, name: str, shapes: dict[int, Any]) -> Any:
-    """Returns a function that reads some arguments of another one from variables, and calls it.
+    """Returns a function that calls ``original`` with some arguments read from variables.
 
     Args:
         shapes: The shapes of the variables, by the index of the argument.

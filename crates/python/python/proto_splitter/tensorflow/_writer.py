@@ -1,4 +1,4 @@
-"""Writing the SavedModels that TensorFlow passes. Their large constants may be elsewhere."""
+"""Writing SavedModels for TensorFlow, whose large constants may be outside of the message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEAST_SIZE = 256
 
 
 class _WithValues(_messages.Writer):
-    """Writes a message in which marks represent large values."""
+    """A writer for a message in which marks represent large values."""
 
     def __init__(self, values: Mapping[bytes, memoryview]) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _WithValues(_messages.Writer):
 
 
 def _constants(saved_model: Any) -> Iterator[tuple[str | None, Any]]:
-    """Yields the nodes of constants, each with the name of its function."""
+    """Yields the nodes of constants, each with its function's name; ``None`` for the graph."""
     for meta_graph in saved_model.meta_graphs:
         for node in meta_graph.graph_def.node:
             if node.op == "Const":
@@ -106,7 +106,7 @@ def _write_in_full(saved_model: Any, values: Mapping[bytes, memoryview], path: s
             spool.flush()
             _messages.write_pieces(pieces, spool, file)
     except OSError as error:
-        # An error of writing to an open file doesn't name the file.
+        # An error from an open file doesn't name the file.
         if error.filename is None and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno), path) from None
         raise
@@ -132,7 +132,7 @@ def scratch(folder: str | None) -> Iterator[str]:
 
 @contextmanager
 def _named(folder: str, target: str) -> Iterator[None]:
-    """Makes errors name the requested folder instead of the temporary one."""
+    """Makes errors name the requested folder instead of the temporary folder."""
     full = os.path.join(folder, "full")
 
     def shown(text: Any) -> Any:
@@ -201,7 +201,7 @@ def _link_bundle(source: str, target: str) -> None:
 
 
 def _after(size: int, progress: Progress | None) -> Progress | None:
-    """Returns the progress callback for work that follows ``size`` bytes of other work."""
+    """Returns the progress callback for work that comes after ``size`` bytes of other work."""
     if progress is None or not size:
         return progress
     return lambda done, total: progress(size + done, size + total)
@@ -242,8 +242,8 @@ class SavedModelSplitter:
         early = [name for name, node in traced if name and not was_traced_here(name, node)]
         if early and save.settings.capture and current_save():
             warnings.warn(
-                f"{early[0]} has large constants in its graph, as it was traced before enable() "
-                "or loaded: it is saved, but takes more memory than it needs",
+                f"{early[0]} has large constants in its graph, since it was traced before enable() "
+                "or loaded: saving it takes more memory than necessary",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -302,7 +302,7 @@ class SavedModelSplitter:
 
 
 class Slot:
-    """Replaces the module of Google's own splitter, which TensorFlow's wheel lacks."""
+    """A replacement for the module of Google's own splitter, which TensorFlow's wheel lacks."""
 
     SavedModelSplitter = SavedModelSplitter
 
@@ -321,7 +321,7 @@ def _nothing_half_made(folder: Any) -> Iterator[None]:
 
 
 def save_and_return_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``save.save_and_return_nodes``: this package writes the model."""
+    """Replaces ``save.save_and_return_nodes``, so that this package writes the model."""
 
     def save_and_return_nodes(
         obj: Any,
@@ -375,7 +375,7 @@ def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def builder_save(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces ``_SavedModelBuilder.save`` of TensorFlow 1: this package writes the model."""
+    """Replaces TensorFlow 1's ``_SavedModelBuilder.save``, so that this package writes the model."""
 
     def save(
         self: Any,

@@ -14,7 +14,7 @@ from . import enable
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads TensorFlow normally, and then enables this package."""
+    """A loader that loads TensorFlow normally, and then enables this package."""
 
     def __init__(self, theirs: Any) -> None:
         self._theirs = theirs
@@ -31,7 +31,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Waits for the import of TensorFlow."""
+    """A finder that waits for the import of TensorFlow."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

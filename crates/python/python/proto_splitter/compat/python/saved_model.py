@@ -10,7 +10,7 @@ __all__ = ["SavedModelSplitter"]
 
 
 class SavedModelSplitter(ComposableSplitter):
-    """Splits the graph of the first MetaGraphDef of a SavedModel."""
+    """A splitter of a SavedModel that splits the graph of the first MetaGraphDef."""
 
     def build_chunks(self) -> None:
         """Adds the chunks.
