@@ -66,7 +66,10 @@ impl Write for Sink {
             }
             let written = written.extract::<usize>()?;
             if written > bytes.len() {
-                let message = format!("write returned {written}, but was given {} bytes", bytes.len());
+                let message = format!(
+                    "write returned {written}, but was given {} bytes",
+                    bytes.len()
+                );
                 return Err(PyValueError::new_err(message));
             }
             Ok(written)

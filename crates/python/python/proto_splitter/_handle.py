@@ -453,8 +453,9 @@ def _target(
         return out, np.empty(row["bytes"], np.uint8)
     array = np.empty(tuple(row["shape"]), kind) if out is None else out
     if array.nbytes != row["bytes"]:
-        sizes = f"the tensor has {row['bytes']} bytes, the array {array.nbytes}"
-        raise ValueError(f"{row['name']}: {sizes}")
+        raise ValueError(
+            f"{row['name']}: the tensor has {row['bytes']} bytes, the array {array.nbytes}"
+        )
     return array, np.asarray(array).reshape(-1).view(np.uint8) if array.nbytes else None
 
 
