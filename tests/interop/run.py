@@ -76,7 +76,7 @@ class Report:
         for group in sorted(self.passed.keys() | self.failed.keys()):
             print(f"{group}: {self.passed[group]} passed, {self.failed[group]} failed")
         if self.refused:
-            print(f"{len(self.refused)} of these could not be cut to the maximum size, and say so:")
+            print(f"{len(self.refused)} of these could not be cut to the maximum size, and were refused with an error:")
             for line in self.refused:
                 print(f"  {line}")
         passed, failed = self.passed.total(), self.failed.total()
@@ -351,7 +351,7 @@ class Protosplit:
         """Returns the problem with a refusal; None if there was a reason to refuse, and the error names it."""
         error = ran.stderr.strip()
         if not error.startswith("protosplit: ") or "\n" in error:
-            return f"exit 1 without one line of reason: {error!r}"
+            return f"exit 1 without a one-line reason: {error!r}"
         # The first element of a field stays with its parent, so a part can be uncuttable below the maximum.
         if 2 * source.largest_atom < SIZES[size]:
             return f"refused, though nothing indivisible in it comes near the maximum: {error}"
@@ -375,7 +375,7 @@ class Protosplit:
             over = [c for c in messages if c["size"] > maximum]
             paths = [c["path"] for c in chunks]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return f"--json is not as it should be: {error!r} in {ran.stdout[:300]!r}"
+            return f"the output of --json is invalid: {error!r} in {ran.stdout[:300]!r}"
         cpb, pb = Path(f"{prefix}.cpb"), Path(f"{prefix}.pb")
         should_split = source.path.stat().st_size > maximum
         if split != should_split:
@@ -594,12 +594,12 @@ def check_fingerprint(protosplit, report, tensorflow, new):
             problem = f"exit {ran.returncode}: {ran.stderr.strip()}" if not isinstance(theirs, str) else None
         elif isinstance(theirs, str):
             if json.loads(ran.stdout)["refused"] is None:
-                problem = f"there is one, though {theirs}"
+                problem = f"a fingerprint was computed, although {theirs}"
         else:
             problem = fingerprint_problem(json.loads(ran.stdout), theirs, new)
         refused += isinstance(theirs, str)
         report.check("fingerprint", label, problem)
-    print(f"fingerprint: {len(folders)} models, of which TensorFlow has no fingerprint of {refused}")
+    print(f"fingerprint: {len(folders)} models, {refused} of which have no fingerprint in TensorFlow")
 
 
 def fingerprint_problem(answer, theirs, new):
@@ -612,7 +612,7 @@ def fingerprint_problem(answer, theirs, new):
     if differing:
         return f"differs in {', '.join(differing)}"
     if answer["agrees"] is False:
-        return f"what is stored differs in {', '.join(answer['differs_in'])}"
+        return f"the stored fingerprint differs in {', '.join(answer['differs_in'])}"
     return None
 
 
@@ -663,7 +663,7 @@ def check_load(protosplit, report):
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
     end = (ran.stderr.strip().splitlines() or [""])[-1]
     for at, (label, _, _) in enumerate(jobs):
-        unanswered = f"load.py ended before it could tell: exit {ran.returncode}: {end}"
+        unanswered = f"load.py ended without a result: exit {ran.returncode}: {end}"
         report.check("load", label, answers[at]["problem"] if at < len(answers) else unanswered)
     print(f"load: {len(jobs)} models, {sum(answer['runs'] for answer in answers)} runs of signatures compared")
 

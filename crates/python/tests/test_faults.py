@@ -413,7 +413,7 @@ try:
     ps.split(source, out, name, bytes.fromhex(schema), max_chunk_size="1MiB", compression="none")
 except OSError as error:
     sys.exit(0 if error.errno == errno.EFBIG else f"{error!r}")
-sys.exit("it was written")
+sys.exit("the file was written")
 """
     arguments = [str(source), str(tmp_path / "out"), name, schema.hex()]
     ran = subprocess.run(

@@ -122,7 +122,7 @@ def run(protosplit, work, check):
         printed = None
         for language, text in re.findall(r"^```(\w+)\n(.*?)^```", section, flags=re.M | re.S):
             if language == "text":
-                check(f"{title}: what is printed", printed == text, f"{printed!r}, not {text!r}")
+                check(f"{title}: the output", printed == text, f"{printed!r}, not {text!r}")
                 continue
             command = ["bash", "-euc", text] if language == "sh" else [sys.executable, "-c", text]
             done = subprocess.run(command, cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True)

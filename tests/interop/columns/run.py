@@ -174,7 +174,7 @@ def every_kind(args, log, tables):
     descriptor = rows[0].DESCRIPTOR
     singles = judged.single_names(descriptor)
     of = lambda names: [{name: judged.at(row, name) for name in names} for row in rows]
-    tables.judge("the fields that hold one value", EVENTS, of(singles))
+    tables.judge("the fields with single values", EVENTS, of(singles))
     every = [field.name for field in descriptor.fields]
     tables.judge("all fields", EVENTS, of(every), "--columns", ",".join(every))
     inside = ["name", "args.key", "args.number", "many.key", "many.number", "many.points", "choice_args.points", "any.type_url"]
@@ -199,7 +199,7 @@ def every_kind(args, log, tables):
     compare("a message in each event, with the event", table, expected)
 
     expected = [{"words_index": at, "words": word} for at, word in enumerate(log.words)]
-    tables.judge("words, which are no messages", "words[*]", expected, "--with-parent")
+    tables.judge("words, which aren't messages", "words[*]", expected, "--with-parent")
     path = tables.write("named[*]", "parquet", "--with-parent", "--columns", "name,args")
     table = pyarrow.parquet.read_table(path)
     order = {key: at for at, key in enumerate(plain(table.column("named_key")))}
@@ -256,7 +256,7 @@ def refused(args, log, path, schema, tables):
         check(what, ok and not out.exists(), f"{done.returncode}: {line}")
 
     refuse("no such field", tables, EVENTS, ["nope: events.Event has no field nope"], "--columns", "nope", code=2)
-    refuse("a field twice", tables, EVENTS, ["name: the column is asked for twice"], "--columns", "name,name", code=2)
+    refuse("a duplicate field", tables, EVENTS, ["name: the column is asked for twice"], "--columns", "name,name", code=2)
     refuse("below a map", tables, EVENTS, ["can't go on below a map"], "--columns", "by_number.key", code=2)
     refuse("below a number", tables, EVENTS, ["ts is not a message"], "--columns", "ts.x", code=2)
     refuse("a list in CSV", tables, EVENTS, ["numbers: CSV holds no column of this kind, a list"], "--columns", "numbers", kind="csv")
@@ -273,7 +273,7 @@ def refused(args, log, path, schema, tables):
     other.write_bytes(data + b"\x12" + bytes([len(plane)]) + plane)
     says = ["field name has a wire type that events.Event does not declare", f" at 0x{begin + 6:x}"]
     element = "planes[3].lines[0].events[0]: "
-    refuse("another type from somewhere on", Tables(args, other, *schema), EVENTS, [element, *says])
+    refuse("elements of another type after some offset", Tables(args, other, *schema), EVENTS, [element, *says])
     # In a log of messages preceded by their lengths, the reported offset counts from the start of the file.
     delimited = args.work / "other.log"
     delimited.write_bytes(3 * b"\x02\x0a\x00" + b"\x02\x08\x07")
@@ -289,7 +289,7 @@ def refused(args, log, path, schema, tables):
     early = Tables(args, other, *schema)
     refuse("a time out of range", early, EVENTS, ["-62135596800 s is out of the range"])
     table = pyarrow.parquet.read_table(early.write(EVENTS, "parquet", "--time-unit", "us", "--columns", "at"))
-    check("the same in microseconds", plain(table.column("at")) == [-62135596800 * 10**9])
+    check("the same time in microseconds", plain(table.column("at")) == [-62135596800 * 10**9])
 
 
 def unnamed(args, log, schema):

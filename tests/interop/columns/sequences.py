@@ -34,7 +34,7 @@ def run(protosplit, work, check):
 
     lines = command("cat", "events.log", "message[*]", "--format", "jsonl", "--max-value", "none", "--delimited", "log.Event").splitlines()
     read = [json_format.Parse(line, Event()) for line in lines]
-    check("sequences: what protobuf writes is read", read == events, f"{len(read)} of {len(events)}")
+    check("sequences: files written by protobuf are read", read == events, f"{len(read)} of {len(events)}")
 
     command("convert", "events.log", "-o", "log.pb", "--to", "pb", "--delimited", "log.Log.event")
     whole = Log.FromString((folder / "log.pb").read_bytes())
@@ -43,7 +43,7 @@ def run(protosplit, work, check):
         command("convert", "log.pb", "-o", name, "--to", form, "--message", "log.Log")
     again = io.BytesIO((folder / "again.log").read_bytes())
     parsed = [proto.parse_length_prefixed(Event, again) for _ in events]
-    check("sequences: what is written protobuf reads", parsed == events and not again.read())
-    check("sequences: as it was", (folder / "again.log").read_bytes() == written.getvalue())
+    check("sequences: protobuf reads the written files", parsed == events and not again.read())
+    check("sequences: the same bytes after a round trip", (folder / "again.log").read_bytes() == written.getvalue())
     command("convert", "again.riegeli", "-o", "back.log", "--to", "delimited")
     check("sequences: through records", (folder / "back.log").read_bytes() == written.getvalue())

@@ -130,7 +130,7 @@ def check_lives(checks, path):
         del first
         gc.collect()
         same(expected, loaders.run_v2(second))
-    with checks.check("functions of a model that is gone"):
+    with checks.check("functions of a freed model"):
         x = tf.constant(loaders.inputs(7, [3, 128], np.float32))
         for name in ("call_nested", "call_loop", "call_branch", "call_dataset", "call_jitted", "call_gradient"):
             results = []
@@ -259,7 +259,7 @@ def check_memory(checks, mib):
         figures[name] = [load, run, c["load"] / size, c["run"] / size]
         print(f"{name}: {size >> 20} MiB of constants: load {load:.2f}x, run {run:.2f}x, left {left:.2f}x; "
               f"C++ load {figures[name][2]:.2f}x, run {figures[name][3]:.2f}x", flush=True)
-        with checks.check(f"{name}: what is left when all is gone"):
+        with checks.check(f"{name}: memory that is left after everything was freed"):
             # TensorFlow itself has allocated a few MiB.
             assert left <= 0.2 + (16 << 20) / size or name == "original", left
     with checks.check("memory of the externalized model"):

@@ -149,7 +149,7 @@ class Memory:
         name = program[-1]
         idle, most = self._idle[name], self._most[name]
         beside = peak - idle - (message >> 20)
-        check(f"{what}: {peak} MiB, {max(beside, 0)} beside the message and {idle} of the program", beside <= most)
+        check(f"{what}: {peak} MiB, {max(beside, 0)} more than the message and {idle} MiB of the program", beside <= most)
 
 
 def main() -> None:
@@ -207,14 +207,14 @@ def main() -> None:
                 if receiver is not other:
                     memory.check("the receiver", receiver, server.peak(), 0)
                 left = [path.name for path in folder.iterdir()]
-                check("nothing is left", left == [])
+                check("no temporary files are left", left == [])
         target = given.work / "got.pb"
         gets = [(python, rust), (rust, python)]
         for giver, taker in gets if given.whole else [*gets, (rust, other), (other, rust)]:
             with Server(giver, given.work, schema) as server:
                 _, peak = run(taker, "get", server.address, source.name, str(target))
                 names = " from ".join(Path(program[-1]).name for program in (taker, giver))
-                check(f"{names}: it is what was asked for", filecmp.cmp(source, target, False))
+                check(f"{names}: the requested message arrives", filecmp.cmp(source, target, False))
                 for side, program, most in (("the giver", giver, server.peak()), ("the taker", taker, peak)):
                     if program is not other:
                         memory.check(side, program, most, 0)

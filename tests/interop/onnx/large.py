@@ -171,7 +171,7 @@ def main():
             checks = [
                 ("onnxruntime refuses the one file", is_refused),
                 ("onnxruntime runs the pair", run(pair) == [expected]),
-                (f"at most 64 MiB of memory, and not {memory >> 20}", memory <= MOST_MEMORY),
+                (f"at most 64 MiB of memory, not {memory >> 20}", memory <= MOST_MEMORY),
             ]
             if where == "initializers":
                 checks.append(("onnx refuses the one file", refuses(lambda: onnx.load(lost))))
@@ -185,7 +185,7 @@ def main():
             memory = watched([*convert, str(chunks), "-o", str(pair), "--to", "external"])
             checks += [
                 ("onnxruntime runs the pair of chunks", run(pair) == [expected]),
-                (f"at most 64 MiB of memory from chunks, and not {memory >> 20}", memory <= MOST_MEMORY),
+                (f"at most 64 MiB of memory from chunks, not {memory >> 20}", memory <= MOST_MEMORY),
             ]
             print(f"{where}: chunks were written with {split >> 20} MiB of memory", file=sys.stderr)
             for what, is_right in checks:

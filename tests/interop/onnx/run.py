@@ -192,8 +192,8 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
         theirs = loaded.SerializeToString()
         for tensor in external_data_helper._get_all_tensors(loaded):
             tensor.ClearField("data_location")
-        check(f"{name}: onnx makes our one piece of the pair", loaded.SerializeToString() == back.read_bytes())
-        check(f"{name}: and says DEFAULT for each tensor", len(theirs) >= len(back.read_bytes()))
+        check(f"{name}: onnx converts the pair to our one piece", loaded.SerializeToString() == back.read_bytes())
+        check(f"{name}: onnx sets data_location for each tensor", len(theirs) >= len(back.read_bytes()))
     def same(what, path, other):
         check(f"{name}: {what}: the same bytes", path.read_bytes() == other.read_bytes())
 
@@ -231,7 +231,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
             if before and after:
                 check(f"{name}: {what} computes the same bits", same_bits(before[0], after[0]))
         if before and before[0] is None:
-            print(f"note: {name} was loaded, and not run", file=sys.stderr)
+            print(f"note: {name} was loaded, but not run", file=sys.stderr)
     if is_large:
         return
     # Models that onnx and onnx-ir externalize are converted back to one file.
@@ -253,7 +253,7 @@ def round_trip(name, original, folder, command, runs=True, is_large=False):
             continue
         ours = attempt(f"{name}: we read what {how} wrote", lambda: convert(at / "m.onnx", at / "one.onnx", "onnx"))
         if ours:
-            check(f"{name}: it is the original", ours.read_bytes() == original.read_bytes())
+            check(f"{name}: the result is the original", ours.read_bytes() == original.read_bytes())
     at = one_by_one / "ir"
     at.mkdir()
     try:

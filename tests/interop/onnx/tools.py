@@ -211,7 +211,7 @@ def one(name, how, folder):
                 found = computed(output)
                 near = 1e-4 if tool.exact else 5e-2
                 assert found.shape == expected.shape
-                assert np.allclose(found, expected, rtol=near, atol=near * float(expected.max())), "it computes something else"
+                assert np.allclose(found, expected, rtol=near, atol=near * float(expected.max())), "the results differ"
         result["ok"] = True
     except BaseException as error:  # noqa: BLE001
         result["error"] = f"{type(error).__name__}: {str(error).strip()}"[:600]

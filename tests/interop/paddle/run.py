@@ -235,7 +235,7 @@ def check_model(original, name, kind):
                 same = read(os.path.join(back, "__params__")) == read(prefix + ".pdiparams")
                 check(what + ": and back", same)
                 files = [os.path.join(back, end) for end in ("__model__", "__params__")]
-                check(what + ": renamed, the predictor infers the same", predict(*files, kind) == predicted)
+                check(what + ": the predictor infers the same after renaming", predict(*files, kind) == predicted)
             else:
                 check(what + ": Paddle refuses it", refuses(os.path.join(folder, "model"), kind))
                 back = os.path.join(work, "back")

@@ -62,12 +62,12 @@ def check_again(checks, work):
         pst.save(loaded, with_shim, signatures=loaded.signatures, min_size="1KiB")
         assert size(with_shim) < size(stock) / 2, (size(with_shim), size(stock))
     run_everywhere(checks, "saved again with the shim", expected, with_shim)
-    with checks.check("and again, and doesn't grow"):
+    with checks.check("a model that is saved a third time doesn't grow"):
         loaded = tf.saved_model.load(with_shim)
         pst.save(loaded, third, signatures=loaded.signatures, min_size="1KiB")
         assert os.path.getsize(os.path.join(third, CONSTANTS)) == os.path.getsize(os.path.join(with_shim, CONSTANTS))
     run_everywhere(checks, "saved a third time", expected, third)
-    with checks.check("what TensorFlow alone saved is externalized"):
+    with checks.check("a model that TensorFlow alone saved is externalized"):
         loaded = tf.saved_model.load(first)
         tf.saved_model.save(loaded, without, signatures=loaded.signatures)
         # TensorFlow turns captured tensors into Const nodes, as docs/python.md says.
@@ -104,13 +104,13 @@ def check_variables(checks, work):
         shapes = [shape for name, shape in tf.train.list_variables(os.path.join(first, "variables/variables")) if "constant_" in name]
         assert len(shapes) > 15 and 4 * sum(map(np.prod, shapes)) < 1.1 * size(stock), shapes
     run_everywhere(checks, "saved as variables", expected, first)
-    with checks.check("TensorFlow alone saves them again as what they are"):
+    with checks.check("TensorFlow alone saves the variables again as variables"):
         loaded = tf.saved_model.load(first)
         tf.saved_model.save(loaded, second, signatures=loaded.signatures)
         assert size(second) < 1.5 * size(first), (size(second), size(first))
         none_twice(second)
     run_everywhere(checks, "saved as variables and by TensorFlow", expected, second)
-    with checks.check("a module around it is saved by TensorFlow alone"):
+    with checks.check("TensorFlow alone saves a module around the model"):
         inner, outer = os.path.join(work, "inner.variables"), os.path.join(work, "outer.variables")
         model = Dense(64)
         pst.save(model, inner, model.call, min_size="1KiB", format="variables")
@@ -121,9 +121,9 @@ def check_variables(checks, work):
         # As in every model with variables, functions only hold weak references to them.
         loaded = tf.saved_model.load(outer)
         assert (loaded.call(x)["y"].numpy() == wrapper.call(x)["y"].numpy()).all()
-    with checks.check("a function of what was saved as variables holds them"):
+    with checks.check("a function of a model saved with variables holds the variables"):
         assert (tf.saved_model.load(inner).call(x)["y0"].numpy() == model.call(x)["y0"].numpy()).all()
-    with checks.check("variables of a loaded model stay what they are with the shim"):
+    with checks.check("variables of a loaded model stay variables with the shim"):
         for format in ("assets", "variables"):
             path = os.path.join(work, f"third.{format}")
             loaded = tf.saved_model.load(second)
@@ -138,7 +138,7 @@ def check_variables(checks, work):
         pst.save(loaded, path, loaded.signatures, min_size="1KiB", format="variables")
         none_twice(path)
     run_everywhere(checks, "assets saved as variables", expected, path)
-    with checks.check("constants that no function captures are assets as ever"):
+    with checks.check("constants that no function captures are still assets"):
         path = os.path.join(work, "traced")
         model = Dense(64)
         traced = tf.function(lambda x: model.call.python_function(x)).get_concrete_function(tf.TensorSpec([None, 256], name="x"))
@@ -195,7 +195,7 @@ def check_around(checks, work):
 def check_over(checks, work):
     path, x = os.path.join(work, "over"), tf.ones([2, 256])
     for how in ("with the shim", "by TensorFlow", "in chunks"):
-        with checks.check(f"a small model saved over a large one {how} leaves nothing of that"):
+        with checks.check(f"a small model saved over a large one {how} leaves nothing of the large one"):
             shutil.rmtree(path, ignore_errors=True)
             model, small = Dense(64), Dense(64)
             pst.save(model, path, signatures=model.call, min_size="1KiB")
@@ -225,7 +225,7 @@ class Unsavable(tf.Module):
 
 def check_failing(checks, work):
     path = os.path.join(work, "failing")
-    with checks.check("a save that fails leaves nothing half made"):
+    with checks.check("a failed save leaves no partial files"):
         try:
             pst.save(Unsavable(), path)
             raise RuntimeError("it didn't fail")
@@ -266,13 +266,13 @@ def check_remote(checks, place):
         assert CONSTANTS in remote_files(path)
         # TensorFlow joins the paths of assets like those of local files.
         assert (tf.saved_model.load(path).call(x)["y0"].numpy() == expected).all()
-    with checks.check(f"{place}: what was loaded from there is saved there"):
+    with checks.check(f"{place}: a model loaded from there is saved there"):
         with pst.enabled(min_size="1KiB"):
             wrapper = Wrapper(tf.saved_model.load(path))
             tf.saved_model.save(wrapper, again, signatures=wrapper.call)
         assert (tf.saved_model.load(again).call(x)["y"].numpy() == wrapper.call(x)["y"].numpy()).all()
         assert len([name for name in remote_files(again) if "proto_splitter" in name]) == 3, remote_files(again)
-    with checks.check(f"{place}: a small model saved over a large one there leaves nothing of that"):
+    with checks.check(f"{place}: a small model saved over a large one there leaves nothing of the large one"):
         pst.save(small, path, signatures=small.call)
         assert remote_files(path) == ["fingerprint.pb", "saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index"], \
             remote_files(path)
@@ -286,7 +286,7 @@ def check_remote(checks, place):
             assert (tf.saved_model.load(chunked).call(x)["y0"].numpy() == expected).all()
             same(loaders.run_v1(chunked, ["serve"]), loaders.run_v1(path, ["serve"]))
         assert (pst.load(chunked).call(x)["y0"].numpy() == expected).all()
-    with checks.check(f"{place}: progress there goes from nothing to all, and what it raises ends the save and leaves nothing"):
+    with checks.check(f"{place}: progress is reported from start to end, and an exception in the callback ends the save without leaving files"):
         told, large = [], Dense(2048)
         pst.save(large, f"{place}/told", large.call, progress=lambda done, total: told.append((done, total)))
         assert told == sorted(told) and told[-1][0] == told[-1][1] > 1 << 20, told
@@ -298,7 +298,7 @@ def check_remote(checks, place):
 
             try:
                 pst.save(large, f"{place}/stopped", large.call, progress=stop)
-                raise RuntimeError("it went on")
+                raise RuntimeError("the save wasn't stopped")
             except InterruptedError:
                 # `gs://` caches the existence of a folder for some seconds.
                 assert not remote_files(f"{place}/stopped"), remote_files(f"{place}/stopped")
@@ -306,11 +306,11 @@ def check_remote(checks, place):
 
 def check_refusing_store(checks, store):
     model, path = Dense(64), "gs://bucket/refused"
-    with checks.check("gs://: a store that refuses the constants ends the save with its own error, and nothing stays"):
+    with checks.check("gs://: a store that refuses the constants ends the save with its own error, and no files are left"):
         store.fail("POST /upload.*proto_splitter_constants", 403)
         try:
             pst.save(model, path, signatures=model.call, min_size="1KiB")
-            raise RuntimeError("it was saved")
+            raise RuntimeError("the model was saved")
         except tf.errors.PermissionDeniedError as error:
             assert tempfile.gettempdir() not in str(error), error
         finally:
@@ -320,7 +320,7 @@ def check_refusing_store(checks, store):
 
 def check_missing_scheme(checks):
     model = Dense(64)
-    with checks.check("a scheme that its wheel has no file system for is its own error"):
+    with checks.check("a scheme without a file system in TensorFlow's wheel raises TensorFlow's own error"):
         errors = []
         for save in (tf.saved_model.save, pst.save):
             try:
@@ -332,7 +332,7 @@ def check_missing_scheme(checks):
         for load in (tf.saved_model.load, pst.load):
             try:
                 load("s3://bucket/model")
-                raise RuntimeError("it was loaded")
+                raise RuntimeError("the model was loaded")
             except Exception as error:  # noqa: BLE001
                 errors.append((type(error), str(error)))
         assert errors[2] == errors[3], errors

@@ -82,7 +82,7 @@ def check_split(checks, work):
         assert ps.read(path, file) == whole
         info = ps.info(path)
         assert [(one["kind"], one["size"]) for one in info["chunks"][1:]] == [("BYTES", 9)] * 3
-    with checks.check("children add to their parent, and are not split by themselves"):
+    with checks.check("children add chunks to their parent, and can't be split alone"):
         given = file(name="f", message_type=[descriptor_pb2.DescriptorProto(name=name) for name in "ab"])
         whole = descriptor_pb2.FileDescriptorSet(file=[given, given])
         parent = NoOp(whole)
@@ -96,13 +96,13 @@ def check_split(checks, work):
         raises(ValueError, " `split` method should not be called directly", child.split)
         raises(ValueError, " `write` method should not be called directly", child.write, os.path.join(work, "child"))
     for options in (None, "uncompressed"):
-        with checks.check(f"without chunks the message is written as it is, with options {options}"):
+        with checks.check(f"without chunks the message is written unchanged, with options {options}"):
             given = file(name="whole", dependency=["a", "bc"])
             path = NoOp(given).write(os.path.join(work, f"none{options}"), options)
             assert path == os.path.join(work, f"none{options}.pb")
             with open(path, "rb") as written:
                 assert file.FromString(written.read()) == given
-    with checks.check("a splitter gives its versions"):
+    with checks.check("a splitter has its versions"):
         assert isinstance(NoOp(file()).version_def, versions_pb2.VersionDef)
         assert (version.get_current_join_version(), list(version.get_bad_versions())) == (0, [])
 
@@ -112,7 +112,7 @@ def check_util(checks):
     node = graph.node.add(name="n", op="Const")
     node.attr["value"].tensor.tensor_content = b"content"
     graph.library.function.add().arg_attr[3].attr["_name"].s = b"of three"
-    with checks.check("bytes are formatted as TensorFlow does"):
+    with checks.check("numbers of bytes are formatted as by TensorFlow"):
         for size, text in ((1024, "1KiB"), (5632, "5.5KiB"), (53432, "52.18KiB"), (76493281, "72.95MiB"), (5.977e7, "57MiB"),
                            (1.074e9, "1GiB"), (16493342281, "15.36GiB")):
             assert util.format_bytes(size) == text, (size, util.format_bytes(size))
@@ -123,7 +123,7 @@ def check_util(checks):
             assert (found[0].field, found[1].index, found[3].map_key.s, found[4].field) == (1, 15, "a", 8)
         found = util.get_field_tag(graph, ["library", "function", 0, "arg_attr", 3])
         assert found[-1].map_key.ui32 == 3 and not found[-1].map_key.HasField("i32")
-    with checks.check("wrong field tags are the errors that they are in TensorFlow"):
+    with checks.check("wrong field tags raise the same errors as in TensorFlow"):
         raises(KeyError, "Unable to find field 'not_a_field'", util.get_field_tag, graph, ["node", 0, "not_a_field"])
         raises(KeyError, "Unable to find field number 10000", util.get_field_tag, graph, [2, 10000])
         raises(ValueError, "Unable to find fields: ['node', 0, 'name', 1] in proto of type tensorflow.GraphDef",
@@ -160,7 +160,7 @@ def found_tags(found):
 
 
 def check_graphs(checks):
-    with checks.check("graphs have about the sizes that were asked for"):
+    with checks.check("graphs have about the requested sizes"):
         for dtype in (tf.float32, tf.float64):
             graph = test_util.make_graph_def_with_constant_nodes([75, 50, 100, 95, 120], dtype=dtype, fn=[121, 153, 250, 55])
             assert all(abs(node.ByteSize() - size) <= 5 for node, size in zip(graph.node, [75, 50, 100, 95, 120]))
@@ -170,7 +170,7 @@ def check_graphs(checks):
         graph = made([50, 100, 50, 50, 100])
         chunks, _ = split_at(500, graph)
         assert chunks == [graph]
-    with checks.check("large constants leave"):
+    with checks.check("large constants are cut out"):
         graph = made([50, 50, 1000, 50, 1000])
         chunks, found = split_at(500, graph)
         assert chunks[1:] == [graph.node[at].attr["value"].tensor.tensor_content for at in (2, 4)]
@@ -182,7 +182,7 @@ def check_graphs(checks):
         chunks, found = split_at(500, graph)
         assert len(chunks) == 3 and [node for chunk in chunks for node in chunk.node] == list(graph.node)
         assert found_tags(found) == [[], []]
-    with checks.check("large nodes leave, and empty ones stay"):
+    with checks.check("large nodes are cut out, and empty ones stay"):
         graph = made([50, 95, 95, 95, 50, 95])
         chunks, found = split_at(200, graph)
         assert chunks[1:] == [graph.node[at] for at in (1, 2, 3, 5)]
@@ -195,7 +195,7 @@ def check_graphs(checks):
         assert [*chunks[0].library.function[0].node_def, *chunks[1].node_def] == list(graph.library.function[0].node_def)
         expected = "chunk_index: 0 chunked_fields {field_tag {field: 2} field_tag {field: 1} field_tag {index: 0} message {chunk_index: 1}}"
         assert found == text_format.Parse(expected, chunk_pb2.ChunkedMessage())
-    with checks.check("large constants of a function leave"):
+    with checks.check("large constants of a function are cut out"):
         graph = made([], fn=[500, 500, 50, 500])
         chunks, _ = split_at(200, graph)
         nodes = graph.library.function[0].node_def
@@ -203,12 +203,12 @@ def check_graphs(checks):
     with checks.check("a graph and its functions are cut"):
         chunks, _ = split_at(200, made([50] * 6, fn1=[50] * 3, fn2=[50], fn3=[50], fn4=[50]))
         assert len(chunks) == 4
-    with checks.check("a node that is no constant and too large is an error"):
+    with checks.check("a node that is too large, but not a constant, is an error"):
         graph = made([50])
         graph.node.add(name="large", op="Other").attr["a"].s = b"s" * 1000
         raises(ValueError, "Currently only Const nodes can be further split", split_at, 500, graph)
         raises(TypeError, "Can only split GraphDef", split_graph_def.GraphDefSplitter(Strings()).split)
-    with checks.check("constants of strings keep them"):
+    with checks.check("constants of strings keep their elements"):
         graph = graph_pb2.GraphDef()
         words = [b"word %d" % at for at in range(200)]
         graph.node.add(name="words", op="Const").attr["value"].tensor.CopyFrom(tf.make_tensor_proto(words))
@@ -238,7 +238,7 @@ def check_models(checks, work):
     model = saved_model_pb2.SavedModel()
     model.meta_graphs.add().graph_def.CopyFrom(made(sizes, **functions))
     for limit in (300, 500, 1000):
-        with checks.check(f"a SavedModel is split at {limit}, and is itself again"):
+        with checks.check(f"a SavedModel is split at {limit}, and restored by a merge"):
             constants.debug_set_max_size(limit)
             copied = saved_model_pb2.SavedModel.FromString(model.SerializeToString())
             chunks, _ = saved_model.SavedModelSplitter(copied).split()

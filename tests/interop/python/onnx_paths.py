@@ -20,7 +20,7 @@ def refused(error, do, text=""):
     except error as found:
         assert text in str(found), found
         return
-    raise AssertionError("it was not refused")
+    raise AssertionError("the call wasn't refused")
 
 
 def forms(model, work):
@@ -71,7 +71,7 @@ def check_paths(checks, work, model):
                     onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
                     assert to == "auto" or len(os.listdir(os.path.dirname(path))) > 1
                 assert os.listdir(temporary) == []
-    with checks.check("what tools accept isn't copied"):
+    with checks.check("a model that tools accept isn't copied"):
         for name in ("one file", "a pair"):
             with pso.as_path(made[name]) as path:
                 assert path == made[name]
@@ -82,7 +82,7 @@ def check_paths(checks, work, model):
             assert os.path.samefile(os.path.join(os.path.dirname(path), "pair.onnx.data"), blob)
             onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         assert os.path.exists(blob)
-    with checks.check("one file over the limit is a pair"):
+    with checks.check("one file over the limit becomes a pair"):
         most = _onnx_paths._MOST
         _onnx_paths._MOST = 1000
         try:
@@ -90,7 +90,7 @@ def check_paths(checks, work, model):
                 assert path != made["one file"] and values(onnx.load(path)) == expected
         finally:
             _onnx_paths._MOST = most
-    with checks.check("nothing is left after an exception"):
+    with checks.check("no files are left after an exception"):
         def fails(path):
             assert os.path.exists(path)
             raise KeyError(path)
@@ -110,7 +110,7 @@ def check_run(checks, work, made, expected):
         onnx.save(model, target, save_as_external_data=True, location="copied.bin")
 
     chunks = made["chunks"]
-    with checks.check("what a tool writes is taken into any form"):
+    with checks.check("a tool's output is converted to any form"):
         for name, to in (("made.cpb", "auto"), ("made.onnx", "auto"), ("pair.onnx", "external"), ("made.safetensors", "onnx-safetensors")):
             output = os.path.join(work, "made-" + name)
             pso.run(copy, chunks, pso.INPUT, pso.OUTPUT, suffix="!", output=output, to=to)
@@ -145,7 +145,7 @@ def check_run(checks, work, made, expected):
         assert values(pso.load(output)) == expected
         assert pso.run(["test", "-f"], chunks).returncode == 0
         refused(Exception, lambda: pso.run(["false", pso.INPUT], chunks), "non-zero exit status 1")
-    with checks.check("a tool that makes no model"):
+    with checks.check("a tool that produces no model"):
         assert pso.run(os.path.getsize, chunks) > 1000
         refused(ValueError, lambda: pso.run(os.path.getsize, chunks, output=os.path.join(work, "none.cpb")), "the tool wrote no model")
         assert not os.path.exists(os.path.join(work, "none.cpb"))

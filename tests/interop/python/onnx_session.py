@@ -89,7 +89,7 @@ def check_forms(checks, work):
         assert not [name for name in os.listdir(work) if name.startswith(".")]
         with contextlib.suppress(FileExistsError):
             pso.save(model, plain)
-            raise AssertionError("it replaced a file")
+            raise AssertionError("an existing file was replaced")
     before = {name: os.stat(os.path.join(work, name)).st_mtime_ns for name in os.listdir(work)}
     for name, path in paths.items():
         with checks.check(f"{name}: session"):
@@ -118,7 +118,7 @@ def check_forms(checks, work):
                     (found,) = pso.session(opened, prepack=prepack).run(None, {"x": x})
                     assert np.allclose(found, expected, rtol=1e-4, atol=1e-2)
                 assert opened.get("graph.name") == "graph"
-    with checks.check("what is wrong is said of its file"):
+    with checks.check("errors name the file"):
         damaged, newer = os.path.join(work, "damaged.onnx"), os.path.join(work, "newer.onnx")
         with open(plain, "rb") as file:
             whole = file.read()
@@ -143,7 +143,7 @@ def check_forms(checks, work):
         pso.convert(paths["chunks"], os.path.join(work, "again.onnx"), to="external")
         (found,) = onnxruntime.InferenceSession(os.path.join(work, "again.onnx")).run(None, {"x": x})
         assert found.tobytes() == expected.tobytes()
-    with checks.check("what isn't there"):
+    with checks.check("files that don't exist"):
         with contextlib.suppress(FileNotFoundError):
             pso.session(os.path.join(work, "missing.onnx"))
             raise AssertionError("it was")

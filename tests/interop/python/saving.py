@@ -45,7 +45,7 @@ def image_options():
 
 def check_image_format(checks, work):
     x = tf.ones([2, 256])
-    with checks.check("experimental_image_format is TensorFlow's own error again once this is off"):
+    with checks.check("after disable(), experimental_image_format raises TensorFlow's own error again"):
         with pst.enabled():
             image_options()
         try:
@@ -53,7 +53,7 @@ def check_image_format(checks, work):
         except ValueError as error:
             assert "disabled in OSS" in str(error)
         else:
-            raise AssertionError("it is still on")
+            raise AssertionError("the shim is still enabled")
     for captured in (True, False):
         path = os.path.join(work, f"image{captured}")
         with checks.check(f"a large model becomes a .cpb, {'with captured constants' if captured else 'with those in the graph'}"):
@@ -121,7 +121,7 @@ def check_text(checks, work):
 
 
 def check_progress(checks, work):
-    with checks.check("a callback is told how far a save is, and ends it by what it raises"):
+    with checks.check("a callback gets the progress of a save, and ends the save by an exception"):
         told = []
         model = Dense(2048)
         pst.save(model, os.path.join(work, "told"), model.call, progress=lambda done, total: told.append((done, total)))
@@ -139,8 +139,8 @@ def check_progress(checks, work):
         except Enough:
             assert not os.path.exists(path)
         else:
-            raise AssertionError("it went on")
-    with checks.check("a progress that can't be called is a ValueError before anything is saved"):
+            raise AssertionError("the save wasn't stopped")
+    with checks.check("a progress that can't be called raises ValueError before anything is saved"):
         for wrong in (3, "bar"):
             try:
                 pst.save(Dense(64), os.path.join(work, "wrong"), progress=wrong)
@@ -152,7 +152,7 @@ def check_progress(checks, work):
     with checks.check("a bar ends with a line"):
         ran = subprocess.run([sys.executable, __file__, "bar", os.path.join(work, "bar")], capture_output=True, text=True)
         assert ran.returncode == 0 and "saving 2MiB of 2MiB\n" in ran.stderr, ran.stderr[-2000:]
-    with checks.check("Ctrl-C ends a save, and leaves nothing"):
+    with checks.check("Ctrl-C ends a save, and no files are left"):
         path = os.path.join(work, "interrupted")
         child = subprocess.Popen([sys.executable, __file__, "interrupted", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         child.stdout.readline()

@@ -149,7 +149,7 @@ def check_small(checks, work):
             read = [ps_bytes(os.path.join(work, way, name)) for way in ("stock", "enabled", "disabled")]
             assert read[0] == read[1] == read[2], name
         assert not os.listdir(os.path.join(work, "enabled", "assets"))
-    with checks.check("an import enables it when TensorFlow comes"):
+    with checks.check("importing auto enables the shim once TensorFlow is imported"):
         automatic()
 
 
@@ -171,7 +171,7 @@ def check_seams(checks):
         pst.disable()
         assert state() == before
         assert not any(seam.on for seam in pst.status())
-    with checks.check("enabled() ends, by an error as well"):
+    with checks.check("enabled() ends, also after an exception"):
         with contextlib.suppress(KeyError), pst.enabled():
             assert all(seam.on for seam in pst.status())
             raise KeyError
@@ -189,7 +189,7 @@ def check_seams(checks):
         finally:
             save_module.save_and_return_nodes = theirs
         assert state() == before
-    with checks.check("what someone else has replaced meanwhile is left alone"):
+    with checks.check("a function that other code has replaced in the meantime is left alone"):
         pst.enable()
         ours = ops._create_graph_constant
         theirs = lambda *arguments: ours(*arguments)  # noqa: E731
@@ -300,7 +300,7 @@ def check_saving(checks, work):
             expected = again.call(x)["y0"].numpy().tobytes()
             tf.saved_model.save(again, path, signatures=again.call)
         assert tf.saved_model.load(path).call(x)["y0"].numpy().tobytes() == expected
-    with checks.check("an array that is changed between traces is another constant"):
+    with checks.check("an array that is modified between traces is another constant"):
         weight = np.ones([64, 64], np.float32)
         with pst.enabled(min_size="1KiB"):
             first = tf.function(lambda: tf.constant(weight)).get_concrete_function()
@@ -344,7 +344,7 @@ def check_import(checks, work):
             pruned = imported.prune(imported.graph.get_tensor_by_name("x:0"), imported.graph.get_tensor_by_name("y:0"))
             assert pruned(tf.constant(x)).numpy().tobytes() == expected.tobytes()
             assert all(node.ByteSize() < 4096 for node in imported.graph.as_graph_def().node)
-    with checks.check("import_graph_def says where it works"):
+    with checks.check("import_graph_def's error names the contexts where it works"):
         with contextlib.suppress(ValueError), tf.Graph().as_default():
             pst.import_graph_def(path)
             raise AssertionError("it didn't")

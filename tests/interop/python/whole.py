@@ -175,38 +175,38 @@ def folder_size(folder):
 def check_all(checks, work, mib):
     import proto_splitter as ps
     path, again, around, chunked = (os.path.join(work, name) for name in ("model", "again", "around", "chunked"))
-    with checks.check("TensorFlow alone refuses it, with a message that both pages have"):
+    with checks.check("TensorFlow alone refuses the model, with a message that both pages have"):
         message = step("stock_message", mib)["message"]
         print(f"TensorFlow alone: {message}")
         for page in ("python.md", "my-model-is-too-big.md"):
             with open(os.path.join(HERE, "../../../docs", page)) as file:
                 assert mib <= 2048 or message in file.read(), page
-    with checks.check("it is saved, and TensorFlow alone loads it"):
+    with checks.check("the package saves the model, and TensorFlow alone loads it"):
         result = step("save", path, mib)["result"]
         print(f"saved_model.pb has {os.path.getsize(os.path.join(path, 'saved_model.pb'))} bytes, "
               f"its constants {os.path.getsize(os.path.join(path, CONSTANTS))}")
         assert step("stock_load", path)["result"] == result
-    with checks.check("what was loaded is saved again, with its constants once"):
+    with checks.check("the loaded model is saved again, with its constants stored once"):
         step("save_again", path, again)
         assert os.path.getsize(os.path.join(again, CONSTANTS)) == os.path.getsize(os.path.join(path, CONSTANTS))
         assert step("stock_load", again)["result"] == result
         shutil.rmtree(again)
-    with checks.check("so is a module around it, with its own constant"):
+    with checks.check("a module around the model is saved, with its own constant"):
         expected = step("wrap", path, around)["result"]
         assert os.path.getsize(os.path.join(around, CONSTANTS)) == (mib << 20) + MORE
         assert step("stock_load", around)["result"] == expected
         shutil.rmtree(around)
-    with checks.check("a small model is saved over it by TensorFlow, and externalize leaves the large constants behind"):
+    with checks.check("TensorFlow saves a small model over the large one, and externalize leaves out the large constants"):
         expected = step("small_over", path, "stock")["result"]
         report = ps.externalize(path, again, min_size="1KiB")
         assert len(report["stale"]) == 3 and folder_size(again) < 1 << 20 < mib << 20 <= folder_size(path), report
         ps.externalize(path, again, min_size="1KiB", force=True)
         assert step("stock_load", again)["result"] == expected
-    with checks.check("saved over it with the package, nothing large stays"):
+    with checks.check("after the package saves a small model over the large one, nothing large is left"):
         step("small_over", path, "ours")
         assert folder_size(path) < 1 << 20
     shutil.rmtree(path)
-    with checks.check("experimental_image_format makes chunks, which externalize makes run elsewhere"):
+    with checks.check("experimental_image_format writes chunks, which externalize converts for other programs"):
         given = step("image", chunked, mib)
         assert given["loaded"] == given["result"] == result
         # TensorFlow splits models of 1 GiB or more.
@@ -215,10 +215,10 @@ def check_all(checks, work, mib):
         ps.externalize(chunked, path)
         assert step("stock_load", path)["result"] == result
         shutil.rmtree(chunked)
-    with checks.check("it is saved to a file system of TensorFlow, and loaded from there"):
+    with checks.check("the model is saved to a file system of TensorFlow, and loaded from there"):
         given = step("to_store", mib)
         assert given["loaded"] == given["result"] == result
-    with checks.check("as variables, TensorFlow alone saves again what it loaded"):
+    with checks.check("TensorFlow alone loads and saves a model with constants saved as variables"):
         assert step("save_variables", path + ".v", mib)["result"] == result
         assert not os.path.exists(os.path.join(path + ".v", CONSTANTS))
         step("stock_save_again", path + ".v", again + ".v")

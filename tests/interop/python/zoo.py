@@ -445,7 +445,7 @@ def main():
         folders = {name: check_model(checks, name, work, not args.no_lite) for name in names}
         raised = sum(not folder for folder in folders.values())
         in_c = check_in_c(checks, {name: four for name, four in folders.items() if all(map(os.path.exists, four)) and four})
-    print(f"{len(names)} models: {raised} raise, as they do in TensorFlow alone; {in_c} run in C++")
+    print(f"{len(names)} models: {raised} raise, as in TensorFlow alone; {in_c} run in C++")
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(bool(checks.failed))
 

@@ -100,14 +100,14 @@ def on_three_nodes(work: Path, source: Path) -> None:
         check("every part has a file", len(files) == split["parts"] > 2)
         chunked = work / "small.cpb"
         verified = proto_splitter.ray.verify(chunked, parts=PARTS, options=spread)
-        check("nothing is wrong", verified["problems"] == [] and verified["byte_exact"] is True)
+        check("no problems are found", verified["problems"] == [] and verified["byte_exact"] is True)
         cluster.add_node(num_cpus=1)
         cluster.wait_for_nodes()
         merged = work / "merged.pb"
         killer = Killer(cluster, nodes[1])
         proto_splitter.ray.merge(chunked, merged, parts=PARTS, options=spread, progress=killer)
         check("a node was killed midway", killer.node is None)
-        check("the merge is what was split", filecmp.cmp(source, merged, shallow=False))
+        check("the merge equals the original", filecmp.cmp(source, merged, shallow=False))
         damaged = files[len(files) // 2]
         with open(damaged, "r+b") as file:
             file.seek(os.path.getsize(damaged) // 2)
@@ -146,10 +146,10 @@ def on_a_store(source: Path) -> None:
         )
         check("the split of an object is byte-exact", split["byte_exact"] is True)
         verified = proto_splitter.ray.verify("s3://bucket/small.cpb", parts=4)
-        check("nothing is wrong with the objects", verified["problems"] == [])
+        check("no problems are found in the objects", verified["problems"] == [])
         proto_splitter.ray.merge("s3://bucket/small.cpb", "s3://bucket/merged.pb", parts=4)
         merged = store.get_object(Bucket="bucket", Key="merged.pb")["Body"].read()
-        check("the merged object is what was split", merged == source.read_bytes())
+        check("the merged object equals the original", merged == source.read_bytes())
         check("no URL became a local path", not list(Path.cwd().glob("s3:*")))
     finally:
         ray.shutdown()

@@ -212,7 +212,7 @@ def archives(folder, run):
     _, nodes = m.read_classic((folder / "named.fb").read_bytes())
     check("arguments in a classic file", [node[:10] for node in nodes], [values_only(op) for op in new])
     run("drop", path, "one", "-o", folder / "dropped.zip")
-    check("what is left", m.read_model(folder / "dropped.zip")["two"][2], two)
+    check("the remaining arrays", m.read_model(folder / "dropped.zip")["two"][2], two)
     run(
         "merge", folder / "one.zip", path, "--rename", "one=zero", "--deduplicate",
         "-o", folder / "merged.zip",
@@ -308,7 +308,7 @@ def forms(folder, protosplit, verify):
         stored = root / "tests/data/samediff" / name
         if not name.endswith(("zip", "sdz")):
             # Deflated bytes depend on the library's version.
-            check(f"{name} is as it was generated", stored.read_bytes() == content, True)
+            check(f"{name} equals the generated file", stored.read_bytes() == content, True)
         out = folder / f"{name}.zip"
         protosplit("convert", stored, "-o", out, "--to", "samediff")
         strays = ["one/params/9.fb: nothing refers to this file"] if name == "other.zip" else []

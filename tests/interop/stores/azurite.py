@@ -111,7 +111,7 @@ def verbs(checks, folder, size):
     checks.run("merge", there, "-o", "az://models/some/back.pb")
     checks.run("verify", there, "--against", "az://models/some/back.pb")
     error = checks.run("ls", "az://models/nothing", status=2)
-    checks.check("what isn't there is named", b"az://models/nothing: no such object" in error, error)
+    checks.check("the error names a missing blob", b"az://models/nothing: no such object" in error, error)
 
 
 def in_parts(checks, folder):
@@ -132,7 +132,7 @@ def in_parts(checks, folder):
     shared("merge", f"{url}/parts.cpb", "-o", f"{url}/parts.pb")
     checks.run("merge", f"{url}/parts.cpb", "-o", folder / "parts.pb")
     same = (folder / "parts.pb").read_bytes() == (folder / "graph.pb").read_bytes()
-    checks.check("and gives the message back", same)
+    checks.check("a merge in parts restores the message", same)
     checks.run("verify", f"{url}/parts.cpb", "--against", f"{url}/parts.pb")
 
 

@@ -152,7 +152,7 @@ def verbs(checks, folder, store, size):
     want = checks.run("get", here, 'node[1].attr["value"].tensor.tensor_content', "--format", "binary")
     checks.check("a value is the same", out == want and len(want) == 2 * MIB)
     most = 1.1 * 2 * MIB + 320 * 1024
-    checks.check("a value takes its bytes and the ends", counted["bytes"] <= most, counted["bytes"])
+    checks.check("a value fetches only its bytes and the ends of the file", counted["bytes"] <= most, counted["bytes"])
 
     checks.count("merge to a file", "merge", there, "-o", folder / "back.pb")
     checks.check("a merge gives the same bytes", (folder / "back.pb").read_bytes() == model.read_bytes())
@@ -178,7 +178,7 @@ def verbs(checks, folder, store, size):
         if extension == "cpb":
             most = 1.1 * 2 * MIB + 320 * 1024
             few = counted["bytes"] <= most and counted["requests"] <= 6
-            checks.check("a tensor takes its bytes and the ends", few, counted)
+            checks.check("a tensor fetches only its bytes and the ends of the file", few, counted)
 
     small = "s3://models/small"
     saved = folder / "saved"
@@ -189,14 +189,14 @@ def verbs(checks, folder, store, size):
     listed = store.list_objects_v2(Bucket="models", Prefix="small/")["Contents"]
     keys = sorted(item["Key"] for item in listed)
     wanted = ["small/saved_model.pb", "small/variables/variables.data-00000-of-00001"]
-    checks.check("a folder is there with its variables", [key for key in keys if "fingerprint" not in key] == wanted, keys)
+    checks.check("a folder is copied with its variables", [key for key in keys if "fingerprint" not in key] == wanted, keys)
     checks.count("convert back", "convert", small, folder / "again", "--to", "pb")
     data = "variables/variables.data-00000-of-00001"
     checks.check("and back", (folder / "again" / data).read_bytes() == (saved / data).read_bytes())
 
     raced(checks, here, there, store)
     error = checks.run("ls", "s3://models/nothing", status=2)
-    checks.check("what isn't there is named", b"s3://models/nothing: no such object" in error, error)
+    checks.check("the error names a missing object", b"s3://models/nothing: no such object" in error, error)
     stopped = interrupted(checks, there)
     checks.check("Ctrl-C stops an upload", -signal.SIGINT in stopped, stopped)
     uploads = store.list_multipart_uploads(Bucket="models").get("Uploads", [])
@@ -217,7 +217,7 @@ def raced(checks, here, there, store):
         checks.counter.before = lambda key: store.put_object(Bucket="models", Key=key, Body=b"another's")
         error = checks.run(*command, status=2)
         checks.counter.before = lambda key: None
-        checks.check(f"a {verb} that comes second is told so", b"is there already" in error, error)
+        checks.check(f"a {verb} that comes second is refused", b"is there already" in error, error)
         held = store.get_object(Bucket="models", Key=key)["Body"].read()
         checks.check(f"a {verb} that comes second replaces nothing", held == b"another's", len(held))
         checks.run(*command, "--force")
@@ -278,7 +278,7 @@ def in_parts(checks, folder, store, size):
     held = store.get_object(Bucket="models", Key="parts/merged.pb")["Body"].read()
     checks.check("a merge by parts gives the same bytes", held == model.read_bytes() and report["byte_exact"])
     late = checks.run("merge", "--plan", f"{url}/merge.plan", "--part", "0", status=2)
-    checks.check("a late host hears of the commit", b"was committed" in late, late)
+    checks.check("a late host is told of the commit", b"was committed" in late, late)
     # Another plan doesn't overwrite existing objects.
     plan = f"{url}/second.plan"
     error = checks.run("merge", f"{url}/graph.cpb", "-o", f"{url}/merged.pb", "--plan-only", plan, status=2)
@@ -287,7 +287,7 @@ def in_parts(checks, folder, store, size):
     changed[-1] ^= 1
     store.put_object(Bucket="models", Key="parts/source.pb", Body=bytes(changed))
     error = checks.run("split", "--plan", f"{url}/split.plan", "--part", "0", status=2)
-    checks.check("a source that was replaced is told by its ETag", b"it was replaced" in error, error)
+    checks.check("a replaced source is detected by its ETag", b"it was replaced" in error, error)
     checks.count("split a store's", "split", f"{url}/source.pb", "-o", f"{url}/whole", *typed)
 
 
