@@ -29,7 +29,7 @@ def planned(tree: Any, folder: Path, **more: Any) -> Plan:
 
 def run_all(plan: Plan) -> None:
     for part in reversed(range(plan.parts)):
-        # Passes the plan like to another host.
+        # Pickles the plan, as for another host.
         run_part(pickle.loads(pickle.dumps(plan)), part)
 
 

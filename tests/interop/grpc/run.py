@@ -71,7 +71,7 @@ def write_trace(path: Path, size: int) -> None:
 
 
 class Cutter:
-    """Forwards connections, and cuts each of the first ones after a random number of bytes."""
+    """A proxy that forwards connections, and cuts each of the first ones after a number of bytes."""
 
     def __init__(self, to: str, after: list[int]) -> None:
         host, port = to.split(":")

@@ -3,7 +3,7 @@
     tools.py --megabytes 40              as in continuous integration: every tool must work with the line
     tools.py --megabytes 3221 --alone    measures the figures of docs/onnx.md, with the error of each tool alone
 
-Each tool runs in a separate process. With the line, it gets a `.cpb` as a pair. Alone, it gets a message in memory or one
+Each tool runs in a separate process. With the line, it gets a `.cpb` that is converted to a pair. Alone, it gets a message in memory or one
 file, as usual; since that works for 40 MB, `--alone` is for large models. The model that a tool writes must compute the same
 results in onnxruntime as the original. Ends with one line, `N passed, 0 failed`.
 """

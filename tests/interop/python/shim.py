@@ -237,7 +237,7 @@ def check_models(checks, work):
         with checks.check(f"{name}: in chunks, and loaded by us"):
             with pst.enabled(min_size="1KiB", format="cpb"):
                 make(chunked)
-            # Models below the maximum chunk size stay in one piece; these are cut by the command.
+            # Models below the maximum chunk size stay in one piece, so `ps.split` cuts this model.
             whole = os.path.join(chunked, "saved_model.pb")
             ps.split(whole, os.path.join(chunked, "saved_model"), max_chunk_size="8KiB")
             os.remove(whole)

@@ -65,7 +65,7 @@ def use_loopback() -> None:
 
 
 class Killer:
-    """Removes a node of the cluster once the first part is done."""
+    """A progress callback that removes a node of the cluster once the first part is done."""
 
     def __init__(self, cluster: Cluster, node: object) -> None:
         self.cluster, self.node = cluster, node

@@ -99,7 +99,7 @@ def verbs(checks, folder, size):
         for report in (got, want):
             report.pop("file", None)
         if verb == "ls":
-            # Objects are listed without these, which would take a request per chunk.
+            # Blobs are listed without the stored form of chunks, which would take a request per chunk.
             for chunk in want["chunks"]:
                 chunk.update(stored_size=None, compression=None, ratio=None)
         checks.check(f"{verb} is the same", got == want)

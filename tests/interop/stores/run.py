@@ -143,7 +143,7 @@ def verbs(checks, folder, store, size):
         for report in (got, want):
             report.pop("file", None)
         if verb == "ls":
-            # Objects are listed without these, which would take a request per chunk.
+            # Objects are listed without the stored form of chunks, which would take a request per chunk.
             for chunk in want["chunks"]:
                 chunk.update(stored_size=None, compression=None, ratio=None)
             checks.check("ls makes two requests", counted["requests"] == 2, counted)

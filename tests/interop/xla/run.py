@@ -156,7 +156,7 @@ def profiles(run, kinds, folder: pathlib.Path) -> int:
         return hashlib.sha256(answer(path, tool)).hexdigest()
 
     def asked_by_time(path: pathlib.Path, tool: str) -> str:
-        """Like `asked`, but ignores the order of events in a trace.
+        """Returns the same as `asked`, but ignores the order of events in a trace.
 
         For a profile whose lines came from several records: XProf sorts their events, but a merge doesn't.
         """

@@ -39,15 +39,15 @@ class Error(ValueError):
 
 
 class FormatError(Error):
-    """The bytes are not a message or a chunked file, or not of the named type."""
+    """An error for bytes that aren't a message or a chunked file, or not of the named type."""
 
 
 class ChecksumError(Error):
-    """A checksum or size doesn't match: the file is damaged."""
+    """An error for a checksum or size that doesn't match, which means that the file is damaged."""
 
 
 class PathError(Error, KeyError):
-    """A field path can't be parsed, or there is no value at the path."""
+    """An error for a field path that can't be parsed, or at which there is no value."""
 
     def __str__(self) -> str:
         # The str() of a KeyError would be the repr of its key.
@@ -55,16 +55,16 @@ class PathError(Error, KeyError):
 
 
 class UncuttableError(Error):
-    """A value exceeds the maximum chunk size, and the profile can't divide it."""
+    """An error for a value over the maximum chunk size that the profile can't divide."""
 
 
 class SchemaError(Error):
-    """The message's type is required but unknown, or its schema is invalid."""
+    """An error for a message's type that is required but unknown, or whose schema is invalid."""
 
 
 class LimitError(Error):
-    """The data exceeds a limit of the reader or writer."""
+    """An error for data that exceeds a limit of the reader or writer."""
 
 
 class VersionError(Error):
-    """The file requires a newer reader."""
+    """An error for a file that requires a newer reader."""

@@ -33,7 +33,7 @@ class SplitBasedOnSize(ComposableSplitter):
 
 
 class LargeMessageSplitter(SplitBasedOnSize):
-    """Turns a large message into a chunk, and leaves an empty message in its place.
+    """A splitter that turns a large message into a chunk, and leaves an empty one in its place.
 
     Args:
         proto: The message.
@@ -65,7 +65,7 @@ class LargeMessageSplitter(SplitBasedOnSize):
 
 
 class RepeatedMessageSplitter(ComposableSplitter):
-    """Splits a message that contains a list of messages. Splits each element first, then the list.
+    """A splitter of a list of messages, which splits each element first, and then the list.
 
     Each element is passed to the splitters in order. Once the list reaches
     :func:`proto_splitter.constants.max_size`, the remaining elements become chunks of at most this

@@ -138,7 +138,7 @@ _MARK = "_proto_splitter_constant"
 
 
 class _Made:
-    """Tensors made from arrays. They are reused when a function is traced again."""
+    """Tensors made from arrays, which are reused when a function is traced again."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, Any]] = {}
