@@ -400,7 +400,7 @@ class Protosplit:
         ran = self.run("split", source.path, "-o", first, "--max-chunk-size", size, "--json", *message)
         if ran.returncode != 0 or not json.loads(ran.stdout)["split"]:
             return
-        # The path of a slice is that of its parent, which can't be replaced by a value.
+        # A slice has its parent's path, and the parent can't be replaced by a value.
         path = next((c["path"] for c in json.loads(ran.stdout)["chunks"] if c["kind"].upper() == "BYTES"), None)
         steps = [("recompress", [f"{first}.cpb", "--compression", how]) for how in ("none", "zstd", "brotli")]
         if path:

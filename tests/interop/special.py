@@ -92,7 +92,7 @@ def specials(new):
     graph.node.add(name="c", op="Const").attr["value"].tensor.CopyFrom(packed)
     add("node_packed_slices", graph, at_least(100, 'node[0].attr["value"]', "the tensor"))
 
-    # The same field without packing, and packed in many short runs.
+    # A list of floats without packing, and a list of doubles packed in many short runs.
     data = b"".join(b"\x2d" + struct.pack("<f", i + 0.5) for i in range(3000))
     data += b"".join(length_delimited(6, struct.pack("<3d", i, i + 0.25, i + 0.5)) for i in range(1000))
     expect = at_least(30, "", "the tensor")

@@ -146,7 +146,7 @@ def peak():
 
 
 def memory(folder, mib, how):
-    """Returns the peak memory of splitting or serializing a message, including the message, relative to the message's size."""
+    """Returns the peak memory of splitting or serializing a message, in multiples of its size."""
     import proto_splitter as ps
 
     # Memory in use before the work, such as for imports, isn't counted.

@@ -118,7 +118,7 @@ def cancelled(tmp_path: Path, raised: type[BaseException]) -> None:
     ps.split(large(), tmp_path / "cancelled", max_chunk_size="1MiB", progress=stop)
 
 
-#: A failing call, the class of its exception, another class that includes the exception, and its attributes.
+#: A failing call, the class of its exception, another class of it, and its attributes.
 OURS: list[tuple[Callable[[Path], object], type[Exception], type[Exception], dict[str, object]]] = [
     (
         lambda folder: ps.split(b"\xff" * 100, folder / "out", "tensorflow.GraphDef"),
@@ -332,7 +332,7 @@ def test_a_callback_is_told_how_far_a_verb_is_and_ends_it(
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Makes Ctrl-C raise, even if a shell runs the tests in the background, where it would be ignored."""
+    """Makes Ctrl-C raise, even if a shell runs the tests in the background and ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

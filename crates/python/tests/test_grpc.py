@@ -168,7 +168,7 @@ def test_what_came_of_a_response_is_not_sent_again(
 
 
 class Cutter:
-    """A proxy that forwards connections, and cuts each of the first ones after a number of bytes."""
+    """A proxy that forwards connections, and cuts the first ones after a number of bytes."""
 
     def __init__(self, to: str, after: list[float]) -> None:
         self._to, self._after = to.split(":"), after

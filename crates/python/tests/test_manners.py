@@ -1,4 +1,4 @@
-"""Tests that objects behave as usual in Python: slices, pickles, tables, and errors that name the cause."""
+"""Tests for the usual behavior of Python objects: slices, pickles, tables, and clear errors."""
 
 from __future__ import annotations
 

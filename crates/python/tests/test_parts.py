@@ -100,7 +100,7 @@ def test_what_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
 
 
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Records the library calls that work in parts would make, and answers them without making them."""
+    """Records the library calls of work in parts, and answers them without making them."""
     seen: list[tuple[Any, ...]] = []
 
     def answering(name: str) -> Callable[..., dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Externalizes and runs a model that the project's example writes, whose size is near or over TensorFlow's limit."""
+"""Externalizes and runs a model near or over TensorFlow's limit, which the project's example writes."""
 
 import os
 import shutil

@@ -1,8 +1,8 @@
 """Checks the command's conversions of ONNX models against onnx, onnxruntime and onnx-ir.
 
 Every model, from wheels or generated, is converted from one file to a pair, back to one file, to
-chunks, and from the chunks to a pair and one file. All three programs must load our files, compute
-the same bits, and onnx must write the same bytes. We must read models that they externalize.
+chunks, and from the chunks to a pair and one file. All three programs must load our files and
+compute the same bits, and onnx must write the same bytes. We must read models that they externalize.
 """
 
 import argparse

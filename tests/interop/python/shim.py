@@ -79,7 +79,7 @@ class Dense(tf.Module):
 
     def __init__(self, rows, parts=1):
         super().__init__()
-        # Random numbers would take too long, since these may be gigabytes.
+        # Random numbers would take too long, since the weights may be gigabytes.
         self.weights = [(np.arange(rows * 256, dtype=np.float32) % 8191 * (part + 1)).reshape(256, rows) for part in range(parts)]
 
     @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
@@ -283,7 +283,7 @@ def check_saving(checks, work):
     x = tf.ones([1, 256])
     with checks.check("a function that was traced before is saved, with a warning"):
         expected = model.call(x)["y0"].numpy().tobytes()
-        # A function with a separate signature is traced again while it is saved; this one isn't.
+        # Unlike a function with a separate signature, this function isn't traced again while it is saved.
         traced = tf.function(lambda x: model.call.python_function(x)).get_concrete_function(tf.TensorSpec([None, 256], name="x"))
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")

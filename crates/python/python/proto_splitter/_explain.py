@@ -282,7 +282,7 @@ def _member(field: Any, member: _Value, size: int, within: bool = True) -> _Part
 
 
 def _outermost(path: str, message: Any) -> Iterator[_Part]:
-    """Yields the largest of the elements in a message that aren't inside another element."""
+    """Yields the largest elements of a message that aren't inside another element."""
     for field, value in _fields_with_elements(message):
         if field.message_type is None and not _is_text(field):
             continue

@@ -23,17 +23,17 @@ _EEXIST = 17
 
 
 def is_url(given: object) -> TypeGuard[str]:
-    """Returns true if this is the URL of a file, for fsspec."""
+    """Returns true if an argument is the URL of a file, for fsspec."""
     return isinstance(given, str) and "://" in given
 
 
 def is_path(given: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Returns true if this is the path of a file or folder."""
+    """Returns true if an argument is the path of a file or folder."""
     return isinstance(given, (str, os.PathLike)) and not is_url(given)
 
 
 def is_writer(given: object) -> bool:
-    """Returns true if this is a writable file-like object."""
+    """Returns true if an argument is a writable file-like object."""
     return hasattr(given, "write")
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, Union, cast
 from . import _core
 from ._errors import FormatError
 
-# These are protocols, since protobuf's types differ between its versions and backends.
+# These types are unspecific, since protobuf's types differ between its versions and backends.
 Message: TypeAlias = Any
 FieldDescriptor: TypeAlias = Any
 
@@ -58,7 +58,7 @@ def _length(pieces: list[Piece]) -> int:
 
 
 def is_message(value: object) -> bool:
-    """Returns true if this is a protobuf message."""
+    """Returns true if a value is a protobuf message."""
     return hasattr(value, "DESCRIPTOR") and hasattr(value, "SerializePartialToString")
 
 

@@ -1,4 +1,4 @@
-"""Replaces ``tensorflow.tools.proto_splitter.chunk_pb2``."""
+"""A replacement for ``tensorflow.tools.proto_splitter.chunk_pb2``."""
 
 from .._chunk_message import message_class
 

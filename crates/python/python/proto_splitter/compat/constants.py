@@ -1,4 +1,4 @@
-"""Replaces ``tensorflow.tools.proto_splitter.constants``. Each thread has its own maximum."""
+"""A replacement for ``tensorflow.tools.proto_splitter.constants``, with a maximum per thread."""
 
 from ..constants import debug_set_max_size, max_size
 

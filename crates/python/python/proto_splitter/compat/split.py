@@ -1,4 +1,4 @@
-"""Replaces ``tensorflow.tools.proto_splitter.split``."""
+"""A replacement for ``tensorflow.tools.proto_splitter.split``."""
 
 from .._splitters import ComposableSplitter, Splitter
 

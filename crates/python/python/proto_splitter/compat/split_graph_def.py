@@ -1,4 +1,4 @@
-"""Replaces ``tensorflow.tools.proto_splitter.split_graph_def``: splitters by node size."""
+"""A replacement for ``tensorflow.tools.proto_splitter.split_graph_def``: splitters by node size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaces ``tensorflow.tools.proto_splitter.util``."""
+"""A replacement for ``tensorflow.tools.proto_splitter.util``."""
 
 from ..util import FieldTypes, format_bytes, get_field, get_field_tag, is_repeated
 

@@ -1,4 +1,4 @@
-"""Replaces ``tensorflow.tools.proto_splitter.version``."""
+"""A replacement for ``tensorflow.tools.proto_splitter.version``."""
 
 from __future__ import annotations
 

@@ -442,7 +442,7 @@ def _drive(
     progress: Progress | None,
     look: Callable[[], None] | None = None,
 ) -> Pending:
-    """Pushes all frames, and calls ``look`` after each."""
+    """Pushes all frames, and calls ``look`` after each frame."""
     session, turn = b"", 0
     begun = time.monotonic()
     try:

@@ -375,7 +375,7 @@ def write_fingerprint(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def builder_save(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces TensorFlow 1's ``_SavedModelBuilder.save``, so that this package writes the model."""
+    """Replaces TensorFlow 1's ``_SavedModelBuilder.save``: this package writes the model."""
 
     def save(
         self: Any,

@@ -1,1 +1,1 @@
-"""Replaces ``tensorflow.tools.proto_splitter.python``."""
+"""A replacement for ``tensorflow.tools.proto_splitter.python``."""

@@ -1,4 +1,4 @@
-"""Replaces ``tensorflow.tools.proto_splitter.python.saved_model``."""
+"""A replacement for ``tensorflow.tools.proto_splitter.python.saved_model``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaces ``tensorflow.tools.proto_splitter.python.test_util``."""
+"""A replacement for ``tensorflow.tools.proto_splitter.python.test_util``."""
 
 from __future__ import annotations
 
