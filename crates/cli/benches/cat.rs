@@ -1,6 +1,6 @@
 //! `protosplit cat --format jsonl` of a million packets, compared with decoding and printing them one
-//! after another: `cargo bench -p proto-splitter-cli --bench cat`. With `-- --quick` it uses 100 times
-//! fewer, to check that it runs.
+//! after another: `cargo bench -p proto-splitter-cli --bench cat`. With `-- --quick`, it uses 100
+//! times fewer packets, to check that it runs.
 //!
 //! The reference decodes each packet with prost-reflect and prints it with serde_json on one thread,
 //! like a program that finds the packets by a bare walk.
@@ -25,7 +25,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 5;
 const PACKETS: u64 = 1_000_000;
 
-/// Maximum time of the command relative to the reference; on two cores it also walks and writes.
+/// Maximum time of the command relative to the reference. The command has two cores, but also walks
+/// the message and writes the output.
 const AIM: f64 = 0.75;
 
 fn main() -> Outcome<()> {

@@ -1,8 +1,8 @@
 //! Peak memory of `protosplit split` and `protosplit merge`, from file to file: `cargo bench
 //! --bench memory`.
 //!
-//! Fails if a limit isn't kept. It needs about 7 GiB of disk; `-- --quick` makes the messages 16
-//! times smaller, to check that it runs.
+//! Fails if a limit is exceeded. Needs about 7 GiB of disk space; `-- --quick` makes the messages
+//! 16 times smaller, to check that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -55,7 +55,7 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// Splits and merges a message each way, and returns whether every limit was kept.
+/// Splits and merges a message with each compression. Returns true if no limit was exceeded.
 fn measure(
     folder: &Path,
     name: &str,

@@ -130,15 +130,15 @@ pub(crate) fn saved_model(
         .map_err(|error| Failure::of(folder, &error))
 }
 
-/// Fails unless the input is a folder. Call it before reporting any error about the options of
-/// SavedModels.
+/// Fails unless the input is a folder. Must be called before errors about the options of
+/// SavedModels are reported.
 fn check_folder(input: &Path) -> Result<(), Failure> {
     let name = shown(input);
     let why = match std::fs::metadata(input) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no such file or folder",
         Ok(found) if found.is_file() => {
-            "a file, and not the folder of a SavedModel; of a message in a file `protosplit split` \
-             makes a .cpb, and `protosplit merge` a .pb"
+            "a file, not the folder of a SavedModel; use `protosplit split` to make a .cpb, or \
+             `protosplit merge` to make a .pb"
         }
         _ => return Ok(()),
     };

@@ -45,7 +45,7 @@ fn text(report: &DiffReport) -> String {
         }
         (Outcome::Identical, _) => format!("{first} and {second} have the same bytes\n"),
         (Outcome::Equal, _) => {
-            format!("{first} and {second} are equal as messages, their bytes differ\n")
+            format!("{first} and {second} are equal as messages, but their bytes differ\n")
         }
         _ => format!("{first} and {second} differ:\n"),
     };
@@ -67,10 +67,10 @@ fn text(report: &DiffReport) -> String {
         _ => {}
     }
     if report.limited {
-        text.push_str("  there may be more: --limit tells them\n");
+        text.push_str("  there may be more: raise --limit to see them\n");
     }
     if is_by_number {
-        text.push_str("compared as they are written: --message TYPE compares them by their type\n");
+        text.push_str("compared without the type: use --message TYPE to compare by type\n");
     }
     text
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     }
     for (name, safe) in &report.renamed {
         output.note(format_args!(
-            "tensor {name:?} is called {safe:?}: its name would lead out of the archive"
+            "tensor {name:?} is stored as {safe:?}: its name would lead out of the archive"
         ));
     }
     output.done(args.json, &report, |report, _| text(report))?;

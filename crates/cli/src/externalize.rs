@@ -73,7 +73,7 @@ fn text(report: &ExternalizeReport) -> String {
         (Some(output), Some(model)) if report.already => {
             let model = size::show(model);
             format!(
-                "{output}: externalized already: a model of {was} is one of {model} and constants of {stored}\n"
+                "{output}: already externalized: the model of {was} is now {model}, plus constants of {stored}\n"
             )
         }
         (Some(output), _) if report.moved.is_empty() => {

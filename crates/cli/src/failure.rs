@@ -59,13 +59,13 @@ impl Cause {
     }
 }
 
-/// The failure that the command would have, for programs that call its functions.
+/// A failure of the command, for programs that call its functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failed {
-    /// The exit status that the command would have.
+    /// The command's exit status.
     pub exit: Exit,
-    /// The message that the command would print: one line.
+    /// The command's message, on one line.
     pub message: String,
     /// Error of the library or the system; `None` for a wrong command line.
     pub cause: Option<Box<Cause>>,
@@ -177,7 +177,7 @@ impl Failure {
         let hint = match error.kind() {
             ErrorKind::AlreadyExists => " (--force replaces it)".to_owned(),
             ErrorKind::SchemaNeeded => {
-                " (--message TYPE says it, --assume-plain goes without)".to_owned()
+                " (use --message TYPE to name it, or --assume-plain to merge without it)".to_owned()
             }
             ErrorKind::NotChunked if is_records(path) => {
                 "; `protosplit layout` reads any record file".to_owned()

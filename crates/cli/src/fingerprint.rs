@@ -18,7 +18,7 @@ pub(crate) fn run(args: &FingerprintArgs, output: &mut Output<'_>) -> Result<Exi
     if let Some(why) = &report.refused {
         let file = shown(&report.file);
         output.note(format_args!(
-            "{file}: TensorFlow can't compute a fingerprint of it: {why}"
+            "{file}: TensorFlow can't compute its fingerprint: {why}"
         ));
     } else if report.agrees == Some(false) {
         let fields = report.differs_in.join(", ");
@@ -59,7 +59,7 @@ fn text(report: &FingerprintReport) -> String {
         (Some(true), _) => "agrees".to_owned(),
         (Some(false), _) => format!("differs in {}", report.differs_in.join(", ")),
         (None, None) => "there is none".to_owned(),
-        (None, Some(_)) => "is what is shown; there is nothing to compare it with".to_owned(),
+        (None, Some(_)) => "is shown above; there is nothing to compare it with".to_owned(),
     };
     lines.push(("fingerprint.pb", stored));
     facts(&lines)
@@ -69,7 +69,7 @@ fn text(report: &FingerprintReport) -> String {
 pub(crate) fn note_refusal(outcome: &FingerprintOutcome, output: &mut Output<'_>) {
     if let FingerprintOutcome::Refused(why) = outcome {
         output.note(format_args!(
-            "warning: fingerprint.pb stays as it was: TensorFlow can't compute one of this model: {why}"
+            "warning: fingerprint.pb was left unchanged: TensorFlow can't compute one for this model: {why}"
         ));
     }
 }

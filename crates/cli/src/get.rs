@@ -146,7 +146,7 @@ fn get_tensor(
             let hint = match near {
                 Some(near) => format!("; did you mean {near:?}?"),
                 None if tensors.is_empty() => "; the model has none".to_owned(),
-                None => "; `protosplit tensors` lists those of the model".to_owned(),
+                None => "; `protosplit tensors` lists the model's tensors".to_owned(),
             };
             let message = failed(error);
             return Err(Failure::bad(format!("{}{hint}", message.message())));
@@ -182,14 +182,14 @@ fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error 
     };
     if let Ok(Some(valued)) = view.named_by_value(query) {
         let hint = format!("did you mean `{}`?", valued.as_str());
-        let message = format!("{error}: nothing is called {wanted:?}; {hint}");
+        let message = format!("{error}: nothing is named {wanted:?}; {hint}");
         return Error::new(error.kind(), message);
     }
     let hint = match suggest::nearest(&wanted, there.iter().map(String::as_str)) {
         Some(near) => format!("did you mean {near:?}?"),
         None => match there.len() {
-            0 => "there is nothing with a name".to_owned(),
-            count => format!("there are {count} others, one is {:?}", there[0]),
+            0 => "nothing there has a name".to_owned(),
+            count => format!("there are {count} others, for example {:?}", there[0]),
         },
     };
     Error::new(
@@ -225,7 +225,7 @@ pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
     let message = failure.message();
     Failure::bad(match input.said_type() {
         Some(said) => format!("{message} (of {said}: {SCHEMA_NEEDED})"),
-        None => format!("{message} (without --message TYPE a path is in numbers)"),
+        None => format!("{message} (without --message TYPE, a path consists of field numbers)"),
     })
 }
 
@@ -323,7 +323,7 @@ fn tensor<'a>(view: &MessageView<'a>, path: &FieldPath) -> Result<TensorReader<'
     let Some(rule) = rule else {
         let rules = ALL.tensor_rules();
         let known: Vec<&str> = rules.iter().map(|rule| rule.message).collect();
-        let message = format!("only a {} can be given as npy", known.join(" or "));
+        let message = format!("only a {} can be written as npy", known.join(" or "));
         return Err(Error::new(ErrorKind::InvalidPath, message).at_path(text));
     };
     if let Some(strings) = strings_at(view.clone(), path, text.clone(), rule)? {

@@ -35,6 +35,6 @@ fn failure(place: &Place, error: &Error) -> Failure {
     }
     let message = failure.message();
     Failure::usage(format!(
-        "{message}: `protosplit ls` says where its parts are"
+        "{message}: use `protosplit ls` to list its parts"
     ))
 }

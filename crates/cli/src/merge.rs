@@ -53,7 +53,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     let place = place::locate(args.input(), &args.reading.schema.companion)?;
     let streams = args.output() == Path::new(STANDARD);
     if streams && args.json {
-        let message = "--json: standard output is where the message goes";
+        let message = "--json: the message is written to standard output";
         return Err(Failure::usage(message));
     }
     // Writing to a pipe leaves nothing to clean up, and may block forever.
@@ -189,10 +189,10 @@ impl Report {
     fn text(&self) -> String {
         let (output, bytes) = (&self.output, size::show(self.output_bytes));
         let what = match (self.split, self.byte_exact) {
-            (false, _) => "was not split, and is copied",
+            (false, _) => "not split, so it was copied unchanged",
             (true, Some(true)) => "the same bytes that were split",
-            (true, Some(false)) => "equal to what was split as a message, not byte-exact",
-            (true, None) => "merged; the file doesn't say what was split",
+            (true, Some(false)) => "equal to the original message, but not byte-exact",
+            (true, None) => "merged; the file doesn't describe the original, so they weren't compared",
         };
         format!("{output}: {bytes}: {what}\n")
     }

@@ -150,22 +150,20 @@ impl Deref for NamedInput {
 ///
 /// # Errors
 ///
-/// The failure that the command would have, if the input doesn't exist, its type is unknown, or it
-/// is damaged.
+/// Fails like the command if the input doesn't exist, its type is unknown, or it is damaged.
 pub fn open_named(name: &Path, options: &NameOptions) -> Result<NamedInput, Failed> {
     let schema = options.schema();
     let opening = options.opening(&schema, &OpenObjects::default());
     Ok(NamedInput(opening.open(&file_of(name))?))
 }
 
-/// Verifies the input to which a name refers, as [`ops::verify`](proto_splitter::ops::verify) does
-/// with these options. Also compares it with an `original` in one piece.
+/// Verifies the input to which a name refers with [`ops::verify`](proto_splitter::ops::verify) and
+/// these options. Also compares it with an `original` in one piece.
 ///
 /// # Errors
 ///
 /// The errors of [`open_named`], except that a damaged file in chunks that can't be opened results
-/// in a report; also the failure that the command would have if the message can't be parsed or
-/// compared.
+/// in a report. Also fails like the command if the message can't be parsed or compared.
 pub fn verify_named(
     name: &Path,
     options: &NameOptions,
@@ -226,8 +224,8 @@ pub enum ConvertedNamed {
 ///
 /// # Errors
 ///
-/// The failure that the command would have, if the input doesn't exist, is damaged, or can't be
-/// written in the form, or if something can't be written.
+/// Fails like the command if the input doesn't exist, is damaged, or has no such form, or if
+/// writing fails.
 pub fn convert_named(
     name: &Path,
     output: &Path,

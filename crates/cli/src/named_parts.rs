@@ -32,8 +32,8 @@ pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
 
 /// Plans to split the file or object to which a name refers into `PREFIX.cpb` and one file for each
 /// part, as [`Planner::split`](proto_splitter::parts::Planner::split) does. By default, there are
-/// at most 16 parts or, if the options limit the size of files, as many parts as this limit
-/// requires files.
+/// at most 16 parts or, if the options limit the size of files, as many parts as there must be
+/// files.
 ///
 /// ```
 /// use proto_splitter::parts::{PartOptions, PlanFile};
@@ -52,8 +52,8 @@ pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
 ///
 /// # Errors
 ///
-/// The failure that the command would have, if the input doesn't exist, isn't a file, is damaged or
-/// can't be split, or if its type is unknown.
+/// Fails like the command if the input doesn't exist, isn't a file, is damaged or can't be split,
+/// or if its type is unknown.
 pub fn plan_split_named(
     name: &Path,
     prefix: &Path,
@@ -86,8 +86,8 @@ pub fn plan_split_named(
 ///
 /// # Errors
 ///
-/// The failure that the command would have, if the input doesn't exist, isn't in chunks or is
-/// damaged, or if the target exists and `force` isn't set.
+/// Fails like the command if the input doesn't exist, isn't in chunks or is damaged, or if the
+/// target exists and `force` isn't set.
 pub fn plan_merge_named(
     name: &Path,
     target: &Path,
@@ -112,8 +112,8 @@ pub fn plan_merge_named(
 ///
 /// # Errors
 ///
-/// The failure that the command would have, if the input doesn't exist, isn't in chunks, or is so
-/// damaged that it can't be opened.
+/// Fails like the command if the input doesn't exist, isn't in chunks, or is so damaged that it
+/// can't be opened.
 pub fn plan_verify_named(
     name: &Path,
     names: &NameOptions,

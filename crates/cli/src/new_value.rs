@@ -13,15 +13,15 @@ use proto_splitter::{Error, ErrorKind, prost};
 use crate::failure::Failure;
 use crate::place;
 
-/// Encodes a text for the field that a query selects. A number or a text is taken literally, and a
-/// message is parsed as JSON or protobuf's text format.
+/// Encodes a string for the field that a query selects. A number or string is taken literally, and
+/// a message is parsed as JSON or protobuf's text format.
 pub(crate) fn encode(
     text: &str,
     query: &PathQuery,
     root: Option<&MessageDescriptor>,
 ) -> Result<Vec<u8>, Error> {
     let Some(root) = root else {
-        let message = "what a value is in bytes only the message's type says";
+        let message = "the message's type is needed to encode a value";
         return Err(Error::new(ErrorKind::SchemaNeeded, message));
     };
     let invalid = |message: String| {

@@ -90,7 +90,7 @@ fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
         Some(true) => {
             let (target, read) = (display_name::shown(target), display_name::shown(read));
             Err(Failure::usage(format!(
-                "{target}: it is in {read}, which is read"
+                "{target}: is in the input {read}"
             )))
         }
         _ => Ok(()),

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
         let name = crate::display_name::shown(input.file());
         return Err(Failure::usage(match input.said_type() {
             Some(said) => format!("{name}: holds {said}: {SCHEMA_NEEDED}"),
-            None => format!("{name}: doesn't say its type: --message TYPE does"),
+            None => format!("{name}: doesn't name its type: give it with --message TYPE"),
         }));
     };
     let files = gathered(message.parent_file());
@@ -133,7 +133,7 @@ fn relative(name: &str) -> Result<PathBuf, Failure> {
         return Ok(path);
     }
     Err(Failure::bad(format!(
-        "a schema file named {name:?}, which would not stay in the folder"
+        "the schema file {name:?} would not stay in the folder"
     )))
 }
 

@@ -173,7 +173,7 @@ impl Drop for Shared {
 
 fn style() -> Result<ProgressStyle, indicatif::style::TemplateError> {
     let all = |state: &ProgressState, out: &mut dyn fmt::Write| {
-        // Writing to a text doesn't fail.
+        // Writing to a string doesn't fail.
         let _ = out.write_str(&size::show(state.len().unwrap_or(0)));
     };
     let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {

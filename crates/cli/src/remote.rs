@@ -64,7 +64,7 @@ pub(crate) fn hide_secrets(args: &[OsString]) {
     }
 }
 
-/// Returns a text with the secrets of URLs removed.
+/// Returns a string with the secrets in URLs redacted.
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     redact(text)
 }
@@ -331,7 +331,7 @@ impl Staged {
         let location = location(named)?;
         if location.is_read_only() {
             return Err(Failure::usage(format!(
-                "{location}: a web server is only read from"
+                "{location}: a web server can only be read from"
             )));
         }
         let folder = self.folder(&location.beside("").to_string())?;

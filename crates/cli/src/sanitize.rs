@@ -28,7 +28,7 @@ pub(crate) fn one_line(text: &str) -> String {
     escaped(text.trim_end(), harms).into_owned()
 }
 
-/// Returns a text of several lines with harmful characters escaped, except for line breaks.
+/// Returns a string of several lines with harmful characters escaped, except for line breaks.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| harms(c) && c != '\n')
 }
@@ -59,8 +59,8 @@ pub(crate) fn message(text: &str) -> String {
     shorten(&one_line(text), LONGEST_MESSAGE)
 }
 
-/// Shortens a text to `most` characters. Omits its middle, since the ends of a path or message are
-/// more important.
+/// Shortens a string to `most` characters. Omits the middle, since the ends of a path or message
+/// are more important.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

@@ -121,7 +121,7 @@ fn folder_of(file: &Path) -> PathBuf {
 /// Returns the error of the compiler. Its `Debug` output has file, line and column.
 fn failure(file: &Path, error: &protox::Error, editions: &EditionSources) -> Failure {
     if !error.is_file_not_found() && error.file().is_none() {
-        // An error from reading a source that uses editions has its file, line and column.
+        // An error in a source that uses editions already names the file, line and column.
         return Failure::usage(error.to_string());
     }
     let said = match error.file() {
@@ -137,7 +137,7 @@ fn failure(file: &Path, error: &protox::Error, editions: &EditionSources) -> Fai
         None => format!("{}: {error:?}", file.display()),
     };
     let hint = if error.is_file_not_found() {
-        " (-I DIR says where imports are looked for)"
+        " (use -I DIR to search another folder for imports)"
     } else {
         ""
     };

@@ -172,7 +172,7 @@ fn text(checked: &CheckedReport<'_>) -> String {
     let result = if checked.ok {
         "ok"
     } else {
-        "differs from what was signed"
+        "differs from the signed file"
     };
     lines.push(("result", result.to_owned()));
     facts(&lines)

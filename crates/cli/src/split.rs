@@ -125,7 +125,7 @@ fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
         return refuse("--max-file-size: standard output is one file");
     }
     if args.json && !args.dry_run {
-        return refuse("--json: standard output is where the file goes");
+        return refuse("--json: the file is written to standard output");
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ impl Job {
         };
         let refuse = |why| Err(Failure::usage(format!("{name}: {why}")));
         let Some(prefix) = &args.output else {
-            return refuse("it has no name to call the output by: -o OUTPUT");
+            return refuse("name the output with -o OUTPUT");
         };
         let input = open(args, args.input(), output)?;
         if input.chunked().is_some() {
@@ -193,7 +193,7 @@ impl Job {
                 if let Ok(place) = place::locate(args.input(), &args.schema.companion) {
                     return Job::of_model(args, opening(args, output).open_at(place)?, output);
                 }
-                return refuse(format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it"));
+                return refuse(format!("no SavedModel: {MODEL_STEM}.{PLAIN} is missing"));
             }
             (true, false) => {
                 return refuse(format!("split already: it has a {MODEL_STEM}.{CHUNKED}"));
@@ -223,7 +223,7 @@ impl Job {
         let prefix = match &args.output {
             None if !args.dry_run => {
                 let name = args.input().display();
-                let message = format!("{name}: a folder, and a prefix is needed: -o OUTPUT");
+                let message = format!("{name}: a folder: give a prefix for the output with -o OUTPUT");
                 return Err(Failure::usage(message));
             }
             Some(output) if !streams(args) => Some(prefix_of(output)),
@@ -242,11 +242,11 @@ impl Job {
         let extended = args.profile == Profile::Extended;
         if args.max_file_size.is_some() && !extended {
             let message =
-                "--max-file-size: TensorFlow reads a single file: only with --profile extended";
+                "--max-file-size: needs --profile extended, since TensorFlow reads a single file";
             return Err(Failure::usage(message));
         }
         if is_folder && extended {
-            let message = "the folder of a SavedModel is for TensorFlow, which reads no --profile extended: give its file";
+            let message = "a SavedModel's folder can't use --profile extended, which TensorFlow can't read: name the .pb file instead";
             return Err(Failure::usage(format!(
                 "{}: {message}",
                 args.input().display()
@@ -294,7 +294,7 @@ impl Job {
     fn plan(&self, args: &SplitArgs) -> Result<PartsPlan, Failure> {
         let prefix = self.prefix.as_deref().filter(|_| !self.is_folder);
         let Some(prefix) = prefix else {
-            let message = "--plan-only: hosts share the split of a file to a file: give a .pb, and a prefix by -o";
+            let message = "--plan-only: needs a .pb file as input, and a prefix given with -o";
             return Err(Failure::usage(message));
         };
         let message = (&self.input, &self.source);
@@ -406,7 +406,7 @@ impl Job {
         }
         if args.merkle_root && !written.is_split {
             output.note(format_args!(
-                "{}: no Merkle root: the message was not split; an OUTPUT that ends in .{CHUNKED} always is",
+                "{}: no Merkle root: the message was not split; with an OUTPUT that ends in .{CHUNKED}, it always is",
                 shown(&written.path)
             ));
         }

@@ -64,7 +64,7 @@ fn fields(message: &DynamicMessage, depth: usize, most: usize, line: Line<'_>) -
 }
 
 /// Returns true if a field has the name of its group, as in proto2. In editions, any field can be
-/// delimited like a group, and has a name of its own.
+/// delimited like a group, and has its own name.
 fn is_group_by_name(field: &FieldDescriptor, group: &MessageDescriptor) -> bool {
     field.is_group()
         && field.name() == group.name().to_lowercase()
@@ -136,7 +136,7 @@ pub(crate) fn scalar(value: &Value, kind: &Kind) -> String {
 }
 
 /// Returns up to `most` bytes, and a comment with the number of remaining bytes. Never splits a
-/// character of a text.
+/// character of a string.
 fn cut(bytes: &[u8], most: usize, is_text: bool) -> (&[u8], String) {
     if bytes.len() <= most {
         return (bytes, String::new());
@@ -185,8 +185,8 @@ fn float(text: &str) -> String {
     }
 }
 
-/// Returns bytes in quotes. Escapes all bytes except for printable ASCII and, in a text, letters of
-/// any language.
+/// Returns bytes in quotes. Escapes all bytes except for printable ASCII and, in a string, letters
+/// of any language.
 fn quoted(bytes: &[u8], is_text: bool) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');

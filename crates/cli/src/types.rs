@@ -15,7 +15,7 @@ use crate::schema::{self, beside};
 use crate::suggest;
 
 /// Hint for a file whose type is unknown.
-pub(crate) const SCHEMA_NEEDED: &str = "--proto or --descriptor-set gives its schema";
+pub(crate) const SCHEMA_NEEDED: &str = "give its schema with --proto or --descriptor-set";
 
 /// The type of compiled schemas, which are messages themselves.
 const DESCRIPTOR_SET: &str = "google.protobuf.FileDescriptorSet";
@@ -144,7 +144,7 @@ impl Types {
             [] => Ok(None),
             [root] => Ok(self.given.get_message_by_name(root)),
             _ => Err(Failure::usage(format!(
-                "{}: --message TYPE has to say which type it has: the schema has {}",
+                "{}: name its type with --message TYPE: the schema has {}",
                 shown(input),
                 some_of(&roots)
             ))),
@@ -191,7 +191,7 @@ impl Types {
                 None if given.is_empty() => {
                     let titles: Vec<&str> = with_types().map(|format| format.title()).collect();
                     let titles = titles.join(", ");
-                    format!("known are those of {titles}; --proto and --descriptor-set add others")
+                    format!("known types are those of {titles}; add others with --proto or --descriptor-set")
                 }
                 None => format!("the schema has {}", some_of(&given)),
             };

@@ -85,7 +85,7 @@ fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
     if (args.deep || args.against.is_some()) && !input.has_message() {
         let title = input.title();
         return Err(Failure::usage(format!(
-            "{name}: {title}: tensors, and no message that could be parsed or compared; `protosplit diff` compares tensors"
+            "{name}: {title}: has tensors but no message to parse or compare; use `protosplit diff` to compare tensors"
         )));
     }
     if !args.deep || input.descriptor().is_some() {
@@ -94,7 +94,7 @@ fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
     let name = display_name::shown(input.file());
     let how = match input.said_type() {
         Some(said) => format!("the type {said}: {SCHEMA_NEEDED}"),
-        None => "the message's type: --message TYPE says it".to_owned(),
+        None => "the message's type (--message TYPE)".to_owned(),
     };
     Err(Failure::usage(format!("{name}: --deep needs {how}")))
 }
@@ -114,7 +114,7 @@ pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input,
     let in_chunks = || {
         let name = display_name::shown(&path);
         Failure::usage(format!(
-            "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
+            "{name}: in chunks, but --against expects a message in one piece; `protosplit diff` compares any two"
         ))
     };
     let objects = opening.objects().clone();
@@ -131,7 +131,7 @@ pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input,
     if !input.has_message() {
         let (name, title) = (display_name::shown(input.path()), input.title());
         return Err(Failure::usage(format!(
-            "{name}: {title}: tensors, and no message to compare with; `protosplit diff` compares tensors"
+            "{name}: {title}: has tensors but no message to compare with; use `protosplit diff` to compare tensors"
         )));
     }
     Ok(input)
@@ -143,7 +143,7 @@ fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
         return Err(parts::only_chunked("verification"));
     }
     if args.deep || args.against.is_some() {
-        let message = "--plan-only: parts check checksums, and not what --deep and --against do";
+        let message = "--plan-only: parts only verify checksums, so --deep and --against can't be used";
         return Err(Failure::usage(message));
     }
     parts::plan_verify(input, args.parts.parts)
@@ -224,8 +224,8 @@ fn text(report: &VerifyReport) -> String {
             if let (Some(bytes), true) = (merged_bytes, split) {
                 let what = match byte_exact {
                     Some(true) => "the bytes that were split",
-                    Some(false) => "equal to what was split as a message, not byte-exact",
-                    None => "the file doesn't say what was split",
+                    Some(false) => "equal to the original message, but not byte-exact",
+                    None => "the file doesn't describe the original",
                 };
                 lines.push(("merge", format!("{}, {what}", size::show(*bytes))));
             }
@@ -240,7 +240,7 @@ fn text(report: &VerifyReport) -> String {
         ("variables", format!("{}, {bytes} read", variables.tensors))
     }));
     if let Some(root) = report.root.filter(|_| report.ok) {
-        lines.push(("root", format!("{root}, of all that was read")));
+        lines.push(("root", format!("{root}, computed from everything that was read")));
     }
     let result = match report.problems.len() {
         0 => "ok".into(),

@@ -212,7 +212,7 @@ impl ObjectLocation {
         if !self.is_read_only {
             return Ok(());
         }
-        let message = format!("{self}: a web server is only read from");
+        let message = format!("{self}: a web server can only be read from");
         Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 }

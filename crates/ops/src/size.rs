@@ -22,7 +22,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(is_number).count();
     let (number, unit) = text.split_at(digits);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let not_a_size = "a size is a number of bytes, or one with a unit, as in 64MiB";
+    let not_a_size = "must be a number of bytes, or a number with a unit, e.g. 64MiB";
     if whole.is_empty() || fraction.contains('.') || (fraction.is_empty() && number.contains('.')) {
         return Err(not_a_size.into());
     }

@@ -47,7 +47,7 @@ pub(crate) struct ConvertArgs {
     /// The same as OUTPUT, as an option
     #[arg(short = 'o', long = "output", value_name = "OUTPUT", conflicts_with_all = ["output", "in_place"])]
     pub(crate) named: Option<PathBuf>,
-    /// Form to write; `--to help` lists those of the input. For a SavedModel pb, cpb, or auto: pb if
+    /// Form to write; `--to help` lists the input's forms. For a SavedModel pb, cpb, or auto: pb if
     /// under 2 GiB, else cpb. For other formats auto is the usual form
     #[arg(long, value_name = "FORM", default_value = "auto")]
     pub(crate) to: String,

@@ -12,7 +12,7 @@ use super::threads::ThreadsArgs;
 use super::values::{ValueSize, chunk_size, compression, value_size};
 use crate::size;
 
-/// The last paragraph of these commands' help.
+/// The last paragraph of the help of the commands in this file.
 macro_rules! form {
     () => {
         "\

@@ -8,7 +8,7 @@ use super::depth::DepthArgs;
 use super::schema::SchemaArgs;
 use crate::size;
 
-/// Options that the merge of another writer's file can depend on.
+/// Options that can affect the merge of another writer's file.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReadingArgs {
     #[command(flatten)]
@@ -31,7 +31,7 @@ impl ReadingArgs {
     }
 }
 
-/// Limits on files whose chunks are in several files.
+/// Limits for a message whose chunks are spread over several files.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ShardArgs {
     /// Also read chunks from files outside FILE's folder, if FILE names them

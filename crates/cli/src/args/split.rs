@@ -79,7 +79,7 @@ pub(crate) struct SplitArgs {
     /// A .pb file, or the folder of a SavedModel; - for standard input
     #[arg(required_unless_present = "plan", conflicts_with = "plan")]
     pub(crate) input: Option<PathBuf>,
-    /// A prefix [default: INPUT without extension]; for a folder, a new folder; - for standard output
+    /// Prefix of the output [default: INPUT without extension]; a new folder if INPUT is a folder; - for standard output
     #[arg(short, long, conflicts_with = "plan")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

@@ -14,7 +14,7 @@ pub(crate) struct ThreadsArgs {
 }
 
 fn threads(text: &str) -> Result<NonZeroUsize, String> {
-    let wrong = |_| "a number of threads is 1 or more".to_owned();
+    let wrong = |_| "the number of threads must be at least 1".to_owned();
     text.parse().map_err(wrong)
 }
 

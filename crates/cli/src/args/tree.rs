@@ -120,7 +120,7 @@ fn min_size(text: &str) -> Result<LeastSize, String> {
             .flatten();
     match millionths {
         Some(share @ 0..=1_000_000) => Ok(LeastSize::Millionths(share)),
-        _ => Err("a share is between 0% and 100%, as in 0.5%".into()),
+        _ => Err("must be a share from 0% to 100%, e.g. 0.5%".into()),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
         // 2 GiB means the largest possible chunk.
         TWO_GIB => Ok(LARGEST_MAX_CHUNK_SIZE),
         bytes if bytes > LARGEST_MAX_CHUNK_SIZE => Err(format!(
-            "at most {LARGEST_MAX_CHUNK_SIZE} bytes: no reader takes a larger message in a chunk"
+            "must be at most {LARGEST_MAX_CHUNK_SIZE} bytes: no reader accepts a larger chunk"
         )),
         bytes => Ok(bytes),
     }

@@ -38,7 +38,7 @@ pub(super) fn write_all(
         GetFormat::Text | GetFormat::Json | GetFormat::Jsonl => None,
     };
     if let Some(wrong) = wrong {
-        let message = format!("{wrong}: of several, --format jsonl, json or text");
+        let message = format!("{wrong}; for several values use --format jsonl, json or text");
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
     let most = shown_up_to(args);
@@ -94,8 +94,9 @@ struct Printing {
 }
 
 impl Printing {
-    /// Prints the value that was selected last, and all later ones. Returns their number. `placed`
-    /// adds the path and the offset of a value to an error about it, given the value's number.
+    /// Prints the current value of the query and all later values, and returns their number.
+    /// `placed` adds the path and the offset of a value to an error about this value, given its
+    /// number.
     fn print(
         &self,
         selected: Selected<'_>,
@@ -195,8 +196,7 @@ struct Printed {
     failed: Option<Error>,
 }
 
-/// An iterator over batches of the values that a query selects. It starts with the value that was
-/// selected last.
+/// An iterator over batches of the values that a query selects, from the current value on.
 struct Batches<'a> {
     selected: Selected<'a>,
     /// Number of values in earlier batches.
@@ -206,7 +206,7 @@ struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// Adds the value selected last, and later ones, until the batch is complete.
+    /// Adds the current value and later values, until the batch is complete.
     fn fill(&mut self, batch: &mut Batch) -> Result<(), Error> {
         loop {
             // The first value may be too large for memory, so its size is checked before it is

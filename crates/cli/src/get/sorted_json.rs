@@ -177,7 +177,7 @@ type No = Impossible<(), Error>;
 /// lists, without structs, tuples or variants.
 #[cold]
 fn no_such_value<T>() -> Result<T, Error> {
-    Err(Error::custom("no such value has a form in protobuf's JSON"))
+    Err(Error::custom("such a value has no form in protobuf's JSON"))
 }
 
 impl<'a> Serializer for Sorted<'a> {

@@ -58,7 +58,7 @@ fn untyped(
     };
     if size > MAX_SHOWN_MEMORY {
         let message = format!(
-            "a value of {size} bytes is shown up to {MAX_SHOWN_MEMORY}; --format binary writes any"
+            "the value has {size} bytes, but at most {MAX_SHOWN_MEMORY} are shown; use --format binary"
         );
         let error = Error::new(ErrorKind::LimitExceeded, message).refusing_size();
         return Err(with_largest(error.at_path(path.to_string()), view, path));
@@ -89,7 +89,7 @@ fn shorten(value: &mut Value, most: usize) {
 pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
-            "without the message's type there is only --format binary and text; --message TYPE says it, and --proto FILE what is in it";
+            "only --format binary and text work without the message's type; give it with --message TYPE and --proto FILE";
         Error::new(ErrorKind::InvalidConfig, message)
     })
 }

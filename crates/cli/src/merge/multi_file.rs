@@ -37,7 +37,7 @@ pub(super) fn run(
     if input.is_archive() {
         let (name, title) = (shown(input.path()), input.title());
         return Err(Failure::usage(format!(
-            "{name}: {title}: tensors, and no message: `protosplit export` writes them to one file"
+            "{name}: {title}: has tensors but no message: use `protosplit export` to write them to one file"
         )));
     }
     if args.output() == Path::new(STANDARD) {

@@ -33,7 +33,7 @@ pub(super) fn run(
     if !candidate.is_chunked().map_err(failed)? {
         let name = shown(&place.file);
         return Err(Failure::usage(format!(
-            "--skip-damaged: {name}: one message, not in chunks: it has no checksums to tell damage by"
+            "--skip-damaged: {name}: the message isn't in chunks, so there are no checksums to detect damage"
         )));
     }
     let by_name = || {

@@ -19,5 +19,5 @@ impl OpenObjects {
 /// Creates the error for a URL.
 pub(crate) fn only_files(named: &Path) -> Failure {
     let name = named.display();
-    Failure::usage(format!("{name}: this build reads and writes files alone"))
+    Failure::usage(format!("{name}: this build can only read and write files"))
 }

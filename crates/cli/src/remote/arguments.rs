@@ -71,7 +71,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         Command::Merge(args) => {
             replaces = args.force;
             in_place = InPlace::Chunked;
-            // Checked only in this case, since examining a pipe would empty it.
+            // The input is only examined in this case, since examining a pipe would empty it.
             let goes_there = is_url(args.output()) && !is_url(args.input());
             if goes_there && !is_chunked(args.input()).unwrap_or(false) {
                 outputs.extend(&mut args.output);

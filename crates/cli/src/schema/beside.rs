@@ -36,7 +36,7 @@ pub(crate) fn find(
     if let Some((other, _)) = fitting.next() {
         let first = found.0.display();
         let other = other.display();
-        tracing::debug!("{first} and {other} both fit, so that neither is taken as the schema");
+        tracing::debug!("{first} and {other} both fit, so neither is used as the schema");
         return None;
     }
     tracing::debug!("took the schema from {}", found.0.display());

@@ -81,7 +81,7 @@ impl EditionSources {
         Ok(set.encode_to_vec())
     }
 
-    /// Returns an error of the compiler, with the column in the source instead of that in its
+    /// Returns an error of the compiler, with the column in the source instead of the column in the
     /// rewritten text.
     pub(super) fn in_source(&self, error: &protox::Error) -> String {
         let said = format!("{error:?}");

@@ -15,11 +15,11 @@ pub(super) fn is_json(bytes: &[u8]) -> bool {
 
 /// Converts a descriptor set in JSON to a serialized one. Leaves out what Buf added to it.
 pub(super) fn from_json(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let no_image = |error: serde_json::Error| format!("no descriptor set as JSON: {error}");
+    let no_image = |error: serde_json::Error| format!("not a descriptor set as JSON: {error}");
     let image: Value = serde_json::from_slice(bytes).map_err(no_image)?;
     let files = image.get("file").and_then(Value::as_array);
     if files.is_none_or(Vec::is_empty) {
-        return Err("no descriptor set as JSON: it has no list of files, `file`".to_owned());
+        return Err("not a descriptor set as JSON: it has no list of files, `file`".to_owned());
     }
     let mut files = files.into_iter().flatten();
     let is_new = |file: &&Value| {
@@ -30,7 +30,7 @@ pub(super) fn from_json(bytes: &[u8]) -> Result<Vec<u8>, String> {
         let edition = &file["edition"];
         let name = file.get("name").and_then(Value::as_str).unwrap_or_default();
         return Err(format!(
-            "{name} is in {edition}, which is read as binary: `buf build -o image.binpb` makes it"
+            "{name} is in {edition}, which can only be read in binary form: use `buf build -o image.binpb`"
         ));
     }
     let set = DescriptorPool::global().get_message_by_name("google.protobuf.FileDescriptorSet");

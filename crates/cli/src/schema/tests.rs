@@ -1,4 +1,4 @@
-//! Sources in editions, compared with what protobuf's own compiler makes of them.
+//! Tests that compare sources in editions with the output of protobuf's own compiler.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn data(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Returns the sources that a compiled set was made of.
+/// Returns the sources from which the compiled set was made.
 fn sources() -> Vec<PathBuf> {
     let entries = fs::read_dir(data("editions")).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -31,7 +31,7 @@ fn compiled(proto: Vec<PathBuf>, folder: PathBuf) -> Result<DescriptorPool, Fail
     })
 }
 
-/// Returns options as text, without features: those of languages are dropped.
+/// Returns options as text, without features, since the features of languages are dropped.
 fn shown(mut options: DynamicMessage) -> String {
     options.clear_field_by_name("features");
     options.to_string()
@@ -45,7 +45,8 @@ fn kind(kind: &Kind) -> String {
     }
 }
 
-/// Returns the default of a field that isn't a message. A message's refers to its own type again.
+/// Returns the default of a field, except for a message, whose default refers to its own type
+/// again.
 fn default(kind: &Kind, value: &Value) -> String {
     match kind {
         Kind::Message(_) => String::new(),
@@ -159,7 +160,7 @@ fn sources_in_editions_compile_to_what_the_compiler_of_protobuf_makes_of_them() 
     for path in sources() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let expected = definitions(&theirs.get_file_by_name(name).unwrap());
-        // Together, and with no more than its imports.
+        // Compiled together with all sources, and with only its imports.
         let alone = compiled(vec![path.clone()], data("editions")).unwrap();
         for pool in [&all, &alone] {
             let found = definitions(&pool.get_file_by_name(name).unwrap());
@@ -193,7 +194,7 @@ fn the_sources_of_compiled_schemas_compile_to_the_same() {
     }
 }
 
-/// Compiles a source that isn't in a file. Its imports are those of the folder of sources.
+/// Compiles a source that isn't in a file. Imports are looked up in the folder of sources.
 fn compile_text(name: &str, source: &str) -> Result<DescriptorPool, Failure> {
     struct Text(String, String, EditionSources);
     impl FileResolver for Text {
@@ -243,15 +244,15 @@ fn what_an_edition_does_not_have_is_one_line_with_its_place() {
         ),
         (
             "edition = \"2023\"; message A { required string b = 2; }",
-            "a.proto:1:31: an edition has no label `required`: [features.field_presence = LEGACY_REQUIRED] says so",
+            "a.proto:1:31: an edition has no label `required`: use [features.field_presence = LEGACY_REQUIRED]",
         ),
         (
             "edition = \"2023\";\nmessage A {\n  repeated group B = 2 {} }",
-            "a.proto:3:12: an edition has no groups: a message field with [features.message_encoding = DELIMITED] is one",
+            "a.proto:3:12: an edition has no groups: use a message field with [features.message_encoding = DELIMITED]",
         ),
         (
             "edition = \"2023\";\nmessage A { repeated int32 b = 2 [deprecated = true, packed = true]; }",
-            "a.proto:2:54: an edition has no option `packed`: features.repeated_field_encoding says so",
+            "a.proto:2:54: an edition has no option `packed`: use features.repeated_field_encoding",
         ),
         // Errors of the compiler have the columns of the source.
         (
@@ -286,7 +287,7 @@ fn what_an_edition_does_not_have_is_one_line_with_its_place() {
             "edition = \"2023\"; local message A {}",
             "a.proto:1:19: expected 'enum', 'extend', 'import', 'message', 'option', 'service', 'package' or ';', but found 'local'",
         ),
-        // Nothing is lost together with what is dropped.
+        // Nothing else is lost together with a dropped feature.
         (
             "edition = \"2024\";\noption features.enforce_naming_style = STYLE_LEGACY\nmessage A {}\n;",
             "a.proto:3:1: expected ';', but found 'message'",
@@ -317,7 +318,7 @@ fn what_an_edition_does_not_have_is_one_line_with_its_place() {
         ),
         (
             "edition = \"2024\";\nimport option \"missing.proto\";",
-            "a.proto:2:1: import 'missing.proto' not found (-I DIR says where imports are looked for)",
+            "a.proto:2:1: import 'missing.proto' not found (use -I DIR to search another folder for imports)",
         ),
         (
             "edition = \"2024\";\nimport option \"units.proto\";\nmessage A { int32 a = 1 [(editions.units.weight) = 1]; }",

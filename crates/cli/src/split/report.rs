@@ -222,7 +222,7 @@ pub(crate) fn note_removed<P: AsRef<Path>>(files: &[P], output: &mut Output<'_>)
     for removed in files {
         let removed = shown(removed.as_ref());
         output.note(format_args!(
-            "removed {removed}, which was of an earlier split"
+            "removed {removed}, which belonged to an earlier split"
         ));
     }
 }

@@ -12,9 +12,9 @@ use super::{cut, quoted};
 const MAX_DEPTH: usize = 100;
 
 /// Writes a value according to its wire type, or a whole message if the wire type is `None`. Fields
-/// keep their order, and are called by their numbers. Strings and bytes are cut to `most` bytes,
-/// and numbers are shown as they are encoded. A length-delimited value is shown as a message if it
-/// looks like one.
+/// keep their order, and are identified by their numbers. Strings and bytes are cut to `most`
+/// bytes, and numbers are shown as they are encoded. A length-delimited value is shown as a message
+/// if it looks like one.
 ///
 /// # Errors
 ///

@@ -287,7 +287,7 @@ fn legend(out: &mut String) {
     out.push('\n');
 }
 
-/// Cuts the end of a text that has more than `most` characters.
+/// Truncates a string to `most` characters.
 fn fit(text: &str, most: usize) -> String {
     let mut shown: String = text.chars().take(most).collect();
     if text.chars().nth(most).is_some() {

@@ -67,7 +67,7 @@ fn a_folder_whose_model_is_in_chunks_by_another_name_is_split_already() {
     );
 }
 
-/// Writes a SavedModel's message to a file of this name, in chunks if the name says so.
+/// Writes a SavedModel's message to a file of this name, in chunks if the name ends in `.cpb`.
 fn model_file(dir: &Dir, name: &str) -> PathBuf {
     let plain = fixture("keras_mlp/saved_model.pb");
     match name.strip_suffix(".cpb") {
@@ -110,7 +110,7 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
         (
             run([&"fingerprint", &plain]),
             Exit::Usage,
-            "m.pb: a file, and not the folder of a SavedModel",
+            "m.pb: a file, not the folder of a SavedModel",
         ),
         (
             run([&"fingerprint", &nowhere]),
@@ -145,7 +145,7 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
         (
             run([&"split", &plain, &"-o", &"-", &"--json"]),
             Exit::Usage,
-            "--json: standard output is where the file goes",
+            "--json: the file is written to standard output",
         ),
         (
             run([&"merge", &chunked, &"-o", &folder]),
@@ -165,7 +165,7 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
         (
             run([&"verify", &chunked, &"--threads", &"0"]),
             Exit::Usage,
-            "a number of threads is 1 or more",
+            "the number of threads must be at least 1",
         ),
         (
             run([&"diff", &chunked, &damaged]),
@@ -233,7 +233,7 @@ fn with_q_nothing_is_said_if_all_goes_well() {
             .chain([&"-q" as &dyn AsRef<std::path::Path>]);
         assert_eq!(run_all(command).ok(), "");
     }
-    // Requested output is printed nevertheless.
+    // Requested output is printed even with `-q`.
     assert!(!run([&"info", &cpb, &"-q"]).ok().is_empty());
     assert!(!run([&"verify", &cpb, &"-q", &"--json"]).ok().is_empty());
 }

@@ -9,7 +9,7 @@ use proto_splitter_testkit::bombs::{Scale, write};
 
 use crate::support::Dir;
 
-/// Largest memory that a command may map, in KiB: its code, stacks and data.
+/// Limit on the memory that a command maps for its code, stacks and data, in KiB.
 const MOST: u64 = 1 << 20;
 
 #[test]

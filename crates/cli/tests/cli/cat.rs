@@ -99,7 +99,7 @@ fn a_delimited_field_of_an_edition_is_printed_as_one() {
         &types,
     ])
     .ok();
-    // The form that protoc accepts, for the same bytes on the wire.
+    // A schema that protoc accepts, for the same bytes on the wire.
     let expected = r#"// edition_2023.proto
 
 edition = "2023";
@@ -149,7 +149,7 @@ fn without_a_schema_the_text_is_guessed() {
         assert_eq!(run([&"cat", &file, &path]).ok(), expected, "{path}");
     }
     let json = run([&"cat", &file, &"2[0]", &"--format=json"]).failed(Exit::Usage);
-    assert!(json.contains("--message TYPE says it"), "{json}");
+    assert!(json.contains("give it with --message TYPE"), "{json}");
     let bad = dir.file("bad.pb", b"\x0a\x7fshort");
     run([&"cat", &bad]).failed(Exit::Bad);
 }
@@ -233,7 +233,7 @@ fn what_would_repaint_a_terminal_is_escaped_in_every_format() {
 fn a_very_long_name_is_cut_in_messages_and_tables_and_whole_in_json() {
     let dir = Dir::new();
     let name = "n".repeat(100_000);
-    // A TensorProto by that name, in a model of ONNX's form.
+    // A model in ONNX's form with a TensorProto of this name.
     let graph = |name: &str| {
         let field = |number: u8, value: &[u8]| {
             let mut field = vec![number << 3 | 2];
@@ -336,7 +336,7 @@ fn what_is_printed_goes_to_a_file_by_the_same_option_everywhere() {
         };
         assert_eq!(to_file().ok(), "", "{name}");
         assert_eq!(fs::read_to_string(&out).unwrap(), printed, "{name}");
-        // As everywhere, an existing file is kept.
+        // As with any command, an existing file isn't overwritten.
         let line = to_file().failed(Exit::Usage);
         assert!(line.contains("--force"), "{name}: {line}");
     }

@@ -1,5 +1,5 @@
-//! Files of released versions: their contents, and whether the same commands still write the same bytes. `UPDATE_COMPAT=1` rewrites those
-//! of the current version.
+//! Tests that files of released versions can still be read, and that the same commands still write the same bytes. `UPDATE_COMPAT=1`
+//! rewrites the files of the current version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ const VERSION: &str = "0.1.0";
 
 /// A form of file or folder that a command writes.
 struct Form {
-    /// Folder below the version's.
+    /// Folder of the form, inside the version's folder.
     name: &'static str,
     /// Source file or folder.
     source: &'static str,
-    /// Command that writes it, where `IN` is the source and `OUT` a path below the folder.
+    /// Command that writes the form, where `IN` is the source and `OUT` a path below the folder.
     written_by: &'static str,
-    /// Command that reads it, where `IN` is the folder and `OUT` the result.
+    /// Command that reads the form, where `IN` is the folder and `OUT` the result.
     read_by: &'static str,
     /// True if the result is the source, rather than the file stored below `reads-as`.
     gives_back: bool,

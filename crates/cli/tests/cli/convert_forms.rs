@@ -1,4 +1,4 @@
-//! Forms of models: listed, with settings, written to new folders.
+//! Tests for the forms of models: listing, settings, and writing to new folders.
 
 use std::fs;
 
@@ -48,7 +48,7 @@ fn sizes_take_units_and_a_setting_that_a_form_ignores_is_an_error() {
     };
     convert("four.onnx", "external", "min-size=6K").ok();
     let data = fs::metadata(dir.path("four.onnx.data")).unwrap();
-    // Only the tensor of 8,000 bytes: the others have 6,000.
+    // The data file contains only the tensor of 8,000 bytes; the others have 6,000 bytes.
     assert_eq!(data.len(), 8000);
     convert("shards.onnx", "safetensors", "shards=7KiB").ok();
     for name in [

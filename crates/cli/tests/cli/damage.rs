@@ -79,7 +79,7 @@ fn a_damaged_chunk_costs_its_own_path_and_nothing_else() {
     assert!(chunks.len() > 3, "{chunks:?}");
     for chunk in &chunks[1..] {
         let path = chunk["path"].as_str().unwrap();
-        // In the record's bytes, and in its header.
+        // Flips a bit in the record's bytes, and one in its header.
         for behind in [40 + chunk["size"].as_u64().unwrap() / 2, 20] {
             let damaged = flipped(&dir, &file, chunk, behind);
             let (ran, out) = salvage(&dir, &damaged);
@@ -118,7 +118,7 @@ fn verify_says_where_a_damaged_chunk_belongs() {
             .filter_map(|problem| problem.as_str().unwrap().split_once(&marked))
             .map(|(front, _)| front.rsplit(": ").next().unwrap())
             .collect();
-        // For a slice it also names the field of its elements.
+        // For a slice, the path in the problem continues with the field of the elements.
         let says = |place: &&str| {
             let rest = place.strip_prefix(path);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -52,7 +52,8 @@ fn ran(dir: &Dir, args: &[&str]) -> Output {
     command(dir, args).output().unwrap()
 }
 
-/// Every command with a report, and whether it supports `--json`. Each that writes has a different output.
+/// Every command with a report, and whether it supports `--json`. Each command that writes has a different
+/// output.
 const REPORTING: [(&[&str], bool); 26] = [
     (&["split", "model", "--dry-run"], true),
     (&["split", "model", "-o", "split", "--force"], true),

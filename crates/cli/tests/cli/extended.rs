@@ -63,7 +63,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
     let all = info["chunks"].as_array().unwrap().len();
     assert_eq!(chunks(&layout) + in_others, all);
 
-    // A changed copy has all of its chunks in one file,
+    // A changed copy has all of its chunks in one file by default.
     let one = dir.path("one.cpb");
     let recompress: [&dyn AsRef<std::path::Path>; 6] = [
         &"recompress",
@@ -85,7 +85,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
         fs::remove_file(made).unwrap();
     }
 
-    // unless several files are requested again.
+    // A changed copy has several files if they are requested again.
     let several = dir.path("several");
     fs::create_dir(&several).unwrap();
     let target = several.join("m.cpb");
@@ -152,7 +152,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     for removed in report["removed_files"].as_array().unwrap() {
         let removed = removed.as_str().unwrap();
-        assert!(err.contains(&format!("removed {removed}, which was of an earlier split")));
+        assert!(err.contains(&format!("removed {removed}, which belonged to an earlier split")));
     }
     run([&"verify", &prefix]).ok();
 

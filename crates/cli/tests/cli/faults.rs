@@ -1,5 +1,5 @@
-//! Every verb that writes, with its system calls failing or killing it in turn: a reader finds the old or the new state, and the exit
-//! status shows which.
+//! Tests for every verb that writes. Each system call in turn fails or kills the process: a reader finds the old or the new state,
+//! and the exit status shows which.
 //!
 //! `strace` injects the failures; if it is missing or may not trace, nothing is tested. `PROTOSPLIT_FAULTS=1` tests every call, as
 //! `tests/faults/run.sh` does; otherwise only each [`STRIDE`]th.
@@ -27,7 +27,7 @@ use scenarios::{
 /// Interval between the tested calls in the short form.
 const STRIDE: usize = 97;
 
-/// The tested calls: all those that change a file or folder, or report that this was done.
+/// The tested calls: all calls that change a file or folder, or make a change durable.
 const CALLS: [&str; 22] = [
     "openat",
     "read",
@@ -189,7 +189,8 @@ fn with_any_call_failing_the_status_says_whether_the_old_or_the_new_is_there() {
                         code == 0 || found == old,
                         "{what}: failed, and the new is there"
                     );
-                    // A file that can't be removed stays, and so may one that a crash could restore.
+                    // A file that can't be removed stays, and so may a file that a crash could
+                    // restore.
                     let may_stay = ["unlink", "unlinkat", "getdents64", "openat"].contains(&call)
                         || (code == 0 && call == "fsync");
                     if !may_stay {

@@ -406,7 +406,7 @@ fn what_cannot_be_got_says_why() {
     let nameless = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "graph.pb");
     let named = run([&"get", &nameless, &"node[0].name"]).failed(Exit::Usage);
     assert!(
-        named.ends_with("(without --message TYPE a path is in numbers)"),
+        named.ends_with("(without --message TYPE, a path consists of field numbers)"),
         "{named}"
     );
     assert!(!run([&"get", &nameless, &"1[0].1"]).ok().is_empty());
@@ -570,7 +570,7 @@ fn what_nothing_is_called_is_answered_with_what_something_is() {
     );
     let error = run([&"get", &model, &"--tensor", &"nothing/like/it"]).failed(Exit::Bad);
     let told =
-        "there is no tensor \"nothing/like/it\"; `protosplit tensors` lists those of the model";
+        "there is no tensor \"nothing/like/it\"; `protosplit tensors` lists the model's tensors";
     assert!(error.ends_with(told), "{error}");
     let error = get("node[100000]").failed(Exit::Bad);
     let told = "no such value: meta_graphs[0].graph_def.node has ";

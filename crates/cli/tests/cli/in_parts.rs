@@ -148,7 +148,7 @@ fn reports_can_be_given_and_what_is_missing_is_said() {
         &report(1),
     ]);
     assert!(failed.failed(Exit::Usage).contains(&missing));
-    // There are none beside the plan.
+    // There are no reports beside the plan.
     let failed = run([&"split", &"--plan", &plan, &"--commit"]).failed(Exit::Usage);
     assert!(failed.contains("no report of part 0"), "{failed}");
     run([
@@ -255,7 +255,7 @@ fn what_a_plan_is_not_for_is_refused_in_a_line() {
     assert!(failed.failed(Exit::Bad).contains("not a plan"));
 }
 
-/// Processes are killed at random moments, and run again.
+/// Kills processes at random moments, and runs them again.
 #[cfg(unix)]
 #[test]
 fn whatever_host_is_killed_the_parts_come_together() {

@@ -124,7 +124,7 @@ fn a_saved_model_says_its_signatures_in_one_piece_and_in_chunks() {
             .filter(|said| said[0] == "signature")
             .filter_map(|said| said[1].as_str())
             .collect();
-        // As protobuf for Python reads them.
+        // The signatures as protobuf for Python reads them.
         let serve = "tensorflow/serving/predict(keras_tensor float[?, 16]) -> output_0 float[?, 4]";
         assert_eq!(
             signatures,

@@ -33,7 +33,7 @@ fn field(number: u64, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Creates a fixture with another meta graph, so large that a conversion takes time.
+/// Creates a model with an additional meta graph, so large that a conversion takes time.
 fn large_model(dir: &Dir) -> Vec<u8> {
     let mut bytes = fs::read(fixture("functions_consts/saved_model.pb")).unwrap();
     let mut nodes = Vec::new();
@@ -177,7 +177,8 @@ fn externalize_in_place_killed_at_any_change_of_a_name_is_finished_by_the_next_r
         let model = prepare(&done, chunked);
         assert_eq!(again(&model, more).exit, protosplit_cli::Exit::Done);
         let expected = files(&model);
-        // A model that maps its constants says where it is.
+        // A model that maps its constants contains its own path, so only the mapped files are
+        // compared.
         let is_same = |file: &&String| more.is_empty() || file.contains("mapped/");
         let bytes = |model: &Path| {
             let bytes = expected.iter().filter(is_same);

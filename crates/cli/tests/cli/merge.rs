@@ -131,7 +131,7 @@ fn a_message_that_was_not_split_is_copied() {
     run([&"split", &file, &"-o", &dir.path("m")]).ok();
     let said = run([&"merge", &dir.path("m"), &"-o", &dir.path("back.pb")]).ok();
     assert!(
-        said.ends_with("32.0 KiB: was not split, and is copied\n"),
+        said.ends_with("32.0 KiB: not split, so it was copied unchanged\n"),
         "{said}"
     );
     assert!(fs::read(dir.path("back.pb")).unwrap() == fs::read(file).unwrap());
@@ -200,7 +200,7 @@ fn the_file_that_is_named_is_the_one_that_is_merged() {
     let whole = fixture("keras_mlp/saved_model.pb");
     let chunked = dir.split(&whole, "m", &["--max-chunk-size", "10KiB"]);
     let back = dir.path("back.pb");
-    // A message beside a chunked file of which it is the prefix.
+    // A message whose file name is the prefix of a chunked file.
     let named = dir.file("x.pb", b"\x0a\x01a");
     dir.copy(&chunked, "x.pb.cpb");
     run([&"merge", &named, &"-o", &back]).ok();

@@ -265,7 +265,7 @@ fn a_model_goes_from_each_form_to_each_other_and_has_the_same_bytes_in_each() {
             same(&merged, &one);
         }
     }
-    // Of two equal tensors one is stored.
+    // Two equal tensors are stored once.
     let stored = fs::metadata(dir.path("pair.onnx.data")).unwrap().len();
     assert_eq!(stored, 14_000);
 }
@@ -325,7 +325,7 @@ fn tensors_are_got_and_exported_by_name_from_each_form() {
         }
         // Elements take six bits in the model and a byte in NumPy.
         let npy = dir.path(&format!("{at}.npy"));
-        // By name, and by path.
+        // Reads the tensor by name, and by path.
         let name = ["c", "c", "graph.node[0].attribute[0].t"][at];
         run([
             &"get",

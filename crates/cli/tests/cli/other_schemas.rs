@@ -55,7 +55,7 @@ fn goes_through(dir: &Dir, file: &Path, message: &str, schema: [&dyn AsRef<Path>
         assert_eq!(verified["against"]["result"], "byte-exact");
         run([&"merge", &prefix, &"-o", &back, &"--force"]).ok();
         assert!(fs::read(&back).unwrap() == bytes, "{message} at {max}");
-        // With it, the whole message parses.
+        // With the schema, the whole message parses.
         let deep = run([&"verify", &prefix, &"--deep", &"--json", a, b, c, d]).json();
         assert_eq!(deep["ok"], true, "{message}");
     }
@@ -76,7 +76,7 @@ fn the_official_descriptor_proto_splits_by_its_own_schema() {
     let file = dir.file("descriptor.pb", descriptor_set(&[name]));
     let set = dir.file("descriptor.binpb", descriptor_set(&[name]));
     let message = "google.protobuf.FileDescriptorSet";
-    // The compiler includes it; the set describes itself.
+    // The compiler has descriptor.proto built in; the set describes itself.
     goes_through(&dir, &file, message, [&"--proto", &name, &"--proto", &name]);
     goes_through(
         &dir,
@@ -113,7 +113,7 @@ fn where_only_the_schema_is_missing_that_is_asked_for() {
         (run([&"tree", &prefix, &"packet"]), Exit::Usage),
     ] {
         let line = ran.failed(exit);
-        let asked = format!("{message}: --proto or --descriptor-set gives its schema");
+        let asked = format!("{message}: give its schema with --proto or --descriptor-set");
         assert!(line.contains(&asked), "{line}");
     }
 }

@@ -10,7 +10,7 @@ use proto_splitter::prost::Message;
 
 use crate::support::{Dir, fixture};
 
-/// Names of elements of the model.
+/// Path of an element of the model.
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 const NODE_NAME: &str = "meta_graphs[0].graph_def.node[1].name";
 

@@ -1,4 +1,4 @@
-//! Behaviour that only a separate process shows: status, streams, and names that are not Unicode.
+//! Behavior that only a separate process shows: status, streams, and names that are not Unicode.
 
 use std::io::pipe;
 use std::path::Path;
@@ -131,7 +131,7 @@ fn names_that_are_no_unicode_are_fine() {
     assert_eq!(ran.status.code(), Some(0));
 }
 
-/// Options that require a file or a folder don't accept a pipe, nor wait for it.
+/// Checks that options that require a file or a folder reject a pipe without waiting for input.
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_not_waited_for_where_a_folder_is_meant() {

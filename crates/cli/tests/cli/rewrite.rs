@@ -89,12 +89,12 @@ fn a_replaced_value_is_the_only_difference() {
     let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(json["differences"].as_array().unwrap().len(), 1);
     assert_eq!(json["differences"][0]["path"], PATH);
-    // The same as a merge, a change and a split, including the fingerprint.
+    // The result is the same as after a merge, a change and a split, including the fingerprint.
     let fingerprint = run([&"fingerprint", &out, &"--json"]).json();
     assert_eq!(fingerprint["agrees"], true, "{fingerprint}");
     assert!(files(&out).contains(&"fingerprint.pb".to_owned()));
 
-    // The same in one piece.
+    // The same holds for a model in one piece.
     let plain = dir.copy(
         &fixture("functions_consts/saved_model.pb"),
         "saved_model.pb",
@@ -129,7 +129,7 @@ fn a_recompressed_file_merges_to_the_same_bytes() {
             "{how}"
         );
     }
-    // A file that TensorFlow wrote, too.
+    // The same holds for a file written by TensorFlow.
     let theirs = dir.copy(&foreign("functions_consts.nested.none.cpb"), "theirs.cpb");
     let out = dir.path("theirs-small.cpb");
     run([

@@ -130,7 +130,7 @@ fn tensors_are_listed_and_got_by_tag_and_name() {
         ("one/layer/w", 1.0),
         ("TWO/layer/w", 2.0),
         ("three/layer/w", 3.0),
-        // Without a tag, the newest is meant.
+        // Without a tag, the newest tag is used.
         ("layer/w", 3.0),
     ] {
         let expected = floats(W.map(|value| value + first));
@@ -183,7 +183,7 @@ fn shared_files_are_counted_once_and_said() {
         .iter()
         .filter(|entry| entry["location"].as_str().unwrap().contains("params/"))
         .collect();
-    // Three of `layer/w`, and one of `b`.
+    // There are three arrays of `layer/w`, and one of `b`.
     assert_eq!(arrays.len(), 4, "{listed}");
     let shared = entries
         .iter()
@@ -276,7 +276,7 @@ fn models_of_every_form_are_read_and_converted() {
         let file = fixture(name);
         let listed = names(&file);
         assert_eq!(listed.len(), 2, "{name}: {listed:?}");
-        // Of all fixtures, only that of another writer has warnings.
+        // Only the fixture of another writer has warnings.
         let odd = match name {
             "other.zip" => vec![
                 "tags.txt is not the first entry",
@@ -408,7 +408,7 @@ fn tags_are_listed_with_what_they_share() {
         ),
         (&json!(2), &json!(1), &json!(0))
     );
-    // The constant and the state are shared with the first.
+    // The constant and the state are shared with the first tag.
     assert_eq!(second["bytes"], first["bytes"]);
     let shared = second["shared_bytes"].as_u64().unwrap();
     assert!(
@@ -475,7 +475,7 @@ fn checkpoints_are_added() {
     verified(&file);
     assert_eq!(tags(&file), ["start", "next"]);
     assert_eq!(raw(&dir, &file, "next/w"), floats(W));
-    // All of it is equal, so all of it is shared.
+    // All arrays are equal, so all of them are shared.
     let report = run([&"samediff", &"tags", &file, &"--json"]).json();
     assert_eq!(
         report["tags"][1]["shared_bytes"],

@@ -59,10 +59,10 @@ fn the_only_schema_beside_an_input_that_fits_is_taken() {
             || err.contains("took the schema from perf.desc"),
         "{err}"
     );
-    // A type by name chooses among all types.
+    // A named type is chosen among all types.
     let (out, err) = get("name", &["--message", "perf.Event"]);
     assert!(out.is_empty() && !err.contains("no message type"), "{err}");
-    // Of two that fit none is taken.
+    // If two schemas fit, neither is used.
     dir.file("again.binpb", perf());
     let (out, err) = get("events[0].name", &[]);
     assert!(out.is_empty() && err.contains("both fit"), "{err}");
@@ -155,7 +155,7 @@ fn images_of_buf_are_schemas_in_binary_and_as_json() {
     for (text, expected) in [
         (edition.to_string(), "schema.proto is in \"EDITION_2024\""),
         ("{}".to_owned(), "no list of files"),
-        ("{".to_owned(), "no descriptor set as JSON"),
+        ("{".to_owned(), "not a descriptor set as JSON"),
     ] {
         let image = dir.file("bad.json", text);
         let line = run([&"cat", &file, &"--schema-from", &image]).failed(Exit::Usage);

@@ -20,7 +20,7 @@ enum Server {
     Lacking(&'static str),
     /// The whole file for any range; other paths don't exist.
     Sending(&'static str, Vec<u8>),
-    /// The same without its length, in pieces if `true`, which have an end.
+    /// The whole file without its length; if `true`, in pieces with an end marker.
     Untold(Vec<u8>, bool),
     /// Ranges of a file. Those that count from its end are announced with more bytes than are sent.
     Short(Vec<u8>),
@@ -29,7 +29,7 @@ enum Server {
 }
 
 impl Server {
-    /// Starts it on a local port, and returns its address.
+    /// Starts the server on a local port, and returns its address.
     fn start(self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -64,8 +64,8 @@ impl Server {
                 range = asked.to_owned();
             }
         }
-        // A socket that is closed with bytes unread resets the connection, and
-        // the client may lose the response to that.
+        // Reads the body first, since closing a socket with unread bytes resets the connection, and
+        // the client may lose the response.
         std::io::copy(&mut reader.take(body_len), &mut std::io::sink())?;
         let mut words = request.split_whitespace();
         let is_get = words.next() == Some("GET");
@@ -185,7 +185,7 @@ fn a_file_of_a_server_without_ranges_is_copied_first() {
         let of_file = of_file.replace(file.to_str().unwrap(), &url);
         assert_eq!(of_url, of_file);
     }
-    // It can't list folders either.
+    // A web server can't list folders either.
     let missing = format!("http://{server}/other");
     let error = said(&asked(&["ls", &missing], &[]));
     assert_eq!(error, format!("protosplit: {missing}: no such object\n"));

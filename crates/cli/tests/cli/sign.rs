@@ -56,7 +56,7 @@ fn a_signed_model_is_ok_until_a_file_changes() {
         "saved_model.pb",
         "not signed",
         "new",
-        "differs from what was signed",
+        "differs from the signed file",
     ] {
         assert!(ran.out.contains(line), "{line}: {}", ran.out);
     }

@@ -28,7 +28,8 @@ fn run(folder: &Path, arguments: &str, most: u64) {
     run_to(folder, arguments, most, Stdio::null());
 }
 
-/// Does the same with standard output in a pipe that is read after a delay, so that as much as possible is prepared ahead.
+/// Does the same as [`run`] with standard output in a pipe that is read after a delay, so as much output as possible is
+/// prepared ahead.
 fn run_to_slow_reader(folder: &Path, arguments: &str, most: u64) {
     let (mut pipe, output) = io::pipe().unwrap();
     let reader = thread::spawn(move || {

@@ -17,7 +17,7 @@ fn piped(args: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that fails early may not have read it.
+    // A command that fails early may not have read its input.
     match child.stdin.take().unwrap().write_all(input) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         written => written.unwrap(),

@@ -77,7 +77,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
             let command = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_protosplit"));
             in_shell(blocks, &command)
         };
-        // 512 bytes or a KiB.
+        // A block has 512 bytes or 1 KiB.
         in_shell(1, "head -c 5000 /dev/zero > block");
         let block = fs::metadata(dir.join("block")).unwrap().len();
         let out = dir.join("out");
@@ -118,12 +118,12 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
             "recompress chunked -o out/other --compression none".to_owned(),
             "tree graph.pb --message tensorflow.GraphDef --html out/page.html".to_owned(),
         ] {
-            // It only fails because of the disk.
+            // Without the size limit, the command succeeds.
             let output = limited(1_000_000, &command);
             assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
             let largest = empty(&out);
             let last = (largest - 1) / block;
-            // From the first byte to the last block, which contains the trailer.
+            // The limits range from the first byte to the last block, which contains the trailer.
             for blocks in [
                 0,
                 1,
@@ -281,7 +281,7 @@ fn what_is_interrupted_ends_by_that_signal_and_leaves_nothing() {
         assert_eq!(stopped(dir, protosplit(&arguments), &["-INT"]), Some(2));
         assert!(names(&dir.join("out")).is_empty());
 
-        // As under `nohup`.
+        // Ignores hangups, as `nohup` does.
         let mut hangups_ignored = Command::new("sh");
         let script = "trap '' HUP; exec \"$0\" \"$@\"";
         hangups_ignored.args(["-c", script, env!("CARGO_BIN_EXE_protosplit")]);

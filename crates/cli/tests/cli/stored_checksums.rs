@@ -20,12 +20,12 @@ use crate::support::{Dir, files, fixture, run_all};
 /// Number of bits to flip in each input, for each verb.
 const FLIPS: usize = 24;
 
-/// A model, its files covered by checksums, and the verbs that read all of these.
+/// A model, its files covered by checksums, and the verbs that read all of these files.
 struct Input {
     name: &'static str,
     /// Argument of the verbs, below the folder that `make` fills.
     argument: &'static str,
-    /// All files of the folder if empty.
+    /// Files covered by checksums; if empty, all files of the folder.
     covered: &'static [&'static str],
     /// `IN` is the argument, `TWIN` an undamaged copy, and `OUT/NAME` an output.
     verbs: &'static [&'static str],
@@ -429,7 +429,8 @@ const OF_ANY_MESSAGE: &[&str] = &[
     "recompress IN -o OUT/m.cpb --compression zstd:1",
 ];
 
-/// The name of an input, how its `model.cpb` is made, and the verbs of its format that read all of it.
+/// The name of an input, a function that makes its `model.cpb`, and the verbs of its format that read
+/// the whole file.
 type InChunks = (&'static str, fn(&Path), &'static [&'static str]);
 
 const MADE_OF_ANOTHER: &[InChunks] = &[

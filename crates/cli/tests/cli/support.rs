@@ -72,7 +72,7 @@ pub(crate) fn run_all<'a>(args: impl IntoIterator<Item = &'a dyn AsRef<Path>>) -
     }
 }
 
-/// A new folder, removed with everything in it.
+/// A temporary folder, removed with its contents when dropped.
 pub(crate) struct Dir(TempDir);
 
 impl Dir {
@@ -106,7 +106,7 @@ impl Dir {
         self.path(&format!("{name}.cpb"))
     }
 
-    /// Returns all files in it and its subfolders, sorted.
+    /// Returns all files in the folder and its subfolders, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         files(self.0.path())
     }

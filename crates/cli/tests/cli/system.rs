@@ -196,7 +196,7 @@ fn one_signal_ends_what_waits_for_its_input() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // After it has read this much, it waits for more, which fills the pipe.
+        // After the command has read this much, it waits for more input.
         let mut pipe = child.stdin.take().unwrap();
         std::io::Write::write_all(&mut pipe, &[8; 200_000]).unwrap();
         let pid = child.id().to_string();
@@ -282,7 +282,7 @@ fn a_folder_that_may_be_written_to_but_not_read_is_no_reason_to_fail() {
     let dir = Dir::new();
     model(&dir);
     fs::create_dir(dir.path("out")).unwrap();
-    // The superuser may read any folder, so another user tries it then.
+    // The superuser may read any folder, so in that case the command runs as another user.
     let is_super = fs::metadata(dir.path("out")).unwrap().uid() == 0;
     let protosplit = |command: &str| {
         let mut run = Command::new(env!("CARGO_BIN_EXE_protosplit"));

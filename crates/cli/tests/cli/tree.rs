@@ -143,7 +143,7 @@ fn a_mistyped_path_is_answered_with_the_one_that_was_meant() {
             "meta_graphs[0].graph_def.node",
             Exit::Usage,
         ),
-        // Below all elements, a field is searched in the existing ones.
+        // Below `[*]`, a field is looked up in the existing elements.
         (
             "meta_graphs[*].graph_def.nod[*]",
             "meta_graphs[*].graph_def.node[*]",

@@ -79,7 +79,7 @@ fn stages_are_told_with_their_bytes_and_with_vv_each_chunk() {
             assert_eq!(bytes(told, true, "wrote"), [all]);
             assert_eq!(bytes(told, false, "read"), chunks);
         }
-        // Small neighbours are written to a file together.
+        // Small neighboring chunks are written to a file together.
         assert_eq!(bytes(&plain, false, "wrote").iter().sum::<u64>(), all);
         assert!(bytes(&plain, false, "compressed").is_empty());
         assert_eq!(bytes(&compressed, false, "compressed"), chunks);

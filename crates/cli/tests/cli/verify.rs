@@ -57,7 +57,7 @@ fn what_is_found_does_not_depend_on_the_threads() {
         whole.len() / 60,
     ] {
         let mut damaged = whole.clone();
-        // This is neither in the signature nor in the trailer.
+        // The flipped bits are neither in the signature nor in the trailer.
         let last = whole.len() - whole.len() / 8;
         (100..last)
             .skip(step)

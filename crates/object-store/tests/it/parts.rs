@@ -259,7 +259,7 @@ fn a_source_on_a_server_that_fails_at_times_is_split_and_one_that_changes_is_ref
         error
             .unwrap_err()
             .to_string()
-            .ends_with("a web server is only read from")
+            .ends_with("a web server can only be read from")
     );
 }
 

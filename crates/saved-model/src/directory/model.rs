@@ -75,7 +75,7 @@ impl Model {
         let names = ModelForm::ALL.map(|form| format!("saved_model.{}", form.extension()));
         let why = match std::fs::metadata(folder) {
             Ok(metadata) if !metadata.is_dir() => {
-                "a file, and not the folder of a SavedModel".to_owned()
+                "a file, not the folder of a SavedModel".to_owned()
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => match put_aside(folder) {
                 Some(aside) => format!(

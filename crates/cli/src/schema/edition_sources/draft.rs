@@ -1,13 +1,13 @@
-//! A text with changes that can be traced back.
+//! Changing a source in a way that allows mapping columns back to the original.
 
 use std::ops::Range;
 
-/// A text that is being changed. Removed parts become spaces, so that everything after them keeps
-/// its place.
+/// A source that is being changed. Removed parts become spaces, which keeps everything after them
+/// in place.
 #[derive(Debug)]
 pub(super) struct Draft {
     text: Vec<u8>,
-    /// In ascending order of their offsets.
+    /// Inserted strings, in ascending order of their offsets.
     insertions: Vec<(usize, &'static str)>,
 }
 
@@ -15,7 +15,7 @@ pub(super) struct Draft {
 #[derive(Debug)]
 pub(super) struct Insertions(Vec<Insertion>);
 
-/// An inserted text. Line and column count from 0, in the original.
+/// An inserted string. Line and column refer to the original, and count from 0.
 #[derive(Debug)]
 struct Insertion {
     line: usize,
@@ -31,12 +31,12 @@ impl Draft {
         }
     }
 
-    /// Inserts a text without line breaks, at or after the place of the last one.
+    /// Inserts a string without line breaks, at or after the last insertion.
     pub(super) fn insert(&mut self, offset: usize, text: &'static str) {
         self.insertions.push((offset, text));
     }
 
-    /// Writes spaces over all but line breaks.
+    /// Replaces a range with spaces, except for its line breaks.
     pub(super) fn blank(&mut self, range: Range<usize>) {
         for byte in self.text.get_mut(range).unwrap_or_default() {
             if *byte != b'\n' {
@@ -45,7 +45,7 @@ impl Draft {
         }
     }
 
-    /// Returns the changed text. `None` means that places were in the middle of a character.
+    /// Returns the changed source, or `None` if an offset is in the middle of a character.
     pub(super) fn finish(self) -> Option<(String, Insertions)> {
         let added: usize = self.insertions.iter().map(|(_, text)| text.len()).sum();
         let mut text = Vec::with_capacity(self.text.len().saturating_add(added));
@@ -73,8 +73,8 @@ impl Draft {
 }
 
 impl Insertions {
-    /// Returns the column in the original of a column in the changed text. Both count from 1, as do
-    /// lines.
+    /// Maps a column of the changed source to the column in the original. Lines and columns count
+    /// from 1.
     pub(super) fn original_column(&self, line: usize, column: usize) -> usize {
         let on_line = self.0.iter().filter(|at| at.line + 1 == line);
         on_line.fold(column, |column, insertion| {

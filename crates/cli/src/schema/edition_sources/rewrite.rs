@@ -44,8 +44,8 @@ struct Rewriter<'a> {
 ///
 /// # Errors
 ///
-/// The line, column and message if the edition is unknown or a statement isn't allowed in it. All
-/// other errors are left to the compiler.
+/// Fails with the line, column and message if the edition is unknown or doesn't allow a statement.
+/// All other errors are left to the compiler.
 pub(super) fn rewrite(source: &str) -> Result<Option<Rewritten>, String> {
     if tokens(source)
         .next()
@@ -191,18 +191,19 @@ impl Rewriter<'_> {
             return Err(self.error(at, message));
         }
         if first == "required" {
-            let message = "an edition has no label `required`: [features.field_presence = LEGACY_REQUIRED] says so";
+            let message = "an edition has no label `required`: use [features.field_presence = LEGACY_REQUIRED]";
             return Err(self.error(at, message));
         }
         let kind = at + usize::from(first == "repeated");
         if self.text_at(kind) == "group" {
-            let message = "an edition has no groups: a message field with [features.message_encoding = DELIMITED] is one";
+            let message = "an edition has no groups: use a message field with [features.message_encoding = DELIMITED]";
             return Err(self.error(kind, message));
         }
         let is_map = first == "map" && self.text_at(at + 1) == "<";
         let is_type = first == "." || self.tokens.get(at).is_some_and(Token::is_name);
         if scope != Scope::Oneof && is_type && kind == at && !is_map {
-            // After the token before, which is on an earlier line: the columns of this one stay.
+            // Inserts the label after the previous token. If this token is on an earlier line, the
+            // columns of this line stay the same.
             let before = at.checked_sub(1).and_then(|before| self.tokens.get(before));
             self.draft.insert(before.map_or(0, Token::end), "optional ");
         }
@@ -213,7 +214,7 @@ impl Rewriter<'_> {
         for option in self.options(field) {
             if self.text_at(option.start) == "packed" {
                 let message =
-                    "an edition has no option `packed`: features.repeated_field_encoding says so";
+                    "an edition has no option `packed`: use features.repeated_field_encoding";
                 return Err(self.error(option.start, message));
             }
         }
@@ -225,7 +226,7 @@ impl Rewriter<'_> {
         if !self.tokens.get(reserved.start).is_some_and(Token::is_name) {
             return;
         }
-        // After a comma, since strings that follow one another would be one.
+        // Only quotes a name after a comma, since adjacent strings would be joined into one.
         for at in reserved.clone() {
             let is_next = at == reserved.start || self.text_at(at - 1) == ",";
             let name = self.tokens.get(at).copied().filter(Token::is_name);
@@ -316,7 +317,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns true for a feature with a value, without anything after it that would be lost with it.
+    /// Returns true if an option is a feature with a value, and nothing follows that would be lost
+    /// with the feature.
     fn is_assignment(&self, option: &Range<usize>) -> bool {
         let mut at = option.start + 1;
         while self.text_at(at) == "." {
@@ -327,7 +329,7 @@ impl Rewriter<'_> {
             && self.after_value(at + 1, option.end) == option.end
     }
 
-    /// Returns true if a token begins the value of a feature, which is an enum's, a bool or a message.
+    /// Returns true if a token begins the value of a feature: an enum value, a bool or a message.
     fn is_feature_value(&self, at: usize) -> bool {
         let value = self.tokens.get(at);
         value.is_some_and(|value| value.is_name() || matches!(value.text, "{" | "<"))
@@ -350,7 +352,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns the index of the token after a value: a token, or all in a pair of brackets.
+    /// Returns the index of the token after a value, which is a token or everything in a pair of
+    /// brackets.
     fn after_value(&self, at: usize, end: usize) -> usize {
         let mut depth = 0_usize;
         for index in at..end {
@@ -375,7 +378,7 @@ impl Rewriter<'_> {
         token.map_or(self.source.len(), |token| token.start)
     }
 
-    /// Writes spaces over tokens, and over what is between them.
+    /// Replaces tokens, and everything between them, with spaces.
     fn blank(&mut self, tokens: Range<usize>) {
         let end = tokens.end.checked_sub(1);
         let end = end.and_then(|last| self.tokens.get(last)).map(Token::end);
@@ -383,7 +386,7 @@ impl Rewriter<'_> {
         self.draft.blank(bytes);
     }
 
-    /// Returns an error with the place of a token.
+    /// Returns an error with the position of a token.
     fn error(&self, at: usize, message: &str) -> String {
         let before = self.source.get(..self.start_of(at)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;

@@ -37,7 +37,7 @@ fn named(scenario: &Scenario, dir: &Dir) -> Vec<String> {
     }
 }
 
-/// Returns true if a text begins with this name, as a whole word.
+/// Returns true if a string begins with this name, as a whole word.
 fn begins_with(text: &str, name: &str) -> bool {
     let rest = text.strip_prefix(name);
     rest.is_some_and(|rest| {

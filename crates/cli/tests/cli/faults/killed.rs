@@ -1,4 +1,4 @@
-//! Runs that are killed, and the same command once more.
+//! Tests that repeat a command after its process was killed.
 
 use std::fs;
 

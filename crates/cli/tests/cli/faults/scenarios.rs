@@ -1,4 +1,4 @@
-//! The verbs that write, the files before each, and what a reader finds.
+//! The verbs that write, the files before each run, and the state that a reader finds.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn found(read: proto_splitter::Result<impl AsRef<[u8]>>) -> Found {
     }
 }
 
-/// A verb and the files before it.
+/// A verb and the files before its run.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     /// Creates the files before the run.
@@ -36,8 +36,8 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    /// Returns true if a failed run may leave this file: the chunks of a part of a split, named after their contents. No reader uses them
-    /// without the part's report, and another host that executed the same part has the same file, so they can't be removed.
+    /// Returns true if a failed run may leave this file. Only chunks of a part of a split may stay: they are named after their contents,
+    /// no reader uses them without the part's report, and another host that executes the same part may already use the same file.
     pub(super) fn may_leave(&self, file: &str) -> bool {
         self.name == PART_OF_A_SPLIT && file.starts_with("m.0") && file.ends_with(".cpb")
     }
@@ -248,7 +248,7 @@ fn plan_and_do_one(dir: &Dir, work: &[&str]) {
     ok(dir, &[work[0], "--plan", "plan", "--part", "1"]);
 }
 
-/// One part remains, and an older file has the name of the result.
+/// Executes all but one part, next to an older file with the name of the result.
 fn one_part_is_left(dir: &Dir) {
     old_in_one(dir);
     let split = [

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::scenarios::{Found, SCENARIOS, ok, protosplit};
 use crate::support::Dir;
 
-/// Number of random choices of short calls for each verb; `PROTOSPLIT_FAULTS` takes more.
+/// Number of random choices of short calls for each verb; `PROTOSPLIT_FAULTS` increases the number.
 const SEEDS: u64 = 3;
 
 /// Returns the library that shortens calls; `None` without a C compiler.
