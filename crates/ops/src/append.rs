@@ -99,7 +99,7 @@ impl AppendOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct AppendReport {
-    /// The file that the tensor was appended to.
+    /// The file to which the tensor was appended.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
     /// Index of the tensor in the file, counted from 0.
@@ -116,7 +116,7 @@ pub struct AppendReport {
 
 /// Appends a tensor to the parameters of a Paddle model. The parameters must be in one file with
 /// the `sized` layout. The file is changed in place. `data` is a NumPy file or, with a
-/// [shape](AppendOptions::shape), only the elements. Error messages call it `tensor`.
+/// [shape](AppendOptions::shape), only the elements. Error messages call the source `tensor`.
 ///
 /// `file` is the file of parameters, which may be empty, or the folder or program of a model. The
 /// existing tensors aren't read. If appending fails, the file is truncated to its old size.
@@ -182,7 +182,7 @@ fn invalid(message: impl Into<String>) -> Error {
 fn described(data: &mut dyn Read, options: &AppendOptions) -> Result<(TensorInfo, Type)> {
     let info = match (&options.shape, options.dtype) {
         (Some(shape), Some(dtype)) => TensorInfo::new("", dtype, shape.clone()),
-        (Some(_), None) => return Err(invalid("elements alone need a type")),
+        (Some(_), None) => return Err(invalid("a shape needs an element type too")),
         (None, _) => of_npy(data, options.dtype)?,
     };
     let dtype = type_of(info.dtype);
@@ -208,14 +208,14 @@ fn of_npy(data: &mut dyn Read, given: Option<DType>) -> Result<TensorInfo> {
         }
         None if is_opaque => {
             return Err(invalid(
-                "its elements have a type that NumPy lacks, and none is given",
+                "its elements have a type that NumPy lacks: give the type",
             ));
         }
         None => header,
     };
     if info.byte_order == ByteOrder::Big && info.dtype.width() != Some(1) {
         return Err(invalid(
-            "its elements are big-endian, where Paddle's are little-endian",
+            "its elements are big-endian, but Paddle's must be little-endian",
         ));
     }
     Ok(info)

@@ -16,7 +16,7 @@ pub(crate) fn errors<S: Serializer>(errors: &[Error], serializer: S) -> Result<S
     serializer.collect_seq(errors.iter().map(Error::to_string))
 }
 
-/// Serializes a checksum as eight digits.
+/// Serializes a checksum as eight hexadecimal digits.
 pub(crate) fn crc32c<S: Serializer>(sum: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
     optional(&sum.map(|sum| format!("{sum:08x}")), serializer)
 }
@@ -32,12 +32,12 @@ pub(crate) fn optional<T: Display, S: Serializer>(
     }
 }
 
-/// Serializes paths, each as [`path`] does.
+/// Serializes each path in the same way as [`path`].
 pub(crate) fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(paths.iter().map(|path| path.display().to_string()))
 }
 
-/// Serializes a path, if there is one, as [`path`] does.
+/// Serializes a path, if there is one, in the same way as [`path`].
 #[cfg(feature = "externalize")]
 pub(crate) fn optional_path<S: Serializer>(
     path: &Option<PathBuf>,

@@ -35,7 +35,7 @@ pub struct ConvertReport {
     pub format: &'static str,
     /// Name of the form that was written.
     pub to: &'static str,
-    /// Files written, the main one first.
+    /// Paths of the files that were written, the main file first.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub files: Vec<PathBuf>,
     /// Size of all files, in bytes.
@@ -47,7 +47,7 @@ pub struct ConvertReport {
     pub removed_files: Vec<PathBuf>,
 }
 
-/// Writes an input in another form, and creates the missing folders that lead to the output. [`forms`] lists the forms.
+/// Writes an input in another form, and creates the missing parent folders of the output. [`forms`] lists the forms.
 ///
 /// Any message can be written in chunks, even a small one: with the form [`CHUNKS`], or with an
 /// output name that ends in `.cpb`.
@@ -66,11 +66,10 @@ pub struct ConvertReport {
 /// let report = convert(&input, folder.path().join("new/message.cpb"), &ConversionOptions::new())?;
 /// assert_eq!(report.files, [folder.path().join("new/message.cpb")]);
 ///
-/// // No format is known for these bytes, or writes any message.
-/// let options = ConversionOptions::new().to("external");
-/// let refused = convert(&input, folder.path().join("other/model"), &options);
-/// assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidConfig);
-/// assert!(!folder.path().join("other").exists());
+/// // The format of these bytes is unknown, and no format here writes any message. let options =
+/// ConversionOptions::new().to("external"); let refused = convert(&input,
+/// folder.path().join("other/model"), &options); assert_eq!(refused.unwrap_err().kind(),
+/// ErrorKind::InvalidConfig); assert!(!folder.path().join("other").exists());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -102,7 +101,7 @@ fn is_in_chunks(output: &Path, to: &str) -> Result<bool> {
         CHUNKS => Ok(true),
         USUAL => Ok(is_named),
         other if is_named => Err(invalid(format!(
-            "{}: a .cpb is a file in chunks, which the form {other} isn't",
+            "{}: a .cpb is a file in chunks, but the form {other} isn't",
             output.display()
         ))),
         _ => Ok(false),
@@ -161,7 +160,7 @@ fn setting(writer: &dyn Format, form: &ConvertTarget, name: &str, value: &str) -
     if !known.forms.contains(&form.name) {
         let forms = known.forms.join(", ");
         let message = format!(
-            "{name}: the form {} ignores it; it is for {forms}",
+            "{name}: doesn't apply to the form {}, only to {forms}",
             form.name
         );
         return Err(invalid(message));
@@ -177,7 +176,7 @@ fn setting(writer: &dyn Format, form: &ConvertTarget, name: &str, value: &str) -
 /// Writes a message of any format as a file in chunks.
 fn to_chunks(input: &Opened, output: &Path, options: &ConversionOptions) -> Result<ConvertReport> {
     if options.get_max_file_size().is_some() {
-        let message = "max-file-size: a split, not a conversion, writes chunks to several files";
+        let message = "max-file-size: a conversion writes all chunks to one file; split the message instead";
         return Err(invalid(message));
     }
     if let Some((name, _)) = written_settings(input, options).next() {
@@ -185,9 +184,9 @@ fn to_chunks(input: &Opened, output: &Path, options: &ConversionOptions) -> Resu
     }
     let (Some((bytes, size)), Some(descriptor)) = (input.plain(), input.descriptor()) else {
         let why = if input.chunked().is_some() {
-            "it is in chunks already; recompressing stores them in another way"
+            "already in chunks; recompress the file to change how they are stored"
         } else {
-            "it has tensors and isn't a message, so it can't be cut into chunks"
+            "has tensors but no message that can be cut into chunks"
         };
         return Err(invalid(format!("{}: {why}", input.input().display())));
     };

@@ -116,7 +116,7 @@ pub enum DiffDetails {
     /// Messages.
     #[non_exhaustive]
     Messages {
-        /// Full name of the type by which they were compared, if known.
+        /// Full name of the type by which the messages were compared, if known.
         message: Option<String>,
         /// Outcome.
         result: Outcome,
@@ -140,7 +140,7 @@ pub enum DiffDetails {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MessageDifference {
-    /// Path in the first message, or in the second for values that only it has.
+    /// Path in the first message, or in the second message for values that only the second has.
     pub path: String,
     /// Name of the element at the path, if the elements of its list have names; otherwise, name of
     /// the tensor that contains the path, if any.
@@ -248,7 +248,7 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
     })
 }
 
-/// Returns the type recorded in either input. Fails if they record different ones.
+/// Returns the type recorded in either input. Fails if the inputs record different types.
 fn one_type(inputs: [&Opened; 2]) -> Result<Option<&MessageDescriptor>> {
     let types = inputs.map(Opened::descriptor);
     if let [Some(a), Some(b)] = types

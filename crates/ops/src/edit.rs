@@ -1,4 +1,4 @@
-//! Writing a message with changes: values removed, inserted, replaced or stripped.
+//! Writing a message with changes: removing, inserting, replacing or stripping values.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ impl EditOptions {
         EditOptions::default()
     }
 
-    /// Sets the sizes and the compression of an output in chunks. Its profile and schema are those of the input; the options below
-    /// determine overwriting, threads and progress. Default: [`SplitOptions::new`].
+    /// Sets the sizes and the compression of an output in chunks. The output keeps the profile and schema of the input; the
+    /// options below determine overwriting, threads and progress. Default: [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
@@ -101,7 +101,7 @@ impl EditOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct EditReport {
-    /// The file written; the main one of several.
+    /// Path of the file that was written; if there are several, of the main file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// Path or URL of the input.
@@ -293,8 +293,8 @@ pub fn edit(
     Ok(report)
 }
 
-/// Returns true if [`edit`] writes this output in chunks: by its extension, or else as the input is stored. A message made of several
-/// files is written in chunks, since a plain file wouldn't record its type.
+/// Returns true if [`edit`] writes this output in chunks. The output's extension decides or, if it has another one, the form of the
+/// input. A message made of several files is written in chunks, since a plain file wouldn't record its type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -332,16 +332,16 @@ struct Read {
     message: Arc<dyn ReadAt>,
     /// Profile of chunked output.
     profile: Profile,
-    /// True if the input embeds its schema, so that chunked output does too.
+    /// True if the input embeds its schema, so chunked output embeds it, too.
     has_schema: bool,
-    /// True if the input has a Merkle root, so that chunked output has its own.
+    /// True if the input has a Merkle root, so chunked output gets one, too.
     has_root: bool,
 }
 
 impl Read {
     fn of(input: &Opened) -> Result<Read> {
         if !input.has_message() {
-            let message = "tensors, and no message that could be changed";
+            let message = "has tensors but no message to change";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         let message = input.reader()?;
@@ -405,7 +405,7 @@ impl EditReport {
         options: &EditOptions,
     ) -> Result<()> {
         let Some(descriptor) = input.descriptor() else {
-            let message = "a message is cut into chunks by its type";
+            let message = "the message's type is needed to cut it into chunks";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
         let splitting = splitting

@@ -10,7 +10,7 @@ pub(crate) fn at(input: &Opened, error: Error) -> Error {
     error.in_file_unless_named(input.input())
 }
 
-/// Prefixes an error about one of two inputs, as [`at`] does for a single input.
+/// Prefixes an error about one of two inputs with the input's name, like [`at`] for a single input.
 pub(crate) fn at_either(inputs: [&Opened; 2], error: Error) -> Error {
     let inputs = inputs.map(Opened::input);
     let is_about = |input: &Path| error.file() == Some(input) || error.names(input);

@@ -109,7 +109,7 @@ impl ExportOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// The file written.
+    /// Path of the file that was written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// Number of tensors in the file.

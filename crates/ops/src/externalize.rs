@@ -19,7 +19,7 @@ pub enum ExternalizeTo<'a> {
     Folder(&'a Path),
     /// The input folder itself.
     InPlace,
-    /// No output: only the plan is made.
+    /// No output: only reports the constants that would move.
     Nowhere,
 }
 
@@ -40,7 +40,7 @@ pub struct ExternalizeReport {
     pub model_bytes: Option<u64>,
     /// Size of the moved constants, counting equal ones once, in bytes.
     pub stored_bytes: u64,
-    /// The large constants that are moved.
+    /// The large constants that were moved or, without output, would move.
     pub moved: Vec<Constant>,
     /// The large constants that stay in the model.
     pub left_in: Vec<LeftIn>,
@@ -109,8 +109,8 @@ impl From<(ConstantInfo, Reason)> for LeftIn {
 
 /// Moves the large constants of the SavedModel in a folder into a checkpoint that the model itself reads.
 ///
-/// Running it again in place finishes an interrupted run, and leaves a completely externalized
-/// model unchanged.
+/// Running this function again in place finishes an interrupted run, and leaves a completely
+/// externalized model unchanged.
 ///
 /// # Errors
 ///

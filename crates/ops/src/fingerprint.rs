@@ -22,11 +22,12 @@ pub struct FingerprintReport {
     pub computed: Option<Fingerprint>,
     /// The stored fingerprint.
     pub stored: Option<Fingerprint>,
-    /// True if the two are equal except for the uuid; `None` if one is missing.
+    /// True if the computed and the stored fingerprint are equal except for the uuid; `None` if one
+    /// of them is missing.
     pub agrees: Option<bool>,
     /// Names of the fields that differ.
     pub differs_in: Vec<&'static str>,
-    /// The reason why TensorFlow can't compute it.
+    /// The reason why TensorFlow can't compute a fingerprint.
     pub refused: Option<String>,
     /// The computed fingerprint's single hash, which combines all its other hashes.
     pub singleprint: Option<String>,

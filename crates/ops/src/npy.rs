@@ -54,7 +54,7 @@ pub(crate) fn size(info: &TensorInfo) -> Result<u64, Error> {
 }
 
 /// Returns the width of an element in bits, if several elements share a byte. In a NumPy file, each
-/// of them takes a whole byte.
+/// element takes a whole byte.
 fn packed(info: &TensorInfo) -> Option<u32> {
     info.dtype.bits().filter(|_| info.is_packed())
 }
@@ -90,7 +90,7 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
     text.extend(std::iter::repeat_n(' ', padded - 1 - text.len()));
     text.push('\n');
     let len = u16::try_from(text.len()).map_err(|_| {
-        let message = "a shape of too many dimensions for a NumPy file";
+        let message = "the shape has too many dimensions for a NumPy file";
         Error::new(ErrorKind::LimitExceeded, message)
     })?;
     Ok([
@@ -106,7 +106,7 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
 struct Unpacking<'a> {
     sink: &'a mut dyn Write,
     bits: u32,
-    /// Bits that don't complete an element yet, and their number.
+    /// Bits of an incomplete element, and their number.
     pending: (u16, u32),
     left: u64,
 }

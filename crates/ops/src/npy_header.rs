@@ -59,12 +59,12 @@ pub fn read_npy_header(source: &mut dyn Read) -> Result<TensorInfo> {
             u32::from_le_bytes(len)
         }
         version => {
-            let message = format!("version {version} of NumPy's files is unknown");
+            let message = format!("version {version} of NumPy's file format is unknown");
             return Err(Error::new(ErrorKind::UnsupportedVersion, message));
         }
     };
     if len > MAX_HEADER {
-        let message = format!("a header of {len} bytes, over the limit of {MAX_HEADER}");
+        let message = format!("the header has {len} bytes, over the limit of {MAX_HEADER}");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     let mut text = vec![0; usize::try_from(len).unwrap_or_default()];
@@ -82,7 +82,7 @@ fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> Result<()> {
     source
         .read_exact(buffer)
         .map_err(|error| match error.kind() {
-            IoKind::UnexpectedEof => invalid("the header of a NumPy file is cut off"),
+            IoKind::UnexpectedEof => invalid("the header of the NumPy file is incomplete"),
             _ => error.into(),
         })
 }
@@ -106,7 +106,7 @@ fn parse(text: &str) -> Result<TensorInfo> {
             (_, Some('(')) => value.split_once(')'),
             (_, Some('\'')) => value[1..].split_once('\''),
             ("descr", Some('[')) => {
-                return Err(invalid("the elements are records, and no single numbers"));
+                return Err(invalid("the elements are records, not single numbers"));
             }
             _ => Some(value.split_once(',').unwrap_or((value, ""))),
         }
@@ -126,7 +126,7 @@ fn parse(text: &str) -> Result<TensorInfo> {
     let several = shape.iter().filter(|size| **size > 1).count() > 1;
     if fortran && several {
         let message =
-            "the elements are in Fortran's order; numpy.ascontiguousarray puts them in C's";
+            "the elements are in Fortran order; use numpy.ascontiguousarray to put them in C order";
         return Err(invalid(message));
     }
     described(descr, shape)
@@ -153,12 +153,12 @@ fn described(descr: &str, shape: Vec<u64>) -> Result<TensorInfo> {
     };
     let unknown = || {
         invalid(format!(
-            "the elements have the type {descr:?}, and aren't numbers"
+            "the elements have the type {descr:?}, so they aren't numbers"
         ))
     };
     let overflow = || {
         invalid(format!(
-            "a shape of {shape:?} has more bytes than can be counted"
+            "an array of shape {shape:?} has more bytes than can be counted"
         ))
     };
     if let Some(width) = kind.strip_prefix('V') {
@@ -289,7 +289,7 @@ mod tests {
             ),
             (
                 "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2)}",
-                "Fortran's order",
+                "Fortran order",
             ),
             (
                 "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9)}",

@@ -38,7 +38,8 @@ impl PiecesOptions {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: as set when the input was opened.
+    /// Sets progress reporting and cancellation. Default: the progress set when the input was
+    /// opened.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
@@ -64,7 +65,7 @@ pub struct PiecesReport {
     /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub input: PathBuf,
-    /// The folder written.
+    /// Path of the folder that was written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// Pieces, in the order of their elements.
@@ -91,7 +92,7 @@ pub struct WrittenPiece {
 /// input's type.
 ///
 /// `field` is the path of a repeated field, such as `packet` or `graph.node`. If the message with the field is written in several pieces,
-/// as in a split proto of XLA, they are joined first, which requires the message's type.
+/// as in a split proto of XLA, the pieces are joined first, which requires the message's type.
 ///
 /// # Errors
 ///
@@ -109,7 +110,7 @@ pub fn pieces(
     let output = output.as_ref();
     if is_taken(output) {
         let message = format!(
-            "{}: there already, and pieces go to a new folder",
+            "{}: already exists; pieces are written to a new folder",
             output.display()
         );
         return Err(Error::new(ErrorKind::AlreadyExists, message));
@@ -198,7 +199,7 @@ fn with_largest_in(error: Error, view: &MessageView<'_>, list: &FieldPath, at: u
 fn joined(input: &Opened, view: &MessageView<'_>, field: &FieldPath) -> Result<Option<Opened>> {
     let mut above = field.clone();
     above.pop();
-    // A missing message is reported where its elements are looked up.
+    // If the message is missing, looking up its elements reports the error.
     let is_in_pieces = view.is_in_pieces(&above).unwrap_or(false);
     (is_in_pieces && input.descriptor().is_some())
         .then(|| input.canonical())
@@ -219,7 +220,7 @@ fn path_of(input: &Opened, field: &str) -> Result<FieldPath> {
     Ok(path)
 }
 
-/// Gives a temporary folder, which is private, the usual permissions.
+/// Gives a temporary folder, which is private at first, the usual permissions.
 #[cfg(unix)]
 fn open_to_others(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Number of writes by which the writing thread can be ahead of the reading thread.
+/// Maximum number of writes by which the writing thread is ahead of the reading thread.
 const WAITING: usize = 8;
 
 /// Creates the two ends of a pipe.
@@ -19,7 +19,7 @@ pub(crate) fn pipe() -> (PipeWriter, PipeReader) {
     (PipeWriter(sender), reader)
 }
 
-/// The end to write to.
+/// The end of a pipe to which data is written.
 #[derive(Debug)]
 pub(crate) struct PipeWriter(SyncSender<Vec<u8>>);
 
@@ -35,7 +35,7 @@ impl Write for PipeWriter {
     }
 }
 
-/// The end to read from.
+/// The end of a pipe from which data is read.
 #[derive(Debug)]
 pub(crate) struct PipeReader {
     receiver: Receiver<Vec<u8>>,

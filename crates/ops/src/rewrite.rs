@@ -1,4 +1,4 @@
-//! Writing a file with one value replaced, or with its chunks in another compression.
+//! Writing a copy of a file with one value replaced, or with another compression.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl ReplaceOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RewriteReport {
-    /// The file written; the main one of several.
+    /// Path of the file that was written; if there are several, of the main file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// Path or URL of the input.
@@ -120,7 +120,8 @@ pub struct RewriteReport {
     pub output_bytes: u64,
     /// Number of chunks; `None` if the message isn't in chunks.
     pub chunk_count: Option<usize>,
-    /// Number of chunks copied as they are stored; `None` if the message isn't in chunks.
+    /// Number of chunks that were copied without recompressing them; `None` if the message isn't in
+    /// chunks.
     pub copied_chunks: Option<usize>,
     /// Files of an earlier split that were removed because overwriting is allowed.
     #[cfg_attr(
@@ -154,7 +155,7 @@ pub struct RewrittenFile {
 }
 
 /// Writes a chunked file with the same chunks in another compression. Then reads the new file once,
-/// and compares the checksums of its chunks. The checksum of the whole message is compared, too,
+/// and compares the checksums of its chunks. Also compares the checksum of the whole message,
 /// unless a merge depends on the message's type.
 ///
 /// ```
@@ -220,7 +221,7 @@ pub fn recompress(
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidPath`] if the query doesn't lead to exactly one value.
+/// - [`ErrorKind::InvalidPath`] if the query doesn't select exactly one value.
 /// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a form was set that doesn't suit the
 ///   input or output.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
@@ -316,7 +317,7 @@ impl RewriteReport {
                 Ok(self)
             }
             _ => {
-                let message = "several files make this message: `protosplit convert` makes one .cpb of them, in which a value can be replaced";
+                let message = "this message is assembled from several files: use `protosplit convert` to make one .cpb, in which a value can be replaced";
                 Err(Error::new(ErrorKind::InvalidConfig, message))
             }
         }

@@ -58,7 +58,7 @@ impl SalvageOptions {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: as in the options for reading.
+    /// Sets progress reporting and cancellation. Default: the progress in the options for reading.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.reading = self.reading.progress(progress);
@@ -101,7 +101,7 @@ impl SalvageOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SalvageReport {
-    /// The file written.
+    /// Path of the file that was written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// Path of the damaged file.
@@ -192,12 +192,12 @@ pub fn salvage(
 }
 
 impl Salvage {
-    /// Reads all chunks of a file, and opens it without the damaged ones.
+    /// Reads all chunks of a file, and opens the file without the damaged chunks.
     ///
     /// # Errors
     ///
-    /// The errors of [`edit::salvage`]: damage in the trailer or in the root chunk, without which
-    /// nothing can be recovered.
+    /// The errors of [`edit::salvage`], for example for damage in the trailer or in the root chunk,
+    /// without which nothing can be recovered.
     pub fn open(input: impl AsRef<Path>, options: &SalvageOptions) -> Result<Salvage> {
         let input = input.as_ref();
         let salvaged = edit::salvage(input, &options.reading);
@@ -223,7 +223,7 @@ impl Salvage {
         self.salvaged.lost.iter().map(lost).collect()
     }
 
-    /// Returns the files that the message is read from.
+    /// Returns the files from which the message is read.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.salvaged.file.paths().iter().map(PathBuf::as_path)
     }
@@ -240,7 +240,8 @@ impl Salvage {
         Ok(merged.size)
     }
 
-    /// Writes the message to a file, which appears complete or not at all, and overwrites an existing one only with `force`.
+    /// Writes the message to a file, which appears complete or not at all. An existing file is only overwritten with
+    /// `force`.
     ///
     /// # Errors
     ///

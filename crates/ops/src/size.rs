@@ -29,13 +29,13 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let unit = unit.trim_start();
     let Some(scale) = scale(unit) else {
         return Err(format!(
-            "`{unit}` is not a unit: KiB, MiB, GiB and TiB are, K, M, G and T mean the same, and KB, MB, GB and TB are decimal"
+            "`{unit}` is not a unit: use KiB, MiB, GiB or TiB, or K, M, G or T for the same units; KB, MB, GB and TB are decimal"
         ));
     };
     if fraction.len() > MOST_DECIMALS {
         return Err(format!("at most {MOST_DECIMALS} digits after the point"));
     }
-    let too_large = || format!("{text} is more than 64 bits hold");
+    let too_large = || format!("{text} doesn't fit in 64 bits");
     let whole: u64 = whole.parse().map_err(|_| too_large())?;
     let whole = whole.checked_mul(scale).ok_or_else(too_large)?;
     let part = match fraction {

@@ -32,7 +32,7 @@ impl TallyOptions {
         self
     }
 
-    /// Sets the paths of the values to group by. Each group has a count and sums of its own.
+    /// Sets the paths of the values to group by. Each group has its own count and sums.
     pub fn by(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.by = paths.into_iter().map(Into::into).collect();
         self
@@ -98,7 +98,7 @@ impl std::fmt::Display for Total {
 impl Total {
     fn add(&mut self, value: &ScalarValue) {
         match (self, value) {
-            // Can't overflow in practice: the sum of 2^63 values of 64 bits fits into 128 bits.
+            // The sum can't overflow in practice, since 2^63 values of 64 bits fit into 128 bits.
             (Total::Integer(sum), ScalarValue::Signed(value)) => *sum += i128::from(*value),
             (Total::Integer(sum), ScalarValue::Unsigned(value)) => *sum += i128::from(*value),
             (Total::Integer(sum), ScalarValue::Bool(value)) => *sum += i128::from(*value),
@@ -123,9 +123,9 @@ impl Total {
 /// # Errors
 ///
 /// The errors of [`MessageView::select`]; [`ErrorKind::SchemaNeeded`] if there are sums or groups
-/// and the message's type isn't known; [`ErrorKind::InvalidPath`] if a path doesn't lead to a
-/// single value, or a summed path doesn't lead to a number; [`ErrorKind::LimitExceeded`] if there
-/// are more than a million groups.
+/// and the message's type isn't known; [`ErrorKind::InvalidPath`] if a path doesn't select a single
+/// value, or a summed path doesn't select a number; [`ErrorKind::LimitExceeded`] if there are more
+/// than a million groups.
 pub fn tally(
     view: &MessageView<'_>,
     query: &PathQuery,
@@ -137,7 +137,7 @@ pub fn tally(
             return Ok(Vec::new());
         }
         let root = view.descriptor().ok_or_else(|| {
-            let message = "only the message's type tells what is inside a value";
+            let message = "the message's type is needed to look inside a value";
             Error::new(ErrorKind::SchemaNeeded, message)
         })?;
         let value = query.resolve(root)?.kind;
@@ -215,7 +215,7 @@ fn zero(path: &ScalarPath, text: &str) -> Result<Total> {
     match path.kind() {
         Kind::Float | Kind::Double => Ok(Total::Real(0.0)),
         Kind::String | Kind::Bytes | Kind::Enum(_) | Kind::Message(_) => {
-            let message = "it leads to no numbers, which could be added up";
+            let message = "only numbers can be added up";
             Err(Error::new(ErrorKind::InvalidPath, message).at_path(text))
         }
         _ => Ok(Total::Integer(0)),
@@ -227,9 +227,9 @@ fn zero(path: &ScalarPath, text: &str) -> Result<Total> {
 enum Key {
     Signed(i64),
     Unsigned(u64),
-    /// A `double`, by its bits.
+    /// The bits of a `double`.
     Double(u64),
-    /// A `float`, by its bits.
+    /// The bits of a `float`.
     Float(u32),
     Bool(bool),
     Text(String),

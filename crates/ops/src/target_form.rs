@@ -42,7 +42,7 @@ impl TargetForm {
         }
         match targets(input).find(|(_, known)| known.name == form.name) {
             Some((format, form)) => Ok(Some(TargetForm { format, form })),
-            None => Err(invalid("the message is of no format that has this form")),
+            None => Err(invalid("no format of the message has this form")),
         }
     }
 

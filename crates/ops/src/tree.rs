@@ -43,8 +43,8 @@ enum Measured {
     },
 }
 
-/// Measures an input, or the part of it at the path in the options, and reports the largest parts: a message by field, without loading
-/// it, and an archive by the parts of its entries' names.
+/// Measures an input, or the part at the path in the options, and reports the largest parts. A message is measured by field, without
+/// loading it; an archive by the parts of its entries' names.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -70,7 +70,8 @@ pub fn tree(input: &Opened, options: &TreeOptions) -> Result<TreeReport> {
 }
 
 impl MeasuredTree {
-    /// Measures an input, or the part of it at the path in the options. Keeps the members that the options' limits list.
+    /// Measures an input, or the part at the path in the options. Keeps the members that are listed within the options'
+    /// limits.
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -89,7 +90,7 @@ impl MeasuredTree {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::InvalidPath`] if the path can't be parsed, or leads to nothing.
+    /// - [`ErrorKind::InvalidPath`] if the path can't be parsed, or there is no value at the path.
     /// - Any error if the message is damaged, or can't be read.
     pub fn of(input: &Opened, options: &TreeOptions) -> Result<MeasuredTree> {
         let known = input.descriptor();
@@ -110,7 +111,7 @@ impl MeasuredTree {
         })
     }
 
-    /// Returns the size of what was measured, in bytes.
+    /// Returns the size of the measured part, in bytes.
     pub fn size(&self) -> u64 {
         match &self.measured {
             Measured::Message { tree, .. } => tree.root.size,
@@ -127,7 +128,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns the report within these limits. It can't have more members than the options' limits allowed when measuring.
+    /// Returns the report within these limits. The report can't have more members than the options' limits allowed when
+    /// measuring.
     pub fn report(&self, limits: &TreeLimits) -> TreeReport {
         let whole = self.size();
         let (tree, inside) = match &self.measured {
@@ -159,7 +161,7 @@ fn of_entries(input: &Opened, path: &str) -> Result<entries::Node> {
     })
 }
 
-/// Measures a message of this type, or a part of it, and on request its largest members.
+/// Measures a message of this type or a part of the message and, on request, its largest members.
 fn of_message(
     input: &Opened,
     root: Option<&MessageDescriptor>,

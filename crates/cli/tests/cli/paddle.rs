@@ -583,7 +583,7 @@ fn a_form_that_a_model_cannot_have_is_refused_with_the_name_of_the_model() {
             "separate",
             "a program in JSON has all parameters in one file",
         ),
-        ("split", "there is no form \"split\" of a file of the kind"),
+        ("split", "there is no form \"split\" for a file of the kind"),
     ] {
         let line = run([&"convert", &model, &"-o", &out, &"--to", &to]).failed(Exit::Usage);
         let begin = format!("{}: {why}", model.display());

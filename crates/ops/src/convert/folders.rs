@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_core::{Error, Result};
 
-/// Folders created for an output. Removes those that are empty when dropped.
+/// Folders created for an output. The empty ones are removed on drop.
 #[derive(Debug)]
 pub(super) struct MadeFolders(Vec<PathBuf>);
 
 impl MadeFolders {
-    /// Creates the folders that lead to an output.
+    /// Creates the missing parent folders of an output.
     pub(super) fn around(target: &Path) -> Result<MadeFolders> {
         let above = target.ancestors().skip(1);
         let missing = above.take_while(|folder| {

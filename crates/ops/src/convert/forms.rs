@@ -1,4 +1,4 @@
-//! The forms that an input can be written in, and their settings.
+//! The forms in which an input can be written, and their settings.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::formats::{ConvertTarget, Format, Opened};
@@ -23,7 +23,7 @@ pub struct FormsReport {
     pub settings: Vec<FormSetting>,
 }
 
-/// A form that an input can be written in.
+/// A form in which an input can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -47,7 +47,7 @@ pub struct FormSetting {
     pub forms: Vec<&'static str>,
 }
 
-/// Returns the forms that [`convert`](super::convert) can write an input in, each with the format
+/// Returns the forms in which [`convert`](super::convert) can write an input, each with the format
 /// that writes it. The forms of the input's own format come first, starting with the default. The
 /// forms that other formats in its [registry](Opened::registry) offer for any message follow.
 ///
@@ -70,8 +70,8 @@ pub fn targets(
     all.flat_map(|(format, targets)| targets.iter().map(move |target| (format, target)))
 }
 
-/// Returns the form with this name and the format that writes it. For `auto`, returns the default form of the input's own format,
-/// unless a form is named `auto`.
+/// Returns the form with this name, and the format that writes it. For `auto`, returns the default form of the input's own
+/// format, unless a form is named `auto`.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -104,7 +104,7 @@ pub fn form(input: &Opened, name: &str) -> Result<(&'static dyn Format, &'static
             named => format!("{named}: "),
         };
         invalid(format!(
-            "{place}there is no form {name:?} of a file of the kind {title}; its forms: {forms}"
+            "{place}there is no form {name:?} for a file of the kind {title}; its forms: {forms}"
         ))
     })
 }
@@ -126,7 +126,7 @@ fn writers_of_any(input: &Opened) -> impl Iterator<Item = &'static dyn Format> {
     formats.filter(move |format| Some(format.name()) != own && !format.targets_of_any().is_empty())
 }
 
-/// Returns the forms that an input can be written in, and their settings.
+/// Returns the forms in which an input can be written, and their settings.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};

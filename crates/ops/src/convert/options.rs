@@ -2,7 +2,7 @@
 
 use proto_splitter_core::split::SplitOptions;
 
-/// Name of the form that an input is usually written in.
+/// Name of the usual form of an input.
 pub(super) const USUAL: &str = "auto";
 
 /// Options for [`convert`](super::convert): the form, its settings, and how chunks are written.

@@ -32,7 +32,7 @@ pub struct ConvertSavedModelReport {
     pub fingerprint: FingerprintOutcome,
 }
 
-/// Writes a SavedModel in another form to the folder `output`, or in place if there is none.
+/// Writes a SavedModel in another form to the folder `output`, or in place if `output` is `None`.
 ///
 /// The forms are `auto`, `pb` and `cpb`. A SavedModel has no settings. `options` determines how to
 /// write chunks and whether to overwrite, and takes precedence over `saving`.

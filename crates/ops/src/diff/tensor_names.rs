@@ -11,8 +11,8 @@ use proto_splitter_core::tensor::{Location, TensorInfo, tensors_in};
 pub(super) struct TensorNames(HashMap<FieldPath, String>);
 
 impl TensorNames {
-    /// Lists the tensors of an input. If they can't be listed, the result is empty, so that the
-    /// differences are still reported, without names.
+    /// Lists the tensors of an input. If listing fails, the result is empty, and differences are
+    /// reported without names.
     pub(super) fn of(input: &Opened) -> TensorNames {
         let listed = list(input).unwrap_or_default().into_iter();
         let named = listed.filter_map(|tensor| match tensor.location {

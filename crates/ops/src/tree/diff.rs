@@ -9,7 +9,8 @@ use proto_splitter_core::view::size_tree::{MemberChange, Sum, TreeChange, TreeDi
 
 use super::{LeastSize, TreeLimits, TreeOptions, of_message};
 
-/// Maximum number of members of a field to compare. Each takes some hundred bytes.
+/// Maximum number of members of a field to compare. Each member takes a few hundred bytes of
+/// memory.
 const COMPARED: usize = 10_000;
 
 /// The result of [`tree_diff`].
@@ -123,7 +124,7 @@ pub enum WhatChanged {
 /// # Errors
 ///
 /// The errors of [`MeasuredTree::of`](super::MeasuredTree::of), for either input;
-/// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind) if one has no message.
+/// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind) if one of them has no message.
 pub fn tree_diff(old: &Opened, new: &Opened, options: &TreeOptions) -> Result<TreeDiffReport> {
     let all = TreeLimits::new()
         .top(COMPARED)
@@ -160,7 +161,7 @@ pub fn tree_diff(old: &Opened, new: &Opened, options: &TreeOptions) -> Result<Tr
     Ok(report)
 }
 
-/// The limits on what is listed.
+/// The limits on the listed parts.
 struct Cut {
     depth: usize,
     top: usize,

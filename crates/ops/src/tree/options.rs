@@ -1,4 +1,4 @@
-//! The options for measuring, and the limits on what is listed.
+//! The options for measuring, and the limits on the listed parts.
 
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::view::size_tree;
@@ -19,16 +19,16 @@ impl TreeOptions {
         TreeOptions::default()
     }
 
-    /// Sets the path to start from. It names one value, or all values on one line of a tree, such
-    /// as `graph_def.node[*]`. For an archive, it consists of the first parts of names. Default:
-    /// the whole input.
+    /// Sets the path to start from. The path names one value, or all values on one line of a tree,
+    /// such as `graph_def.node[*]`. For an archive, the path consists of the first parts of names.
+    /// Default: the whole input.
     #[must_use]
     pub fn start(mut self, path: impl Into<String>) -> Self {
         self.start = path.into();
         self
     }
 
-    /// Sets the limits on what is listed. Default: [`TreeLimits::new`].
+    /// Sets the limits on the listed parts. Default: [`TreeLimits::new`].
     #[must_use]
     pub fn limits(mut self, limits: TreeLimits) -> Self {
         self.limits = limits;
@@ -42,7 +42,8 @@ impl TreeOptions {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: as set when the input was opened.
+    /// Sets progress reporting and cancellation. Default: the progress set when the input was
+    /// opened.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
@@ -65,12 +66,13 @@ impl TreeOptions {
         &self.start
     }
 
-    /// Returns the limits on what is listed.
+    /// Returns the limits on the listed parts.
     pub const fn get_limits(&self) -> &TreeLimits {
         &self.limits
     }
 
-    /// Returns the options for measuring. They keep the members that the report lists.
+    /// Returns the options for measuring. With these options, the measured tree keeps the members
+    /// that the report lists.
     pub(super) fn measuring(&self, whole: u64) -> size_tree::TreeOptions {
         size_tree::TreeOptions::new()
             .top(self.limits.top.max(size_tree::DEFAULT_TOP))

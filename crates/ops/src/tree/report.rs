@@ -1,4 +1,4 @@
-//! The part of a tree within limits: the report, as in JSON.
+//! The report of a tree: the parts within limits.
 
 use std::path::PathBuf;
 
@@ -106,7 +106,7 @@ pub struct TreeField {
 pub struct TreeMember {
     /// Path from the root of the message.
     pub path: String,
-    /// The end of the path, which distinguishes the member from others.
+    /// The end of the path, which distinguishes the member from other members.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub short: String,
     /// The index or key, in brackets.

@@ -43,7 +43,7 @@ pub(super) fn parse(
 
 struct Parser<I> {
     cursor: WireCursor<I>,
-    /// The parser's position, which remains there after an error.
+    /// Path of the parser's position. After an error, it is the path of the error.
     path: FieldPath,
     parsed: Parsed,
     max_depth: usize,
@@ -188,7 +188,7 @@ impl<I: Input> Parser<I> {
     }
 }
 
-/// The way to read a value.
+/// A way to read a value.
 enum Reading {
     Message(MessageDescriptor),
     Utf8,

@@ -24,9 +24,9 @@ impl<'a> Original<'a> {
     pub(super) fn of(input: &'a Opened) -> Result<Original<'a>> {
         let Some((bytes, size)) = input.plain() else {
             let why = if input.has_message() {
-                "in chunks, and a message is compared with one in one piece"
+                "in chunks, but must be in one piece to compare with"
             } else {
-                "tensors, and no message to compare with"
+                "has tensors but no message to compare with"
             };
             let error = Error::new(ErrorKind::InvalidConfig, why);
             return Err(error.in_file(input.input()));
@@ -53,8 +53,8 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Returns the offset of the first difference. Call it after everything was written. If one
-    /// message is a prefix of the other, the offset is the end of the shorter one.
+    /// Returns the offset of the first difference. Must be called after everything was written. If
+    /// one message is a prefix of the other, the offset is the end of the shorter one.
     pub(super) fn finish(self) -> Option<u64> {
         let goes_on = self.position < self.original.size;
         self.different.or(goes_on.then_some(self.position))
