@@ -1,12 +1,13 @@
-//! Writing millions of elements to a Parquet file: `cargo bench -p proto-splitter-columns --bench
-//! columns`, or `-- PACKETS` for a number other than 20 million; `-- --quick` takes 200 times
-//! fewer, to check that it runs.
+//! Writing millions of elements to a Parquet file:
+//! `cargo bench -p proto-splitter-columns --bench columns`, or `-- PACKETS` for a number of packets
+//! other than 20 million; `-- --quick` takes 200 times fewer packets, to check that the benchmark
+//! runs.
 //!
-//! A trace on disk becomes a Parquet file, on all cores. This is compared with only skipping over
-//! the trace, and with Parquet's writer for the same columns in memory, on as many threads. The
-//! same is done for as many elements in several traces, with columns for the trace of each. All
-//! take turns, after one turn that isn't counted. The last line is the peak memory of a process
-//! that only wrote the first file.
+//! A trace on disk becomes a Parquet file, on all cores. The time is compared with only skipping
+//! over the trace, and with Parquet's writer for the same columns in memory, on the same number of
+//! threads. The same is done for as many elements in several traces, with columns for the trace of
+//! each element. All measurements take turns, after one turn that isn't counted. The last line is
+//! the peak memory of a process that only wrote the first file.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -40,14 +41,14 @@ const PACKETS: u64 = 20_000_000;
 /// Maximum time, in addition to that of Parquet's writer, as a multiple of the time for skipping.
 const AIM: f64 = 3.0;
 
-/// The most memory that it may take, in MiB.
+/// Limit on the memory of the process, in MiB.
 const MEMORY_AIM: u64 = 256;
 
-/// Number of traces in the message of several.
+/// Number of traces in the message with several traces.
 const TRACES: u64 = 100;
 
-/// Number of batches in a row group of the bare writer, which then has as many rows as one of the
-/// table.
+/// Number of batches in a row group of the bare writer. Row groups then have as many rows as those
+/// of the table.
 const BATCHES: usize = 8;
 
 fn main() -> Outcome<()> {

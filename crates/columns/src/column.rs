@@ -277,7 +277,7 @@ impl MapColumn {
 pub(crate) struct MessageColumns {
     shape: Arc<MessageShape>,
     columns: Vec<Member>,
-    /// Indices of the columns that each row is appended to.
+    /// Indices of the columns to which each row is appended.
     appended: Vec<usize>,
     rows: usize,
     /// Number of rows for which the collected columns have room.
@@ -286,11 +286,12 @@ pub(crate) struct MessageColumns {
     nulls: Option<NullBufferBuilder>,
 }
 
-/// The column of a field.
+/// The column of a field, by the way it is filled.
 enum Member {
-    /// Values are collected by row.
+    /// A column whose values are collected by row.
     Flat(Flat),
-    /// Rows are appended when a message ends. The value of a singular field waits until then.
+    /// A column whose rows are appended when a message ends, and the pending value of a singular
+    /// field.
     Appended(Column, Pending),
 }
 
@@ -414,7 +415,7 @@ impl MessageColumns {
     }
 
     /// Collects the values of a message's first fields. Stops at the first field that isn't
-    /// [simple](MessageShape::simple), and leaves the remaining ones in `left`.
+    /// [simple](MessageShape::simple), and leaves the remaining fields in `left`.
     #[inline]
     fn collect(&mut self, bytes: &[u8], left: &mut Range<usize>, row: usize) -> Result<()> {
         // A local variable can stay in a register, unlike `left`.

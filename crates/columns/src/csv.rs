@@ -33,7 +33,7 @@ impl Table<'_> {
                 _ => continue,
             };
             let message = format!(
-                "CSV holds no column of this kind, {what}: name fields in it, or write Parquet"
+                "CSV can't hold a column of this kind, {what}: name fields in it, or write Parquet"
             );
             return Err(Error::new(ErrorKind::InvalidPath, message).at_path(field.name()));
         }

@@ -142,7 +142,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Returns the next field, which is a group or malformed, by the general parser.
+    /// Returns the next field, which is a group or malformed, with the general parser.
     #[cold]
     fn read_slowly(&mut self) -> Result<Option<Met>> {
         let origin = self.origin;
@@ -155,7 +155,7 @@ impl<'a> Fields<'a> {
             Ok(Some(field)) => field,
             Ok(None) => return Ok(None),
             Err(error) if origin.is_exact => return Err(error),
-            Err(_) => return Err(origin.broken("bytes that are no message", self.at)),
+            Err(_) => return Err(origin.broken("the bytes are not a valid message", self.at)),
         };
         let met = Met {
             number: field.number.0,
@@ -179,7 +179,7 @@ pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
     }
 }
 
-/// The bits of a packed range that hold its length.
+/// Mask for the bits of a packed range that hold its length.
 pub(crate) const LEN: u64 = 0xffff_ffff;
 
 /// Packs a range of a buffer that has less than 4 GiB into 64 bits.

@@ -17,7 +17,7 @@ use crate::shape::{FieldShape, Scalar, Shape, low};
 
 /// A column of a field that has a single value and isn't a message.
 ///
-/// While fields are read, a value is only stored, since a later one may replace it. Converting a
+/// While fields are read, a value is only stored, since a later value may replace it. Converting a
 /// whole column in one loop takes much less time than converting each value as it is read.
 pub(crate) struct Flat {
     /// For each row, the bits of a number, the index of an enum value's name, or the packed range

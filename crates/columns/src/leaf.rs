@@ -81,7 +81,7 @@ impl LeafValues {
         Ok(())
     }
 
-    /// Appends a value. If it is an enum number that readers treat as an unknown field, adds
+    /// Appends a value. If the value is an enum number that readers treat as an unknown field, adds
     /// nothing and returns `Ok(false)`.
     #[inline]
     pub(crate) fn append(&mut self, source: Source<'_>, value: &Pending) -> Result<bool> {

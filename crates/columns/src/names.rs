@@ -89,7 +89,7 @@ impl EnumNames {
             return Ok(Some(*place));
         }
         if unnamed.numbers.len() >= MOST_UNNAMED {
-            let message = format!("more than {MOST_UNNAMED} numbers of an enum have no name");
+            let message = format!("an enum has more than {MOST_UNNAMED} numbers without names");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let place = self.names.len() + unnamed.numbers.len();

@@ -15,7 +15,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::names::EnumNames;
 use crate::shape::{FieldShape, MessageShape, Scalar, Shape, Slot};
 
-/// Deepest nesting of messages in a column. Readers of Parquet support less.
+/// Maximum nesting of messages in a column. Readers of Parquet support less.
 const MAX_DEPTH: usize = 32;
 
 /// The columns of one message type.
@@ -89,7 +89,8 @@ impl Planner {
         }
     }
 
-    /// Returns the columns with these names, or of all single-valued fields of the message.
+    /// Returns the columns with these names or, without names, the columns of all single-valued
+    /// fields.
     pub(crate) fn columns(
         &mut self,
         message: &MessageDescriptor,
@@ -151,7 +152,7 @@ impl Planner {
         let recursive = wanted.is_whole && above.iter().any(|known| known == name);
         if recursive || above.len() >= MAX_DEPTH {
             let message = format!(
-                "a {name} may be in itself, which no column holds: ask for fields of it, as in a.b"
+                "a {name} may contain itself, which no column can hold: select some of its fields, as in a.b"
             );
             return Err(Error::new(ErrorKind::InvalidPath, message));
         }
@@ -200,7 +201,7 @@ impl Planner {
             let Kind::Message(entry) = member.kind() else {
                 return Err(Error::new(
                     ErrorKind::InvalidSchema,
-                    "a map without entries",
+                    "a map has no entry type",
                 ));
             };
             let key = Scalar::of(&entry.map_entry_key_field().kind());
@@ -209,7 +210,7 @@ impl Planner {
                 Error::new(ErrorKind::InvalidSchema, message)
             })?;
             if !wanted.is_whole {
-                let message = "a column can't go on below a map: ask for all of the map";
+                let message = "a column can't select values inside a map: select the whole map";
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
             let value = self.value(&entry.map_entry_value_field().kind(), wanted, above)?;
@@ -226,7 +227,7 @@ impl Planner {
     fn value(&mut self, kind: &Kind, wanted: &Wanted, above: &mut Vec<String>) -> Result<Shape> {
         let Kind::Message(message) = kind else {
             return self.scalar(kind).ok_or_else(|| {
-                Error::new(ErrorKind::InvalidSchema, "a field of no type that is known")
+                Error::new(ErrorKind::InvalidSchema, "a field has an unknown type")
             });
         };
         if let Some(known) = self.well_known(message, wanted) {
@@ -270,8 +271,8 @@ impl Planner {
     }
 }
 
-/// Adds slots for fields that aren't columns, but whose values replace those of columns in the same
-/// oneof.
+/// Adds slots for fields that aren't columns, but whose values replace values of columns in the
+/// same oneof.
 fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut Vec<Slot>) {
     for (at, (member, _)) in members.iter().enumerate() {
         let Some(oneof) = member.oneof() else {
@@ -401,9 +402,9 @@ impl Wanted {
         let is_double = known.is_some() && (rest.is_empty() || below.is_whole);
         if is_double {
             let message = if rest.is_empty() && below.is_whole {
-                "the column is asked for twice"
+                "the column is selected twice"
             } else {
-                "both a message and a field of it are asked for: one of them is enough"
+                "both a message and one of its fields are selected: select only one of them"
             };
             return Err(Error::new(ErrorKind::InvalidPath, message).at_path(name));
         }
@@ -487,7 +488,7 @@ impl Member {
         }
     }
 
-    /// Returns the oneof that the member belongs to.
+    /// Returns the oneof to which the member belongs.
     fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
         match self {
             Member::Field(field) => field.containing_oneof(),

@@ -177,7 +177,7 @@ pub(crate) struct FieldShape {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) shape: Shape,
-    /// True if an absent field differs from one that is 0 or empty.
+    /// True if an absent field differs from a field that is 0 or empty.
     pub(crate) has_presence: bool,
 }
 
@@ -195,7 +195,7 @@ pub(crate) struct Slot {
     /// Wire type of an unpacked value.
     pub(crate) wire: WireType,
     pub(crate) is_packable: bool,
-    /// Index of the column; `None` for a field that only replaces others of its oneof.
+    /// Index of the column; `None` for a field that only replaces other fields of its oneof.
     pub(crate) field: Option<usize>,
     /// Indices of the columns whose values this field replaces.
     pub(crate) rivals: Vec<usize>,
@@ -345,8 +345,8 @@ impl MessageShape {
     }
 }
 
-/// Decodes the varint at the start of these bytes, and returns it with its size; `None` if it
-/// doesn't end within them.
+/// Decodes the varint at the start of these bytes, and returns its value and size; `None` if the
+/// varint doesn't end within the bytes.
 #[inline]
 fn short_varint(bytes: u64) -> Option<(u64, usize)> {
     if bytes & 0x80 == 0 {
@@ -364,8 +364,8 @@ fn short_varint(bytes: u64) -> Option<(u64, usize)> {
     Some((bits, ends.trailing_zeros() as usize / 8 + 1))
 }
 
-/// Returns the field with this tag if it is simple: it affects at most its own column, whose values
-/// are single and not messages.
+/// Returns the field with this tag if the field is simple: it affects at most its own column, and
+/// its values are single and not messages.
 fn simple(tag: u32, fields: &[FieldShape], slots: &[Slot]) -> Option<Simple> {
     let wire = WireType::from_bits(tag.into())?;
     let number = tag >> 3;

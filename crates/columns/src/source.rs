@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::fields::{Fields, Origin};
 
-/// The bytes from which values are read.
+/// A buffer from which values are read, and its position in the message.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) bytes: &'a [u8],

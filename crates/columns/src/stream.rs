@@ -19,8 +19,8 @@ const MOST_WAITING: usize = 1;
 /// A stream of a table's rows in batches, which background threads produce. Dropping the stream
 /// stops the threads.
 ///
-/// Implements [`RecordBatchReader`] for Arrow's libraries. With the feature `ffi`, Arrow's `FFI_ArrowArrayStream` passes it to libraries in
-/// other languages.
+/// Implements [`RecordBatchReader`] for Arrow's libraries. With the feature `ffi`, Arrow's `FFI_ArrowArrayStream` passes the stream to
+/// libraries in other languages.
 #[derive(Debug)]
 pub struct TableStream {
     schema: SchemaRef,
@@ -50,7 +50,7 @@ impl TableStream {
                 let table = Table::new(view, &query, &names, &options)?;
                 table.for_each_batch(|batch| {
                     let taken = sender.send(Ok(batch));
-                    taken.map_err(|_| Error::new(ErrorKind::Cancelled, "nobody takes the rows"))
+                    taken.map_err(|_| Error::new(ErrorKind::Cancelled, "the reader of the rows was dropped"))
                 })
             });
             if let Err(error) = made.map_err(|error| opened.placed(error)) {

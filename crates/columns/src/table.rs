@@ -85,7 +85,7 @@ pub(crate) struct Plan {
 /// The contents of a row.
 enum Row {
     Message(Columns),
-    /// A single value, which is the only column.
+    /// A single value, whose column is the only one.
     Value(Shape),
 }
 
@@ -103,7 +103,7 @@ impl<'a> Table<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::SchemaNeeded`] if the type of the message is unknown; [`ErrorKind::InvalidPath`] if a column doesn't exist or has an
-    /// unsupported type, two have the same name, or there are none.
+    /// unsupported type, two columns have the same name, or there are no columns.
     pub fn new(
         view: MessageView<'a>,
         query: &PathQuery,
@@ -111,7 +111,7 @@ impl<'a> Table<'a> {
         options: &TableOptions,
     ) -> Result<Table<'a>> {
         let root = view.descriptor().ok_or_else(|| {
-            let message = "columns need the message's type, which is not known";
+            let message = "columns need the message's type, which is unknown";
             Error::new(ErrorKind::SchemaNeeded, message)
         })?;
         let plan = Plan::new(query, root, options)?;
@@ -244,7 +244,7 @@ impl Plan {
                 fields.extend(columns.outputs.iter().map(|output| output.field.clone()));
                 if columns.outputs.is_empty() {
                     let message = format!(
-                        "no field of {} holds one value: name those that become columns",
+                        "no field of {} has a single value: name the fields that become columns",
                         message.full_name()
                     );
                     return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
@@ -253,7 +253,7 @@ impl Plan {
             }
             TargetKind::Scalar(kind) => {
                 if names.is_some() {
-                    let message = "the query leads to values, which have no fields to be columns";
+                    let message = "the query selects values without fields, so columns can't be named";
                     return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
                 }
                 let shape = planner.scalar(kind).unwrap_or(Shape::Scalar(Scalar::Bytes));

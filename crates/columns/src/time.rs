@@ -59,7 +59,7 @@ fn count<'p>(
     let all = i128::from(seconds) * each + i128::from(cut(nanos, nanos_each));
     i64::try_from(all).map_err(|_| {
         let message = format!(
-            "a {what} of {seconds} s is out of the range that 64 bits of {unit:?}s reach: use a coarser time unit, or its fields seconds and nanos"
+            "a {what} of {seconds} s is out of range for 64 bits of {unit:?}s: use a coarser time unit, or its fields seconds and nanos"
         );
         let place = source.origin.broken("", at);
         Error::new(ErrorKind::LimitExceeded, message)

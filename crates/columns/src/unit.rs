@@ -324,7 +324,7 @@ fn keep(shape: &MessageShape) -> impl FnMut(&Field) -> Result<bool> {
 }
 
 fn too_large(size: u64, start: u64) -> Error {
-    let message = format!("{size} bytes of one element, of which columns hold {MOST_HELD}");
+    let message = format!("the columns would hold {size} bytes of one element, over the limit of {MOST_HELD}");
     let error = Error::new(ErrorKind::LimitExceeded, message).refusing_size();
     error.at_offset(start)
 }

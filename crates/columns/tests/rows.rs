@@ -1,4 +1,4 @@
-//! Rows compared with what a reader of the whole messages decodes.
+//! Tests that compare rows with the fields of completely decoded messages.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -255,7 +255,7 @@ fn damage_in_an_element_among_many_is_an_error_at_its_offset() {
 
 #[test]
 fn an_error_has_the_path_of_the_element_that_is_wrong() {
-    // Three groups of three items, with a text each.
+    // Three groups of three items, each with a string.
     let groups = |wrong: Option<(usize, Option<usize>)>| {
         let text = |is_wrong: bool| if is_wrong { b"\xff" } else { b"x" };
         let mut message = Vec::new();

@@ -5,10 +5,10 @@
 //!     cargo bench -p proto-splitter-object-store --bench object_store -- 3GiB    of a message of 3 GiB
 //!     ... -- 3GiB 30 90                                        30 ms, and 90 MiB/s per connection
 //!
-//! It prints the round trips and bytes for opening the file and reading one value, and the time of
-//! a merge to a file compared with downloading the same bytes over as many connections. Results are
-//! compared with the message. The targets are at most 4 round trips, 1.1 times the value's bytes,
-//! and 1.2 times the download.
+//! The benchmark prints the round trips and bytes for opening the file and reading one value, and
+//! compares the time of a merge to a file with that of downloading the same bytes over the same
+//! number of connections. Results are compared with the message. The targets are at most 4 round
+//! trips, 1.1 times the value's bytes, and 1.2 times the download.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -36,10 +36,10 @@ use proto_splitter_object_store::{
 
 const MIB: u64 = 1 << 20;
 
-/// Sizes of the values, in turn: all but every eighth have 4 MiB.
+/// Sizes of consecutive values, in MiB. The list is repeated.
 const VALUES: [u64; 8] = [4, 4, 4, 1, 4, 4, 4, 16];
 
-/// Number of measurements of the download and the merge. The best of each counts.
+/// Number of measurements of the download and the merge. The fastest of each counts.
 const ROUNDS: usize = 3;
 
 fn main() {
@@ -149,7 +149,7 @@ fn write_message(path: &Path, size: u64) -> u32 {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            // Letters: it is a string.
+            // The field is a string, so its bytes must be letters.
             field.extend(state.to_le_bytes().map(|byte| b'@' | byte & 63));
         }
         field.truncate(end);
@@ -188,8 +188,8 @@ struct Served {
     to: Instant,
 }
 
-/// Returns the number of round trips: requests that begin before the first of a round has ended
-/// belong to that round.
+/// Returns the number of round trips: requests that begin before the first request of a round has
+/// ended belong to the same round.
 fn rounds(log: &[Served]) -> usize {
     let mut log: Vec<_> = log.iter().collect();
     log.sort_by_key(|served| served.from);
@@ -217,7 +217,7 @@ struct Serving {
     file: Arc<File>,
     size: u64,
     latency: Duration,
-    /// Bytes a second of a connection.
+    /// Bytes per second of each connection; `None` if unlimited.
     pace: Option<u64>,
     log: Arc<Mutex<Vec<Served>>>,
 }

@@ -66,7 +66,7 @@ pub fn open_chunked(
 pub fn beside(main: &ObjectLocation, named: &str) -> Result<ObjectLocation> {
     let is_strange = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
     if named.split('/').any(is_strange) {
-        let message = "the name doesn't lead to an object beside the one that names it";
+        let message = "the name doesn't refer to an object in the same folder as the trailer";
         return Err(Error::new(ErrorKind::InvalidTrailer, message));
     }
     let part = main.beside(named);

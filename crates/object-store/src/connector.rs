@@ -31,11 +31,11 @@ const SMALL_BODY: usize = 64 << 10;
 /// First pause before a throttled request is retried, in milliseconds.
 const FIRST_PAUSE: u64 = 500;
 
-/// Stands for the size of an object if the server doesn't report it.
+/// The size of an object whose size the server doesn't report.
 pub(crate) const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// Marks a response that ends when its connection is closed. Such a response looks complete even if
-/// the connection broke.
+/// Mark of a response that ends when its connection is closed. Such a response looks complete even
+/// if the connection broke.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenEnded;
 
@@ -188,9 +188,9 @@ impl HttpService for Watched {
     }
 }
 
-/// Checks the headers of an object's content. Adds its length if the server doesn't report it,
-/// since `object_store` rejects content without a length. `is_part` is true if only a range was
-/// requested.
+/// Checks the headers of an object's content. Adds the content's length if the server doesn't
+/// report the length, since `object_store` rejects content without a length. `is_part` is true if
+/// only a range was requested.
 fn completed(mut response: HttpResponse, is_part: bool) -> Result<HttpResponse, HttpError> {
     let wrong = |trouble| Err(HttpError::new(HttpErrorKind::Decode, trouble));
     if is_part && response.status().as_u16() != 206 {
@@ -266,7 +266,7 @@ impl Watch {
     }
 
     /// Records the failure of a request, and warns if requests have failed for some time, stating
-    /// how long they are retried. Returns that time.
+    /// the time limit for retries. Returns the time for which requests have failed.
     fn failed_since(&self, begun: Instant, why: &str, limit: Duration) -> Duration {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let tried = failing.since.get_or_insert(begun).elapsed();
@@ -275,7 +275,7 @@ impl Watch {
             let (name, limit) = (&self.name, limit.as_secs_f64());
             let tried = tried.as_secs_f64();
             tracing::warn!(
-                "{name}: {why}, for {tried:.0} s now; requests are tried again for {limit:.0} s"
+                "{name}: {why}, for {tried:.0} s now; requests are retried for {limit:.0} s"
             );
         }
         tried

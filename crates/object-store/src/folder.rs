@@ -99,7 +99,7 @@ impl Folder {
             };
             let is_strange = |part: &str| matches!(part, "" | "." | "..") || part.contains('\\');
             if name.split('/').any(is_strange) {
-                let message = "the name of an object that is not a name of a file";
+                let message = "the name of the object can't be the name of a file";
                 return Err(Error::new(ErrorKind::InvalidMessage, message).context(meta.location));
             }
             items.push(Item {
@@ -115,8 +115,8 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// The first error of reading or writing; [`ErrorKind::AlreadyExists`] if a file exists; [`ErrorKind::Cancelled`]. Files copied before
-    /// remain.
+    /// The first error of reading or writing; [`ErrorKind::AlreadyExists`] if a file exists; [`ErrorKind::Cancelled`]. Files that were
+    /// already copied remain.
     pub fn download(&self, target: &Path, progress: &Progress) -> Result<Vec<Item>> {
         let items = self.list()?;
         let meter = progress.meter(items.iter().map(|item| item.size).sum());
@@ -131,8 +131,8 @@ impl Folder {
         Ok(items)
     }
 
-    /// Copies one object to a new file, creating its folder if needed. A web server that doesn't support ranges sends the object in one
-    /// piece.
+    /// Copies one object to a new file, creating the file's folder if needed. A web server that doesn't support ranges sends the object
+    /// in one piece.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl Folder {
     /// # Errors
     ///
     /// The first error of reading or writing; [`ErrorKind::AlreadyExists`] if an object exists and may not be replaced;
-    /// [`ErrorKind::Cancelled`]. Objects copied before remain.
+    /// [`ErrorKind::Cancelled`]. Objects that were already copied remain.
     pub fn upload(
         &self,
         source: &Path,
@@ -251,7 +251,7 @@ fn copy_whole(location: &ObjectLocation, target: &Path, progress: &Progress) -> 
     let Some(size) = size.filter(|&size| size != copied) else {
         if is_open_ended {
             tracing::warn!(
-                "{location}: the server doesn't tell the object's size: {copied} bytes came, and the rest is missing if the connection broke"
+                "{location}: the server doesn't report the object's size: {copied} bytes were received, and the rest is missing if the connection broke"
             );
         }
         return Ok(());
@@ -303,7 +303,7 @@ fn files_in(folder: &Path) -> Result<Vec<Item>> {
             let entry = entry.map_err(failed)?;
             let path: PathBuf = entry.path();
             let Ok(name) = entry.file_name().into_string() else {
-                let message = "the name of the file is not a text";
+                let message = "the name of the file is not valid Unicode";
                 return Err(Error::new(ErrorKind::InvalidConfig, message).in_file(&path));
             };
             let metadata = fs::metadata(&path).map_err(failed)?;

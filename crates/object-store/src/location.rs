@@ -65,7 +65,7 @@ impl fmt::Display for ObjectLocation {
 }
 
 impl ObjectLocation {
-    /// Returns true if a text is the URL of an object, judging by its scheme.
+    /// Returns true if a string is the URL of an object, judging by its scheme.
     pub fn is_url(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()))
@@ -95,7 +95,7 @@ impl ObjectLocation {
         let url = Url::parse(text).map_err(|error| invalid(format!("not a URL: {error}")))?;
         if url.query().is_some() || url.fragment().is_some() {
             return Err(invalid(
-                "a URL with a query names no object of a store".into(),
+                "a URL with a query can't name an object in a store".into(),
             ));
         }
         let (scheme, path) = ObjectStoreScheme::parse(&url)
@@ -119,7 +119,7 @@ impl ObjectLocation {
     }
 
     /// Returns an object of a store that was configured elsewhere. The store's display name takes
-    /// the place of a URL. Several hosts can't upload such an object together, since that requires
+    /// the place of a URL. Several hosts can't upload such an object together, since this requires
     /// a store given by URL.
     pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> ObjectLocation {
         ObjectLocation {

@@ -7,8 +7,8 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{Error, HeaderMap, HeaderValue, PutPayload, Result};
 
-/// Code and status of S3's error for an unknown condition. They are only in the error's text, since
-/// `object_store` doesn't expose the status.
+/// Code and status of S3's error for an unknown condition. They only occur in the error's text,
+/// since `object_store` doesn't expose the status.
 const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
 
 /// A store that assembles an object from parts uploaded by any host.
@@ -176,7 +176,7 @@ mod tests {
         let unknown = || failed("server returned 501 Not Implemented: NotImplemented");
         let busy = || failed("503 Slow Down");
         let never: fn() -> Result<()> = || unreachable!("it isn't asked");
-        // The response with the condition, the response without it, and the result.
+        // The response with the condition, the response without the condition, and the result.
         type Answer = fn() -> Result<()>;
         let table: [(Answer, Answer, bool, &str); 5] = [
             (|| Ok(()), never, false, "done"),

@@ -27,9 +27,9 @@ const COPY_LEN: usize = 1 << 20;
 ///
 /// Each part of a split becomes a separate object, named by its content. The commit writes one more
 /// object, with a single request that the store rejects if the object exists. A merge is an upload
-/// in parts: each host uploads its own, and the commit makes the store assemble them without
-/// reading them. S3 rejects that step if the object exists; for other stores, which lack such a
-/// condition, the commit checks for the object immediately before.
+/// in parts: each host uploads its own part, and the commit makes the store assemble the parts
+/// without reading them. S3 rejects the commit if the object exists; for other stores, which lack
+/// such a condition, the commit checks for the object immediately before.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -102,7 +102,7 @@ impl Objects for ObjectParts {
             return Ok(());
         }
         let name = redact(name);
-        let message = format!("{name}: a plan doesn't keep a URL with a password or a token");
+        let message = format!("{name}: a plan can't store a URL with a password or a token");
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
@@ -137,7 +137,7 @@ impl Objects for ObjectParts {
             std::io::Write::write_all(&mut writer, &buffer[..n])?;
         }
         if writer.written() != size {
-            let message = format!("{name}: {} bytes came, not {size}", writer.written());
+            let message = format!("{name}: received {} bytes, expected {size}", writer.written());
             return Err(Error::new(ErrorKind::Io, message));
         }
         writer.finish().map(drop).map_err(lifted)
@@ -201,7 +201,7 @@ impl Objects for ObjectParts {
 fn in_parts(location: &ObjectLocation) -> Result<&Uploads> {
     location.check_writable()?;
     location.uploads().ok_or_else(|| {
-        let message = format!("{location}: hosts can't upload parts of one object to this store");
+        let message = format!("{location}: this store doesn't support uploading parts of one object from several hosts");
         Error::new(ErrorKind::InvalidConfig, message)
     })
 }

@@ -33,7 +33,7 @@ const SMALL_AT_ONCE: usize = 16;
 /// the options allow, within the size of the cache. Bytes that are cached or pending are not
 /// requested again.
 ///
-/// All requests after the first ask for the same version of the object by its `ETag`, so that replacing an object while it is read is an
+/// All requests after the first ask for the same version of the object by its `ETag`, so replacing an object while it is read causes an
 /// error. A failed request is retried with growing pauses, for as long as the store's [`StoreOptions`](crate::StoreOptions) allow.
 pub struct ObjectReader {
     shared: Arc<Shared>,

@@ -20,7 +20,8 @@ const SECRET_ENDS: &[&str] = &[
 /// Whole names of query parameters that grant access.
 const SECRETS: &[&str] = &["sig", "key", "pwd"];
 
-/// Returns a text in which passwords in URLs, and the values of query parameters that sign or authorize a request, are replaced by `***`.
+/// Returns a string in which passwords in URLs, and the values of query parameters that sign or authorize a request, are replaced by
+/// `***`.
 ///
 /// ```
 /// use proto_splitter_object_store::redact;
@@ -57,7 +58,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns true if a text is a URL with a password, or with a query parameter that grants access.
+/// Returns true if a string is a URL with a password, or with a query parameter that grants access.
 pub(crate) fn has_secret(text: &str) -> bool {
     matches!(redact(text), Cow::Owned(_))
 }
@@ -70,7 +71,7 @@ fn password(rest: &str) -> Option<(usize, usize)> {
     let from = rest[..authority].find(':')? + 1;
     let to = match rest[..authority].rfind('@') {
         Some(at) => at,
-        // For a parser, a slash in a password ends the host, but a user may have typed one.
+        // A user may have typed a slash in a password, although parsers end the host at a slash.
         None if is_port(&rest[from..authority]) => return None,
         None => rest.rfind('@')?,
     };
@@ -81,7 +82,7 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns true if a text ends with the name of a secret query parameter.
+/// Returns true if a string ends with the name of a secret query parameter.
 fn is_secret(before: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '%');
     let stem = before.trim_end_matches(is_name);

@@ -27,7 +27,7 @@ pub(crate) fn handle() -> io::Result<&'static Handle> {
     match runtime {
         Ok(runtime) => Ok(runtime.handle()),
         Err(error) => Err(io::Error::other(format!(
-            "no threads for requests: {error}"
+            "can't start threads for requests: {error}"
         ))),
     }
 }

@@ -24,7 +24,7 @@ use crate::runtime;
 /// Prefixes of environment variables that configure stores.
 const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
-/// Maximum number of retries. The time limit ends them earlier.
+/// Maximum number of retries. The time limit ends retries earlier.
 const MOST_RETRIES: usize = 10_000;
 
 /// Longest pause between retries.
@@ -51,7 +51,7 @@ impl Store {
     }
 }
 
-/// Returns the store of a URL. All its objects share the connections.
+/// Returns the store of a URL. All objects in the store share its connections.
 pub(crate) fn store(
     url: &Url,
     scheme: &ObjectStoreScheme,
@@ -109,7 +109,7 @@ fn build(
         ObjectStoreScheme::AmazonS3 => {
             let builder = AmazonS3Builder::new();
             let store = configured!(builder, url.as_str(), settings, asked(client())).build()?;
-            // With this header S3 refuses to complete an upload if the object exists.
+            // With this header, S3 refuses to complete an upload if the object exists.
             let creating = client().with_default_headers(creating_headers());
             let builder = AmazonS3Builder::new();
             let creating = configured!(builder, url.as_str(), settings, asked(creating))

@@ -1,4 +1,4 @@
-//! Failures of requests that describe themselves.
+//! Causes of failed requests, with their messages.
 
 use std::error::Error;
 use std::fmt;
@@ -18,10 +18,10 @@ pub(crate) enum Trouble {
     },
     /// There was no response.
     NoAnswer { why: String, tried: Duration },
-    /// No credentials are set or provided by the machine. The text names the settings that provide
-    /// some.
+    /// No credentials are set or provided by the machine. The text names settings that provide
+    /// credentials.
     NoCredentials(&'static str),
-    /// The endpoint is an `http://` URL, which is allowed only if this variable is set.
+    /// The endpoint is an `http://` URL, which is only allowed if this variable is set.
     Unencrypted(&'static str),
     /// The server sent the whole object instead of the requested range.
     NoRanges,
@@ -73,9 +73,9 @@ impl fmt::Display for Trouble {
             Trouble::NoCredentials(set) => write!(f, "no credentials: set {set}"),
             Trouble::Unencrypted(variable) => write!(
                 f,
-                "the store's endpoint is http://, which {variable}=true has to allow"
+                "the store's endpoint is http://, which must be allowed with {variable}=true"
             ),
-            Trouble::NoRanges => f.write_str("the server doesn't send ranges of it"),
+            Trouble::NoRanges => f.write_str("the server doesn't send ranges of the object"),
             Trouble::WrongRange(range) => {
                 write!(
                     f,

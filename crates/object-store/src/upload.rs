@@ -43,7 +43,7 @@ impl Uploader {
         let [part_size, next] = [upload.part_size, first].map(|it| usize::try_from(it).ok());
         let (Some(part_size @ 1..), Some(next)) = (part_size, next) else {
             let message = format!(
-                "{location}: an upload in parts of {} bytes",
+                "{location}: the upload has an invalid part size of {} bytes",
                 upload.part_size
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));

@@ -24,7 +24,7 @@ use crate::upload::Uploader;
 ///
 /// Without [`force`](ObjectWriteOptions::force) an existing object is an error. The store enforces this for a single request, and S3 also
 /// for an upload. Other stores lack such a condition for uploads, so the writer checks for the object before the first part and after the
-/// last: of two writers that finish at the same moment, the last one wins.
+/// last: if two writers finish at the same moment, the last one wins.
 pub struct ObjectWriter {
     location: ObjectLocation,
     name: String,
@@ -108,7 +108,7 @@ impl ObjectWriter {
         self.written
     }
 
-    /// Completes the object, which exists once this succeeds. Returns its size.
+    /// Completes the object, and returns its size. The object exists once this call has succeeded.
     ///
     /// # Errors
     ///

@@ -78,7 +78,7 @@ impl ModelFiles {
             return Err(at(root, refused("neither a file nor a folder")));
         }
         if found.files.is_empty() {
-            return Err(at(root, refused("no file that could be signed")));
+            return Err(at(root, refused("there is no file to sign")));
         }
         Ok(found)
     }
@@ -86,7 +86,7 @@ impl ModelFiles {
     fn add_folder(&mut self, root: &Path, within: &Path, depth: usize) -> Result<()> {
         let folder = root.join(within);
         if depth > MAX_DEPTH {
-            return Err(at(&folder, refused("folders nested more than 64 deep")));
+            return Err(at(&folder, refused("folders are nested more than 64 deep")));
         }
         for entry in fs::read_dir(&folder).map_err(|error| at(&folder, error.into()))? {
             let entry = entry.map_err(|error| at(&folder, error.into()))?;

@@ -32,7 +32,7 @@ impl SigningKey {
         let pem = &pem[start..];
         if pem.contains("ENCRYPTED") {
             return Err(invalid(
-                "a private key that is encrypted: decrypt it with openssl first",
+                "the private key is encrypted: decrypt it with openssl first",
             ));
         }
         if let Ok(key) = p256::SecretKey::from_sec1_pem(pem)
@@ -59,7 +59,7 @@ impl SigningKey {
     /// Signs the hash of `message`, using the curve's hash function, and returns the signature in
     /// DER.
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
-        let failed = |_| invalid("a key that can't sign");
+        let failed = |_| invalid("the key can't sign");
         Ok(match &self.0 {
             Private::P256(key) => {
                 let signature: p256::ecdsa::DerSignature = key.try_sign(message).map_err(failed)?;
@@ -116,7 +116,7 @@ impl VerifyingKey {
             Public::P256(key) => key.to_public_key_pem(LineEnding::LF),
             Public::P384(key) => key.to_public_key_pem(LineEnding::LF),
         };
-        let pem = pem.map_err(|_| invalid("a key that PEM can't hold"))?;
+        let pem = pem.map_err(|_| invalid("the key can't be encoded in PEM"))?;
         Ok(sha256_hex(pem.as_bytes()))
     }
 

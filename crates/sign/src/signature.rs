@@ -14,7 +14,7 @@ const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 /// A signature of a model: a statement about its files, and the signer's key.
 ///
 /// Create it with [`sign`](crate::sign), or parse it from a file. Only [`verify`](crate::verify)
-/// checks that it was made with a certain key.
+/// checks that the signature was made with a certain key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature(Bundle);
 
@@ -93,7 +93,7 @@ impl Signature {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 format!(
-                    "a signature of {} bytes, and at most {} are read",
+                    "the signature has {} bytes, but at most {} are allowed",
                     json.len(),
                     Self::MAX_SIZE
                 ),
@@ -104,7 +104,7 @@ impl Signature {
         })?;
         if bundle.media_type != MEDIA_TYPE {
             return Err(invalid(format!(
-                "a bundle of type {:?}, expected {MEDIA_TYPE:?}",
+                "the bundle has type {:?}, expected {MEDIA_TYPE:?}",
                 bundle.media_type
             )));
         }
@@ -127,7 +127,7 @@ impl Signature {
         }
         let envelope = &self.0.dsse_envelope;
         if envelope.payload_type != PAYLOAD_TYPE {
-            return Err(forged("what is signed is not an in-toto statement"));
+            return Err(forged("the signed content is not an in-toto statement"));
         }
         let [signature] = &*envelope.signatures else {
             return Err(forged("it doesn't have exactly one signature"));

@@ -101,7 +101,7 @@ impl Statement {
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         let statement: Statement = serde_json::from_slice(json).map_err(|error| {
             invalid(format!(
-                "the signed statement is not one about a model: {error}"
+                "the signed statement isn't about a model: {error}"
             ))
         })?;
         let expected = [
@@ -111,7 +111,7 @@ impl Statement {
         for (what, found, expected) in expected {
             if found != expected {
                 return Err(invalid(format!(
-                    "a statement of {what} {found:?}, expected {expected:?}"
+                    "the statement has {what} {found:?}, expected {expected:?}"
                 )));
             }
         }
@@ -120,7 +120,7 @@ impl Statement {
             return Err(Error::new(
                 ErrorKind::UnsupportedVersion,
                 format!(
-                    "files are signed by {:?} with {:?}, and only \"files\" with \"sha256\" is supported",
+                    "files are signed by {:?} with {:?}, but only \"files\" with \"sha256\" is supported",
                     how.method, how.hash_type
                 ),
             ));
@@ -132,7 +132,7 @@ impl Statement {
             .find(|one| one.algorithm != SHA256)
         {
             return Err(invalid(format!(
-                "{} has a hash by {:?}, expected \"sha256\"",
+                "{} has a hash of type {:?}, expected \"sha256\"",
                 other.name, other.algorithm
             )));
         }
@@ -143,10 +143,10 @@ impl Statement {
             )));
         };
         let digest = digest_of_digests(&statement.predicate.resources)
-            .ok_or_else(|| invalid("a hash of a file is not 64 hexadecimal digits".to_owned()))?;
+            .ok_or_else(|| invalid("the hash of a file is not 64 hexadecimal digits".to_owned()))?;
         if digest != subject.digest.sha256 {
             return Err(invalid(
-                "the hash of all files differs from that of the hashes of each".to_owned(),
+                "the hash of all files doesn't match the hashes of the files".to_owned(),
             ));
         }
         Ok(statement)
@@ -197,7 +197,7 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
         return None;
     }
     for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        // Only lower case is accepted, so that each hash has only one form.
+        // Accepts only lower case, so that each hash has only one form.
         let [high, low] = [digits[0], digits[1]].map(|digit| match digit {
             b'0'..=b'9' => Some(digit - b'0'),
             b'a'..=b'f' => Some(digit - b'a' + 10),

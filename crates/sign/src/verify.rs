@@ -14,7 +14,7 @@ use crate::signature::Signature;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct SignatureReport {
-    /// The model's name when it was signed. It may have been renamed since.
+    /// The model's name when the model was signed. The model may have been renamed since.
     pub model: String,
     /// The number of signed files that are unchanged.
     pub equal: usize,

@@ -256,10 +256,10 @@ def refused(args, log, path, schema, tables):
         check(what, ok and not out.exists(), f"{done.returncode}: {line}")
 
     refuse("no such field", tables, EVENTS, ["nope: events.Event has no field nope"], "--columns", "nope", code=2)
-    refuse("a duplicate field", tables, EVENTS, ["name: the column is asked for twice"], "--columns", "name,name", code=2)
-    refuse("below a map", tables, EVENTS, ["can't go on below a map"], "--columns", "by_number.key", code=2)
+    refuse("a duplicate field", tables, EVENTS, ["name: the column is selected twice"], "--columns", "name,name", code=2)
+    refuse("below a map", tables, EVENTS, ["can't select values inside a map"], "--columns", "by_number.key", code=2)
     refuse("below a number", tables, EVENTS, ["ts is not a message"], "--columns", "ts.x", code=2)
-    refuse("a list in CSV", tables, EVENTS, ["numbers: CSV holds no column of this kind, a list"], "--columns", "numbers", kind="csv")
+    refuse("a list in CSV", tables, EVENTS, ["numbers: CSV can't hold a column of this kind, a list"], "--columns", "numbers", kind="csv")
 
     data = path.read_bytes()
     short = args.work / "short.pb"

@@ -211,7 +211,7 @@ fn a_file_of_a_server_that_does_not_tell_its_size_is_copied_first() {
         assert!(fs::read(&out).unwrap() == bytes);
         // A connection that broke early would look the same.
         let warning =
-            format!("protosplit: warning: {url}: the server doesn't tell the object's size");
+            format!("protosplit: warning: {url}: the server doesn't report the object's size");
         assert_eq!(said.starts_with(&warning), !has_end, "{said}");
     }
 }
@@ -365,7 +365,7 @@ fn without_credentials_the_variables_are_named() {
                 ("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0"),
                 ("AZURE_STORAGE_ENDPOINT", &*server),
             ],
-            "http://, which AZURE_ALLOW_HTTP=true has to allow",
+            "http://, which must be allowed with AZURE_ALLOW_HTTP=true",
         ),
     ] {
         let error = said(&asked(&["ls", url], variables));

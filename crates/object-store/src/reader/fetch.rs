@@ -26,7 +26,8 @@ pub(super) struct FetchedEnds {
     pub(super) bytes: Vec<(u64, Bytes)>,
 }
 
-/// Runs a request. A panic in it becomes an error, so that no caller waits for the result forever.
+/// Runs a request. A panic in the request becomes an error, so no caller waits for the result
+/// forever.
 pub(super) async fn caught<T>(
     shared: &Shared,
     request: impl Future<Output = Result<T, Failure>>,
@@ -163,9 +164,9 @@ async fn get(
     let bytes = collect(result, len.min(most)).await?;
     shared.counted(1, bytes.len() as u64);
     if bytes.len() as u64 != len {
-        // The body contradicts its `Content-Range`, so its place is unknown.
+        // The body contradicts its `Content-Range`, so the position of the bytes is unknown.
         let message = format!(
-            "{} bytes came back, where {len} were announced",
+            "the server sent {} bytes, but announced {len}",
             bytes.len()
         );
         return Err(wrong(message));
@@ -180,7 +181,7 @@ async fn collect(result: GetResult, most: u64) -> Result<Bytes, Error> {
     let mut bytes = BytesMut::new();
     while let Some(piece) = pieces.try_next().await? {
         if piece.len() > most - bytes.len() {
-            return Err(wrong(format!("more than {most} bytes came back")));
+            return Err(wrong(format!("the server sent more than {most} bytes")));
         }
         if bytes.is_empty() && piece.len() == most {
             return Ok(piece);

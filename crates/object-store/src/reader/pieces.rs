@@ -136,7 +136,7 @@ impl Pieces {
         }
     }
 
-    /// Takes the next queued range that fits into the cache; it counts as pending from now on.
+    /// Takes the next queued range that fits into the cache, and marks the range as pending.
     pub(super) fn take_next(&mut self, fits: impl Fn(u64) -> bool) -> Option<Range<u64>> {
         loop {
             let begin = *self.order.front()?;
@@ -155,8 +155,8 @@ impl Pieces {
     }
 
     /// Takes the range that a read waits for: a queued range, or else the first request for the
-    /// missing part of `range`. It counts as pending from now on. Further requests for the missing
-    /// part go to the front of the queue.
+    /// missing part of `range`. The range is then pending. Further requests for the missing part go
+    /// to the front of the queue.
     pub(super) fn take_now(&mut self, range: Range<u64>, request: u64) -> Option<Range<u64>> {
         let queued = self.queued.range(..=range.start).next_back();
         let queued = queued.map(|(&begin, &end)| begin..end);

@@ -87,7 +87,7 @@ fn opening_takes_one_round_and_a_value_one_more() {
     assert_eq!(file.get(&at).unwrap(), wanted);
     let log = server.take_log();
     assert_eq!(rounds(&log), 1, "{log:?}");
-    // This covers the chunk, and at most the bytes before it in its block.
+    // The reads cover the chunk, and at most the bytes before the chunk in its block.
     let bytes: u64 = log.iter().map(|served| served.bytes).sum();
     assert!(bytes <= MEMBER as u64 + (66 << 10), "{bytes}");
     assert_eq!(file.get(&at).unwrap(), wanted);

@@ -1,4 +1,4 @@
-//! Whole folders.
+//! Copying whole folders from and to stores.
 
 use std::fs;
 

@@ -65,7 +65,7 @@ fn a_message_in_a_store_is_split_verified_and_merged_by_parts() {
 fn files_and_objects_go_together() {
     let bucket = Bucket::new("both");
     let folder = tempfile::tempdir().unwrap();
-    // From an object to files, and back.
+    // Splits an object to files, and merges the files to an object.
     let split = bucket.planner(3).split_object(
         &SizeSplitter,
         (
@@ -84,7 +84,7 @@ fn files_and_objects_go_together() {
     let merge = merge.unwrap();
     merge.commit(&run_all(&merge), &options()).unwrap();
     assert!(bucket.get("merged.pb") == bucket.message);
-    // And from objects to a file.
+    // Splits to objects, and merges the objects to a file.
     let split = bucket.split("m", 2).unwrap();
     split.commit(&run_all(&split), &options()).unwrap();
     let merged = folder.path().join("merged.pb");
@@ -134,7 +134,7 @@ fn what_is_there_is_replaced_only_if_asked_for() {
     let bucket = Bucket::new("there");
     let split = bucket.split("m", 2).unwrap();
     let reports = run_all(&split);
-    // It appears after the plan was made.
+    // The object appears after the plan was made.
     bucket.put("m.cpb", b"precious");
     let error = split.commit(&reports, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
@@ -166,7 +166,7 @@ fn what_is_there_is_replaced_only_if_asked_for() {
 fn an_object_that_was_replaced_since_the_plan_is_told_by_its_etag() {
     let bucket = Bucket::new("replaced");
     let split = bucket.split("m", 2).unwrap();
-    // The same bytes, but another version.
+    // The object has the same bytes, but another version.
     bucket.put("source.pb", &bucket.message.clone());
     let error = split.run(0, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
@@ -193,7 +193,7 @@ fn a_part_that_is_gone_or_another_is_named_by_the_commit() {
     other[end] ^= 1;
     bucket.put(&name, &other);
     assert!(split.commit(&reports, &options()).is_err());
-    // An object that takes its place isn't overwritten either.
+    // Another object with the name of the part isn't overwritten either.
     split.run(1, &options()).unwrap();
     assert!(bucket.get(&name) == other);
     bucket.put(&name, &content);
@@ -250,7 +250,7 @@ fn a_source_on_a_server_that_fails_at_times_is_split_and_one_that_changes_is_ref
     server.put("source.pb", bucket.message.clone());
     let error = late.run(0, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
-    // Nothing is written to it.
+    // A web server can't be the target of a merge.
     let error =
         bucket
             .planner(1)

@@ -23,7 +23,7 @@ fn open(url: &str, time: Duration) -> io::Result<ObjectReader> {
     ObjectReader::open(&location, &ObjectReadOptions::new())
 }
 
-/// Fails to open an object, and returns the error and the time taken.
+/// Returns the error of opening an object, and the time until the error.
 fn fail(url: &str, time: Duration) -> (io::Error, Duration) {
     let begun = Instant::now();
     let error = open(url, time).unwrap_err();

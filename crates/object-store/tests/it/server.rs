@@ -40,7 +40,7 @@ pub enum Fault {
     Flood(u16),
     /// The body and the connection end after this many bytes.
     Cut(usize),
-    /// The body has only this many bytes, as its length says, and not as many as its range.
+    /// The body has only this many bytes, in accordance with its length, but fewer than its range.
     Short(usize),
     /// The range of the response is this text.
     WrongRange(&'static str),
@@ -66,7 +66,7 @@ pub struct Served {
     pub to: Instant,
 }
 
-/// The server, on a local port.
+/// A simulated object store that serves HTTP on a local port.
 pub struct Server {
     state: Arc<Mutex<State>>,
     address: String,
@@ -122,12 +122,12 @@ impl Server {
         self.state.lock().unwrap().ignores_ranges = true;
     }
 
-    /// Makes the server end each response by closing the connection, without telling its length.
+    /// Makes the server end each response by closing the connection, without stating its length.
     pub fn omit_lengths(&self) {
         self.state.lock().unwrap().omits_lengths = true;
     }
 
-    /// Returns the number of endless bodies, and the number of bytes sent of them.
+    /// Returns the number of endless response bodies, and the number of bytes sent in them.
     pub fn flooded(&self) -> (u64, u64) {
         self.state.lock().unwrap().flooded
     }
@@ -154,7 +154,8 @@ impl Server {
     }
 }
 
-/// Returns the number of round trips: requests that begin before the first of a round has ended belong to that round.
+/// Returns the number of round trips: requests that begin before the first request of a round has ended belong to the
+/// same round.
 pub fn rounds(log: &[Served]) -> usize {
     let mut log: Vec<_> = log.iter().collect();
     log.sort_by_key(|served| served.from);

@@ -70,7 +70,7 @@ fn every_change_of_a_folder_is_found() {
     let good = check(root, &signature, &public);
     assert!(good.is_good(), "{good:?}");
     assert_eq!(good.equal, 3);
-    // What Git keeps isn't signed.
+    // Git's own files aren't signed.
     fs::write(root.join(".git/HEAD"), "another branch").unwrap();
     assert_eq!(check(root, &signature, &public), good);
 
@@ -85,7 +85,7 @@ fn every_change_of_a_folder_is_found() {
     let options = VerifyOptions::new().ignore(root.join("a/new"));
     let bad = verify(root, &signature, &public, &options).unwrap();
     assert!(bad.unsigned.is_empty() && !bad.is_good());
-    // A signed file can't be left out: it counts as missing.
+    // A signed file can't be left out: an ignored one counts as missing.
     let options = VerifyOptions::new().ignore(root.join("saved_model.cpb"));
     let bad = verify(root, &signature, &public, &options).unwrap();
     assert_eq!(bad.missing, ["a.b", "saved_model.cpb"]);
@@ -114,7 +114,7 @@ fn every_flipped_bit_of_a_signature_and_of_a_file_is_found() {
     let json = signature.to_json().unwrap();
     let options = VerifyOptions::new();
     for (at, _) in json.iter().enumerate() {
-        // Another bit of every byte.
+        // Flips one bit in each byte.
         let mut flipped = json.clone();
         flipped[at] ^= 1 << (at % 8);
         let accepted = Signature::from_json(&flipped)
@@ -140,7 +140,7 @@ fn a_key_of_another_kind_is_refused() {
         ("p256.pub", "not a private key of P-256 or P-384 in PEM"),
         (
             "encrypted.pem",
-            "a private key that is encrypted: decrypt it with openssl first",
+            "the private key is encrypted: decrypt it with openssl first",
         ),
     ] {
         let error = SigningKey::from_pem(&text(name)).unwrap_err();
@@ -193,7 +193,7 @@ fn an_empty_folder_is_refused_and_a_missing_one_is_named() {
     let key = keys("p256").0;
     let error = sign(folder.path(), &key, &SignOptions::new()).unwrap_err();
     assert!(
-        error.to_string().ends_with("no file that could be signed"),
+        error.to_string().ends_with("there is no file to sign"),
         "{error}"
     );
     let error = sign(folder.path().join("gone"), &key, &SignOptions::new()).unwrap_err();

@@ -135,7 +135,7 @@ fn fate(random: &mut Random) -> Option<Fate> {
     })
 }
 
-/// Runs parts, some of them twice at once, until one has been tried this often.
+/// Runs parts, some of them twice at once, until one part has been tried this often.
 fn run_some(plan: &PartsPlan, times: usize, random: &mut Random) -> Vec<PartReport> {
     let mut reports = Vec::new();
     for _ in 0..times {
@@ -210,7 +210,7 @@ fn of_200_splits_in_a_store_each_has_the_right_bytes_or_says_what_is_missing() {
             reports.push(plan.run(part, &options()).unwrap());
         }
         commit(&plan, &reports, &mut random, seed);
-        // Hosts that are late change nothing.
+        // Late hosts change nothing.
         run_some(&plan, 2, &mut random);
         assert!(bucket.merged("m") == bucket.message, "schedule {seed}");
         assert_eq!(bucket.get("m.00001-89abcdef.cpb"), b"of somebody else");
