@@ -10,7 +10,7 @@ pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S
     serializer.collect_str(&path.display())
 }
 
-/// Serializes a path, if there is one, as [`path`] does.
+/// Serializes a path, if there is one, in the same way as [`path`].
 pub(crate) fn optional_path<S: Serializer>(
     path: &Option<PathBuf>,
     serializer: S,
@@ -19,7 +19,7 @@ pub(crate) fn optional_path<S: Serializer>(
     text.serialize(serializer)
 }
 
-/// Serializes paths, each as [`path`] does.
+/// Serializes each path in the same way as [`path`].
 pub(crate) fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(paths.iter().map(|path| path.display().to_string()))
 }

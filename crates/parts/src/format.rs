@@ -33,8 +33,8 @@ pub fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if there is no checksum, [`ErrorKind::ChecksumMismatch`] if it
-/// differs.
+/// [`ErrorKind::InvalidMessage`] if there is no checksum, [`ErrorKind::ChecksumMismatch`] if the
+/// checksum differs.
 pub(super) fn check_checksum(bytes: &[u8], name: &str) -> Result<()> {
     let parts = bytes.split_last_chunk::<CHECKSUM_LEN>();
     let Some((message, &[CHECKSUM_TAG, ref stored @ ..])) = parts else {
@@ -46,7 +46,7 @@ pub(super) fn check_checksum(bytes: &[u8], name: &str) -> Result<()> {
     if stored == found {
         return Ok(());
     }
-    let message = format!("{name} that was damaged: its crc32c is {found:08x}, not {stored:08x}");
+    let message = format!("{name} is damaged: its crc32c is {found:08x}, expected {stored:08x}");
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
@@ -57,7 +57,7 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
         .and_then(|file| file.take(DEFAULT_MAX_PLAN_SIZE + 1).read_to_end(&mut bytes));
     read.map_err(|error| Error::from(error).in_file(path))?;
     if bytes.len() as u64 > DEFAULT_MAX_PLAN_SIZE {
-        let message = format!("a file of more than {DEFAULT_MAX_PLAN_SIZE} bytes");
+        let message = format!("the file has more than {DEFAULT_MAX_PLAN_SIZE} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).in_file(path));
     }
     Ok(bytes)
@@ -91,6 +91,6 @@ mod tests {
         let twice = [&bytes[..], &bytes].concat();
         let error = check_checksum(&twice, "a plan").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
-        assert!(error.to_string().starts_with("a plan that was damaged: "));
+        assert!(error.to_string().starts_with("a plan is damaged: "));
     }
 }

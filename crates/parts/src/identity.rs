@@ -57,13 +57,13 @@ pub(super) fn check(planned: &Input) -> Result<()> {
 /// Fails unless the current identity is the planned one.
 pub(super) fn check_same(planned: &Input, now: &Input) -> Result<()> {
     let what = if now.size != planned.size {
-        format!("it has {} bytes, where it had {}", now.size, planned.size)
+        format!("it has {} bytes, but had {} before", now.size, planned.size)
     } else if now.version != planned.version {
         "it was replaced".to_owned()
     } else if now.modified != planned.modified {
         "it was written to".to_owned()
     } else if now.sample_crc32c != planned.sample_crc32c {
-        "its bytes are others".to_owned()
+        "its bytes differ".to_owned()
     } else {
         return Ok(());
     };
@@ -130,7 +130,7 @@ mod tests {
         check_same(&planned, &object(b"one", Some("1"))).unwrap();
         for (now, said) in [
             (object(b"one", Some("2")), "it was replaced"),
-            (object(b"four", Some("1")), "it has 4 bytes, where it had 3"),
+            (object(b"four", Some("1")), "it has 4 bytes, but had 3 before"),
         ] {
             let error = check_same(&planned, &now).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::SourceChanged);
@@ -138,7 +138,7 @@ mod tests {
         }
         let error = check_same(&object(b"one", None), &object(b"two", None)).unwrap_err();
         assert!(
-            error.to_string().ends_with("its bytes are others"),
+            error.to_string().ends_with("its bytes differ"),
             "{error}"
         );
     }
@@ -165,10 +165,10 @@ mod tests {
             (
                 vec![1; 100_001],
                 true,
-                "it has 100001 bytes, where it had 100000",
+                "it has 100001 bytes, but had 100000 before",
             ),
             (vec![1; 100_000], false, "it was written to"),
-            (other, true, "its bytes are others"),
+            (other, true, "its bytes differ"),
         ] {
             let error = changed(&bytes, same_time);
             assert!(error.ends_with(said), "{error}");

@@ -6,18 +6,17 @@
 //! plan (one host) -> run a part (any host, any number of times) -> commit (one host)
 //! ```
 //!
-//! A [`PartsPlan`] is a small file that all hosts read. [`PartsPlan::run`] does a part of it and
-//! returns a [`PartReport`]. A part that was killed can be run again, and running a part twice has
-//! the same result. [`PartsPlan::commit`] takes a report of every part. It fails if a report is
-//! missing or belongs to another plan. The result doesn't appear before the commit. So any
-//! scheduler is suitable: a shell, a Slurm array, an indexed job of Kubernetes, Ray.
+//! A [`PartsPlan`] is a small file that all hosts read. [`PartsPlan::run`] executes a part of the
+//! plan and returns a [`PartReport`]. A part that was killed can be run again, and running a part
+//! twice has the same result. [`PartsPlan::commit`] takes a report of every part. It fails if a
+//! report is missing or belongs to another plan. The result doesn't appear before the commit.
+//! Therefore, any scheduler is suitable: a shell, a Slurm array, an indexed job of Kubernetes, Ray.
 //!
 //! A [`PlanFile`] is a plan in a file, with the reports of its parts next to it.
 //!
 //! All hosts must see the same files under the same paths, or the same objects in stores: a
 //! [`Planner`] and [`PartOptions`] with [`Objects`] accept URLs wherever they accept paths. A
-//! [`PartStore`] determines where the files of a split's parts go: by default to the folder of the
-//! result.
+//! [`PartStore`] stores the files of a split's parts, by default in the folder of the result.
 //!
 //! ```
 //! use std::num::NonZeroUsize;
@@ -39,9 +38,8 @@
 //! let parts = NonZeroUsize::new(3).unwrap();
 //! let plan = PartsPlan::split(&SizeSplitter, &source, &prefix, &options.force(true), parts)?;
 //!
-//! // Each may run on another host, in any order.
-//! let run = |part| plan.run(part, &PartOptions::new());
-//! let reports = (0..plan.parts()).map(run).collect::<Result<Vec<_>, _>>()?;
+//! // Each part may run on another host, in any order. let run = |part| plan.run(part,
+//! &PartOptions::new()); let reports = (0..plan.parts()).map(run).collect::<Result<Vec<_>, _>>()?;
 //! let Committed::Split(written) = plan.commit(&reports, &PartOptions::new())? else { panic!() };
 //! assert_eq!(written.files.len(), 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,4 +1,4 @@
-//! A merge in parts, into one file that all parts write to.
+//! Merging in parts into one file, which all parts write.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -89,8 +89,8 @@ fn reads(target: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Returns the end of each part's bytes. Parts end between segments, so that no two parts each read
-/// a chunk of which they need only some bytes.
+/// Returns the end of each part's bytes. Parts end between segments, so that no chunk is read by
+/// two parts that each need only some of its bytes.
 fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     let spans = plan.spans();
     let sizes: Vec<u64> = spans.iter().map(|span| span.len).collect();
@@ -158,14 +158,14 @@ impl Planned {
         self.input.end()
     }
 
-    /// Returns the path of the file that the parts write to.
+    /// Returns the path of the file into which the parts write.
     fn room(&self, id: &[u8; 16]) -> PathBuf {
         let id: String = id[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{}{id}.tmp", self.rooms());
         self.target().with_file_name(name)
     }
 
-    /// Returns the prefix that the names of the hidden files of all plans have.
+    /// Returns the common prefix of the names of all plans' hidden files.
     fn rooms(&self) -> String {
         let name = self.target.file_name().unwrap_or_default();
         let name = crc32c::crc32c(name.as_encoded_bytes());
@@ -189,7 +189,7 @@ impl Planned {
         }
     }
 
-    /// Creates the file that the parts write to. Keeps an existing file, since it has data that
+    /// Creates the file into which the parts write. Keeps an existing file, since it has data that
     /// parts of the same plan have written.
     pub(super) fn make_room(&self, id: &[u8; 16]) -> Result<()> {
         if self.upload.is_some() {
@@ -207,7 +207,7 @@ impl Planned {
         file.commit()
     }
 
-    /// Opens the file that the parts write to.
+    /// Opens the file into which the parts write.
     fn open_room(&self, room: &Path) -> Result<File> {
         let file = OpenOptions::new()
             .read(true)
@@ -223,7 +223,7 @@ impl Planned {
         let size = file.metadata()?.len();
         if size != self.total() {
             let message = format!(
-                "{}: it has {size} bytes, where the plan says {}",
+                "{}: it has {size} bytes, but the plan says {}",
                 room.display(),
                 self.total()
             );
@@ -236,7 +236,7 @@ impl Planned {
     fn no_room(&self, room: &Path) -> Error {
         let (room, target) = (room.display(), self.target().display());
         let message = if self.target().exists() {
-            format!("{room} is not there: the merge to {target} was committed")
+            format!("{room} doesn't exist: the merge to {target} was committed")
         } else {
             format!("{room} doesn't exist: the merge was planned again or abandoned")
         };
@@ -297,7 +297,7 @@ impl Planned {
         with_plan(store.trailer(), &store, &merging, |chunks, plan| {
             if plan.total_len() != self.total() {
                 let message = format!(
-                    "the merge has {} bytes, where the plan says {}",
+                    "the merge has {} bytes, but the plan says {}",
                     plan.total_len(),
                     self.total()
                 );
@@ -408,15 +408,15 @@ impl Planned {
     }
 }
 
-/// Removes the name of the file that the parts wrote to, which now has the target's name. If that
-/// fails, the next commit removes it.
+/// Removes the old name of the file into which the parts wrote, which now has the target's name. If
+/// this fails, the next commit removes the name.
 fn remove_room(room: &Path) {
     if let Err(error) = remove_file(room) {
         tracing::warn!("{} was not removed: {error}", room.display());
     }
 }
 
-/// Returns true if `path` leads to the open file.
+/// Returns true if `path` refers to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! The access to objects in stores that work in parts needs.
+//! Access to objects in stores, for work in parts.
 
 use std::fmt::Debug;
 use std::io::{Read, Write};
@@ -32,15 +32,15 @@ pub trait Objects: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it doesn't exist or can't be read.
+    /// [`ErrorKind::Io`] if the object doesn't exist or can't be read.
     fn open(&self, name: &str) -> Result<OpenObject>;
 
     /// Opens an object that the chunked file in the object `main` names.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if it would be in another folder, and the errors of
-    /// [`open`](Self::open).
+    /// [`ErrorKind::InvalidTrailer`] if the named object would be in another folder, and the errors
+    /// of [`open`](Self::open).
     fn open_beside(&self, main: &str, named: &str) -> Result<Arc<dyn ReadAt>>;
 
     /// Returns true if an object exists.
@@ -54,7 +54,7 @@ pub trait Objects: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if it exists and `force` isn't set; [`ErrorKind::Io`].
+    /// [`ErrorKind::AlreadyExists`] if the object exists and `force` isn't set; [`ErrorKind::Io`].
     fn put(&self, name: &str, content: &mut dyn Read, size: u64, force: bool) -> Result<()>;
 
     /// Writes an object like [`put`](Self::put), but in a single request, so that the store itself
@@ -69,7 +69,7 @@ pub trait Objects: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the store doesn't support it, or fails.
+    /// [`ErrorKind::Io`] if the store doesn't support such uploads, or fails.
     fn begin_upload(&self, name: &str, size: u64) -> Result<ObjectUpload>;
 
     /// Uploads parts of an existing upload, from number `first` on, counted from 0. Replaces parts
@@ -138,7 +138,7 @@ pub trait UploadParts: Write {
     fn finish(self: Box<Self>) -> Result<Vec<String>>;
 }
 
-/// Returns true if a name in a plan is an object's: paths in plans are absolute.
+/// Returns true if a name in a plan names an object. Paths in plans are absolute.
 pub(super) fn is_object(name: &str) -> bool {
     name.contains("://") && Path::new(name).is_relative()
 }
@@ -165,11 +165,11 @@ pub(super) fn given<'a>(stores: Stores<'a>, name: &str) -> Result<&'a Arc<dyn Ob
 /// The name of an object, and the stores that have it.
 pub(super) type NamedObject<'a> = (&'a str, &'a Arc<dyn Objects>);
 
-/// Returns the name and the stores, if the name is an object's.
+/// Returns the name and the stores, if the name is the name of an object.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the name is an object's, and there are no stores.
+/// [`ErrorKind::InvalidConfig`] if the name is the name of an object, and there are no stores.
 pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<NamedObject<'a>>> {
     let name = path.to_str().unwrap_or_default();
     match stores {
@@ -179,7 +179,7 @@ pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<Nam
     }
 }
 
-/// Like [`found`], for a name in a plan.
+/// Returns the same as [`found`], for a name in a plan.
 ///
 /// # Errors
 ///
@@ -194,7 +194,7 @@ pub(super) fn named<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<Nam
 
 #[cold]
 fn no_stores(name: &str) -> Error {
-    let message = format!("{name}: an object in a store, and only files are read and written here");
+    let message = format!("{name}: an object in a store, but only files can be read and written here");
     Error::new(ErrorKind::InvalidConfig, message)
 }
 

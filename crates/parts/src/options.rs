@@ -43,7 +43,8 @@ impl PartOptions {
         }
     }
 
-    /// Sets the number of threads. Default: the number of cores. The result doesn't depend on it.
+    /// Sets the number of threads. Default: the number of cores. The result doesn't depend on this
+    /// number.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();

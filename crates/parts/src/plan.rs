@@ -251,7 +251,7 @@ impl PartsPlan {
         check_checksum(&bytes, "a plan")?;
         let plan = Plan::decode(bytes.clone()).map_err(|error| invalid(&error))?;
         if plan.version > PLAN_VERSION {
-            let message = format!("a plan in version {}", plan.version);
+            let message = format!("the plan has the unsupported version {}", plan.version);
             return Err(Error::new(ErrorKind::UnsupportedVersion, message));
         }
         let work = match plan.work {
@@ -278,7 +278,7 @@ impl PartsPlan {
     /// # Errors
     ///
     /// The errors of [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
-    /// [`ErrorKind::LimitExceeded`] if it is larger than
+    /// [`ErrorKind::LimitExceeded`] if the file is larger than
     /// [`DEFAULT_MAX_PLAN_SIZE`](super::DEFAULT_MAX_PLAN_SIZE).
     pub fn read(path: impl AsRef<Path>) -> Result<PartsPlan> {
         let path = path.as_ref();
@@ -409,7 +409,7 @@ impl PartsPlan {
         match &self.work {
             Planned::Split(work) => Ok(work.main_file(&outcomes, store, options)?.0),
             _ => {
-                let message = format!("the plan of a {}, which has no main file", self.verb());
+                let message = format!("the plan of a {} has no main file", self.verb());
                 Err(Error::new(ErrorKind::InvalidConfig, message))
             }
         }

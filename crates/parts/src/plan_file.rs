@@ -40,7 +40,7 @@ const READ_AT_ONCE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 /// let plan = PartsPlan::verify(&written.path, &ReadOptions::new(), two)?;
 /// let file = PlanFile::write(&path, plan, &options)?;
 /// for part in 0..file.plan().parts() {
-///     // Each may run on another host.
+///     // Each part may run on another host.
 ///     PlanFile::read(&path, &options)?.run(part, None, &options)?;
 /// }
 /// let report = file.commit(&[], &options)?;
@@ -200,7 +200,7 @@ fn read_reports(paths: &[PathBuf], all: bool, options: &PartOptions) -> Result<V
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Reads an object no larger than a plan or a report. Returns `None` if it doesn't exist.
+/// Reads an object no larger than a plan or a report. Returns `None` if the object doesn't exist.
 fn get(name: &str, objects: &dyn Objects) -> Result<Option<Vec<u8>>> {
     let object = match objects.open(name) {
         Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => return Ok(None),
@@ -209,7 +209,7 @@ fn get(name: &str, objects: &dyn Objects) -> Result<Option<Vec<u8>>> {
     let size = object.source.size()?;
     let len = usize::try_from(size).ok();
     let Some(len) = len.filter(|_| size <= DEFAULT_MAX_PLAN_SIZE) else {
-        let message = format!("{name}: an object of more than {DEFAULT_MAX_PLAN_SIZE} bytes");
+        let message = format!("{name}: the object has more than {DEFAULT_MAX_PLAN_SIZE} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     };
     let mut bytes = vec![0; len];

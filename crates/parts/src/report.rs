@@ -93,7 +93,7 @@ impl PartReport {
         let mut message = Report::decode(bytes).map_err(|error| invalid(&error))?;
         message.crc32c = 0;
         if message.version > PLAN_VERSION {
-            let message = format!("the report of a part in version {}", message.version);
+            let message = format!("the report of a part has the unsupported version {}", message.version);
             return Err(Error::new(ErrorKind::UnsupportedVersion, message));
         }
         if message.version == 0 || message.result.is_none() {
@@ -120,7 +120,7 @@ impl PartReport {
     /// # Errors
     ///
     /// The errors of [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
-    /// [`ErrorKind::LimitExceeded`] if it is larger than any report.
+    /// [`ErrorKind::LimitExceeded`] if the file is larger than any report.
     pub fn read(path: impl AsRef<Path>) -> Result<PartReport> {
         let path = path.as_ref();
         PartReport::from_bytes(&read_file(path)?).map_err(|error| error.in_file(path))
@@ -134,7 +134,7 @@ const MOST_NAMED: usize = 5;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if a report belongs to another plan, or one is missing.
+/// [`ErrorKind::InvalidConfig`] if a report belongs to another plan, or a report is missing.
 pub(super) fn of_all_parts<'a>(
     reports: &'a [PartReport],
     plan_id: &[u8],
@@ -151,7 +151,7 @@ pub(super) fn of_all_parts<'a>(
             Some(place) => *place = place.or(report.outcome()),
             None => {
                 return refuse(format!(
-                    "the report of part {part}, where there are {parts}"
+                    "the report of part {part}, but there are only {parts} parts"
                 ));
             }
         }

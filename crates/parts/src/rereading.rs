@@ -30,7 +30,7 @@ pub(super) struct WrittenRange {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] with the first part whose bytes have changed since it wrote
+/// [`ErrorKind::ChecksumMismatch`] for the first part whose bytes have changed since the part wrote
 /// them.
 pub(super) fn reread_ranges(
     source: &dyn ReadAt,
@@ -50,7 +50,7 @@ pub(super) fn reread_ranges(
             return Ok(());
         }
         let message = format!(
-            "{name}: crc32c of bytes {:?} is {found:08x}, where part {part} wrote {:08x}: they were damaged, and the part has to be run again",
+            "{name}: crc32c of bytes {:?} is {found:08x}, but part {part} wrote {:08x}: the bytes were damaged, and the part has to be run again",
             written.range, written.crc32c
         );
         Err(Error::new(ErrorKind::ChecksumMismatch, message))
@@ -105,7 +105,7 @@ pub(super) fn reread_files(
         let leaves = reread_file(source, part, options.threads);
         let leaves = leaves.map_err(|error| at(error.context(damaged)))?;
         if let Some(chunk) = leaves.iter().zip(&part.leaves).position(|(a, b)| a != b) {
-            let message = "its hash is another than in the report: have the part run again";
+            let message = "its hash differs from the hash in the report: have the part run again";
             let error = Error::new(ErrorKind::ChecksumMismatch, message);
             return Err(at(error.in_chunk(chunk)));
         }
@@ -134,7 +134,7 @@ fn reread_file(
         .threads(threads)
         .progress(Progress::none());
     let has_tree = !part.leaves.is_empty();
-    // The chunks are read once: with a tree, when they are hashed.
+    // The chunks are only read once. If there is a tree, hashing reads the chunks.
     let groups = if has_tree { Vec::new() } else { store.groups() };
     let read = verify_part(&store, &groups, |_| true, &options);
     read.problems.into_iter().next().map_or(Ok(()), Err)?;

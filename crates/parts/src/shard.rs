@@ -30,8 +30,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// A part of a message that a host holds, and writes to a separate file.
 ///
 /// All hosts agree on a prefix, on an [id](ShardOptions::id) and on a number for each host. Each
-/// writes its chunks, and returns a report. One of them, or another host, then combines the reports
-/// into one message with [`commit_shards`].
+/// host writes its chunks, and returns a report. One of the hosts, or another host, then combines
+/// the reports into one message with [`commit_shards`].
 ///
 /// ```
 /// use proto_splitter_core::Result;
@@ -79,8 +79,8 @@ pub trait Shard {
     /// Any error of the writer.
     fn write_chunks(&self, writer: &mut ShardWriter) -> Result<()>;
 
-    /// Writes the file of this host, which has number `number`, counted from 0. If it is written
-    /// more than once, files with different content don't replace each other.
+    /// Writes the file of this host, which has number `number`, counted from 0. If the file is
+    /// written more than once, files with different content don't replace each other.
     ///
     /// # Errors
     ///
@@ -365,13 +365,13 @@ impl Together {
             Error::new(ErrorKind::InvalidMessage, message)
         };
         let Outcome::Split(done) = outcome else {
-            return Err(invalid("isn't one of a file"));
+            return Err(invalid("doesn't describe a file"));
         };
         if Path::new(&done.file).file_name() != Some(done.file.as_ref()) {
             return Err(invalid("names a file in another folder"));
         }
         if done.infos.len() != done.fields.len() {
-            return Err(invalid("has chunks without a place"));
+            return Err(invalid("has chunks without paths"));
         }
         for (info, field) in done.infos.iter().zip(&done.fields) {
             let unreadable = |_| invalid("has a chunk that can't be read");
@@ -381,7 +381,7 @@ impl Together {
             if info.r#type == i32::from(Type::Bytes) {
                 let other = *self.values.entry(path.clone()).or_insert(number);
                 if other != number {
-                    let message = format!("it has written a value that host {other} has written");
+                    let message = format!("it has written a value that host {other} has also written");
                     let error = Error::new(ErrorKind::InvalidConfig, message);
                     return Err(error.at_path(path.display(None)));
                 }

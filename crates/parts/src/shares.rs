@@ -1,4 +1,5 @@
-//! Dividing work into shares of neighbours, such that the largest share is as small as possible.
+//! Dividing work into shares of neighboring items, such that the largest share is as small as
+//! possible.
 
 use std::num::NonZeroUsize;
 
@@ -6,7 +7,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 /// Divides items of these sizes into at most `count` non-empty shares, and returns the end of each.
 /// `has_room` determines whether a range of items fits in one share; if some shares have to end
-/// earlier for that reason, there may be more than `count` shares.
+/// earlier for this reason, there may be more than `count` shares.
 pub(super) fn shares(
     sizes: &[u64],
     count: NonZeroUsize,
@@ -57,7 +58,7 @@ pub(super) fn check_ends(ends: &[u64], all: u64) -> Result<()> {
     if ascend && ends.first() != Some(&0) && ends.last().copied().unwrap_or(0) == all {
         return Ok(());
     }
-    let message = format!("the plan's parts don't share out the {all} that there are");
+    let message = format!("the plan's parts don't add up to {all}");
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 

@@ -73,7 +73,7 @@ fn planned_chunk(chunk: Chunk, info: &ChunkInfo, pieces: &mut Pieces) -> Result<
     };
     if planned.size() != info.size {
         let size = planned.size();
-        let why = format!("has {size} bytes, where its trailer says {}", info.size);
+        let why = format!("has {size} bytes, but its trailer says {}", info.size);
         return Err(invalid(why));
     }
     Ok(planned)
@@ -82,7 +82,7 @@ fn planned_chunk(chunk: Chunk, info: &ChunkInfo, pieces: &mut Pieces) -> Result<
 /// The sources of the pieces of chunks.
 struct Pieces {
     literals: Bytes,
-    /// Number of bytes of literals that chunks may still use: each belongs to one chunk.
+    /// Number of bytes of literals that chunks may still use. Each byte belongs to one chunk.
     left: u64,
     source_size: u64,
 }

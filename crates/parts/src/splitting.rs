@@ -88,7 +88,7 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     }
     if options.get_profile() != Profile::Extended {
         let message =
-            "a split in parts has several files, which are only for the profile `extended`";
+            "a split in parts writes several files, which require the profile `extended`";
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
     let (main, prefix) = place_of(prefix, options.get_force(), stores)?;
@@ -175,7 +175,7 @@ pub(super) fn check_count(parts: usize) -> Result<()> {
     if parts <= MOST_PARTS {
         return Ok(());
     }
-    let message = format!("{parts} parts, where a split has at most {MOST_PARTS}");
+    let message = format!("{parts} parts are too many: a split has at most {MOST_PARTS}");
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
@@ -358,8 +358,8 @@ impl Planned {
         Ok((file, files, root))
     }
 
-    /// Adds to the trailer the facts that part `part` reported about its chunks. Returns its file
-    /// and its report.
+    /// Adds to the trailer the facts that part `part` reported about its chunks. Returns the part's
+    /// file and report.
     fn add<'a>(
         &self,
         part: usize,
@@ -372,7 +372,7 @@ impl Planned {
             Err(Error::new(ErrorKind::InvalidMessage, message))
         };
         let Outcome::Split(done) = outcome else {
-            return invalid("isn't one of a split");
+            return invalid("doesn't describe a split");
         };
         let is_name = Path::new(&done.file).file_name() == Some(done.file.as_ref());
         if !is_name {

@@ -42,7 +42,7 @@ pub trait PartStore: Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it doesn't exist or can't be read.
+    /// [`ErrorKind::Io`] if the file doesn't exist or can't be read.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
 
     /// Fails unless the right file exists, judging by its size and its last record.
@@ -116,7 +116,7 @@ fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Result<()> {
     let size = content.size()?;
     if size != meant.size {
         return other(format!(
-            "it has {size} bytes, where its part wrote {}",
+            "it has {size} bytes, but its part wrote {}",
             meant.size
         ));
     }
@@ -133,7 +133,7 @@ fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Result<()> {
     if crc32c != meant.trailer_crc32c {
         let expected = meant.trailer_crc32c;
         return other(format!(
-            "crc32c of its last record is {crc32c:08x}, where its part wrote {expected:08x}"
+            "crc32c of its last record is {crc32c:08x}, but its part wrote {expected:08x}"
         ));
     }
     Ok(())

@@ -58,7 +58,7 @@ impl Uploading {
         let inner = part_ends.split_last().map_or(&[][..], |(_, inner)| inner);
         let is_end = |end: &u64| end.checked_rem(upload.part_size) == Some(0);
         if upload.part_size == 0 || !inner.iter().all(is_end) {
-            return invalid("has shares that don't end where parts of its upload do");
+            return invalid("has shares that don't end at the ends of its upload's parts");
         }
         Ok(Some(Uploading {
             target: target.to_owned(),
@@ -106,7 +106,8 @@ impl Uploading {
             }
             parts.extend_from_slice(&done.uploaded);
         }
-        // Not every store supports conditional uploads, so this checks immediately before.
+        // Not every store supports conditional uploads, so the object is looked up immediately
+        // before.
         if !self.force && objects.exists(&self.target)? {
             return if self.is_done(objects, merged, options)? {
                 Ok(())
@@ -155,7 +156,7 @@ impl Uploading {
         );
         if size != total {
             let name = &self.target;
-            let message = format!("{name}: it has {size} bytes, where the parts wrote {total}");
+            let message = format!("{name}: it has {size} bytes, but the parts wrote {total}");
             return Err(Error::new(ErrorKind::ChecksumMismatch, message));
         }
         reread_ranges(&*there, written, &self.target, options)

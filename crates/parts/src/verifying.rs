@@ -1,4 +1,4 @@
-//! A verification in parts.
+//! Verifying a chunked file on several hosts: the plan, one part, and the combined result.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct CommittedVerify {
     pub records: u64,
     /// Size of the readable chunks, in bytes.
     pub bytes: u64,
-    /// All problems, except problems that other problems hide.
+    /// All problems found. If there are any, the merge isn't checked, so there may be more.
     pub problems: Vec<String>,
     /// Result of checking that the chunks form the message that was split.
     pub merge: MergeCheck,
@@ -110,7 +110,7 @@ impl Planned {
         let mut crcs = Vec::new();
         for (part, outcome) in outcomes.iter().enumerate() {
             let Outcome::Verify(read) = outcome else {
-                let message = format!("part {part}: its report isn't one of a verification");
+                let message = format!("part {part}: its report doesn't describe a verification");
                 return Err(Error::new(ErrorKind::InvalidMessage, message));
             };
             all.records = all.records.saturating_add(read.records);

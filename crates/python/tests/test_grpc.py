@@ -315,7 +315,7 @@ def _cut_off(sent: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("lie", "code", "line"),
     [
-        (_other_type, "INVALID_ARGUMENT", "where test.Tree is expected"),
+        (_other_type, "INVALID_ARGUMENT", "but test.Tree is expected"),
         (_too_large, "RESOURCE_EXHAUSTED", "bytes, where"),
         (_twice, "INVALID_ARGUMENT", "was expected"),
         (_other_bytes, "DATA_LOSS", "crc32c"),

@@ -144,7 +144,7 @@ impl Elements {
                 take(&mut cursor, &field)?;
             } else if !self.drops_others {
                 let message = format!(
-                    "field {} has no place in a sequence of field {}, which would lose it",
+                    "field {} would be lost in a sequence of field {}",
                     field.number.0, self.number.0
                 );
                 return Err(Error::new(ErrorKind::Uncuttable, message).at_offset(field.start));

@@ -79,7 +79,7 @@ const WRITING: &str = "records";
 const SETTINGS: &[ConvertSetting] = &[
     ConvertSetting {
         name: SETTING,
-        title: "repeated field whose elements are written; as an input's, the field that has them",
+        title: "repeated field to write; for an input, the field that holds its elements",
         is_size: false,
         forms: &[DELIMITED, RECORDS],
     },
@@ -163,7 +163,7 @@ impl Format for SequenceFormat {
             None | Some("refuse") => false,
             Some("drop") => true,
             Some(other) => {
-                let message = format!("{OTHERS} is refuse or drop, not {other:?}");
+                let message = format!("{OTHERS} must be refuse or drop, not {other:?}");
                 return Err(Error::new(ErrorKind::InvalidConfig, message));
             }
         };

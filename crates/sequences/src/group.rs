@@ -63,7 +63,7 @@ impl Groups {
             let left = size - begin;
             if len > left {
                 return cut(format!(
-                    "it should have {len} bytes, and the file ends after {left}"
+                    "it should have {len} bytes, but the file ends after {left}"
                 ));
             }
             let stored = len_len as u64 + len;
@@ -74,8 +74,8 @@ impl Groups {
                 group = next;
             }
             next = Group {
-                // Can't overflow for the size of a file, since a tag adds at most five bytes to
-                // each element.
+                // The sum can't overflow for a file that exists, since a tag adds at most five
+                // bytes per element.
                 start: next
                     .start
                     .checked_add(tag_len + stored)
@@ -136,7 +136,7 @@ impl Groups {
     }
 
     /// Returns the group that contains an offset in the message: its index, the group itself, and
-    /// the next one. Returns `None` at or past the end.
+    /// the next group. Returns `None` at or past the end.
     pub(crate) fn find(&self, offset: u64) -> Option<(usize, Group, Group)> {
         if offset >= self.end.start {
             return None;

@@ -94,12 +94,12 @@ pub struct Found {
 }
 
 impl Records {
-    /// Opens a file of records. Finds no records yet; call [`find`](Self::find) for that.
+    /// Opens a file of records. Call [`find`](Self::find) to find the records.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Record`] if it isn't a file of records; [`ErrorKind::Io`] if the source can't
-    /// be read.
+    /// [`ErrorKind::Record`] if the source isn't a file of records; [`ErrorKind::Io`] if the source
+    /// can't be read.
     pub fn new(source: Arc<dyn ReadAt>) -> Result<Records> {
         Ok(Records {
             file: RecordFile::open(source, ReaderOptions::new())?,
@@ -209,8 +209,8 @@ impl Records {
         Ok(start..self.start_of(records.end)?)
     }
 
-    /// Returns the chunks of records. Each has the range of its bytes, and the range of its
-    /// records' numbers.
+    /// Returns the chunks of records, each as the range of its bytes and the range of its records'
+    /// numbers.
     pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = (Range<u64>, Range<u64>)> + '_ {
         self.chunks.iter().map(|placed| {
             let (start, first) = (placed.start, placed.first);
@@ -226,7 +226,7 @@ impl Records {
         mut take: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let Decoded::Memory { data, ends } = &*self.decoded(chunk)? else {
-            let message = "a record that is alone in its chunk is read by position";
+            let message = "a record alone in its chunk must be read by position";
             return Err(Error::new(ErrorKind::Record, message));
         };
         let mut start = 0;
@@ -329,7 +329,7 @@ impl Records {
         }
         let (at, len) = self.spilled.add(stream)?;
         if len != placed.size() {
-            let message = format!("{len} bytes of a record that should have {}", placed.size());
+            let message = format!("the record has {len} bytes, expected {}", placed.size());
             return Err(Error::new(ErrorKind::Record, message));
         }
         self.checked(placed, Decoded::Spilled(at, len))
@@ -360,7 +360,7 @@ impl Records {
         Ok(true)
     }
 
-    /// Returns the chunk. Fails if a record in it isn't a message, though it must be one.
+    /// Returns the chunk. Fails if a record in the chunk isn't a message, though it must be one.
     fn checked(&self, placed: &Placed, decoded: Decoded) -> Result<Decoded> {
         match &decoded {
             Decoded::Memory { data, ends } => {

@@ -181,7 +181,7 @@ impl Sequence {
         if bytes.len() == size {
             return Ok(Small(bytes.into()));
         }
-        let message = "the lengths of the messages are others than when the file was opened";
+        let message = "the lengths of the messages have changed since the file was opened";
         let error = Error::new(ErrorKind::SourceChanged, message).at_offset(group.at);
         Err(error.context(format_args!("message {}", group.first)))
     }

@@ -100,13 +100,13 @@ mod client {
             samples: vec![sample; mebibytes],
         };
 
-        // One line to send; gRPC's own limit is 4 MiB.
+        // One line sends the message, although gRPC itself limits messages to 4 MiB.
         let stored = send(|frames| client.put(frames), &trace)
             .await?
             .into_inner();
         println!("sent {} bytes of samples", stored.size);
 
-        // This does the same, and resumes whenever the connection breaks.
+        // `send_resuming` does the same, and resumes whenever the connection breaks.
         let put = |frames| {
             let mut client = client.clone();
             async move { client.put(frames).await }
@@ -117,7 +117,7 @@ mod client {
         };
         send_resuming(put, ask, &trace, &SendOptions::new(), Retry::new()).await?;
 
-        // One line to receive it.
+        // One line receives the message.
         let name = trace.name.clone();
         let frames = client.get(Wanted { name, token: None }).await?.into_inner();
         let again: Trace = Receive::new().message(frames).await?;

@@ -89,8 +89,8 @@ impl Handle {
         }
     }
 
-    /// Returns the message. Reading a chunk that hasn't arrived waits for it and blocks the thread,
-    /// so read where blocking is allowed, as in `tokio::task::spawn_blocking`.
+    /// Returns the message. Reading waits until the chunk has arrived, and blocks the thread.
+    /// Therefore, only read where blocking is allowed, as in `tokio::task::spawn_blocking`.
     pub fn file(&self) -> Arc<ChunkedFile<Arc<dyn ReadAt>>> {
         Arc::clone(&self.file)
     }

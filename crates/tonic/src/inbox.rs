@@ -17,7 +17,7 @@ use crate::receive::{Receive, blocking_if};
 use crate::slot::Slot;
 
 /// A receiver of messages that keeps the chunks of broken-off transfers in temporary files, so that
-/// [`send_resuming`](crate::send_resuming) sends only the remaining ones.
+/// [`send_resuming`](crate::send_resuming) sends only the remaining chunks.
 ///
 /// Transfers are stored under the session that the sender named. Transfers without a session aren't
 /// stored. Clones of an inbox share the stored transfers.
@@ -41,8 +41,8 @@ impl Inbox {
         }
     }
 
-    /// Sets the maximum number of transfers to keep. A new one replaces the least recently used.
-    /// Default: 16.
+    /// Sets the maximum number of transfers to keep. A new transfer replaces the least recently
+    /// used. Default: 16.
     #[must_use]
     pub const fn max_pending(mut self, transfers: usize) -> Self {
         self.max_pending = transfers;

@@ -11,7 +11,7 @@
 //!   complete or not at all, or as a handle that can be read while the rest arrives.
 //! - [`server`] and [`endpoint`] are tonic's builders with windows for large messages.
 //! - [`Inbox`] keeps the received chunks of a transfer that broke off, and [`send_resuming`] sends
-//!   the remaining ones.
+//!   the remaining chunks.
 //!
 //! ```no_run
 //! # use proto_splitter_tonic::{Receive, proto::Frame, send};

@@ -24,7 +24,7 @@ const FRAME_SIZE: usize = 128 << 10;
 const BATCHES_AHEAD: usize = 3;
 
 /// Size of a batch in bytes, unless a single frame is larger: 1 MiB. Waking a task for each frame
-/// takes longer than making it.
+/// takes longer than making the frame.
 const BATCH_SIZE: usize = 1 << 20;
 
 /// Size up to which a message in memory is split without another thread, in bytes: 2 MiB.
@@ -39,8 +39,8 @@ const SHORT: u64 = 2 << 20;
 ///
 /// # Errors
 ///
-/// The status of the call. If the source fails, the peer sees a broken transfer, and this returns
-/// the source's error instead: any error of [`Frames::new`] or of reading.
+/// The status of the call. If the source fails, the peer sees a broken transfer, and this function
+/// returns the source's error instead: any error of [`Frames::new`] or of reading.
 pub async fn send<T, F>(
     call: impl FnOnce(Outgoing) -> F,
     source: impl Into<SplitInput>,
@@ -51,7 +51,7 @@ where
     send_with(call, source, &SendOptions::new()).await
 }
 
-/// Sends a message as [`send`] does, with options.
+/// Sends a message with options. Otherwise the same as [`send`].
 ///
 /// # Errors
 ///
@@ -102,7 +102,7 @@ pub struct Outgoing {
 
 #[derive(Debug)]
 enum Made {
-    /// A short message in memory needs no thread.
+    /// The frames of a short message in memory, which needs no thread.
     Here(Box<Frames>),
     Elsewhere(Batches),
 }
@@ -140,8 +140,8 @@ impl Outgoing {
         Outgoing::resume(SizeSplitter, source, ResumeToken::default(), options)
     }
 
-    /// Returns the frames that a receiver lacks, as [`Frames::resume`] does. `splitter` determines
-    /// how the message is cut.
+    /// Returns the frames that a receiver lacks, like [`Frames::resume`]. `splitter` determines how
+    /// the message is cut.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Outgoing {
             )?))
         } else {
             let runtime = Handle::try_current().map_err(|_| {
-                let message = "frames of a large message are made in a tokio runtime";
+                let message = "making the frames of a large message requires a tokio runtime";
                 Error::new(ErrorKind::InvalidConfig, message)
             })?;
             let (sender, batches) = mpsc::channel(BATCHES_AHEAD);

@@ -15,7 +15,7 @@ use crate::slot::{Slot, stopped};
 /// Maximum number of frames to hold while earlier ones are written.
 const FRAMES_AHEAD: usize = 8;
 
-/// Runs `read`, which sends frames, and meanwhile pushes these on threads for blocking work.
+/// Runs `read`, which sends frames, and meanwhile pushes the frames on threads for blocking work.
 /// Returns once all frames are pushed, or immediately if a frame causes an error.
 pub(crate) async fn pushing<F>(
     slot: &Slot,
@@ -42,8 +42,8 @@ where
     was_read.unwrap_or(Ok(()))
 }
 
-/// Pushes all available frames at once, repeatedly, until no more can come. Between frames, no
-/// thread is occupied.
+/// Pushes all available frames at once, repeatedly, until no more frames can arrive. Between
+/// frames, no thread is occupied.
 async fn push_all(
     slot: &Slot,
     turn: u64,

@@ -112,7 +112,7 @@ impl Receive {
     ///
     /// # Errors
     ///
-    /// The status that the frames end with; `DEADLINE_EXCEEDED` if they don't arrive in time;
+    /// The status with which the frames end; `DEADLINE_EXCEEDED` if they don't arrive in time;
     /// otherwise the [`status`] of an error of [`Receiver::push`] or [`Receiver::into_message`].
     pub async fn message<M: prost::Message + Default + 'static>(
         &self,
@@ -159,7 +159,7 @@ impl Receive {
         let target = target.as_ref().to_owned();
         let force = self.force;
         if !force && target.symlink_metadata().is_ok() {
-            // Checked before the transfer, so that the message isn't sent in vain.
+            // The target is checked before the transfer, so that the message isn't sent in vain.
             let message = format!("{}: the file exists", target.display());
             return Err(status(&Error::new(ErrorKind::AlreadyExists, message)));
         }

@@ -188,7 +188,7 @@ fn with_session(options: &SendOptions) -> Result<SendOptions, Status> {
     }
     let mut name = [0; 16];
     getrandom::fill(&mut name).map_err(|error| {
-        let message = format!("no random name for a session: {error}");
+        let message = format!("can't create a random name for a session: {error}");
         status(&Error::new(ErrorKind::Io, message))
     })?;
     Ok(options.clone().session(name.to_vec()))

@@ -7,7 +7,7 @@ use tonic::transport::{Endpoint, Error, Server};
 pub const WINDOW_SIZE: u32 = 4 << 20;
 
 /// Maximum size of an HTTP/2 frame from a peer, in bytes. With the default of 16 KiB, every 16 KiB
-/// take a system call of their own.
+/// take a separate system call.
 const HTTP2_FRAME_SIZE: u32 = 128 << 10;
 
 /// Returns the builder of a server that receives large messages quickly. With the defaults of

@@ -50,7 +50,7 @@ impl Shared {
         let mut state = self.lock();
         while state.end <= offset {
             if state.broken {
-                let message = "the transfer broke off before these bytes came";
+                let message = "the transfer broke off before these bytes arrived";
                 return Err(io::Error::new(io::ErrorKind::ConnectionAborted, message));
             }
             state = (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner);

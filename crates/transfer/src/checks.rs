@@ -11,37 +11,37 @@ use crate::{MAX_SESSION_SIZE, VERSION};
 /// Maximum decompressed size of a frame's piece, in bytes: 64 MiB.
 const MAX_PIECE_SIZE: u64 = 64 << 20;
 
-/// Checks the first frame of a transfer. Fails if the options don't permit it, or if its numbers
-/// are impossible.
+/// Checks the first frame of a transfer. Fails if the options don't permit the transfer, or if the
+/// frame's numbers are impossible.
 pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()> {
     if begin.version != VERSION {
         let found = begin.version;
-        let message = format!("the transfer has version {found}, where {VERSION} is known");
+        let message = format!("the transfer has version {found}, but only {VERSION} is known");
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
     options.check_type(&begin.message_type)?;
     let max_size = options.get_max_message_size();
     for (what, found, most) in [
-        ("a message of", begin.message_size, max_size),
-        ("chunks of", begin.chunk_bytes, max_size),
+        ("the message has", begin.message_size, max_size),
+        ("the chunks have", begin.chunk_bytes, max_size),
         (
-            "a trailer of",
+            "the trailer has",
             begin.trailer_size,
             options.limits().get_max_trailer_size(),
         ),
     ] {
         if found > most {
-            let message = format!("{what} {found} bytes, where {most} are allowed");
+            let message = format!("{what} {found} bytes, but at most {most} are allowed");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
     }
     let (count, most) = (begin.chunk_count, options.get_max_chunks());
     if count > most {
-        let message = format!("{count} chunks, where {most} are allowed");
+        let message = format!("there are {count} chunks, but at most {most} are allowed");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     if count == 0 {
-        return Err(invalid("a transfer without chunks"));
+        return Err(invalid("the transfer has no chunks"));
     }
     if begin.first_chunk > count {
         let first = begin.first_chunk;
@@ -50,7 +50,7 @@ pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()>
     }
     let session = begin.session.len();
     if session > MAX_SESSION_SIZE {
-        let message = format!("a session of {session} bytes, where {MAX_SESSION_SIZE} are allowed");
+        let message = format!("the session has {session} bytes, but at most {MAX_SESSION_SIZE} are allowed");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     Ok(())
@@ -70,7 +70,7 @@ pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()
         ),
     ] {
         if found != said {
-            let message = format!("the trailer has {found} {what}, where {said} were announced");
+            let message = format!("the trailer has {found} {what}, but {said} were announced");
             return Err(invalid(message));
         }
     }
@@ -84,7 +84,7 @@ pub(crate) fn check_trailer(trailer: &ChunkMetadata, begin: &Begin) -> Result<()
 pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<Bytes> {
     if data.chunk != chunk || data.offset != offset {
         let message = format!(
-            "bytes of chunk {} at {} came, where chunk {chunk} at {offset} was expected",
+            "received bytes of chunk {} at {}, but chunk {chunk} at {offset} was expected",
             data.chunk, data.offset
         );
         return Err(invalid(message));
@@ -96,7 +96,7 @@ pub(crate) fn piece(data: Data, chunk: u64, offset: u64, size: u64) -> Result<By
     };
     let len = bytes.len() as u64;
     if len > left || (len == 0 && size > 0) {
-        let message = format!("a piece has {len} bytes, where {left} are left");
+        let message = format!("a piece has {len} bytes, but {left} are left");
         return Err(invalid(message));
     }
     match (len == left, data.crc32c.is_some()) {
@@ -110,7 +110,7 @@ pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
     if found == said {
         return Ok(());
     }
-    let message = format!("{what} crc32c {found:08x}, where {said:08x} was sent");
+    let message = format!("{what} crc32c {found:08x}, but {said:08x} was sent");
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn check_crc32c(what: &str, found: u32, said: u32) -> Result<()> {
 /// result.
 fn decompress(content: &[u8], size: u64, left: u64) -> Result<Bytes> {
     if size > left.min(MAX_PIECE_SIZE) {
-        let message = format!("a piece claims {size} bytes, where {left} are left");
+        let message = format!("a piece claims {size} bytes, but {left} are left");
         return Err(invalid(message));
     }
     inflate(content, usize::try_from(size).unwrap_or(usize::MAX))
@@ -129,7 +129,7 @@ fn inflate(content: &[u8], size: usize) -> Result<Bytes> {
     let failed = |error| invalid(format!("a piece can't be decompressed: {error}"));
     let bytes = zstd::bulk::decompress(content, size).map_err(failed)?;
     if bytes.len() != size {
-        let message = format!("a piece has {} bytes, where it claims {size}", bytes.len());
+        let message = format!("a piece has {} bytes, but claims {size}", bytes.len());
         return Err(invalid(message));
     }
     Ok(bytes.into())
@@ -137,7 +137,7 @@ fn inflate(content: &[u8], size: usize) -> Result<Bytes> {
 
 #[cfg(not(feature = "zstd"))]
 fn inflate(_content: &[u8], _size: usize) -> Result<Bytes> {
-    let message = "a compressed piece came, and this build has no zstd";
+    let message = "a compressed piece came, but this build has no zstd";
     Err(Error::new(ErrorKind::UnsupportedVersion, message))
 }
 

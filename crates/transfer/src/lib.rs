@@ -2,9 +2,9 @@
 //!
 //! gRPC, brokers and queues limit the size of one message; protobuf itself is limited to 2 GiB. A
 //! transfer cuts a message into chunks, and each chunk into [`Frame`](proto::Frame)s of at most 1
-//! MiB. Any peer with default limits accepts these. [`Frames`] makes them, and a [`Receiver`]
-//! reassembles the message: in memory, as a typed message, or in a file. Neither does network I/O;
-//! the crate `proto-splitter-tonic` connects them to gRPC.
+//! MiB. Any peer with default limits accepts such frames. [`Frames`] makes the frames, and a
+//! [`Receiver`] reassembles the message: in memory, as a typed message, or in a file. Neither type
+//! does network I/O; the crate `proto-splitter-tonic` connects both to gRPC.
 //!
 //! ```
 //! use prost_reflect::prost_types::FileDescriptorProto;

@@ -108,7 +108,7 @@ impl ReceiveOptions {
     pub(crate) fn check_type(&self, found: &str) -> Result<()> {
         match &self.message_type {
             Some(expected) if expected != found => {
-                let message = format!("a message of type {found:?}, where {expected} is expected");
+                let message = format!("the message has type {found:?}, but {expected} is expected");
                 Err(Error::new(ErrorKind::InvalidMessage, message))
             }
             _ => Ok(()),

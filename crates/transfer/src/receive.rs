@@ -128,7 +128,7 @@ impl Receiver {
     }
 
     /// Accepts all frames of a transfer. After an error of kind [`ErrorKind::Io`], as when a
-    /// connection breaks, it can be called again with the frames of
+    /// connection breaks, this method can be called again with the frames of
     /// [`Frames::resume`](crate::Frames::resume).
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl Receiver {
         }
     }
 
-    /// Returns the announcement in the first frame; empty before it arrives.
+    /// Returns the announcement in the first frame; empty before the frame arrives.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }
@@ -213,7 +213,7 @@ impl Receiver {
             };
             if begin != expected || first != there {
                 let message = format!(
-                    "the transfer resumes at chunk {first} of another message, or {there} chunks are there"
+                    "the transfer can't resume at chunk {first}: the message is another one, or {there} chunks were received"
                 );
                 return Err(invalid(message));
             }
@@ -244,7 +244,7 @@ impl Receiver {
         trailer.extend_from_slice(bytes);
         let (size, said) = (trailer.len() as u64, self.begin.trailer_size);
         if size > said {
-            let message = format!("the trailer has {size} bytes, where {said} were announced");
+            let message = format!("the trailer has {size} bytes, but {said} were announced");
             return Err(invalid(message));
         }
         if size < said {

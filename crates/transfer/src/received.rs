@@ -31,14 +31,14 @@ impl Receiver {
         }
     }
 
-    /// Decodes the message as a generated type. Its values of type [`Bytes`] share the memory of
-    /// the received chunks, if these were kept in memory.
+    /// Decodes the message as a generated type. Values of type [`Bytes`] share the memory of the
+    /// received chunks, if the chunks are in memory.
     ///
     /// # Errors
     ///
     /// The errors of [`into_bytes`](Self::into_bytes);
-    /// [`ErrorKind::InvalidMessage`](proto_splitter_core::ErrorKind::InvalidMessage) if it is not a
-    /// message of that type.
+    /// [`ErrorKind::InvalidMessage`](proto_splitter_core::ErrorKind::InvalidMessage) if the message
+    /// isn't of that type.
     pub fn into_message<M: prost::Message + Default>(self) -> Result<M> {
         let undecodable = |error| invalid(format!("the message can't be decoded: {error}"));
         match self.into_whole()? {
@@ -87,7 +87,7 @@ impl Receiver {
     ///
     /// Chunks are compared with their checksums before they can be read, but the message as a whole
     /// isn't. Reads fail with [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io) once the
-    /// transfer breaks off or the receiver is dropped before its end.
+    /// transfer breaks off or the receiver is dropped before the end of the transfer.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Receiver {
         match store {
             Store::Memory { chunks, .. } => {
                 let trailer = Trailer::from_metadata(trailer, TrailerUse::Whole, options.limits())?;
-                // The receiver has computed these as the chunks arrived.
+                // The receiver has computed these checksums as the chunks arrived.
                 let sums = trailer.metadata().chunks.iter().map(|info| info.crc32c);
                 let sums: Vec<Option<u32>> = sums.collect();
                 let known = |chunk: usize| sums.get(chunk).copied().flatten();

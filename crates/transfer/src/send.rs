@@ -89,7 +89,7 @@ impl SendOptions {
     /// Sets the name under which a receiver keeps its chunks, so that the transfer can be resumed.
     /// The name has at most [`MAX_SESSION_SIZE`] bytes, and must be hard for others to guess.
     /// Default: empty, which means that the transfer can be resumed only if the receiver identifies
-    /// it in another way.
+    /// the transfer in another way.
     #[must_use]
     pub fn session(mut self, name: impl Into<Bytes>) -> Self {
         self.session = name.into();
@@ -136,7 +136,7 @@ impl SendOptions {
         let size = self.get_max_frame_size();
         if size < LEAST_MAX_FRAME_SIZE {
             return invalid(format!(
-                "frames of at most {size} bytes are too small: at least {LEAST_MAX_FRAME_SIZE} are needed"
+                "a maximum frame size of {size} bytes is too small: at least {LEAST_MAX_FRAME_SIZE} are needed"
             ));
         }
         if self.compression_level.is_some() && !cfg!(feature = "zstd") {
@@ -311,7 +311,7 @@ impl Frames {
         self.options.get_max_frame_size().saturating_sub(used)
     }
 
-    /// Returns the next piece that the receiver lacks: at most `room` bytes, or the pending one.
+    /// Returns the next piece that the receiver lacks: at most `room` bytes, or the pending piece.
     fn next_data(&mut self, pieces: &mut ChunkPieces, room: usize) -> Result<Option<Data>> {
         if let Some(data) = self.pending.take() {
             return Ok(Some(data));

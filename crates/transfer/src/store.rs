@@ -14,7 +14,7 @@ use record_file::{Compression, RecordInPieces, RecordWriter, WriterOptions};
 use crate::arriving::{Arriving, Shared};
 
 /// Limit on the memory allocated for bytes that haven't arrived: 1 MiB plus the number of bytes
-/// that have.
+/// that have arrived.
 const MOST_AHEAD: u64 = 1 << 20;
 
 /// Chunks smaller than this, in bytes, are copied out of their frame.
@@ -28,7 +28,7 @@ pub(crate) enum Place {
     File(Option<PathBuf>),
 }
 
-/// The complete chunks, in index order, and the current one.
+/// The complete chunks, in index order, and the current chunk.
 #[derive(Debug)]
 pub(crate) enum Store {
     Memory {
@@ -130,8 +130,9 @@ impl Store {
 #[derive(Debug)]
 pub(crate) struct Spool {
     file: Arc<File>,
-    /// Offset of the first record, and the offset for the next one.
+    /// Offset of the first record.
     start: u64,
+    /// Offset for the next record.
     end: u64,
     offsets: Vec<u64>,
     record: Option<RecordInPieces<Arc<File>>>,

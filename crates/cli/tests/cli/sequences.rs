@@ -242,7 +242,7 @@ fn what_is_wrong_is_said_in_a_line_and_nothing_is_written() {
     let line = log.run("cat", &cut, &["message[0]", "--delimited", "log.Event"]);
     let line = line.failed(Exit::Bad);
     assert!(
-        line.contains("message 2: it should have 8 bytes, and the file ends after 5"),
+        line.contains("message 2: it should have 8 bytes, but the file ends after 5"),
         "{line}"
     );
     let line = log
@@ -264,7 +264,7 @@ fn what_is_wrong_is_said_in_a_line_and_nothing_is_written() {
     let to = ["--to", "delimited", "--message", "log.Log"];
     let line = log.convert(&host, &out, &to).failed(Exit::Bad);
     assert!(
-        line.contains("field 4 has no place in a sequence of field 3"),
+        line.contains("field 4 would be lost in a sequence of field 3"),
         "{line}"
     );
     assert!(!out.exists());

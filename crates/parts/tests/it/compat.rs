@@ -1,5 +1,5 @@
-//! Plans and reports that 0.1.0 wrote: what they do, and whether the same work still has the same ones. `UPDATE_COMPAT=1` writes those of
-//! the current version again.
+//! Tests that plans and reports of version 0.1.0 can still be executed and committed, and that the same work still produces the same
+//! plans and reports. `UPDATE_COMPAT=1` rewrites those of the current version.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use super::support::{Folder, options, run_all};
 /// Number of parts of each plan.
 const PARTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// What stands in kept plans for the folder, and for the time of the last change of an input.
+/// Placeholders in stored plans for the folder, and for the time of the last change of an input.
 const ELSEWHERE: (&str, i64) = ("/elsewhere", 1);
 
 fn kept(name: &str) -> PathBuf {
@@ -66,7 +66,7 @@ fn moved(plan: &[u8], to: (&str, i64)) -> Vec<u8> {
     with_checksum(plan.encode_to_vec())
 }
 
-/// Returns a report as one of another plan.
+/// Returns a report with the id of another plan.
 fn of_plan(report: &[u8], id: [u8; 16]) -> Vec<u8> {
     let mut report = Report::decode(report).unwrap();
     (report.crc32c, report.plan_id) = (0, id.to_vec().into());
@@ -124,7 +124,7 @@ fn kept_plans_are_executed_and_committed_with_kept_reports() {
         let plan = fs::read(kept(&format!("{name}.plan"))).unwrap();
         let plan = PartsPlan::from_bytes(moved(&plan, (&there, modified(&of_today)))).unwrap();
         assert_eq!((plan.verb(), plan.parts()), (name, PARTS.get()));
-        // What the parts write has to be there; what they report is known.
+        // The files that the parts write must exist; their reports are taken from the stored ones.
         let id = id_of(&run_all(&plan));
         let report = |part| {
             let report = fs::read(kept(&format!("{name}.{part:05}.report"))).unwrap();

@@ -42,11 +42,11 @@ fn a_plan_that_contradicts_itself_is_refused() {
         ),
         (
             split(|plan| plan.part_ends = vec![9, 3, 14]),
-            "the plan's parts don't share out the 14 that there are",
+            "the plan's parts don't add up to 14",
         ),
         (
             split(|plan| plan.part_ends.clear()),
-            "the plan's parts don't share out the 14 that there are",
+            "the plan's parts don't add up to 14",
         ),
         (
             split(|plan| plan.chunks[1].pieces[0] = u64::MAX),
@@ -58,7 +58,7 @@ fn a_plan_that_contradicts_itself_is_refused() {
         ),
         (
             split(|plan| plan.chunks[0].pieces.clear()),
-            "chunk 0: the plan has 0 bytes, where its trailer says",
+            "chunk 0: the plan has 0 bytes, but its trailer says",
         ),
     ] {
         assert!(error.to_string().starts_with(said), "{error}");
@@ -66,7 +66,7 @@ fn a_plan_that_contradicts_itself_is_refused() {
     let later = changed(&plan, |message| message.version = 2);
     assert_eq!(
         (later.kind(), later.to_string().as_str()),
-        (ErrorKind::UnsupportedVersion, "a plan in version 2")
+        (ErrorKind::UnsupportedVersion, "the plan has the unsupported version 2")
     );
     let nothing = changed(&plan, |message| message.work = None);
     assert_eq!(nothing.to_string(), "not a plan: it has no work");
@@ -122,7 +122,7 @@ fn a_report_that_contradicts_the_plan_or_its_file_is_refused() {
         assert_eq!(said, expected);
     }
     let error = changed(|split| split.size += 1);
-    assert!(error.contains("where its part wrote"), "{error}");
+    assert!(error.contains("but its part wrote"), "{error}");
     for bytes in [&b""[..], b"\x08\x01", b"\xff"] {
         assert!(PartReport::from_bytes(bytes).is_err());
         assert!(PartReport::from_bytes(&with_checksum(bytes.to_vec())).is_err());

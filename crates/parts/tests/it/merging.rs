@@ -84,7 +84,7 @@ fn a_plan_takes_the_place_of_one_that_was_abandoned_and_of_none_that_a_host_work
     let abandoned = plan(&folder, 2, ReadOptions::new()).unwrap();
     let first = hidden();
     assert_eq!(first.len(), 1);
-    // The same plan has the same file.
+    // Planning the same merge again uses the same hidden file.
     let again = plan(&folder, 2, ReadOptions::new()).unwrap();
     assert_eq!((again.id(), hidden()), (abandoned.id(), first.clone()));
     let other = plan(&folder, 3, ReadOptions::new()).unwrap();

@@ -57,7 +57,7 @@ fn a_split_in_parts_has_the_root_of_a_split_in_one_go() {
         assert!(file.verify(&Default::default()).problems().is_empty());
         file.require_root(&expected).unwrap();
         assert!(folder.merged("m") == folder.message);
-        // With trust in the reports it is the same.
+        // Without rereading, the root is the same.
         let trusting = PartOptions::new().reread(false);
         let again = commit(&plan, &run_all(&plan), &trusting).unwrap();
         assert_eq!((again.merkle_root, again.was_there), (Some(expected), true));
@@ -87,7 +87,7 @@ fn parts_with_the_chunks_of_the_files_of_one_host_are_the_same_files() {
         assert!(written.files.len() > 1);
         let file = ChunkedFile::open(&written.path).unwrap();
         let chunks = &file.trailer().metadata().chunks;
-        // The plan with the shares of that host.
+        // The plan gets the same shares as the files of the single host.
         let plan = parts.split(1, &options).unwrap();
         let mut message = Plan::decode(plan.to_bytes()).unwrap();
         let Some(plan::Work::Split(split)) = &mut message.work else {
@@ -145,7 +145,7 @@ fn a_report_with_other_hashes_is_refused() {
                 || kind == ErrorKind::ChecksumMismatch
                     && said.starts_with("part 1: m.00002-")
                     && said.ends_with(
-                        "its hash is another than in the report: have the part run again"
+                        "its hash differs from the hash in the report: have the part run again"
                     ),
             "{at}: {said}"
         );

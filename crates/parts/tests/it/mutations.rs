@@ -195,11 +195,11 @@ fn a_bit_that_was_flipped_in_what_parts_wrote_is_found_unless_nothing_is_read_ag
         let error = done.commit(&PartOptions::new()).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
         assert!(error.to_string().contains("run again"), "{error}");
-        // Running the part again repairs it.
+        // Running the part again repairs the file.
         let plan = PartsPlan::read(done.folder.path("plan")).unwrap();
         plan.run(1, &PartOptions::new()).unwrap();
         done.check(&done.commit(&PartOptions::new()).unwrap());
-        // The tradeoff: undetected damage.
+        // Without rereading, the damage is undetected.
         done.restore(Some((path, &bytes)));
         done.commit(&PartOptions::new().reread(false)).unwrap();
     }

@@ -23,7 +23,7 @@ enum Fate {
     Lives,
     /// The host dies while it writes, and leaves an incomplete file under a temporary name.
     DiesWriting,
-    /// Before its file has its name.
+    /// The host dies before its file has its name.
     DiesBefore,
     /// The host dies after its file has its name, but before its report is delivered.
     DiesAfter,
@@ -96,7 +96,7 @@ fn of_200_schedules_each_ends_with_the_right_bytes_or_says_what_is_missing() {
         for _ in 0..random.below(12) {
             let part = random.below(plan.parts());
             let fates = [(); 2].map(|()| FATES[random.below(FATES.len())]);
-            // Two at once, every third time.
+            // Every third time, two hosts run the part at once.
             let hosts = if random.below(3) == 0 { 2 } else { 1 };
             let found = Mutex::new(Vec::new());
             std::thread::scope(|scope| {

@@ -125,7 +125,7 @@ fn a_commit_that_is_repeated_succeeds_again_and_one_of_another_plan_replaces_not
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     assert!(fs::read(folder.path("m.cpb")).unwrap() == before);
     assert!(folder.merged("m") == folder.message);
-    // Planning it fails, too.
+    // Planning the other split again fails, too.
     let error = folder.split(5, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
 }

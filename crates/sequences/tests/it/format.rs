@@ -63,7 +63,7 @@ fn a_record_file_that_says_its_type_is_recognized() {
     assert_eq!(opened.get("message[1].name").unwrap(), "bbb");
     assert_eq!(opened.verify().unwrap().checks, Checks::Checksums);
 
-    // Their type can be requested, too, and so can a field that contains them.
+    // The type of the elements can be requested, too, and so can a type that contains them.
     for asked in [element_type(), sequence_of(&element_type()).unwrap()] {
         let options = OpenOptions::new().descriptor(asked);
         let opened = FORMATS.open(&typed, &options).unwrap();
@@ -132,7 +132,7 @@ fn a_wrong_setting_or_root_is_refused_with_what_there_is() {
     );
     assert_eq!(
         convert("others", "keep"),
-        "others is refuse or drop, not \"keep\""
+        "others must be refuse or drop, not \"keep\""
     );
     assert_eq!(
         convert("records", "zstd"),

@@ -1,4 +1,4 @@
-//! A sequence is the message that has its elements, at every position.
+//! Tests that a sequence reads like the message with the same elements, at every position.
 
 use proptest::prelude::*;
 use proto_splitter_core::ErrorKind;
@@ -7,7 +7,7 @@ use record_file::ReadAt;
 
 use crate::made::{delimited, element, elements, message, open, read_all, records};
 
-/// Options of record files: small chunks, transposed ones, and a record in each.
+/// Options of record files: small chunks, transposed chunks, and one record in each chunk.
 const WRITERS: [&str; 5] = [
     "uncompressed",
     "zstd:1,chunk_size:300",
@@ -85,7 +85,7 @@ fn a_file_that_ends_inside_a_message_is_refused_with_its_number_and_offset() {
     let cases: [(&[u8], &str); 4] = [
         (
             &whole[..40],
-            "message 1: it should have 303 bytes, and the file ends after 30",
+            "message 1: it should have 303 bytes, but the file ends after 30",
         ),
         (&whole[..9], "message 1: the file ends inside its length"),
         (
@@ -94,7 +94,7 @@ fn a_file_that_ends_inside_a_message_is_refused_with_its_number_and_offset() {
         ),
         (
             b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-            "message 0: it should have 18446744073709551615 bytes, and the file ends after 0",
+            "message 0: it should have 18446744073709551615 bytes, but the file ends after 0",
         ),
     ];
     for (file, expected) in cases {

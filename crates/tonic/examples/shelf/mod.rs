@@ -1,4 +1,4 @@
-//! The code that `shelf.proto` gives; a test keeps it fresh.
+//! The code generated from `shelf.proto`, which a test keeps up to date.
 
 #![allow(
     dead_code,

@@ -1,4 +1,4 @@
-//! Sending and receiving messages in calls of a service.
+//! Sending and receiving messages in gRPC calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +94,7 @@ async fn a_server_answers_with_a_message_of_any_size() {
     let got: Trace = Receive::new().message(frames).await.unwrap();
     assert!(got == sent);
 
-    // As a handle: parts are read while the rest arrives.
+    // Receives the message as a handle, and reads parts while the rest arrives.
     let frames = client.get(wanted()).await.unwrap().into_inner();
     let handle = Receive::new().handle(frames).await.unwrap();
     let (file, descriptor) = (handle.file(), sent.descriptor());
@@ -169,7 +169,7 @@ async fn an_error_of_the_source_is_the_senders_and_nothing_is_left() {
         .unwrap_err();
     assert!(status.message().contains("no such file"), "{status}");
 
-    // A file that was truncated.
+    // The source is a file that is truncated after it was opened.
     let source = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(source.path(), trace(300).encode_to_vec()).unwrap();
     let opened = Source::open_as::<Trace>(source.path()).unwrap();

@@ -69,7 +69,7 @@ async fn each_lie_ends_in_one_status_with_a_clear_line() {
         }),
         (
             Code::InvalidArgument,
-            "where shelf.Trace is expected",
+            "but shelf.Trace is expected",
             |sent| {
                 begin(sent).message_type = "shelf.Other".into();
             },
@@ -79,14 +79,14 @@ async fn each_lie_ends_in_one_status_with_a_clear_line() {
         }),
         (
             Code::ResourceExhausted,
-            "bytes, where 67108864 are allowed",
+            "bytes, but at most 67108864 are allowed",
             |sent| {
                 begin(sent).message_size = 1 << 40;
             },
         ),
         (
             Code::ResourceExhausted,
-            "where 1000000 are allowed",
+            "but at most 1000000 are allowed",
             |sent| {
                 begin(sent).chunk_count = u64::MAX;
             },

@@ -21,7 +21,7 @@ async fn a_connection_that_is_cut_ten_times_resumes() {
     let service = Service::new(folder.path());
     let server = served(service.clone()).await;
     let sent = trace(60);
-    // 6 MB in all, cut after different numbers of bytes.
+    // The 6 MB are cut after different numbers of bytes.
     let after = (0..10).map(|at| 350_000 + at * 37_411 % 300_000).collect();
     let cutter = Cutter::new(server, after).await;
     let client = client(cutter.address).await;
@@ -60,7 +60,7 @@ async fn a_transfer_that_hangs_is_taken_over_and_adds_no_more() {
                 .await
         }
     });
-    // The token has the chunks that have arrived.
+    // The token contains the chunks that have arrived.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let question = ResumeToken {
         session: Bytes::from_static(b"one"),

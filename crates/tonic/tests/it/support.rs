@@ -170,7 +170,7 @@ pub(crate) fn trace(samples: usize) -> Trace {
     }
 }
 
-/// Returns options for chunks of about one sample, so that a transfer has many.
+/// Returns options for chunks of about one sample, so that a transfer has many chunks.
 pub(crate) fn small_chunks() -> SendOptions {
     let split = SplitOptions::new()
         .max_chunk_size(150_000)
@@ -183,8 +183,8 @@ pub(crate) fn files(folder: &Path) -> usize {
     folder.read_dir().unwrap().count()
 }
 
-/// A proxy that forwards connections to `to`, and cuts each after the number of bytes in `budget`,
-/// which doubles with each cut.
+/// A proxy that forwards connections to `to`, and cuts each connection after the number of bytes in
+/// `budget`. The budget doubles with each cut.
 pub(crate) struct Cutter {
     pub(crate) address: SocketAddr,
     cuts: Arc<AtomicU64>,

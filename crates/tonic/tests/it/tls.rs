@@ -1,4 +1,4 @@
-//! The same calls over TLS, with a certificate generated for the test.
+//! Calls over TLS, with a certificate generated for the test.
 
 use proto_splitter_tonic::send;
 use tempfile::tempdir;

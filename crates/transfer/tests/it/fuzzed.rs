@@ -1,4 +1,4 @@
-//! The fuzz target, run with the same bytes each time.
+//! Runs of the fuzz target with the same bytes each time.
 
 use crate::targets::{receiver, seeds};
 

@@ -53,31 +53,31 @@ fn lies_are_refused_by_name() {
         ("a second `begin` came", |sent| {
             sent[1].begin = sent[0].begin.clone();
         }),
-        ("the transfer has version 9, where 1 is known", |sent| {
+        ("the transfer has version 9, but only 1 is known", |sent| {
             begin(&mut sent[0]).version = 9;
         }),
-        ("a transfer without chunks", |sent| {
+        ("the transfer has no chunks", |sent| {
             begin(&mut sent[0]).chunk_count = 0;
         }),
-        ("chunks, where 1000000 are allowed", |sent| {
+        ("chunks, but at most 1000000 are allowed", |sent| {
             begin(&mut sent[0]).chunk_count = u64::MAX;
         }),
-        ("bytes, where 68719476736 are allowed", |sent| {
+        ("bytes, but at most 68719476736 are allowed", |sent| {
             begin(&mut sent[0]).message_size = u64::MAX;
         }),
-        ("bytes, where 68719476736 are allowed", |sent| {
+        ("bytes, but at most 68719476736 are allowed", |sent| {
             begin(&mut sent[0]).chunk_bytes = u64::MAX;
         }),
-        ("bytes of chunks, where 10 were announced", |sent| {
+        ("bytes of chunks, but 10 were announced", |sent| {
             begin(&mut sent[0]).chunk_bytes = 10;
         }),
-        ("bytes of the message, where 10 were announced", |sent| {
+        ("bytes of the message, but 10 were announced", |sent| {
             begin(&mut sent[0]).message_size = 10;
         }),
-        ("chunks, where 3 were announced", |sent| {
+        ("chunks, but 3 were announced", |sent| {
             begin(&mut sent[0]).chunk_count = 3;
         }),
-        ("a session of 65 bytes", |sent| {
+        ("the session has 65 bytes", |sent| {
             begin(&mut sent[0]).session = vec![7; 65].into();
         }),
         ("the transfer starts at chunk 100", |sent| {
@@ -116,10 +116,10 @@ fn lies_are_refused_by_name() {
         ("the last record is not a trailer", |sent| {
             announced(sent, vec![0xff; 4]);
         }),
-        ("bytes, where 67108864 are allowed", |sent| {
+        ("bytes, but at most 67108864 are allowed", |sent| {
             begin(&mut sent[0]).trailer_size = u64::MAX;
         }),
-        ("bytes, where 5 were announced", |sent| {
+        ("bytes, but 5 were announced", |sent| {
             begin(&mut sent[0]).trailer_size = 5;
         }),
         ("the trailer has crc32c", |sent| {
@@ -184,15 +184,15 @@ fn another_type_or_size_than_the_options_allow_is_refused() {
     for (options, expected) in [
         (
             ReceiveOptions::new().message_type("perf.Trace"),
-            "where perf.Trace is expected",
+            "but perf.Trace is expected",
         ),
         (
             ReceiveOptions::new().max_message_size(1000),
-            "where 1000 are allowed",
+            "but at most 1000 are allowed",
         ),
         (
             ReceiveOptions::new().max_chunks(2),
-            "chunks, where 2 are allowed",
+            "chunks, but at most 2 are allowed",
         ),
     ] {
         let mut receiver = Receiver::in_memory(&options);

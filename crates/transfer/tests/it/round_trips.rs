@@ -128,7 +128,7 @@ fn a_handle_reads_what_has_come_and_waits_for_the_rest() {
     let mut sent = frames(&message, &small_chunks()).into_iter();
     let mut receiver = Receiver::in_file(None, &ReceiveOptions::new());
     assert!(receiver.handle().unwrap().is_none());
-    // The trailer, and part of chunk 0.
+    // Pushes the trailer, and part of chunk 0.
     receiver.push(sent.next().unwrap()).unwrap();
     let file = receiver.handle().unwrap().unwrap();
     let options = ReadOptions::new().descriptor(message.descriptor());

@@ -30,7 +30,7 @@ pub(crate) fn message() -> FileDescriptorProto {
     }
 }
 
-/// Returns options that cut [`message`] into a dozen chunks, and these into frames of 4 KiB.
+/// Returns options that cut [`message`] into a dozen chunks, and the chunks into frames of 4 KiB.
 pub(crate) fn small_chunks() -> SendOptions {
     let split = SplitOptions::new()
         .max_chunk_size(40_000)
