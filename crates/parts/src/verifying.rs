@@ -22,7 +22,7 @@ pub struct CommittedVerify {
     pub records: u64,
     /// Size of the readable chunks, in bytes.
     pub bytes: u64,
-    /// All problems found. If there are any, the merge isn't checked, so there may be more.
+    /// All problems found. If the parts found any, the merge isn't checked, so there may be more.
     pub problems: Vec<String>,
     /// Result of checking that the chunks form the message that was split.
     pub merge: MergeCheck,

@@ -287,7 +287,7 @@ def refused(args, log, path, schema, tables):
     far.planes.add().lines.add().events.add().at.seconds = -62135596800
     other.write_bytes(far.SerializeToString())
     early = Tables(args, other, *schema)
-    refuse("a time out of range", early, EVENTS, ["-62135596800 s is out of the range"])
+    refuse("a time out of range", early, EVENTS, ["-62135596800 s is out of range"])
     table = pyarrow.parquet.read_table(early.write(EVENTS, "parquet", "--time-unit", "us", "--columns", "at"))
     check("the same time in microseconds", plain(table.column("at")) == [-62135596800 * 10**9])
 

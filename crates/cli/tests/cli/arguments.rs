@@ -130,7 +130,7 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
         (
             run([&"convert", &plain, &folder, &"--to", &pb]),
             Exit::Usage,
-            "`protosplit merge` a .pb",
+            "`protosplit merge` to make a .pb",
         ),
         (
             run([&"convert", &folder, &"-", &"--to", &pb]),

@@ -62,7 +62,7 @@ fn sizes_take_units_and_a_setting_that_a_form_ignores_is_an_error() {
         (
             "onnx",
             "alignment=4096",
-            "alignment: the form onnx ignores it; it is for auto, external",
+            "alignment: doesn't apply to the form onnx, only to auto, external",
         ),
         (
             "safetensors",

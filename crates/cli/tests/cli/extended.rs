@@ -174,7 +174,7 @@ fn what_the_extended_profile_is_needed_for_is_said() {
         "saved_model.pb",
     );
     let error = run([&"split", &input, &"--max-file-size", &"1MiB"]).failed(Exit::Usage);
-    assert!(error.contains("only with --profile extended"), "{error}");
+    assert!(error.contains("needs --profile extended"), "{error}");
     let folder = dir.path("");
     let rewritten = dir.path("rewritten.cpb");
     let others = Dir::new();
@@ -216,7 +216,7 @@ fn what_the_extended_profile_is_needed_for_is_said() {
     assert!(
         error
             .failed(Exit::Usage)
-            .contains("reads no --profile extended")
+            .contains("can't use --profile extended")
     );
     let error = run([&"split", &input, &"--profile", &"other"]);
     assert_eq!(error.exit, Exit::Usage);

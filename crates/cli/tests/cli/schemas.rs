@@ -196,7 +196,7 @@ fn what_is_wrong_with_a_schema_is_said_in_one_line_with_what_to_do() {
         (
             "perf.Trace",
             [&"--proto", &proto],
-            "import 'perf/event.proto' not found (-I DIR says",
+            "import 'perf/event.proto' not found (use -I DIR",
         ),
         (
             "A",

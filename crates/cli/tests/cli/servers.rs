@@ -310,7 +310,7 @@ fn a_store_that_is_asked_too_much_is_told_of_with_its_own_limit() {
         warned.contains("it answers 503 Service Unavailable"),
         "{error}"
     );
-    assert!(warned.ends_with("tried again for 3 s"), "{error}");
+    assert!(warned.ends_with("retried for 3 s"), "{error}");
 }
 
 #[test]

@@ -395,7 +395,7 @@ fn sizes_and_compressions_out_of_range_are_wrong_usage() {
         ("--max-chunk-size", "0", "0 bytes"),
         ("--max-chunk-size", "64MX", "is not a unit"),
         ("--value-chunk-size", "0", "0 bytes"),
-        ("--value-chunk-size", "all", "a size is"),
+        ("--value-chunk-size", "all", "must be a number of bytes"),
         ("--compression", "lzma", "lzma"),
         ("--compression", "zstd:99", "99"),
     ] {

@@ -304,7 +304,7 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
     let unnamed = piped(&[&["split", pipe], &message[..]].concat(), b"");
     let said = String::from_utf8(unnamed.stderr).unwrap();
     assert!(
-        said.contains(&format!("{pipe}: it has no name to call the output by")),
+        said.contains(&format!("{pipe}: name the output with -o")),
         "{said}"
     );
 

@@ -84,7 +84,7 @@ fn lies_are_refused_by_name() {
             begin(&mut sent[0]).first_chunk = 100;
         }),
         (
-            "the transfer resumes at chunk 1 of another message",
+            "the transfer can't resume at chunk 1",
             |sent| {
                 begin(&mut sent[0]).first_chunk = 1;
             },
