@@ -34,7 +34,5 @@ fn failure(place: &Place, error: &Error) -> Failure {
         return failure;
     }
     let message = failure.message();
-    Failure::usage(format!(
-        "{message}: use `protosplit ls` to list its parts"
-    ))
+    Failure::usage(format!("{message}: use `protosplit ls` to list its parts"))
 }

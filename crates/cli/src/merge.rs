@@ -192,7 +192,7 @@ impl Report {
             (false, _) => "not split, so it was copied unchanged",
             (true, Some(true)) => "the same bytes that were split",
             (true, Some(false)) => "equal to the original message, but not byte-exact",
-            (true, None) => "merged; the file doesn't describe the original, so they weren't compared",
+            (true, None) => "merged, but not compared: the file doesn't describe the original",
         };
         format!("{output}: {bytes}: {what}\n")
     }

@@ -89,9 +89,7 @@ fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
     match folder.and_then(|folder| inside(&folder)) {
         Some(true) => {
             let (target, read) = (display_name::shown(target), display_name::shown(read));
-            Err(Failure::usage(format!(
-                "{target}: is in the input {read}"
-            )))
+            Err(Failure::usage(format!("{target}: is in the input {read}")))
         }
         _ => Ok(()),
     }

@@ -223,7 +223,7 @@ impl Job {
         let prefix = match &args.output {
             None if !args.dry_run => {
                 let name = args.input().display();
-                let message = format!("{name}: a folder: give a prefix for the output with -o OUTPUT");
+                let message = format!("{name}: a folder: name a prefix with -o OUTPUT");
                 return Err(Failure::usage(message));
             }
             Some(output) if !streams(args) => Some(prefix_of(output)),

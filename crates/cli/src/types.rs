@@ -191,7 +191,7 @@ impl Types {
                 None if given.is_empty() => {
                     let titles: Vec<&str> = with_types().map(|format| format.title()).collect();
                     let titles = titles.join(", ");
-                    format!("known types are those of {titles}; add others with --proto or --descriptor-set")
+                    format!("known: types of {titles}; --proto and --descriptor-set add others")
                 }
                 None => format!("the schema has {}", some_of(&given)),
             };

@@ -143,7 +143,7 @@ fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
         return Err(parts::only_chunked("verification"));
     }
     if args.deep || args.against.is_some() {
-        let message = "--plan-only: parts only verify checksums, so --deep and --against can't be used";
+        let message = "--plan-only: parts only verify checksums, without --deep and --against";
         return Err(Failure::usage(message));
     }
     parts::plan_verify(input, args.parts.parts)
@@ -240,7 +240,7 @@ fn text(report: &VerifyReport) -> String {
         ("variables", format!("{}, {bytes} read", variables.tensors))
     }));
     if let Some(root) = report.root.filter(|_| report.ok) {
-        lines.push(("root", format!("{root}, computed from everything that was read")));
+        lines.push(("root", format!("{root}, computed from all data read")));
     }
     let result = match report.problems.len() {
         0 => "ok".into(),

@@ -50,7 +50,7 @@ impl TableStream {
                 let table = Table::new(view, &query, &names, &options)?;
                 table.for_each_batch(|batch| {
                     let taken = sender.send(Ok(batch));
-                    taken.map_err(|_| Error::new(ErrorKind::Cancelled, "the reader of the rows was dropped"))
+                    taken.map_err(|_| Error::new(ErrorKind::Cancelled, "the stream was dropped"))
                 })
             });
             if let Err(error) = made.map_err(|error| opened.placed(error)) {

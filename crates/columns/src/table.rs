@@ -253,7 +253,7 @@ impl Plan {
             }
             TargetKind::Scalar(kind) => {
                 if names.is_some() {
-                    let message = "the query selects values without fields, so columns can't be named";
+                    let message = "the query selects values, which have no fields to name";
                     return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
                 }
                 let shape = planner.scalar(kind).unwrap_or(Shape::Scalar(Scalar::Bytes));

@@ -137,7 +137,7 @@ impl Objects for ObjectParts {
             std::io::Write::write_all(&mut writer, &buffer[..n])?;
         }
         if writer.written() != size {
-            let message = format!("{name}: received {} bytes, expected {size}", writer.written());
+            let message = format!("{name}: {} bytes arrived, not {size}", writer.written());
             return Err(Error::new(ErrorKind::Io, message));
         }
         writer.finish().map(drop).map_err(lifted)
@@ -201,7 +201,9 @@ impl Objects for ObjectParts {
 fn in_parts(location: &ObjectLocation) -> Result<&Uploads> {
     location.check_writable()?;
     location.uploads().ok_or_else(|| {
-        let message = format!("{location}: this store doesn't support uploading parts of one object from several hosts");
+        let message = format!(
+            "{location}: hosts can't upload parts of the same object to this store"
+        );
         Error::new(ErrorKind::InvalidConfig, message)
     })
 }

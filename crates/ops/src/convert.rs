@@ -176,7 +176,7 @@ fn setting(writer: &dyn Format, form: &ConvertTarget, name: &str, value: &str) -
 /// Writes a message of any format as a file in chunks.
 fn to_chunks(input: &Opened, output: &Path, options: &ConversionOptions) -> Result<ConvertReport> {
     if options.get_max_file_size().is_some() {
-        let message = "max-file-size: a conversion writes all chunks to one file; split the message instead";
+        let message = "max-file-size: a conversion writes one file of chunks; use a split instead";
         return Err(invalid(message));
     }
     if let Some((name, _)) = written_settings(input, options).next() {

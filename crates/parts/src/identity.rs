@@ -137,10 +137,7 @@ mod tests {
             assert!(error.to_string().ends_with(said), "{error}");
         }
         let error = check_same(&object(b"one", None), &object(b"two", None)).unwrap_err();
-        assert!(
-            error.to_string().ends_with("its bytes differ"),
-            "{error}"
-        );
+        assert!(error.to_string().ends_with("its bytes differ"), "{error}");
     }
 
     #[test]

@@ -194,7 +194,7 @@ pub(super) fn named<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<Nam
 
 #[cold]
 fn no_stores(name: &str) -> Error {
-    let message = format!("{name}: an object in a store, but only files can be read and written here");
+    let message = format!("{name}: an object in a store, but only files are supported here");
     Error::new(ErrorKind::InvalidConfig, message)
 }
 

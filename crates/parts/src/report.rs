@@ -93,7 +93,10 @@ impl PartReport {
         let mut message = Report::decode(bytes).map_err(|error| invalid(&error))?;
         message.crc32c = 0;
         if message.version > PLAN_VERSION {
-            let message = format!("the report of a part has the unsupported version {}", message.version);
+            let message = format!(
+                "the report of a part has the unsupported version {}",
+                message.version
+            );
             return Err(Error::new(ErrorKind::UnsupportedVersion, message));
         }
         if message.version == 0 || message.result.is_none() {

@@ -381,7 +381,7 @@ impl Together {
             if info.r#type == i32::from(Type::Bytes) {
                 let other = *self.values.entry(path.clone()).or_insert(number);
                 if other != number {
-                    let message = format!("it has written a value that host {other} has also written");
+                    let message = format!("it has written a value that host {other} wrote, too");
                     let error = Error::new(ErrorKind::InvalidConfig, message);
                     return Err(error.at_path(path.display(None)));
                 }

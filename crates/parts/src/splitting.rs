@@ -87,8 +87,7 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
         check_hashing()?;
     }
     if options.get_profile() != Profile::Extended {
-        let message =
-            "a split in parts writes several files, which require the profile `extended`";
+        let message = "a split in parts writes several files, which require the profile `extended`";
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
     let (main, prefix) = place_of(prefix, options.get_force(), stores)?;

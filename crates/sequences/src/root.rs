@@ -61,7 +61,10 @@ pub fn sequence_of(element: &MessageDescriptor) -> Result<MessageDescriptor> {
         ..FileDescriptorProto::default()
     };
     let failed = |why: String| {
-        let message = format!("{}: can't make a sequence of this type: {why}", element.full_name());
+        let message = format!(
+            "{}: can't make a sequence of this type: {why}",
+            element.full_name()
+        );
         Error::new(ErrorKind::InvalidConfig, message)
     };
     pool.add_file_descriptor_proto(file)

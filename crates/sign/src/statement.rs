@@ -101,7 +101,7 @@ impl Statement {
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         let statement: Statement = serde_json::from_slice(json).map_err(|error| {
             invalid(format!(
-                "the signed statement isn't about a model: {error}"
+                "the signed statement doesn't describe a model: {error}"
             ))
         })?;
         let expected = [

@@ -387,8 +387,5 @@ fn a_bit_flipped_between_a_part_and_the_commit_is_found_unless_it_is_told_not_to
     fs::write(&report, bytes).unwrap();
     let said = commit(&[]).failed(Exit::Bad);
     assert!(said.contains("plan.00001.report"), "{said}");
-    assert!(
-        said.contains("the report of a part is damaged"),
-        "{said}"
-    );
+    assert!(said.contains("the report of a part is damaged"), "{said}");
 }

@@ -45,7 +45,7 @@ fn the_root_that_split_prints_is_the_one_that_verify_finds() {
     let file = dir.path("graph.cpb");
     let said = run([&"verify", &file, &"--root", &root]).ok();
     assert!(
-        said.contains(&format!("root     {root}, computed from everything that was read")),
+        said.contains(&format!("root     {root}, computed from all data read")),
         "{said}"
     );
     assert!(run([&"info", &file]).ok().contains(&format!("{root}\n")));

@@ -182,7 +182,10 @@ fn errors_name_what_was_given() {
     let (_, here, _) = split_to(&dir, "errors");
     let url = "http://localhost:9/m.pb";
     let refused = run([&"merge", &here, &"-o", &url]).failed(Exit::Usage);
-    assert_eq!(refused, format!("{url}: a web server can only be read from"));
+    assert_eq!(
+        refused,
+        format!("{url}: a web server can only be read from")
+    );
 }
 
 /// Executes all parts of a plan, and commits it.

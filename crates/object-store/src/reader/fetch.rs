@@ -166,7 +166,7 @@ async fn get(
     if bytes.len() as u64 != len {
         // The body contradicts its `Content-Range`, so the position of the bytes is unknown.
         let message = format!(
-            "the server sent {} bytes, but announced {len}",
+            "the server sent {} bytes, but had announced {len}",
             bytes.len()
         );
         return Err(wrong(message));

@@ -140,8 +140,8 @@ fn a_body_that_contradicts_its_range_is_an_error() {
     server.put("object", bytes.clone());
     let huge = "bytes 0-18446744073709551615/18446744073709551615";
     for (fault, said) in [
-        (Fault::Short(1000), "1000 bytes, but announced "),
-        (Fault::Short(0), "0 bytes, but announced "),
+        (Fault::Short(1000), "1000 bytes, but had announced "),
+        (Fault::Short(0), "0 bytes, but had announced "),
         (Fault::WrongRange(huge), "a wrong Content-Range: \"bytes 0-"),
         (Fault::WrongRange("bytes 9-8/10"), "a wrong Content-Range"),
         (Fault::WrongRange("items 0-8/10"), "a wrong Content-Range"),
@@ -174,7 +174,7 @@ fn a_server_that_tells_no_lengths_is_read_all_the_same() {
     let reader = open(&server, "object", &ObjectReadOptions::new()).unwrap();
     server.fail(&[Fault::Cut(1000)]);
     let error = read(&reader, 1 << 20, 10_000).unwrap_err().to_string();
-    assert!(error.contains("1000 bytes, but announced "), "{error}");
+    assert!(error.contains("1000 bytes, but had announced "), "{error}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_transfer_that_resumes_where_nothing_is_is_refused() {
     let rest = resumed(&first.token(), &small_chunks());
     let mut other = Receiver::in_memory(&ReceiveOptions::new());
     let error = other.receive(rest.into_iter().map(Ok)).unwrap_err();
-    assert!(error.to_string().contains("can't resume at chunk"), "{error}");
+    assert!(error.to_string().contains("resume at chunk"), "{error}");
 }
 
 #[test]
