@@ -11,10 +11,12 @@ use proto_splitter::progress::CancelToken;
 /// ```
 /// use protosplit_cli::{Exit, Interrupt, Terminal, run_on};
 ///
-/// let interrupt = Interrupt::new(); assert!(!interrupt.raise(), "nothing runs yet that would have
-/// to clean up"); // Only commands that write react to it. let (mut out, mut err) = (Vec::new(),
-/// Vec::new()); let exit = run_on(["protosplit", "--version"], &mut out, &mut err, Terminal::none(),
-/// &interrupt); assert_eq!(exit, Exit::Done);
+/// let interrupt = Interrupt::new();
+/// assert!(!interrupt.raise(), "nothing runs yet that would have to clean up");
+/// // Only commands that write react to it.
+/// let (mut out, mut err) = (Vec::new(), Vec::new());
+/// let exit = run_on(["protosplit", "--version"], &mut out, &mut err, Terminal::none(), &interrupt);
+/// assert_eq!(exit, Exit::Done);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {

@@ -66,10 +66,11 @@ pub struct ConvertReport {
 /// let report = convert(&input, folder.path().join("new/message.cpb"), &ConversionOptions::new())?;
 /// assert_eq!(report.files, [folder.path().join("new/message.cpb")]);
 ///
-/// // The format of these bytes is unknown, and no format here writes any message. let options =
-/// ConversionOptions::new().to("external"); let refused = convert(&input,
-/// folder.path().join("other/model"), &options); assert_eq!(refused.unwrap_err().kind(),
-/// ErrorKind::InvalidConfig); assert!(!folder.path().join("other").exists());
+/// // The format of these bytes is unknown, and no format here writes any message.
+/// let options = ConversionOptions::new().to("external");
+/// let refused = convert(&input, folder.path().join("other/model"), &options);
+/// assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidConfig);
+/// assert!(!folder.path().join("other").exists());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

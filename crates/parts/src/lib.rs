@@ -38,8 +38,9 @@
 //! let parts = NonZeroUsize::new(3).unwrap();
 //! let plan = PartsPlan::split(&SizeSplitter, &source, &prefix, &options.force(true), parts)?;
 //!
-//! // Each part may run on another host, in any order. let run = |part| plan.run(part,
-//! &PartOptions::new()); let reports = (0..plan.parts()).map(run).collect::<Result<Vec<_>, _>>()?;
+//! // Each part may run on another host, in any order.
+//! let run = |part| plan.run(part, &PartOptions::new());
+//! let reports = (0..plan.parts()).map(run).collect::<Result<Vec<_>, _>>()?;
 //! let Committed::Split(written) = plan.commit(&reports, &PartOptions::new())? else { panic!() };
 //! assert_eq!(written.files.len(), 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
