@@ -1,6 +1,6 @@
 //! `protosplit cat --format jsonl` of a million packets, compared with decoding and printing them one
-//! after another: `cargo bench -p proto-splitter-cli --bench cat`. With `-- --quick`, it uses 100
-//! times fewer packets, to check that it runs.
+//! after another: `cargo bench -p proto-splitter-cli --bench cat`. With `-- --quick`, the benchmark
+//! uses 100 times fewer packets, to check that it runs.
 //!
 //! The reference decodes each packet with prost-reflect and prints it with serde_json on one thread,
 //! like a program that finds the packets by a bare walk.

@@ -232,7 +232,7 @@ fn names(message: &str, path: &str) -> bool {
     found.any(|at| at == 0 || message[..at].ends_with(' '))
 }
 
-/// Returns true if the contents of a file are records, whatever its name.
+/// Returns true if a file contains records, regardless of its name.
 pub(crate) fn is_records(file: &Path) -> bool {
     std::fs::File::open(file)
         .is_ok_and(|file| proto_splitter::record_file::is_record_file(&file).unwrap_or(false))

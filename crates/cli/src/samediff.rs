@@ -260,7 +260,7 @@ fn open(path: &Path) -> Result<Draft, Failure> {
         .map_err(failed(path))
 }
 
-/// Returns the options for a file made from these inputs. It may replace one of them.
+/// Returns the options for a file made from these inputs. The file may replace one of the inputs.
 fn options(args: &WritingArgs, read: &[&Path], output: &Output<'_>) -> SameDiffWriteOptions {
     let read = read.iter().map(|file| file.to_path_buf()).collect();
     SameDiffWriteOptions::new()

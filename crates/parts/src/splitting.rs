@@ -500,7 +500,8 @@ pub(super) fn place_main(
     };
     if is_there() {
         done.was_there = true;
-        // If this commit was killed before it removed the files it replaced, removes them now.
+        // If an earlier run of this commit was killed before it removed the replaced files, removes
+        // these files now.
         let lock = FolderLock::take(&main, options.get_progress())?;
         let replaced = lock.replaced().iter();
         let replaced = replaced.filter(|path| !is_needed(path) && !is_source(path));

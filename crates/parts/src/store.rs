@@ -19,8 +19,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// see ([`FolderStore`]), or a store of objects.
 ///
 /// A part's file is written on the host that runs it, and then handed over under a name that
-/// depends on its content. So handing over a file twice has no further effect, and a part never
-/// replaces a file that another plan or an existing main file needs.
+/// depends on its content. Therefore, handing over a file twice has no further effect, and a part
+/// never replaces a file that another plan or an existing main file needs.
 pub trait PartStore: Sync {
     /// Begins a part's file. The file gets no permissions that its inputs lack.
     ///

@@ -225,7 +225,7 @@ impl Receive {
         }
         let read = |sender: mpsc::Sender<Frame>| async move {
             while let Some(frame) = self.frame_in_time(frames, slot).await? {
-                // If sending fails, pushing has failed, and its error is reported.
+                // If sending fails, pushing has failed, and the error from pushing is reported.
                 if sender.send(frame).await.is_err() {
                     break;
                 }

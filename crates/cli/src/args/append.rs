@@ -36,7 +36,7 @@ pub(crate) struct AppendArgs {
     /// A level of LoD: the start of every sequence and the end of the last; the coarsest first
     #[arg(long, value_name = "OFFSETS")]
     pub(crate) lod: Vec<String>,
-    /// The program of the parameters, if it is elsewhere
+    /// The program of the parameters, if it is in another folder
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
     /// Print one JSON object

@@ -75,7 +75,7 @@ pub(crate) struct GetArgs {
 }
 
 impl GetArgs {
-    /// Returns the requested format, or that of the output's extension.
+    /// Returns the requested format, or the format implied by the output's extension.
     pub(crate) fn format(&self) -> GetFormat {
         let output = self.output.as_deref();
         let extension = output.and_then(Path::extension);

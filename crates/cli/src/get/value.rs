@@ -85,7 +85,8 @@ fn shorten(value: &mut Value, most: usize) {
     }
 }
 
-/// Returns the type of the whole message. Without it, a value is only bytes.
+/// Returns the type of the whole message. Fails if the type is unknown, since values are then only
+/// bytes.
 pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =

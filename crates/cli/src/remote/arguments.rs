@@ -217,7 +217,7 @@ fn opened(schema: &SchemaArgs) -> InPlace {
     }
 }
 
-/// Returns true if a file's name is that of a SavedModel's message.
+/// Returns true if a file has the name of a SavedModel's message.
 fn is_model(file: &Path) -> bool {
     file.file_stem().is_some_and(|stem| stem == MODEL_STEM)
 }

@@ -13,7 +13,7 @@ pub(super) fn is_json(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{")
 }
 
-/// Converts a descriptor set in JSON to a serialized one. Leaves out what Buf added to it.
+/// Converts a descriptor set in JSON to a serialized one. Leaves out the fields that Buf adds.
 pub(super) fn from_json(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let no_image = |error: serde_json::Error| format!("not a descriptor set as JSON: {error}");
     let image: Value = serde_json::from_slice(bytes).map_err(no_image)?;

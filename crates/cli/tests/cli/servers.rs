@@ -22,7 +22,8 @@ enum Server {
     Sending(&'static str, Vec<u8>),
     /// The whole file without its length; if `true`, in pieces with an end marker.
     Untold(Vec<u8>, bool),
-    /// Ranges of a file. Those that count from its end are announced with more bytes than are sent.
+    /// Ranges of a file. A range that counts from the end of the file is announced with more bytes
+    /// than are sent.
     Short(Vec<u8>),
     /// Something with this `Content-Range`.
     WrongRange(&'static str),
@@ -149,7 +150,7 @@ fn asked(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
             command.env_remove(name);
         }
     }
-    // These servers are local, whatever the proxy.
+    // These servers are local, so a proxy must not be used.
     command.env("NO_PROXY", "*").env("no_proxy", "*");
     command.envs(variables.iter().copied());
     command.args(arguments).output().unwrap()

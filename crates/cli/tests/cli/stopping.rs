@@ -266,7 +266,7 @@ fn what_is_interrupted_ends_by_that_signal_and_leaves_nothing() {
     in_own_process(|| {
         let folder = TempDir::new().unwrap();
         let dir = folder.path();
-        // With this compression it takes many seconds.
+        // With this compression, a split takes many seconds.
         let graph_bytes = graph(dir, 40_000_000);
         fs::create_dir(dir.join("out")).unwrap();
         let how = ["--compression", "zstd:19", "--progress", "always"];

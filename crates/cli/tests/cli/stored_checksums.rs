@@ -1,5 +1,5 @@
-//! A stored checksum of any format is verified whenever all of its bytes are read. So a verb that reads a file with a flipped bit fails, or
-//! its result is unchanged.
+//! A stored checksum of any format is verified whenever all of its bytes are read. Therefore, a verb that reads a file with a flipped bit
+//! fails, or its result is unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -399,8 +399,8 @@ fn split_again(input: &Path, folder: &Path, options: &str) {
     assert_eq!(ran(&words).exit, Exit::Done);
 }
 
-/// Writes a file in chunks again, with another checksum of the whole message. Its records, its
-/// chunks and their checksums stay sound.
+/// Writes a file in chunks again, with another checksum of the whole message. The records, the
+/// chunks and their checksums stay intact.
 fn with_checksum_of_another_message(path: &Path) {
     let file = ChunkedFile::open(path).unwrap();
     let mut metadata = file.trailer().metadata().clone();
@@ -419,7 +419,7 @@ fn with_checksum_of_another_message(path: &Path) {
     fs::write(path, writer.finish().unwrap()).unwrap();
 }
 
-/// Verbs that put a message together from its chunks, whatever its type.
+/// Verbs that merge the chunks of a message of any type.
 const OF_ANY_MESSAGE: &[&str] = &[
     "verify IN",
     "verify IN --deep",

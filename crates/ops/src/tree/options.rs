@@ -80,7 +80,7 @@ impl TreeOptions {
     }
 }
 
-/// The limits on what a tree lists.
+/// The limits on the parts that a tree lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeLimits {
     depth: usize,

@@ -116,7 +116,7 @@ fn a_flipped_bit_in_a_record_is_never_read_as_something_else() {
             damaged[at] ^= 1 << (at % 8);
             let read = open(damaged).map_err(|error| error.to_string());
             let read = read.and_then(|sequence| {
-                // Without its signature it isn't a file of records.
+                // A file without the signature is read as a delimited file, which isn't checked.
                 let is_checked = sequence.is_checked();
                 let bytes = read_all(&sequence).map_err(|error| error.to_string())?;
                 Ok(is_checked.then_some(bytes))
@@ -138,7 +138,8 @@ fn a_file_that_changes_while_it_is_open_is_an_error() {
     let sequence = proto_splitter_sequences::Sequence::open(file, &root, &Default::default());
     std::fs::write(&path, delimited(&[element(0, 4), element(1, 2)])).unwrap();
     let mut bytes = [0; 7];
-    // As many bytes, in as many messages: the lengths are those that are read.
+    // The file has as many messages and bytes as before, so reading doesn't fail, and returns the
+    // new lengths.
     sequence
         .as_ref()
         .unwrap()
