@@ -143,7 +143,8 @@ impl Failure {
 
     /// Creates an error for a file or folder that can't be read or written.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
-        // The same form as in the library: a path, a colon, and the system's message.
+        // The message has the same form as in the library: a path, a colon, and the system's
+        // message.
         let message = format!("{}: {error}", shown(path));
         let cause = Cause {
             kind: ErrorKind::Io,

@@ -65,8 +65,8 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Returns a file and all its imports. Each file comes after the files that it imports. Not
-/// recursive, since chains of imports can be long.
+/// Returns a file and all its imports. Each file comes after the files that it imports. Uses no
+/// recursion, since chains of imports can be long.
 fn gathered(file: FileDescriptor) -> Vec<FileDescriptor> {
     let (mut files, mut seen) = (Vec::new(), HashSet::new());
     // A file has a flag, which is true once its imports precede it.

@@ -22,8 +22,8 @@ mod system {
     /// The last signal received.
     pub(crate) struct Watched(Arc<AtomicI32>);
 
-    /// Interrupts the run when a signal arrives. If the run has nothing to clean up, or another
-    /// signal arrives, ends the process at once.
+    /// Interrupts the run when a signal arrives. Ends the process at once if the run has nothing to
+    /// clean up, or if another signal arrives.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let last = Arc::new(AtomicI32::new(0));
         // With this handler, a write beyond the limit on file sizes fails like a write to a full
@@ -79,8 +79,8 @@ mod system {
 
     pub(crate) struct Watched;
 
-    /// Interrupts the run on Ctrl-C. If the run has nothing to clean up, or on another Ctrl-C, ends
-    /// the process at once.
+    /// Interrupts the run on Ctrl-C. Ends the process at once if the run has nothing to clean up,
+    /// or on another Ctrl-C.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let interrupt = interrupt.clone();
         // Without a handler, Ctrl-C simply ends the process.

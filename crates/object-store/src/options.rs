@@ -259,8 +259,8 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// Sets the approximate number of bytes to write, so that parts are made larger if there would
-    /// be too many. Default: unknown.
+    /// Sets the approximate number of bytes to write. If there would be too many parts, parts are
+    /// made larger. Default: unknown.
     #[must_use]
     pub const fn expected_size(mut self, bytes: u64) -> Self {
         self.expected_size = bytes;

@@ -410,7 +410,7 @@ fn progress_is_shown_where_it_is_asked_for_and_goes_before_results_come() {
         let never = ran(&dir, &[args, &["--progress", "never"]].concat());
         assert_eq!(always.status.code(), never.status.code(), "{args:?}");
         let err = String::from_utf8(always.stderr).unwrap();
-        // Short work is done before the first report, and its end clears the line.
+        // Short work is done before the first report, and then clears the line.
         let rest = err.rsplit("\x1b[K").next().unwrap();
         assert_eq!(
             rest,

@@ -121,7 +121,7 @@ fn conditions_pick_all_elements_that_meet_them() {
             assert_eq!(found.join(" "), expected, "{picked} as {format}");
         }
     }
-    // Several values are an error where one is wanted, and no values are an error everywhere.
+    // If a single value is expected, several values are an error. No values are always an error.
     let line = index.run("get", &["documents[size>1]"]).failed(Exit::Bad);
     assert!(
         line.contains("the path selects several values instead of one"),
