@@ -67,12 +67,12 @@ fn sizes_take_units_and_a_setting_that_a_form_ignores_is_an_error() {
         (
             "safetensors",
             "alignment=4K",
-            "alignment: the form safetensors ignores it",
+            "alignment: doesn't apply to the form safetensors",
         ),
         (
             "onnx-safetensors",
             "shards=5GiB",
-            "shards: the form onnx-safetensors ignores it",
+            "shards: doesn't apply to the form onnx-safetensors",
         ),
         (
             "external",
@@ -97,7 +97,7 @@ fn sizes_take_units_and_a_setting_that_a_form_ignores_is_an_error() {
     ])
     .failed(Exit::Usage);
     assert!(
-        line.contains("max-file-size: the form onnx ignores it"),
+        line.contains("max-file-size: doesn't apply to the form onnx"),
         "{line}"
     );
 }
