@@ -324,9 +324,8 @@ fn keep(shape: &MessageShape) -> impl FnMut(&Field) -> Result<bool> {
 }
 
 fn too_large(size: u64, start: u64) -> Error {
-    let message = format!(
-        "one element takes {size} bytes in columns, over the limit of {MOST_HELD}"
-    );
+    let message =
+        format!("one element takes {size} bytes in columns, over the limit of {MOST_HELD}");
     let error = Error::new(ErrorKind::LimitExceeded, message).refusing_size();
     error.at_offset(start)
 }

@@ -201,9 +201,8 @@ impl Objects for ObjectParts {
 fn in_parts(location: &ObjectLocation) -> Result<&Uploads> {
     location.check_writable()?;
     location.uploads().ok_or_else(|| {
-        let message = format!(
-            "{location}: hosts can't upload parts of the same object to this store"
-        );
+        let message =
+            format!("{location}: hosts can't upload parts of the same object to this store");
         Error::new(ErrorKind::InvalidConfig, message)
     })
 }

@@ -130,7 +130,10 @@ mod tests {
         check_same(&planned, &object(b"one", Some("1"))).unwrap();
         for (now, said) in [
             (object(b"one", Some("2")), "it was replaced"),
-            (object(b"four", Some("1")), "it has 4 bytes, but had 3 before"),
+            (
+                object(b"four", Some("1")),
+                "it has 4 bytes, but had 3 before",
+            ),
         ] {
             let error = check_same(&planned, &now).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::SourceChanged);

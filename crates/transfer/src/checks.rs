@@ -50,9 +50,8 @@ pub(crate) fn check_begin(begin: &Begin, options: &ReceiveOptions) -> Result<()>
     }
     let session = begin.session.len();
     if session > MAX_SESSION_SIZE {
-        let message = format!(
-            "the session has {session} bytes, over the limit of {MAX_SESSION_SIZE}"
-        );
+        let message =
+            format!("the session has {session} bytes, over the limit of {MAX_SESSION_SIZE}");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     Ok(())

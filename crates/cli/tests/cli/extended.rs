@@ -152,7 +152,9 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     for removed in report["removed_files"].as_array().unwrap() {
         let removed = removed.as_str().unwrap();
-        assert!(err.contains(&format!("removed {removed}, which belonged to an earlier split")));
+        assert!(err.contains(&format!(
+            "removed {removed}, which belonged to an earlier split"
+        )));
     }
     run([&"verify", &prefix]).ok();
 

@@ -66,7 +66,10 @@ fn a_plan_that_contradicts_itself_is_refused() {
     let later = changed(&plan, |message| message.version = 2);
     assert_eq!(
         (later.kind(), later.to_string().as_str()),
-        (ErrorKind::UnsupportedVersion, "the plan has the unsupported version 2")
+        (
+            ErrorKind::UnsupportedVersion,
+            "the plan has the unsupported version 2"
+        )
     );
     let nothing = changed(&plan, |message| message.work = None);
     assert_eq!(nothing.to_string(), "not a plan: it has no work");

@@ -83,12 +83,9 @@ fn lies_are_refused_by_name() {
         ("the transfer starts at chunk 100", |sent| {
             begin(&mut sent[0]).first_chunk = 100;
         }),
-        (
-            "the transfer can't resume at chunk 1",
-            |sent| {
-                begin(&mut sent[0]).first_chunk = 1;
-            },
-        ),
+        ("the transfer can't resume at chunk 1", |sent| {
+            begin(&mut sent[0]).first_chunk = 1;
+        }),
         ("was expected", |sent| {
             sent.swap(2, 3);
         }),
