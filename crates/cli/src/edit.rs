@@ -83,7 +83,7 @@ pub(crate) fn run_edit(args: &EditArgs, output: &mut Output<'_>) -> Result<Exit,
         .tensors(args.strip_tensors);
     let changes = strip.added_to(changes, &job.input);
     if changes.is_empty() {
-        let message = "no change is asked for: --remove, --insert, --replace or --strip-over";
+        let message = "no change is requested: use --remove, --insert, --replace or --strip-over";
         return Err(Failure::usage(message));
     }
     job.run(changes, output)

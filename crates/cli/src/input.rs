@@ -63,7 +63,7 @@ impl Input {
         self.place.path()
     }
 
-    /// Returns the extension of files that store a message like the input does.
+    /// Returns the extension of files in the form of the input: chunks, or one message.
     pub(crate) fn extension(&self) -> &'static str {
         self.opened.chunked().map_or(PLAIN, |_| CHUNKED)
     }
@@ -85,7 +85,7 @@ impl Input {
         self.opened.is_described_by_format()
     }
 
-    /// Returns the type recorded in a chunked file, even if it is unknown.
+    /// Returns the type recorded in a chunked file, even if no schema describes the type.
     pub(crate) fn said_type(&self) -> Option<&str> {
         said_type(&self.opened)
     }
@@ -105,7 +105,7 @@ impl Input {
     /// reading.
     pub(crate) fn typed_view_with(&self, options: ReadOptions) -> Result<MessageView<'_>, Error> {
         if self.is_archive() {
-            let message = format!("{}: tensors, and no message", self.title());
+            let message = format!("{}: has tensors but no message", self.title());
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         let view = self.opened.view_with(options)?;
@@ -120,7 +120,7 @@ impl Input {
         }
         let (file, title) = (self.file().display(), self.title());
         Err(Failure::usage(format!(
-            "{file}: {title}: tensors, and no message"
+            "{file}: {title}: has tensors but no message"
         )))
     }
 

@@ -125,7 +125,7 @@ impl<'a> Opening<'a> {
         }
         let candidate = place.candidate(&objects)?;
         let failed = |error: Error| Failure::of(place.path(), &error);
-        // A file of records may belong to another format.
+        // A record file may be in a format other than the named one.
         let is_another = |format: &dyn Format| {
             let known = ALL.recognize(&candidate);
             known.is_none_or(|known| known.name() != format.name())
@@ -137,7 +137,7 @@ impl<'a> Opening<'a> {
                     && is_another(format) =>
             {
                 Err(Failure::usage(format!(
-                    "--input-format: {}: a file in chunks says itself what it is",
+                    "--input-format: {}: a file in chunks can't be read in another format",
                     shown(place.path())
                 )))
             }

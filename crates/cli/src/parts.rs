@@ -25,7 +25,7 @@ const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// Creates the error for inputs and outputs of more than one file, which can't be planned.
 pub(crate) fn only_chunked(verb: &str) -> Failure {
-    Failure::usage(format!("hosts share only the {verb} of a .cpb file"))
+    Failure::usage(format!("several hosts can only share the {verb} of a .cpb file"))
 }
 
 /// Returns a planner for at most this many parts.
@@ -95,14 +95,14 @@ pub(crate) fn write_plan(
     if report.verb == "split" && report.parts > DEFAULT_MAX_FILES {
         let parts = report.parts;
         output.note(format_args!(
-            "{parts} files are more than readers open unless they are told: --max-files {parts}"
+            "by default, readers open at most {DEFAULT_MAX_FILES} files: use --max-files {parts}"
         ));
     }
     Ok(Exit::Done)
 }
 
-/// Runs a part of the plan that the arguments name, or commits the plan. Returns `None` if they name
-/// none.
+/// Runs a part of the plan that the arguments name, or commits the plan. Returns `None` if the
+/// arguments name no plan.
 pub(crate) fn run(
     args: &PartsArgs,
     verb: &'static str,
@@ -136,7 +136,7 @@ fn execute(
     let file = PlanFile::read(path, options)?;
     file.check_verb(verb).map_err(|error| {
         let other = file.plan().verb();
-        Failure::usage(format!("{error}: `protosplit {other}` does it"))
+        Failure::usage(format!("{error}: use `protosplit {other}`"))
     })?;
     match (args.part, &args.commit) {
         (Some(part), _) => {
@@ -160,7 +160,7 @@ fn execute(
             })
         }
         (None, None) => {
-            let message = "--plan: --part K does a part of it, and --commit puts the parts commit";
+            let message = "--plan: use --part K to run a part, or --commit to combine the parts";
             Err(Failure::usage(message))
         }
     }
@@ -187,10 +187,10 @@ fn committed_text(done: &CommitReport) -> String {
     let exact = match done.byte_exact {
         Some(true) => "byte-exact",
         Some(false) => "equal as a message, not byte-exact",
-        None => "not compared with what was split",
+        None => "not compared with the original",
     };
     let before = if done.was_there {
-        ", which was done before"
+        ", committed before"
     } else {
         ""
     };

@@ -98,7 +98,8 @@ pub(crate) fn is_standard(named: &Path) -> bool {
         .any(|name| named == Path::new(name))
 }
 
-/// Returns true if an input can only be read once and in sequence: standard input, or a pipe such as the shell's `<(COMMAND)`.
+/// Returns true if an input can only be read once and in sequence: standard input, or a pipe such
+/// as the shell's `<(COMMAND)`.
 pub(crate) fn is_stream(named: &Path) -> bool {
     is_standard(named) || fs::metadata(named).is_ok_and(|metadata| is_pipe(&metadata))
 }
@@ -125,7 +126,7 @@ pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failur
         return standard_input();
     }
     if remote::is_url(named) {
-        // All other objects have already been copied.
+        // Objects that need a local copy have already been copied.
         return Ok(Place::new(named.to_owned(), None));
     }
     let metadata = match fs::metadata(named) {
@@ -163,7 +164,7 @@ pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failur
     }
     Err(Failure::usage(if is_folder {
         let titles: Vec<&str> = ALL.formats().iter().map(|format| format.title()).collect();
-        format!("{name}: no {} is in it", titles.join(", no "))
+        format!("{name}: contains no {}", titles.join(", no "))
     } else {
         format!("{name}: no such file, nor {name}.{CHUNKED}, nor {name}.{PLAIN}")
     }))
@@ -188,7 +189,7 @@ fn standard_input() -> Result<Place, Failure> {
 }
 
 /// Copies a stream to a temporary file, since messages need random access. The file has no name, so
-/// it never remains.
+/// the system always removes it.
 #[cfg(unix)]
 fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;
@@ -219,7 +220,7 @@ fn standard_input() -> Result<Place, Failure> {
 #[cfg(not(unix))]
 fn copy_of(_: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     Err(Failure::usage(format!(
-        "{name}: on this system only files are read"
+        "{name}: only files can be read on this system"
     )))
 }
 
@@ -228,7 +229,7 @@ pub(crate) fn is_chunked_at(file: &Path) -> bool {
     is_chunked(file).unwrap_or(false)
 }
 
-/// Fails unless `metadata` is that of a file.
+/// Fails unless `metadata` describes a file.
 pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Failure> {
     if metadata.is_file() {
         return Ok(());
@@ -245,7 +246,7 @@ pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Fa
 pub(crate) fn check_named(output: &Path) -> Result<(), Failure> {
     if output == Path::new(STANDARD) {
         return Err(Failure::usage(
-            "standard output: only a file or a folder can be written, which has a name",
+            "this command can't write to standard output: name a file or a folder",
         ));
     }
     Ok(())

@@ -36,8 +36,8 @@ pub(crate) fn run_recompress(
     if input.chunked().is_none() {
         let name = shown(input.file());
         let how = match input.format() {
-            Some(_) => "`protosplit convert -o NAME.cpb` makes them",
-            None => "`protosplit split` makes them",
+            Some(_) => "use `protosplit convert -o NAME.cpb` to make chunks",
+            None => "use `protosplit split` to make chunks",
         };
         return Err(Failure::usage(format!(
             "{name}: one message, not in chunks: {how}"
@@ -103,7 +103,7 @@ pub(crate) fn check_several(
     let why = match (args.max_file_size, input.folder()) {
         (None, _) => return Ok(()),
         (_, Some(_)) => {
-            "the folder of a SavedModel is for TensorFlow, which reads a single file: give its file"
+            "TensorFlow reads a SavedModel from a single file; to write several files, name the .cpb file instead of the folder"
         }
         (_, None) if extension == PLAIN => "one message, not in chunks",
         (_, None) => return Ok(()),

@@ -270,7 +270,7 @@ fn changes_that_contradict_each_other_or_lead_nowhere_leave_no_file() {
         (&["--insert=node[7]=name:'x'"], "can be inserted at 0 to 2"),
         (&["--insert=node[0].attr=x: 1"], "isn't a "),
         (&["--replace=node[0].device=x"], "no such value"),
-        (&[], "no change is asked for"),
+        (&[], "no change is requested"),
     ] {
         let out = dir.path("out.pb");
         let args: [&dyn AsRef<Path>; 6] = [&"edit", &file, &"-o", &out, &"--message", &GRAPH];

@@ -188,7 +188,7 @@ fn what_the_extended_profile_is_needed_for_is_said() {
         (&input, "one message, not in chunks"),
         (
             &folder,
-            "for TensorFlow, which reads a single file: give its file",
+            "TensorFlow reads a SavedModel from a single file; to write",
         ),
     ] {
         let args: [&dyn AsRef<std::path::Path>; 9] = [

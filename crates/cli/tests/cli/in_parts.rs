@@ -218,7 +218,7 @@ fn what_a_plan_is_not_for_is_refused_in_a_line() {
         ),
         (
             run([&"split", &"--plan", &plan]),
-            "--part K does a part of it",
+            "use --part K to run a part",
         ),
         (
             run([&"split", &"--plan", &plan, &"--part", &"99"]),

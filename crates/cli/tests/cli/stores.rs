@@ -234,7 +234,7 @@ fn a_split_a_verification_and_a_merge_by_several_hosts_are_in_a_store_alone() {
     let said = run_parts("split", &plan);
     assert!(said.contains("a merge is byte-exact"), "{said}");
     let again = run([&"split", &"--plan", &plan, &"--commit"]).ok();
-    assert!(again.contains("which was done before"), "{again}");
+    assert!(again.contains("committed before"), "{again}");
 
     let (chunked, checks, merge) = (url("small.cpb"), url("checks"), url("merge"));
     run([

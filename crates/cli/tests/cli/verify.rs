@@ -187,7 +187,7 @@ fn deep_finds_what_no_checksum_can() {
     run([&"verify", &dir.path("g")]).ok();
     let error = run([&"verify", &dir.path("g"), &"--deep"]).failed(Exit::Bad);
     assert!(
-        error.contains("node[0].name: a string that is not UTF-8"),
+        error.contains("node[0].name: the string is not UTF-8"),
         "{error}"
     );
 }
