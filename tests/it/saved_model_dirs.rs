@@ -409,7 +409,7 @@ fn links_are_followed_but_not_in_circles_and_modes_are_kept() {
     assert!(
         refused
             .to_string()
-            .ends_with("a link to a folder that it is in"),
+            .ends_with("a link to a folder that contains it"),
         "{refused}"
     );
     assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 2);

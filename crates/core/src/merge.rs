@@ -1,15 +1,15 @@
 //! Merging chunks into the message they were cut from.
 //!
-//! A [`MergePlan`] lists the origin of every byte of the output; a [`Merger`] executes one.
+//! A [`MergePlan`] lists the origin of every byte of the output; a [`Merger`] executes the plan.
 //! Planning reads only the chunks that other chunks are spliced into, as streams, and keeps up to
 //! 32 MiB of them for the merge.
 //!
-//! Two kinds of files are supported. Marked files have a placeholder wherever a value was cut, and
-//! need no schema. All others follow the semantics of TensorFlow's Merger: a BYTES chunk sets its
-//! field, a MESSAGE chunk is merged into the existing value, and missing parts of its path are
-//! created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or fails
-//! silently, this crate either merges the file as intended, or returns an error that explains why
-//! it can't.
+//! Two kinds of files are supported. Marked files have a placeholder for each value that was cut,
+//! and need no schema. All other files follow the semantics of TensorFlow's Merger: a BYTES chunk
+//! sets its field, a MESSAGE chunk is merged into the existing value, and missing parts of its path
+//! are created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or fails
+//! silently, this crate either merges the file as intended, or returns an error that explains the
+//! obstacle.
 
 mod against_root;
 mod chunk_merger;

@@ -1,4 +1,4 @@
-//! Messages at rest: in the chunks of a file, or in one piece.
+//! Stored messages, in the chunks of a file or in one piece.
 
 #[doc(hidden)]
 pub mod canonical;

@@ -12,8 +12,8 @@ use record_file::{CompressionKind, ReadAt};
 
 use crate::error_place::at;
 
-/// Maximum number of other chunks to list for a chunk in a shared record chunk. A million chunks may share one, and each would list all
-/// others.
+/// Maximum number of other chunks to list for a chunk in a shared record chunk. A million chunks
+/// may share a record chunk, and each would list all the others.
 const MOST_LISTED: usize = 100;
 
 /// The result of [`info`].
@@ -23,7 +23,8 @@ const MOST_LISTED: usize = 100;
 pub enum Info {
     /// A message in one file.
     Message(MessageInfo),
-    /// An input described by its format: an archive of tensors, a message in several files, or one with named tensors.
+    /// An input described by its format: an archive of tensors, or a message in several files or
+    /// with named tensors.
     Format(FormatInfo),
 }
 
@@ -80,12 +81,12 @@ pub struct MessageInfo {
     pub chunks: Vec<ChunkInfo>,
 }
 
-/// A file with chunks that another file names.
+/// A file with chunks of a message, named by the message's main file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct OtherFile {
-    /// Path relative to the folder of the file that names it.
+    /// Path relative to the folder of the main file.
     pub file: String,
     /// Size in bytes.
     pub bytes: u64,
@@ -107,7 +108,8 @@ pub struct ChunkInfo {
     pub other_paths: Vec<String>,
     /// Uncompressed size, in bytes.
     pub size: u64,
-    /// Size in the file, in bytes; `None` if other records share its record chunk, or its header wasn't read.
+    /// Size in the file, in bytes; `None` if other records share the record chunk, or its header
+    /// wasn't read.
     pub stored_size: Option<u64>,
     /// The first few chunks that share a record chunk or a record with this chunk.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
@@ -115,7 +117,7 @@ pub struct ChunkInfo {
     /// Number of further such chunks, which aren't listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub shared_with_more: usize,
-    /// Compression; `None` if its header wasn't read.
+    /// Compression; `None` if the chunk's header wasn't read.
     pub compression: Option<String>,
     /// Index in `files`, counted from 1; 0 for the main file.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
@@ -189,8 +191,8 @@ fn largest(tensors: &[TensorInfo]) -> Vec<LargeTensor> {
     large.collect()
 }
 
-/// Describes an input: for a chunked file, every chunk with its path and sizes; for an input of another format, the information that the
-/// format provides.
+/// Describes an input. For a chunked file, lists every chunk with its path and sizes. For an input
+/// of another format, returns the information that the format provides.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -380,8 +382,8 @@ impl ListOptions {
         ListOptions::default()
     }
 
-    /// Sets whether to read the header of every chunk, which has its compression and stored size.
-    /// For an object in a store, each header takes a request. Default: true.
+    /// Sets whether to read the header of every chunk, which contains the compression and the
+    /// stored size. For an object in a store, each header requires a request. Default: true.
     #[must_use]
     pub fn read_headers(mut self, read_headers: bool) -> Self {
         self.read_headers = read_headers;
@@ -507,7 +509,7 @@ pub fn list(input: &Opened, options: &ListOptions) -> Result<Listing> {
     })
 }
 
-/// Returns the entries of an archive, otherwise the tensors.
+/// Returns the entries of an archive, or the tensors of any other input.
 ///
 /// # Errors
 ///

@@ -199,8 +199,8 @@ pub struct RegionTotal {
     pub bytes: u64,
 }
 
-/// Describes all bytes of a record file, up to any damage, and of the other files with chunks of its message. A file without records is one
-/// region.
+/// Describes all bytes of a record file, up to any damage, and of the other files with chunks of
+/// its message. A file without records is one region.
 ///
 /// # Errors
 ///
@@ -233,7 +233,7 @@ pub fn layout(
         .filter(|opened| !is_chunked && !opened.is_single())
     {
         let title = opened.format().map_or("archive", |format| format.title());
-        let message = format!("{title}, and not a record file");
+        let message = format!("{title}, not a record file");
         let error = Error::new(ErrorKind::InvalidConfig, message);
         return Err(error.in_file(input.path()));
     }
@@ -279,7 +279,7 @@ impl Layout {
         if let Some(main) = files.next() {
             walk.file(0, main, &mut self.main)?;
         }
-        // The files are in the folder of the file itself, not in that of a link to it.
+        // The files are in the folder of the file itself, not in the folder of a link.
         let main = &self.main.file;
         let real = main
             .is_symlink()
@@ -305,7 +305,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Walks one of the files, up to its end or to damage.
+    /// Walks one of the files, up to its end or to any damage.
     fn file<S: ReadAt>(
         &self,
         number: usize,

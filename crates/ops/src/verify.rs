@@ -44,7 +44,8 @@ impl<'a> VerifyOptions<'a> {
         self
     }
 
-    /// Sets the original message, in one piece, to compare the input with byte by byte. Default: none.
+    /// Sets the original message to compare the input with, byte by byte. The original must be in
+    /// one piece. Default: none.
     #[must_use]
     pub fn against(mut self, original: impl Into<Option<&'a Opened>>) -> Self {
         self.against = original.into();
@@ -79,7 +80,7 @@ impl<'a> VerifyOptions<'a> {
         self.deep
     }
 
-    /// Returns the original message, in one piece, to compare the input with byte by byte.
+    /// Returns the original message to compare the input with, byte by byte.
     pub const fn get_against(&self) -> Option<&'a Opened> {
         self.against
     }
@@ -126,8 +127,7 @@ pub struct VerifyReport {
         )
     )]
     pub root: Option<MerkleRoot>,
-    /// Result of checking the model's variables, if the input is a folder with variables and they
-    /// are intact.
+    /// Result of checking the model's variables, if the input is a folder with intact variables.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub variables: Option<CheckedVariables>,
     /// All errors found; each names the file.
@@ -230,12 +230,13 @@ pub enum Agreement {
 /// everything that the format can check. For any other message, checks that it is a sequence of
 /// fields.
 ///
-/// Errors in the data are in the report.
+/// The report contains the errors in the data.
 ///
 /// # Errors
 ///
 /// - [`ErrorKind::SchemaNeeded`] if parsing is requested but the message's type is unknown.
-/// - [`ErrorKind::InvalidConfig`] if there is no message to parse or compare, or the original is not a message in one piece.
+/// - [`ErrorKind::InvalidConfig`] if there is no message to parse or compare, or the original is
+///   not a message in one piece.
 /// - Any error if something can't be read, or the work was cancelled.
 pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     let asks_for_message = options.deep || options.against.is_some();
@@ -250,7 +251,7 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
         None => input.reading_options(),
     };
     if asks_for_message && !input.has_message() {
-        let message = "tensors, and no message that could be parsed or compared";
+        let message = "has tensors but no message to parse or compare";
         let error = Error::new(ErrorKind::InvalidConfig, message);
         return Err(error.in_file(input.input()));
     }
@@ -296,7 +297,7 @@ fn deep_type<'a>(
         return Ok(None);
     }
     let missing = || {
-        let message = "parsing all of a message needs its type";
+        let message = "the message's type is needed to parse all of it";
         Error::new(ErrorKind::SchemaNeeded, message)
     };
     let known = input.descriptor().ok_or_else(missing);
@@ -312,7 +313,8 @@ struct Job<'a> {
 }
 
 impl VerifyReport {
-    /// Returns the report of a chunked file that can't be opened, because it is truncated or its trailer is damaged.
+    /// Returns the report of a chunked file that can't be opened, because it is truncated or its
+    /// trailer is damaged.
     pub fn of_unreadable(file: impl Into<PathBuf>, problem: Error) -> VerifyReport {
         VerifyReport {
             file: file.into(),

@@ -1,4 +1,4 @@
-//! The view of an input by which formats recognize it.
+//! Inputs that formats examine and open.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -19,14 +19,14 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes at each end of a file that a format can inspect: 4 KiB.
 const END_LEN: u64 = 4 << 10;
 
-/// A format's confidence that an input is of the format, in ascending order.
+/// A format's confidence that it recognizes an input, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
     /// The name matches, but other formats use such names, too.
     Possible,
     /// Only this format uses such a name, or the content looks like the format.
     Likely,
-    /// The content proves it: a signature, or files that only this format has.
+    /// The content proves the format: it has a signature, or files that only this format has.
     Certain,
 }
 
@@ -66,7 +66,7 @@ pub struct Candidate<'a> {
     bytes: OnceCell<Bytes>,
     head: OnceCell<Vec<u8>>,
     tail: OnceCell<Vec<u8>>,
-    /// Opens a file that is named by the trailer of a file in chunks.
+    /// Function that opens a file named by the trailer of a file in chunks.
     beside: Option<Beside<'a>>,
 }
 
@@ -142,8 +142,8 @@ impl<'a> Candidate<'a> {
         Ok(Candidate::of(path, CandidateKind::File, size.len(), bytes))
     }
 
-    /// Wraps a source that isn't a file at its path, such as an object in a store. Only `source`
-    /// reads it.
+    /// Wraps a source that isn't a file at its path, such as an object in a store. All reads
+    /// go through `source`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -247,8 +247,8 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of [`source`](Self::source), and [`ErrorKind::Io`](crate::ErrorKind::Io) if it
-    /// isn't a regular file.
+    /// The errors of [`source`](Self::source), and [`ErrorKind::Io`](crate::ErrorKind::Io) if
+    /// the input isn't a regular file.
     pub fn add_to(&self, spans: &mut SpansBuilder) -> Result<SourceId> {
         let Some(file) = self.file()? else {
             return spans.reader(self.path, self.source()?);

@@ -155,8 +155,8 @@ impl Opened {
         self.stored()?.plain()
     }
 
-    /// Returns the size of the message in bytes, if it is known without a merge: that of a message in
-    /// one piece, or the one that the trailer of a chunked file declares.
+    /// Returns the size of the message in bytes, if it is known without a merge. It is known if the
+    /// message is in one piece, or the trailer of a chunked file declares the size.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -254,8 +254,8 @@ impl Opened {
         !self.is_single() || (self.archive.is_some() && !self.is_type_given())
     }
 
-    /// Returns the options for reading the message: its known type, and the options it was opened
-    /// with.
+    /// Returns the options for reading the message: its known type, and the options with which the
+    /// input was opened.
     pub fn reading_options(&self) -> ReadOptions {
         self.options.reading(self.descriptor().cloned())
     }
@@ -269,8 +269,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// The errors of [`bytes`](Self::bytes); [`ErrorKind::InvalidMessage`] if it is not a message
-    /// of that type.
+    /// The errors of [`bytes`](Self::bytes); [`ErrorKind::InvalidMessage`] if the bytes are not a
+    /// message of that type.
     pub fn read<M: prost::Message + Default>(&self) -> Result<M> {
         M::decode(self.bytes()?).map_err(undecodable)
     }
@@ -317,8 +317,8 @@ impl Opened {
         self.view_with(self.reading_options())
     }
 
-    /// Returns a view of the message that uses these options instead of the options it was opened
-    /// with.
+    /// Returns a view of the message that uses these options instead of the options with which the
+    /// input was opened.
     ///
     /// # Errors
     ///
@@ -352,7 +352,7 @@ impl Opened {
         self.verify_with(&self.options.progress)
     }
 
-    /// Verifies like [`verify`](Self::verify), and reports to `progress`.
+    /// Verifies the input like [`verify`](Self::verify), and reports to `progress`.
     ///
     /// # Errors
     ///
@@ -437,7 +437,7 @@ impl Opened {
     fn message(&self) -> Result<&Message> {
         self.message.as_ref().ok_or_else(|| {
             let title = self.format.map_or("archive", Format::title);
-            let message = format!("a file of the kind {title} has tensors, and no message");
+            let message = format!("a file of the kind {title} has tensors but no message");
             Error::new(ErrorKind::InvalidConfig, message)
         })
     }

@@ -8,8 +8,8 @@
 //! form.
 //!
 //! Nothing is decoded. A plan is a list of spans of the source with a few literal bytes between
-//! them. Most of a source is already canonical, and adjacent spans there merge into one. So memory
-//! grows only with the number of places that are not canonical, and values stay in the source.
+//! them. Most of a source is already canonical, and adjacent canonical spans merge into one. So
+//! memory grows only with the number of places that are not canonical. Values stay in the source.
 
 mod edits;
 mod entry;
@@ -70,7 +70,7 @@ pub(crate) fn canonical(
 /// A planner of canonical forms of messages in one source.
 #[expect(
     missing_debug_implementations,
-    reason = "it borrows a source, which has none"
+    reason = "it borrows a source, which has no `Debug`"
 )]
 pub struct Canonical<'a> {
     source: &'a dyn ReadAt,

@@ -112,7 +112,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// Opens a chunked message whose chunks may be in several sources. `source` is the main file;
-    /// `open` opens another file by the name that the main file has for it.
+    /// `open` opens another file by its name in the main file.
     ///
     /// Fails with [`ErrorKind::ChecksumMismatch`] if a source differs from the file that the
     /// trailer names.
@@ -141,8 +141,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         ChunkedFile::with_metadata_and(source, metadata, TrailerUse::Part, limits, none)
     }
 
-    /// Like [`with_metadata`](Self::with_metadata), but the chunks may be in several sources, and
-    /// the metadata may describe the whole message.
+    /// Opens a source like [`with_metadata`](Self::with_metadata), but its chunks may be in several
+    /// sources, and the metadata may describe the whole message.
     pub(crate) fn with_metadata_and(
         source: S,
         metadata: ChunkMetadata,
@@ -192,8 +192,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         summaries(&self.store)
     }
 
-    /// Summarizes every chunk as [`summaries`](Self::summaries) does, but from the trailer alone,
-    /// so without the stored form of the chunks. Reads nothing.
+    /// Summarizes every chunk like [`summaries`](Self::summaries), but only from the trailer,
+    /// without the stored form of the chunks. Reads nothing.
     pub fn listed(&self) -> Vec<ChunkSummary> {
         listed(&self.store)
     }
@@ -300,7 +300,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// Returns a view of the message for random access. The message type in `options` is needed
-    /// where a merge needs it, and to distinguish a message in several pieces from a value that
+    /// if a merge needs it, and to distinguish a message in several pieces from a value that
     /// occurs several times.
     pub fn view(&self, options: ReadOptions) -> MessageView<'_> {
         MessageView::of_chunks(&self.store, options)

@@ -1,4 +1,4 @@
-//! Finding the file that a prefix means, and opening the message in it.
+//! Finding the file that a prefix refers to, and opening its message.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

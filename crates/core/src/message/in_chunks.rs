@@ -1,4 +1,4 @@
-//! A message in the chunks of a file, as a message at rest.
+//! A stored message in the chunks of a file.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

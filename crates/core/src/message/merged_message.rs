@@ -22,16 +22,16 @@ use crate::progress::Meter;
 use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum total size of chunks without random access to hold in memory, in bytes. Others go to a
-/// temporary file.
+/// Maximum total size of chunks without random access to hold in memory, in bytes. Further
+/// chunks go to a temporary file.
 const MAX_HELD: u64 = 16 << 20;
 
 /// The bytes that a chunked file merges to, for random access.
 ///
 /// A chunk is read completely, with all its checksums, before its first byte is returned. An
-/// uncompressed chunk is then read in place. Others are kept decompressed: 16 MiB in memory, and
-/// the remainder in a temporary file. For copying, [`MessageReader::copy_to_files`](crate::MessageReader::copy_to_files) is
-/// faster.
+/// uncompressed chunk is then read in place. Other chunks are kept decompressed: 16 MiB in memory,
+/// and the remainder in a temporary file. For copying,
+/// [`MessageReader::copy_to_files`](crate::MessageReader::copy_to_files) is faster.
 ///
 /// Once all bytes of the message have been read, in any order, their checksum is compared with the
 /// one in the file. If the checksums differ, the last of these reads fails.
@@ -110,7 +110,7 @@ impl<S: ReadAt> MergedMessage<S> {
     }
 
     /// Opens the message that this plan describes over the chunks of a file, to read some of its
-    /// parts: the checksum of the whole message isn't computed.
+    /// parts. The checksum of the whole message isn't computed.
     pub(crate) fn planned(file: Arc<ChunkedFile<S>>, plan: MergePlan) -> Self {
         let chunks = (0..file.len()).map(|_| OnceLock::new()).collect();
         MergedMessage {
@@ -170,7 +170,7 @@ impl<S: ReadAt> MergedMessage<S> {
         let mut stream = self.file.stream(chunk)?;
         io::copy(&mut stream.by_ref().take(part.start), &mut io::sink())?;
         copy_exactly(&mut stream, part.end - part.start, sink)?;
-        // A chunk is checked at its end.
+        // Reads the remainder, since a chunk is only checked at its end.
         io::copy(&mut stream, &mut io::sink())?;
         Ok(())
     }
@@ -193,7 +193,7 @@ impl<S: ReadAt> MergedMessage<S> {
     ///
     /// Reads each needed chunk once, with all its checksums, directly to all of its destinations,
     /// and keeps nothing. Don't use the bytes unless this succeeds. The checksum of the message is
-    /// compared only if these parts are as long as the message.
+    /// compared only if the parts together are as long as the message.
     ///
     /// ```
     /// # use prost::Message;
@@ -216,7 +216,7 @@ impl<S: ReadAt> MergedMessage<S> {
     /// # Errors
     ///
     /// If a chunk can't be read; [`ErrorKind::InvalidConfig`] if a part exceeds the message, or its
-    /// buffer has another length; [`ErrorKind::Cancelled`].
+    /// buffer has a different length; [`ErrorKind::Cancelled`].
     pub fn read_parts<'b>(
         &self,
         places: impl IntoIterator<Item = (Range<u64>, &'b mut [u8])>,
@@ -339,7 +339,7 @@ impl<S: ReadAt> MergedMessage<S> {
 
 impl<S: ReadAt> ReadAt for MergedMessage<S> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        // Stops at the end of the span, since the next may be in a chunk that was not requested.
+        // Stops at the end of the span, since the next one may be in a chunk that wasn't requested.
         let Some(span) = self.plan.spans().locate(offset) else {
             return Ok(0);
         };

@@ -99,8 +99,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// Any error of [`Trailer::from_metadata`]; [`ErrorKind::InvalidTrailer`] if the number of
-    /// chunks or the size of one differs; [`ErrorKind::SchemaNeeded`] if the merge depends on the
+    /// Any error of [`Trailer::from_metadata`]; [`ErrorKind::InvalidTrailer`] if the number or
+    /// the size of the chunks differs; [`ErrorKind::SchemaNeeded`] if the merge depends on the
     /// type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the checksum of a chunk or of the
     /// merged message differs.
     pub fn merge<'a>(
@@ -121,10 +121,10 @@ impl Merger {
     /// Reads a message as a generated type.
     ///
     /// The merge itself doesn't know the type `M`: for files without placeholders, [set
-    /// it](crate::merge::ReadOptions::for_message) in the options, too. Fields that the type lacks, from a newer
-    /// schema or extensions, are lost, since prost doesn't store them.
-    /// [`read_dynamic`](Self::read_dynamic) keeps them, and [`merge_to`](Self::merge_to) returns
-    /// the original bytes.
+    /// it](crate::merge::ReadOptions::for_message) in the options, too. Fields that the type lacks,
+    /// from a newer schema or extensions, are lost, since prost doesn't store them.
+    /// [`read_dynamic`](Self::read_dynamic) keeps these fields, and [`merge_to`](Self::merge_to)
+    /// returns the original bytes.
     ///
     /// # Errors
     ///
@@ -212,8 +212,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// The errors of [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if it doesn't
-    /// fit in memory.
+    /// The errors of [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if the
+    /// message doesn't fit in memory.
     pub fn merge_to_bytes(&self, prefix: impl AsRef<Path>) -> Result<Bytes> {
         let message = self.open(&find(prefix.as_ref())?)?;
         message.check()?;
@@ -225,9 +225,9 @@ impl Merger {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if `PREFIX.cpb`, `PREFIX.pb` and `PREFIX` don't exist, or reading or
-    /// writing fails; damage in the file; [`ErrorKind::InvalidMessage`] if it is neither in chunks
-    /// nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the merge depends
-    /// on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes differ
+    /// writing fails; damage in the file; [`ErrorKind::InvalidMessage`] if the file is neither in
+    /// chunks nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the merge
+    /// depends on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes differ
     /// from the message that was split. After an error, discard the bytes that `sink` received.
     pub fn merge_to(&self, prefix: impl AsRef<Path>, sink: &mut impl Write) -> Result<Merged> {
         let message = self.open(&find(prefix.as_ref())?)?;

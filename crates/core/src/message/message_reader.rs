@@ -28,7 +28,7 @@ const STEP: u64 = 64 << 10;
 /// The bytes of a message for random access, however they are stored: in one piece, or in the
 /// chunks of a file, which are merged while they are read, as [`MergedMessage`] describes.
 ///
-/// Clones share what was read.
+/// Clones share the data that was read.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -71,7 +71,7 @@ impl From<MergedMessage<Arc<dyn ReadAt>>> for MessageReader {
 }
 
 impl From<MessageReader> for Arc<dyn ReadAt> {
-    /// Returns the message without its size, as a source that ends where the message does.
+    /// Returns the message as a source that ends at the end of the message.
     fn from(reader: MessageReader) -> Self {
         match reader.bytes.size() {
             Ok(size) if size == reader.size => reader.bytes,
@@ -124,7 +124,7 @@ impl MessageReader {
     }
 
     /// Writes a range of the message to `sink`. A chunk is streamed with all its checksums, and
-    /// nothing of it is kept.
+    /// isn't kept.
     pub(crate) fn stream_range(&self, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {
         match &self.merged {
             Some(merged) => merged.stream_range(range, sink),
@@ -136,7 +136,7 @@ impl MessageReader {
     /// number of cores.
     ///
     /// Each needed chunk is streamed once, with all its checksums, directly to its destinations,
-    /// and nothing of it is kept. Don't use the copied bytes unless this succeeds.
+    /// and isn't kept. Don't use the copied bytes unless this succeeds.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl MessageReader {
     /// chunk, or, for a message in one piece, the remainder of the message. It returns the number
     /// of bytes at the start of the range to leave out, or 0.
     ///
-    /// Each written chunk is streamed with all its checksums, and nothing of it is kept. This way,
+    /// Each written chunk is streamed with all its checksums, and isn't kept. This way,
     /// code that takes a message apart can parse the small parts, and copy the large ones on
     /// several threads.
     ///
@@ -226,7 +226,10 @@ impl MessageReader {
         if range.end <= self.size {
             return Ok(());
         }
-        let message = format!("bytes up to {} of a message of {}", range.end, self.size);
+        let message = format!(
+            "the range ends at {}, but the message has only {} bytes",
+            range.end, self.size
+        );
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 }
@@ -344,7 +347,7 @@ mod tests {
         let copied = message.copy_to_files(&places, None, &Progress::none().meter(4));
         let error = copied.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-        assert_eq!(error.to_string(), "bytes up to 3 of a message of 2");
+        assert_eq!(error.to_string(), "the range ends at 3, but the message has only 2 bytes");
         assert_eq!(file.metadata().unwrap().len(), 0);
         let mut buffer = [0; 3];
         assert_eq!(message.read_at(0, &mut buffer).unwrap(), 2);

@@ -121,7 +121,7 @@ impl StoredMessage for Piece {
         MessageView::of_plain(&self.bytes, options)
     }
 
-    /// Checks the top-level fields, but not their content, since that would require the type.
+    /// Checks the top-level fields, but not their content, which would require the type.
     fn check(&self) -> Result<()> {
         let check = || -> Result<()> {
             let mut cursor = WireCursor::new(SourceInput::new(&self.bytes, self.size));

@@ -1,4 +1,4 @@
-//! The trait of messages at rest.
+//! The trait of stored messages.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::io::AtomicFile;
 use crate::merge::{MergePlan, Merged, ReadOptions};
 use crate::view::MessageView;
 
-/// A message at rest: in the chunks of a file, or in one piece.
+/// A stored message, in the chunks of a file or in one piece.
 ///
 /// Code that reads or writes a message goes through this trait, and doesn't ask how the message is
 /// stored.
@@ -50,7 +50,7 @@ pub(crate) trait StoredMessage: Send + Sync {
     /// Returns the message for random access.
     fn reader(&self, options: &ReadOptions) -> Result<MessageReader>;
 
-    /// Returns the message, whose chunks are merged by a known plan, to read some of its parts.
+    /// Returns a reader for some parts of the message, whose chunks are merged by a known plan.
     fn planned(&self, plan: Option<&MergePlan>) -> MessageReader;
 
     /// Returns a view of the message.

@@ -1,4 +1,5 @@
-//! Parsing a message without holding it in memory: nesting, wire types, packed runs, strings.
+//! Parsing a message without holding it in memory, to check its nesting, wire types, packed runs
+//! and strings.
 
 use std::ops::Range;
 
@@ -67,7 +68,7 @@ impl<I: Input> Parser<I> {
             if field.wire_type == WireType::EndGroup {
                 return match group {
                     Some(group) if group.number == field.number => Ok(()),
-                    _ => Err(invalid("an end group tag that ends no group", field.start)),
+                    _ => Err(invalid("the end tag closes no group", field.start)),
                 };
             }
             self.field(descriptor, field, &mut counts)?;
@@ -129,7 +130,7 @@ impl<I: Input> Parser<I> {
                 if !(field.value.end - field.value.start).is_multiple_of(width) =>
             {
                 Err(invalid(
-                    &format!("a packed run that is not a multiple of {width} bytes"),
+                    &format!("the size of the packed run is not a multiple of {width} bytes"),
                     field.value.start,
                 ))
             }
@@ -165,7 +166,7 @@ impl<I: Input> Parser<I> {
             Ok(_) => (bytes.len(), true),
             Err(error) => (error.valid_up_to(), error.error_len().is_none()),
         };
-        self.pieces(value, look, "a string that is not UTF-8")
+        self.pieces(value, look, "the string is not UTF-8")
     }
 
     fn varints(&mut self, value: Range<u64>) -> Result<()> {
@@ -183,7 +184,7 @@ impl<I: Input> Parser<I> {
         self.pieces(
             value,
             look,
-            "a varint in a packed run that is cut short or too long",
+            "a varint in the packed run is truncated or too long",
         )
     }
 }
@@ -320,7 +321,7 @@ mod tests {
         let error = parse_as("tensorflow.GraphDef", &graph).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "node[1].input[1]: a string that is not UTF-8 at 0xd"
+            "node[1].input[1]: the string is not UTF-8 at 0xd"
         );
     }
 
@@ -333,7 +334,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("name: a string that is not UTF-8"),
+                .starts_with("name: the string is not UTF-8"),
             "{error}"
         );
     }

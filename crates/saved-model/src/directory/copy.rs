@@ -40,7 +40,7 @@ fn copy_within(
     };
     let real = fs::canonicalize(from).map_err(at(from))?;
     if visited.above.contains(&real) {
-        let message = format!("{}: a link to a folder that it is in", from.display());
+        let message = format!("{}: a link to a folder that contains it", from.display());
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
     visited.enter(real, from)?;

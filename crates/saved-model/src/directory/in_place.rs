@@ -87,8 +87,8 @@ impl SavedModelDir {
     }
 }
 
-/// Removes the model file of this form from a folder, unless it is the `saved_model.pb` itself,
-/// which replaces the other forms. Also removes the other files with its chunks.
+/// Removes the model file of this form, and the other files with its chunks, from a folder that
+/// also has a `saved_model.pb`. Never removes the `saved_model.pb` itself.
 ///
 /// # Errors
 ///
@@ -165,7 +165,7 @@ fn remove_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A lock on a folder, which prevents other conversions of it until it is dropped.
+/// A lock on a folder, which prevents other conversions of the folder until the lock is dropped.
 ///
 /// ```
 /// use proto_splitter_saved_model::directory::FolderLock;

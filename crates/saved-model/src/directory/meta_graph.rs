@@ -257,8 +257,8 @@ impl MetaGraph {
     ///
     /// # Errors
     ///
-    /// Fails if reading fails, or the model is malformed; [`ErrorKind::InvalidPath`] if the name of
-    /// a file leads out of the folder of assets.
+    /// Fails if reading fails or the model is malformed, and with [`ErrorKind::InvalidPath`] if a
+    /// file name points outside the assets folder.
     pub fn assets(&self) -> Result<Vec<Asset>> {
         let mut found = Vec::new();
         for range in self.reader().pieces(self.pieces(), ASSET_FILE_DEF)? {
@@ -267,7 +267,7 @@ impl MetaGraph {
             let mut strange = components.filter(|part| !matches!(part, Component::Normal(_)));
             if asset.filename.is_empty() || strange.next().is_some() {
                 let name = asset.filename.escape_debug();
-                let message = format!("the asset `{name}` is outside of the folder of assets");
+                let message = format!("the asset `{name}` is outside the assets folder");
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
             found.push(Asset {

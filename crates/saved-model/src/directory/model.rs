@@ -79,7 +79,7 @@ impl Model {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => match put_aside(folder) {
                 Some(aside) => format!(
-                    "no such folder: it was being replaced when that was interrupted; what it was is in {}, which the next conversion to it puts back",
+                    "no such folder: replacing it was interrupted; the previous folder is {}, which the next conversion restores",
                     aside.display()
                 ),
                 None => "no such folder".to_owned(),
@@ -193,7 +193,7 @@ fn check_depth(text: &str) -> Result<()> {
             _ => {}
         }
         if depth > DEEPEST_TEXT {
-            let message = format!("no SavedModel as text: it nests deeper than {DEEPEST_TEXT}");
+            let message = format!("not a SavedModel as text: it nests deeper than {DEEPEST_TEXT}");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
     }
@@ -203,7 +203,7 @@ fn check_depth(text: &str) -> Result<()> {
 #[cfg(not(feature = "text-format"))]
 fn parse(text: &str) -> Result<Bytes> {
     check_depth(text)?;
-    let message = "a SavedModel as text needs a build with the feature text-format";
+    let message = "reading a SavedModel as text requires a build with the feature text-format";
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
@@ -215,7 +215,7 @@ fn parse(text: &str) -> Result<Bytes> {
     check_depth(text)?;
     let parsed = DynamicMessage::parse_text_format(descriptor(SAVED_MODEL)?, text);
     let message = parsed.map_err(|error| {
-        let message = format!("no SavedModel as text: {error}");
+        let message = format!("not a SavedModel as text: {error}");
         Error::new(ErrorKind::InvalidMessage, message)
     })?;
     Ok(message.encode_to_vec().into())

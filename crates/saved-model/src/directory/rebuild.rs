@@ -55,7 +55,7 @@ pub fn rebuild<T, E: From<Error>>(
     rebuild_except(from, to, &[], options, fill)
 }
 
-/// Creates the folder as [`rebuild`] does. Leaves out the files in `except`, and folders that
+/// Creates the folder like [`rebuild`], but leaves out the files in `except`, and folders that
 /// contain only such files.
 ///
 /// # Errors
@@ -113,8 +113,8 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the other files with chunks to which the model in a folder refers. They may have any
-/// names. Returns an empty list if the model can't be read, which other code reports.
+/// Returns the other files with chunks to which the model in a folder refers. These files may have
+/// any names. Returns an empty list if the model can't be read, which other code reports.
 fn named_parts(folder: &Path) -> Vec<PathBuf> {
     let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
         return Vec::new();
@@ -133,7 +133,7 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     } else {
         match to.file_name() {
             Some(name) => fs::canonicalize(parent(to))?.join(name),
-            None => return refuse(ErrorKind::InvalidConfig, "no name for a new folder"),
+            None => return refuse(ErrorKind::InvalidConfig, "the path names no new folder"),
         }
     };
     if target.starts_with(&source) || source.starts_with(&target) {
@@ -162,10 +162,10 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
 fn check_replaceable(target: &Path, named: &Path, force: bool) -> Result<()> {
     let refuse = |kind, why| Err(Error::new(kind, format!("{}: {why}", named.display())));
     if !force {
-        return refuse(ErrorKind::AlreadyExists, "there already, and not empty");
+        return refuse(ErrorKind::AlreadyExists, "already exists and is not empty");
     }
     if !has_model(target) {
-        let why = "not empty, and no SavedModel: not even force replaces it";
+        let why = "not empty and not a SavedModel: not even force replaces it";
         return refuse(ErrorKind::InvalidConfig, why);
     }
     Ok(())

@@ -72,8 +72,7 @@ impl SavedModelDir {
         self.save_except(to, form, &[], options)
     }
 
-    /// Writes the SavedModel as [`save_as`](Self::save_as) does, but leaves out the files in
-    /// `except`.
+    /// Writes the SavedModel like [`save_as`](Self::save_as), but leaves out the files in `except`.
     ///
     /// # Errors
     ///
@@ -118,7 +117,7 @@ impl SavedModelDir {
             TargetForm::Auto if size > MAX_PLAIN_SIZE => Ok(ModelForm::Chunked),
             TargetForm::Plain if size > MAX_PLAIN_SIZE => {
                 let message = format!(
-                    "a saved_model.pb of {size} bytes: {} more than the {MAX_PLAIN_SIZE} that TensorFlow reads",
+                    "saved_model.pb would have {size} bytes: {} more than the {MAX_PLAIN_SIZE} that TensorFlow reads",
                     size - MAX_PLAIN_SIZE
                 );
                 let error = Error::new(ErrorKind::LimitExceeded, message).refusing_size();

@@ -56,7 +56,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if its size is unavailable.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the size is unavailable.
     pub fn of_reader(
         bytes: Arc<dyn ReadAt>,
         descriptor: impl Into<Option<MessageDescriptor>>,
@@ -102,7 +102,7 @@ impl Opened {
         self
     }
 
-    /// Opens a file in chunks. `known` looks up a type by the name that the file gives.
+    /// Opens a file in chunks. `known` looks up a type by the name in the file.
     pub(in crate::formats) fn of_chunks(
         input: &Candidate<'_>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
@@ -114,7 +114,7 @@ impl Opened {
         Ok(opened.reading_chunks(input))
     }
 
-    /// Wraps a message in chunks. `known` looks up a type by the name that the file gives.
+    /// Wraps a message in chunks. `known` looks up a type by the name in the file.
     pub(in crate::formats) fn of_chunked(
         file: ChunkedFile<Shared>,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,

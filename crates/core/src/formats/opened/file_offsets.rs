@@ -1,4 +1,4 @@
-//! The place of a message's bytes in the file that it is read from.
+//! Converting offsets in a message to offsets in its file.
 
 use std::fmt::Debug;
 use std::sync::Arc;

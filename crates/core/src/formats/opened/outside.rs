@@ -14,9 +14,9 @@ impl Opened {
         self
     }
 
-    /// Returns the files that the message refers to without including their bytes: missing ones, as
-    /// [`OpenOptions::allow_missing_files`](super::OpenOptions::allow_missing_files) allows, or
-    /// ones that a setting left out.
+    /// Returns the files that the message refers to without including their bytes. The files are
+    /// missing, as [`OpenOptions::allow_missing_files`](super::OpenOptions::allow_missing_files)
+    /// allows, or a setting left them out.
     pub fn outside_files(&self) -> &[PathBuf] {
         &self.outside
     }
@@ -32,9 +32,9 @@ impl Opened {
             return Ok(());
         };
         let why = if first.exists() {
-            "data of the message is in this file, and was left there"
+            "this file holds data of the message, which a setting left out"
         } else {
-            "no such file, and data of the message is in it"
+            "the file is missing, and it holds data of the message"
         };
         let message = format!("{}: {why}", first.display());
         Err(Error::new(ErrorKind::Io, message))

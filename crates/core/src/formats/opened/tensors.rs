@@ -32,7 +32,7 @@ impl Opened {
     }
 
     /// Returns an iterator over the tensors, in the order of [`tensors`](Self::tensors), without
-    /// building a list of all tensors where the format permits.
+    /// building a list of all tensors if the format permits.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Opened {
     fn list(&self) -> Result<TensorTable> {
         let view = self.view()?;
         let rules = self.registry.tensor_rules();
-        // Tensors are located by the type alone.
+        // The type alone determines where tensors can be.
         let leads =
             |root: &MessageDescriptor| self.format.is_some() || !leading(root, &rules).is_empty();
         if !view.descriptor().is_some_and(leads) {
@@ -113,9 +113,9 @@ impl Opened {
         }
     }
 
-    /// Returns the LoD of a tensor that [`tensors`](Self::tensors) returned, as
-    /// [`Archive::lod`](crate::formats::Archive::lod) does. For a tensor of a message, a format's
-    /// [rule](crate::formats::Format::lod_rule) finds it.
+    /// Returns the LoD of a tensor that [`tensors`](Self::tensors) returned, like
+    /// [`Archive::lod`](crate::formats::Archive::lod). For a tensor of a message, a format's
+    /// [rule](crate::formats::Format::lod_rule) finds the LoD.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// If its elements have no fixed width, or their number differs from its shape.
+    /// If the elements have no fixed width, or their number differs from the tensor's shape.
     pub fn read_tensor(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         match (&self.archive, &info.location) {
             (Some(archive), _) => archive.read(info),

@@ -17,7 +17,7 @@ impl Opened {
     ///
     /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no message;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it doesn't fit in memory; any damage
-    /// in it.
+    /// in the message.
     pub fn bytes(&self) -> Result<Bytes> {
         self.check_complete()?;
         self.message()?.stored.bytes(&self.reading_options())
@@ -33,7 +33,7 @@ impl Opened {
         self.write_to_with(sink, &self.reading_options())
     }
 
-    /// Writes the whole message, using these options instead of the options it was opened with.
+    /// Writes the whole message, using these options instead of the options set on opening.
     ///
     /// # Errors
     ///
@@ -84,10 +84,11 @@ impl Opened {
     /// # Errors
     ///
     /// The errors of [`write_to`](Self::write_to);
-    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists);
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file exists, unless
+    /// `force` is set;
     /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if the target is a file that
-    /// the message is read from; [`ErrorKind::Io`](crate::ErrorKind::Io) if there is no room for
-    /// it.
+    /// the message is read from; [`ErrorKind::Io`](crate::ErrorKind::Io) if the disk has no room
+    /// for the message.
     pub fn write_file_with(&self, target: impl AsRef<Path>, force: bool) -> Result<u64> {
         let options = MergeOptions::from(&self.reading_options()).force(force);
         Ok(self.merge_to_file(target, &options)?.size)
@@ -112,7 +113,7 @@ impl Opened {
         Ok(self.reported(merged))
     }
 
-    /// Returns the report with the first file of the input.
+    /// Adds the path of the input's first file to a report.
     fn reported(&self, merged: Merged) -> Merged {
         let input = self.files.first().cloned().unwrap_or_default();
         Merged { input, ..merged }

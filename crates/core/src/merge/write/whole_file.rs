@@ -1,4 +1,4 @@
-//! Merging all chunks of an open file: planned, and executed to a sink or a file.
+//! Planning and executing the merge of all chunks of an open file, to a sink or to a file.
 
 use std::io::Write;
 

@@ -41,7 +41,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Returns the bucket of this field. Creates it with `nothing` if the field wasn't seen before.
+    /// Returns the bucket of this field. Creates the bucket with `nothing` if there is none.
     fn of(&mut self, number: u32, nothing: impl FnOnce() -> Bucket) -> &mut Bucket {
         self.known.entry(number).or_insert_with(nothing)
     }
@@ -299,6 +299,6 @@ fn given(number: u32, content: &[u8]) -> Plan {
 
 #[cold]
 fn contradiction(field: &Field) -> Error {
-    let message = "a field of two forms";
+    let message = "the field has two forms";
     Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start)
 }

@@ -71,8 +71,9 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Calls `put` with the numbers of a packed run, or with a single number, as spans where the
-    /// source's bytes are canonical.
+    /// Calls `put` for each number of a packed run, or for a single number, with its value and, if
+    /// its bytes are canonical, its range in the source. Passes a run of fixed-size numbers as one
+    /// range.
     pub(super) fn run(
         &mut self,
         scalar: Scalar,
@@ -164,6 +165,6 @@ fn check_run(field: &Field, len: u64) -> Result<()> {
 
 #[cold]
 fn cut_short(field: &Field) -> Error {
-    let message = "a packed run that ends inside a number";
+    let message = "the packed run ends inside a number";
     Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start)
 }

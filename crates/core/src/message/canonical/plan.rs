@@ -32,7 +32,7 @@ impl Plan {
         &self.0
     }
 
-    /// Adds bytes of the source, merging them with the preceding span where they are contiguous.
+    /// Adds bytes of the source, merging them with the preceding span if the two are contiguous.
     pub fn put_source(&mut self, range: Range<u64>) {
         self.0.push_span(SourceId::FIRST, range);
     }
@@ -85,14 +85,14 @@ fn has_header(field: &Field, len: u64) -> bool {
         && field.value.start - field.tag_end == varint_len(len) as u64
 }
 
-/// Returns a plan of the value of a length-delimited field, unchanged.
+/// Returns a plan that copies the value of a length-delimited field unchanged.
 pub(super) fn span(field: &Field) -> Plan {
     let mut plan = Plan::default();
     plan.put_source(field.value.clone());
     plan
 }
 
-/// A compact plan, for storing many of them: most consist of one span.
+/// A compact form of a plan, for storing many plans, most of which consist of one span.
 #[derive(Debug)]
 pub enum Kept {
     Span(Range<u64>),

@@ -1,4 +1,4 @@
-//! Facts about types that the walk needs, looked up once.
+//! Facts about types, looked up once for all walks.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -48,7 +48,7 @@ pub(super) struct MapShape {
 pub(super) struct FieldShape {
     pub(super) number: u32,
     pub(super) form: Form,
-    /// True if the field tracks presence, so that a default value is written.
+    /// True if the field tracks presence, in which case a default value is written, too.
     pub(super) presence: bool,
     /// The members of the field's oneof.
     pub(super) oneof: Rc<[u32]>,

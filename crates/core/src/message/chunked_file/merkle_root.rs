@@ -10,8 +10,8 @@ use crate::{Error, Result};
 
 impl<S: ReadAt> ChunkedFile<S> {
     /// Requires the file to have this root. Fails if the file's trailer leads to another root, or
-    /// has no hashes. After success, each chunk that is read through this handle is checked against
-    /// the root before any of its bytes are passed on, and so is the embedded schema. A check reads
+    /// has no hashes. After success, the embedded schema and each chunk that is read through this
+    /// handle are checked against the root before any of their bytes are returned. A check reads
     /// at most log2(chunks) hashes of 32 bytes in addition to the chunk.
     ///
     /// A chunk is then read to its end before any of its bytes are returned, even if you request
@@ -68,9 +68,10 @@ impl<S: ReadAt> ChunkedFile<S> {
         check_chunk_against_root(&self.store, root, chunk).map_err(|error| error.in_chunk(chunk))
     }
 
-    /// Checks the whole file against a root, computing all hashes from the bytes of every chunk, of
-    /// the file's metadata and of the trailer, and compares the stored hashes. Uses several
-    /// threads. Returns all problems: an empty list if the root was computed from this file.
+    /// Checks the whole file against a root: computes all hashes from the bytes of every chunk, of
+    /// the file's metadata and of the trailer, and compares them with the stored hashes. Uses
+    /// several threads. Returns all problems: an empty list if the root was computed from this
+    /// file.
     ///
     /// Checks only what the root covers: [`verify`](Self::verify) compares the same hashes and
     /// checks everything else, but without an expected root.
