@@ -25,7 +25,7 @@
 //! | a checkpoint's index and data | `checkpoint` |
 //! | a SameDiff model: zip, FlatBuffers, tags | `samediff` |
 //! | Paddle's tensor streams, and programs | `paddle_stream`, `paddle_program` |
-//! | a model that is externalized and restored, and the data kept of the original | `externalized`
+//! | a model that is externalized and restored, and the record of the original | `externalized`
 //! |
 //! | frames of transfers, from one connection or several | `receiver` |
 //! | plans of work in parts, and reports | `parts` |
