@@ -187,7 +187,7 @@ fn committed_text(done: &CommitReport) -> String {
     let exact = match done.byte_exact {
         Some(true) => "byte-exact",
         Some(false) => "equal as a message, not byte-exact",
-        None => "not compared with the original",
+        None => "not known to be byte-exact",
     };
     let before = if done.was_there {
         ", committed before"

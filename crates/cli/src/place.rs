@@ -173,7 +173,7 @@ pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failur
 /// Name of standard input in messages.
 const STANDARD_INPUT: &str = "standard input";
 
-/// Returns standard input. If it is a file, it isn't copied.
+/// Returns standard input, which is copied unless it is a file.
 #[cfg(unix)]
 fn standard_input() -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;

@@ -150,7 +150,7 @@ pub struct FormatInfo {
     pub message_bytes: Option<u64>,
     /// Number of tensors.
     pub tensors: usize,
-    /// Size of all tensors, in bytes.
+    /// Total size of all tensors, in bytes.
     pub tensor_bytes: u64,
     /// Largest tensors, in descending order.
     pub largest: Vec<LargeTensor>,

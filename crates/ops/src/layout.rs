@@ -182,7 +182,7 @@ pub enum RegionKind {
     Unknown,
     /// All bytes after damage.
     Unreadable,
-    /// The whole of a file without records.
+    /// All bytes of a file without records.
     Message,
 }
 

@@ -205,7 +205,7 @@ pub struct Against {
     pub byte: Option<u64>,
     /// Path of the first field that differs.
     pub path: Option<String>,
-    /// Description of that field's difference.
+    /// Description of the difference in the field.
     pub how: Option<String>,
 }
 
@@ -347,7 +347,7 @@ impl VerifyReport {
         }
     }
 
-    /// Checks an input by its format.
+    /// Runs the checks of the input's format.
     fn check_format(&mut self, job: &Job<'_>) {
         let found = job.input.verify_with(job.reading.get_progress());
         let format = job.input.format();

@@ -214,7 +214,7 @@ fn what_a_plan_is_not_for_is_refused_in_a_line() {
     for (ran, said) in [
         (
             run([&"merge", &"--plan", &plan, &"--part", &"0"]),
-            "`protosplit split` does",
+            "use `protosplit split`",
         ),
         (
             run([&"split", &"--plan", &plan]),

@@ -85,7 +85,7 @@ fn untyped() -> Error {
 }
 
 /// Accessors and readers. A path is a [`PathQuery`] that leads to one value, such as
-/// `node["relu"].attr["value"].tensor`; without a known type it consists of numbers.
+/// `node["relu"].attr["value"].tensor`; without a known type it consists of field numbers.
 impl Opened {
     /// Returns the format; `None` for a message of an unknown format.
     pub fn format(&self) -> Option<&'static dyn Format> {

@@ -168,12 +168,12 @@ impl MessageReader {
         .map(drop)
     }
 
-    /// Writes the message in order, except for the parts that `leave_out` takes. Copy these with
+    /// Writes the message in order, except for the parts that `leave_out` takes. Copy these parts with
     /// [`copy_to_files`](Self::copy_to_files).
     ///
     /// `leave_out` is called with a range of the message that begins at the next byte: a whole
-    /// chunk, or, for a message in one piece, the remainder of the message. It returns the number
-    /// of bytes at the start of the range to leave out, or 0.
+    /// chunk, or, for a message in one piece, the remainder of the message. The closure returns the
+    /// number of bytes at the start of the range to leave out, or 0.
     ///
     /// Each written chunk is streamed with all its checksums, and isn't kept. This way,
     /// code that takes a message apart can parse the small parts, and copy the large ones on

@@ -1,4 +1,4 @@
-//! The message of a SavedModel, in each form of a model file.
+//! Reading the message of a SavedModel from each form of a model file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
