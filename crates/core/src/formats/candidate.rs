@@ -181,7 +181,7 @@ impl<'a> Candidate<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::NeedsFile`](crate::ErrorKind::NeedsFile) if the input isn't a local file or
-    /// folder. The caller then copies the input and opens the copy.
+    /// folder. The caller can then copy the input and open the copy.
     pub fn local_path(&self) -> Result<&'a Path> {
         if self.is_local() {
             return Ok(self.path);

@@ -247,8 +247,8 @@ impl<S: ReadAt> MergedMessage<S> {
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Writes the message in order, except for the bytes of whole chunks that `leave_out` takes: see
-    /// [`MessageReader::write_around`](crate::MessageReader::write_around).
+    /// Writes the message in order, except for the bytes of whole chunks that `leave_out` takes:
+    /// see [`MessageReader::write_around`](crate::MessageReader::write_around).
     pub(crate) fn write_around<W: Write + ?Sized>(
         &self,
         sink: &mut W,

@@ -146,7 +146,7 @@ impl Merger {
         message.merge(bytes).map_err(undecodable)
     }
 
-    /// Appends a message to bytes. If the bytes are a message too, this merges the two.
+    /// Appends a message to bytes. If the bytes are a message, too, the result is the two merged.
     ///
     /// # Errors
     ///
@@ -227,8 +227,8 @@ impl Merger {
     /// [`ErrorKind::Io`] if `PREFIX.cpb`, `PREFIX.pb` and `PREFIX` don't exist, or reading or
     /// writing fails; damage in the file; [`ErrorKind::InvalidMessage`] if the file is neither in
     /// chunks nor a message, before anything is written; [`ErrorKind::SchemaNeeded`] if the merge
-    /// depends on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes differ
-    /// from the message that was split. After an error, discard the bytes that `sink` received.
+    /// depends on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the written bytes
+    /// differ from the original message. After an error, discard the bytes that `sink` received.
     pub fn merge_to(&self, prefix: impl AsRef<Path>, sink: &mut impl Write) -> Result<Merged> {
         let message = self.open(&find(prefix.as_ref())?)?;
         message.merge_to(sink, &self.options.reading)

@@ -46,7 +46,7 @@ const STEP: u64 = 64 << 10;
 pub struct MessageReader {
     bytes: Arc<dyn ReadAt>,
     size: u64,
-    /// The merged message that provides these bytes, if they are merged from chunks.
+    /// The merged message that provides these bytes, if the message is in chunks.
     merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
 }
 
@@ -168,8 +168,8 @@ impl MessageReader {
         .map(drop)
     }
 
-    /// Writes the message in order, except for the parts that `leave_out` takes. Copy these parts with
-    /// [`copy_to_files`](Self::copy_to_files).
+    /// Writes the message in order, except for the parts that `leave_out` takes. Copy these parts
+    /// with [`copy_to_files`](Self::copy_to_files).
     ///
     /// `leave_out` is called with a range of the message that begins at the next byte: a whole
     /// chunk, or, for a message in one piece, the remainder of the message. The closure returns the
