@@ -25,7 +25,7 @@ const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// Creates the error for inputs and outputs of more than one file, which can't be planned.
 pub(crate) fn only_chunked(verb: &str) -> Failure {
-    Failure::usage(format!("several hosts can only share the {verb} of a .cpb file"))
+    Failure::usage(format!("hosts can only share the {verb} of a .cpb file"))
 }
 
 /// Returns a planner for at most this many parts.

@@ -347,7 +347,10 @@ mod tests {
         let copied = message.copy_to_files(&places, None, &Progress::none().meter(4));
         let error = copied.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-        assert_eq!(error.to_string(), "the range ends at 3, but the message has only 2 bytes");
+        assert_eq!(
+            error.to_string(),
+            "the range ends at 3, but the message has only 2 bytes"
+        );
         assert_eq!(file.metadata().unwrap().len(), 0);
         let mut buffer = [0; 3];
         assert_eq!(message.read_at(0, &mut buffer).unwrap(), 2);
