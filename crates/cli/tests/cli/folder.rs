@@ -129,7 +129,10 @@ fn a_folder_that_is_no_saved_model_or_no_place_for_one_is_wrong_usage() {
     let error = run([&"split", &model, &"-o", &full]).failed(Exit::Usage);
     assert!(error.contains("not empty (--force"), "{error}");
     let error = run([&"split", &model, &"-o", &full, &"--force"]).failed(Exit::Usage);
-    assert!(error.contains("not a SavedModel: not even force"), "{error}");
+    assert!(
+        error.contains("not a SavedModel: not even force"),
+        "{error}"
+    );
     run([&"split", &model, &"-o", &empty]).ok();
     run([&"split", &model, &"-o", &empty, &"--force"]).ok();
     same(&empty, &model);
