@@ -285,7 +285,7 @@ mod tests {
             types("unheard.Of")
                 .unwrap_err()
                 .message()
-                .contains("known are")
+                .contains("known: types of")
         );
     }
 }

@@ -1,7 +1,11 @@
 //! Profiles: files of records, each of which is a part of one `tensorflow.profiler.XSpace`.
 
 mod draft;
+mod events;
+mod fields;
 mod merge;
+mod metadata;
+mod plane;
 
 use std::path::Path;
 use std::sync::Arc;

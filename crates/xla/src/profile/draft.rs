@@ -11,7 +11,9 @@ use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
 use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::{Compression, ReadAt, RecordWriter, WriterOptions};
 
-use super::merge::{Line, MAX_RUN, Plane, Space, field, is};
+use super::events::MAX_RUN;
+use super::fields::{ProfileReader, field, is};
+use super::plane::{Line, Plane};
 use crate::write::{MAX_MERGE_RECORD, RecordBytes};
 
 /// Compression of the profiler's own writer.
@@ -58,29 +60,29 @@ impl ProfileDraft {
     /// [`ErrorKind::InvalidMessage`] if the profile breaks the wire format.
     pub fn new(message: Arc<dyn ReadAt>) -> Result<ProfileDraft> {
         let size = message.size()?;
-        let mut space = Space::new(&*message)?;
-        let fields = space.fields(0..size)?;
+        let mut reader = ProfileReader::new(&*message)?;
+        let fields = reader.fields(0..size)?;
         let mut names: HashMap<Vec<u8>, usize> = HashMap::new();
         let (mut planes, mut rest) = (Vec::new(), SpanList::default());
         for found in fields {
             if !is(&found, 1) {
-                rest.push_span(space.source(), found.start..found.end);
+                rest.push_span(reader.source(), found.start..found.end);
                 continue;
             }
-            let plane = space.plane(found.value)?;
+            let plane = Plane::read(&mut reader, found.value)?;
             *names.entry(plane.name.clone()).or_default() += 1;
             planes.push(plane);
         }
         let (mut first, mut lines) = (SpanList::default(), Vec::new());
         for plane in &planes {
             // Merging must restore the plane.
-            let comes_back = same(&*message, &plane.whole(space.source()), &plane.as_it_is)?;
+            let comes_back = same(&*message, &plane.whole(reader.source()), &plane.as_it_is)?;
             if comes_back && plane.has_unique_lines() && names.get(&plane.name) == Some(&1) {
                 let mut inside = plane.head.clone();
                 inside.append(&plane.rest);
                 field(&mut first, 1, &inside);
                 for line in &plane.lines {
-                    cut_line(plane, line, space.source(), &mut lines)?;
+                    cut_line(plane, line, reader.source(), &mut lines)?;
                 }
             } else {
                 field(&mut first, 1, &plane.as_it_is);
@@ -90,7 +92,7 @@ impl ProfileDraft {
         check(&first, "everything except the lines of the planes")?;
         let mut records = vec![first];
         records.append(&mut lines);
-        drop(space);
+        drop(reader);
         Ok(ProfileDraft { message, records })
     }
 

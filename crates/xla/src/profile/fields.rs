@@ -1,0 +1,103 @@
+//! The fields of a profile: reading them by their ranges, and adding them to lists of spans.
+
+use std::ops::Range;
+
+use proto_splitter_core::spans::{SourceId, SpanList};
+use proto_splitter_core::wire::{
+    Field, FieldNumber, SourceInput, WireCursor, WireType, decode_varint, put_varint, tag,
+};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+/// Maximum size of a name, in bytes.
+const MAX_NAME: u64 = 1 << 20;
+
+/// A reader of the fields in ranges of a message.
+pub(super) struct ProfileReader<'a> {
+    bytes: &'a dyn ReadAt,
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
+    source: SourceId,
+}
+
+impl<'a> ProfileReader<'a> {
+    /// Creates a reader of a message.
+    pub(super) fn new(bytes: &'a dyn ReadAt) -> Result<ProfileReader<'a>> {
+        let size = bytes.size()?;
+        Ok(ProfileReader {
+            bytes,
+            cursor: WireCursor::new(SourceInput::new(bytes, size)),
+            source: SourceId::FIRST,
+        })
+    }
+
+    /// Returns the source of the spans.
+    pub(super) const fn source(&self) -> SourceId {
+        self.source
+    }
+
+    /// Returns the bytes of the message.
+    pub(super) const fn all(&self) -> &'a dyn ReadAt {
+        self.bytes
+    }
+
+    /// Returns the fields in a range.
+    pub(super) fn fields(&mut self, range: Range<u64>) -> Result<Vec<Field>> {
+        self.cursor.set_range(range);
+        let mut fields = Vec::new();
+        while let Some(field) = self.cursor.next()? {
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+
+    /// Returns the first field of a range.
+    pub(super) fn next_field(&mut self, range: Range<u64>) -> Result<Option<Field>> {
+        self.cursor.set_range(range);
+        self.cursor.next()
+    }
+
+    /// Returns a name or another short string.
+    pub(super) fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
+        if range.end - range.start > MAX_NAME {
+            let message = format!("a name of {} bytes is too large", range.end - range.start);
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        Ok(self.cursor.bytes(range)?.to_vec())
+    }
+
+    /// Returns a number by the range of its varint.
+    pub(super) fn number(&mut self, range: Range<u64>) -> Result<i64> {
+        let number = decode_varint(self.cursor.bytes(range)?);
+        Ok(number.map_or(0, |(number, _)| number.cast_signed()))
+    }
+}
+
+/// Returns true if the field of a profile is an error, a warning or the name of a host.
+pub(super) const fn is_text(field: &Field) -> bool {
+    matches!((field.number.0, field.wire_type), (2..=4, WireType::Len))
+}
+
+/// Returns true if the field has this number and a length.
+pub(super) fn is(field: &Field, number: u32) -> bool {
+    field.number.0 == number && field.wire_type == WireType::Len
+}
+
+/// Adds a field whose value is a list of spans.
+pub(super) fn field(list: &mut SpanList, number: u32, value: &SpanList) {
+    list.push_varint(tag(FieldNumber(number), WireType::Len));
+    list.push_varint(value.len());
+    list.append(value);
+}
+
+/// Returns true if the field has this number and is a varint.
+pub(super) const fn is_number(field: &Field, number: u32) -> bool {
+    field.number.0 == number && matches!(field.wire_type, WireType::Varint)
+}
+
+/// Adds a number field.
+pub(super) fn put_number(list: &mut SpanList, number: u32, value: i64) {
+    let mut bytes = Vec::new();
+    put_varint(&mut bytes, tag(FieldNumber(number), WireType::Varint));
+    put_varint(&mut bytes, value.cast_unsigned());
+    list.push_literal(&bytes);
+}
