@@ -61,7 +61,7 @@ const COLUMNS: [(&str, bool); 7] = [
     (SERIALIZE, false),
 ];
 
-/// Returns how many times faster than TensorFlow an operation should be at least.
+/// Returns the minimum speedup over TensorFlow that an operation should reach.
 fn target(workload: Workload, compression: &str, name: &str) -> Option<u32> {
     use Workload::{W1, W2};
     match (compression, name, workload) {

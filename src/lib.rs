@@ -44,8 +44,9 @@
 //! - A *chunk* is a separately stored part of a message: some of its fields (kind MESSAGE), or the
 //!   bytes of a bytes or string value (kind BYTES). Chunk 0, the *base*, is the remainder of the
 //!   message.
-//! - A *placeholder* marks the position of a value that was moved to a chunk: its tag, with an empty value. A file that declares its
-//!   placeholders has *our marker*, and can be merged without knowing its type. Files by TensorFlow's splitters have no placeholders.
+//! - A *placeholder* marks the position of a value that was moved to a chunk: its tag, with an
+//!   empty value. A file that declares its placeholders has *our marker*, and can be merged without
+//!   knowing its type. Files written by TensorFlow's splitters have no placeholders.
 //! - A *slice* is a chunk with a run of elements of a repeated field.
 //! - The *trailer* is the last record of a file, a `ChunkMetadata` that lists the place of each chunk.
 //! - A *[path](path::FieldPath)* names a place in a message. A *prefix* is the path of a file

@@ -19,7 +19,7 @@ mod fingerprints;
 mod fixtures;
 /// Sources that are malformed, or change while they are read.
 mod hostile_sources;
-/// Merging files by other writers.
+/// Merging files from other writers.
 mod merge_fixtures;
 /// Elements of repeated numbers, packed or not.
 mod numbers;

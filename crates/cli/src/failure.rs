@@ -18,7 +18,7 @@ pub(crate) struct Failure {
     cause: Option<Box<Cause>>,
 }
 
-/// An error of the library or the system.
+/// An error from the library or the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cause {
@@ -120,7 +120,7 @@ impl Failure {
         }
     }
 
-    /// Converts an error of the library about one of two files.
+    /// Converts an error from the library about one of two files.
     pub(crate) fn of_either(files: [&Path; 2], error: &Error) -> Self {
         let message = by_given_names(&error.to_string());
         let is_named = |file: &&Path| names(&message, &shown(file));
@@ -161,7 +161,7 @@ impl Failure {
         }
     }
 
-    /// Converts an error of the library about this file.
+    /// Converts an error from the library about this file.
     pub(crate) fn of(path: &Path, error: &Error) -> Self {
         let exit = match error.kind() {
             ErrorKind::Io

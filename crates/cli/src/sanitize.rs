@@ -74,7 +74,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     short
 }
 
-/// A writer of JSON that escapes harmful characters. JSON itself only escapes ASCII control
+/// A JSON writer that escapes harmful characters. JSON itself only escapes ASCII control
 /// characters. Each string must be written in one piece, as `serde_json` does.
 pub(crate) struct JsonWriter<W>(pub(crate) W);
 

@@ -118,7 +118,8 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Returns the error of the compiler. Its `Debug` output has file, line and column.
+/// Returns the failure for an error from the compiler, whose `Debug` output has the file, line and
+/// column.
 fn failure(file: &Path, error: &protox::Error, editions: &EditionSources) -> Failure {
     if !error.is_file_not_found() && error.file().is_none() {
         // An error in a source that uses editions already names the file, line and column.

@@ -235,7 +235,7 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-/// The splitter of a type, which comes from the type's format, or is generic.
+/// The splitter for a type: the splitter of the type's format, or else the general splitter.
 #[derive(Clone, Copy)]
 pub(crate) struct Splitter(&'static (dyn ComposableSplitter + Sync));
 

@@ -589,7 +589,7 @@ fn value_name(query: &PathQuery) -> String {
     name
 }
 
-/// Converts an error of Arrow or Parquet that doesn't concern the message's bytes.
+/// Converts an Arrow or Parquet error that doesn't concern the message's bytes.
 pub(crate) fn of_arrow(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidMessage, format!("the columns: {error}"))
 }

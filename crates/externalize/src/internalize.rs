@@ -26,7 +26,7 @@ pub struct Internalized {
     pub path: PathBuf,
     /// Form of the model's file: `saved_model.cpb` if it is too large for a `saved_model.pb`.
     pub form: ModelForm,
-    /// Size of the model as a message, in bytes.
+    /// Size of the model as one serialized message, in bytes.
     pub message_size: u64,
 }
 

@@ -13,7 +13,7 @@ use proto_splitter_saved_model::proto::{MetaGraphDef, SavedObject, descriptor_po
 /// bytes: 8 GiB. A model of four million nodes takes about half of this.
 pub const MAX_MEMORY: u64 = 8 << 30;
 
-/// Maximum nesting depth of messages, as in the decoder.
+/// Maximum nesting depth of messages, the same as the decoder's.
 const MAX_DEPTH: u32 = 100;
 
 /// Memory of a message of ordinary size, including its slot in a list or a map, in bytes.

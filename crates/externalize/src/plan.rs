@@ -55,7 +55,7 @@ pub struct ConstantInfo {
 pub struct Externalized {
     /// Folder of the model.
     pub path: PathBuf,
-    /// Size of the original as a message, in bytes.
+    /// Size of the original as one serialized message, in bytes.
     pub message_size: u64,
     /// Size of the new `saved_model.pb`, in bytes.
     pub model_size: u64,
@@ -200,7 +200,7 @@ impl ExternalizePlan {
         self.contents.all.iter().map(|content| content.size).sum()
     }
 
-    /// Returns the size of the model as a message, in bytes.
+    /// Returns the size of the model as one serialized message, in bytes.
     pub fn message_size(&self) -> u64 {
         self.size
     }

@@ -345,7 +345,7 @@ fn crc_of(data: &dyn ReadAt, range: Range<u64>) -> Result<u32> {
     Ok(crc)
 }
 
-/// Returns the prefix of the bundle of a model in this folder.
+/// Returns the bundle prefix for the model in this folder.
 pub(crate) fn bundle_prefix(folder: &Path) -> PathBuf {
     folder.join("assets").join(crate::rewrite::BUNDLE_NAME)
 }

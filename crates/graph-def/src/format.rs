@@ -76,9 +76,9 @@ impl Format for GraphDefFormat {
 /// The storage of a tensor in `tensorflow.TensorProto`, as defined by `tensor.proto` and
 /// `types.proto`.
 ///
-/// `tensor_content` stores the elements as in memory, where an element of less than 8 bits takes a
-/// byte. The `*_val` fields may have fewer elements than the tensor; in that case, the last element
-/// is repeated.
+/// `tensor_content` stores the elements as they are laid out in memory, where an element of fewer
+/// than 8 bits takes a byte. The `*_val` fields may have fewer elements than the tensor; in that
+/// case, the last element is repeated.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[
         ("tensorflow.FunctionDef", &[1, 1]),

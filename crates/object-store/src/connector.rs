@@ -54,7 +54,7 @@ pub(crate) struct StoreKind {
     pub(crate) credentials: &'static str,
     /// Variable that allows an endpoint without TLS.
     pub(crate) allow_http: &'static str,
-    /// Further endpoint that provides credentials.
+    /// Another endpoint, which provides credentials.
     pub(crate) metadata_endpoint: Option<String>,
     /// True if the client continues after `metadata_endpoint` refuses a request.
     pub(crate) falls_back: bool,

@@ -67,7 +67,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Converts an I/O error to an error of the library, which has a separate kind for existing files.
+/// Converts an I/O error to a library error, which has a separate kind for existing files.
 pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => {

@@ -177,7 +177,7 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Returns the header of a tensor, and the corresponding type of Paddle. Leaves `data` at the first
+/// Returns the header of a tensor, and the corresponding Paddle type. Leaves `data` at the first
 /// element.
 fn described(data: &mut dyn Read, options: &AppendOptions) -> Result<(TensorInfo, Type)> {
     let info = match (&options.shape, options.dtype) {

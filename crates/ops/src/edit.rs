@@ -396,7 +396,7 @@ impl EditReport {
         Ok(())
     }
 
-    /// Writes the message in chunks, with the splitter of its type.
+    /// Writes the message in chunks, with the splitter for its type.
     fn write_chunks(
         &mut self,
         changed: &Changed,

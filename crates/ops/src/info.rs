@@ -114,7 +114,8 @@ pub struct ChunkInfo {
     /// The first few chunks that share a record chunk or a record with this chunk.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub shared_with: Vec<u64>,
-    /// Number of further such chunks, which aren't listed.
+    /// Number of additional chunks that share a record chunk or a record with this chunk, but
+    /// aren't listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub shared_with_more: usize,
     /// Compression; `None` if the chunk's header wasn't read.

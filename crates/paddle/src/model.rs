@@ -55,7 +55,7 @@ impl PaddleOpenOptions {
         self
     }
 
-    /// Sets the path of the file of all parameters. Default: next to the program, with a matching
+    /// Sets the path of the file with all parameters. Default: next to the program, with a matching
     /// name.
     #[must_use]
     pub fn parameters(mut self, path: impl Into<PathBuf>) -> Self {
@@ -75,7 +75,7 @@ impl PaddleOpenOptions {
         self.program.as_deref()
     }
 
-    /// Returns the path of the file of all parameters.
+    /// Returns the path of the file with all parameters.
     pub fn get_parameters(&self) -> Option<&Path> {
         self.parameters.as_deref()
     }

@@ -91,8 +91,8 @@ pub trait Objects: Debug + Send + Sync {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the upload no longer exists, or the store fails;
-    /// [`ErrorKind::AlreadyExists`] if an object exists, unless `force` is set, and the store can
-    /// check that atomically.
+    /// [`ErrorKind::AlreadyExists`] if `force` isn't set, an object exists, and the store can check
+    /// that atomically.
     fn finish_upload(
         &self,
         name: &str,

@@ -52,7 +52,7 @@ fn filled(
     ends
 }
 
-/// Fails unless these are ends of shares of exactly this amount.
+/// Fails unless `ends` are the ends of shares that add up to exactly `all`.
 pub(super) fn check_ends(ends: &[u64], all: u64) -> Result<()> {
     let ascend = ends.windows(2).all(|pair| pair[0] < pair[1]);
     if ascend && ends.first() != Some(&0) && ends.last().copied().unwrap_or(0) == all {

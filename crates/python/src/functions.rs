@@ -114,14 +114,14 @@ pub(crate) struct SplitArguments {
     has_base: bool,
     #[pyo3(item)]
     version: Option<Version>,
-    /// A string of Riegeli options, or a compression.
+    /// A Riegeli option string, or a compression.
     #[pyo3(item)]
     records: Option<String>,
 }
 
 impl SplitArguments {
-    /// Returns the splitter of a type, with the chunks that were made in Python. Their bytes aren't
-    /// copied.
+    /// Returns a function that creates the splitter for a type, with the chunks that were made in
+    /// Python. Their bytes aren't copied.
     fn take_splitter<'a>(
         &mut self,
     ) -> impl FnOnce(&'a MessageDescriptor) -> SplitterOf<'a> + use<'a> {

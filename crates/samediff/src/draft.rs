@@ -20,10 +20,10 @@ use crate::{Array, Tag};
 
 /// The description of a model to be written.
 ///
-/// Each tag lists the names of its arrays, and the file of each array. Unchanged content isn't
-/// decoded. The folder of a file is only determined on writing: it belongs to the oldest tag that
-/// uses the file. Thus, a file that a tag shares with a dropped tag is kept automatically, and
-/// every file is written once.
+/// Each tag lists the names of its arrays, and the file that contains each array. Unchanged content
+/// isn't decoded. The folder for each file is only chosen when the model is written: a file goes
+/// into the folder of the oldest tag that uses it. Thus, a file that a tag shares with a dropped
+/// tag is kept automatically, and every file is written once.
 ///
 /// ```
 /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions};

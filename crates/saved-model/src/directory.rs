@@ -156,7 +156,7 @@ impl SavedModelDir {
     }
 }
 
-/// Returns the path of the model's file of this form in a folder.
+/// Returns the path of the model file in this form, inside a folder.
 fn model_path(folder: &Path, form: ModelForm) -> PathBuf {
     folder.join(format!("{MODEL_STEM}.{}", form.extension()))
 }

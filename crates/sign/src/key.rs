@@ -8,7 +8,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::statement::sha256_hex;
 
-/// A private key of P-256 or P-384, for signing.
+/// A P-256 or P-384 private key, for signing.
 ///
 /// To create a key, run `openssl ecparam -name prime256v1 -genkey -noout -out key.pem`. To extract
 /// the corresponding [`VerifyingKey`], run `openssl ec -in key.pem -pubout -out key.pub`.
@@ -20,7 +20,7 @@ enum Private {
 }
 
 impl SigningKey {
-    /// Parses a key in PEM, in the form of PKCS #8 (`PRIVATE KEY`) or SEC 1 (`EC PRIVATE KEY`).
+    /// Parses a PEM key in PKCS #8 form (`PRIVATE KEY`) or SEC 1 form (`EC PRIVATE KEY`).
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// A public key of P-256 or P-384, for checking signatures.
+/// A P-256 or P-384 public key, for checking signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyingKey(Public);
 

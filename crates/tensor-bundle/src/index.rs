@@ -19,7 +19,7 @@ use crate::table::TableReader;
 /// The version of the format that is written. Newer versions aren't accepted.
 pub(crate) const VERSION: i32 = 1;
 
-/// A tensor of a bundle.
+/// A tensor in a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     name: String,

@@ -133,7 +133,7 @@ impl SplitProto {
         }
         let entries = manifest.records().len() as u64;
         let found = records.find(entries.saturating_add(1))?;
-        // Records of an unknown kind may be missing, as in XLA's reader.
+        // Records of an unknown kind may be missing, since XLA's reader allows that, too.
         let is_needed = |kind: &RecordKind| *kind != RecordKind::Unknown;
         let needed = manifest.records().iter().rposition(is_needed);
         let needed = needed.map_or(1, |last| last as u64 + 2);

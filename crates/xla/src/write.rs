@@ -27,7 +27,7 @@ pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;
 /// it is streamed or not.
 const STREAM_FROM: u64 = 8 << 20;
 
-/// Compression of XLA's writers.
+/// The compression that XLA's writers use.
 const SNAPPY: Compression = Compression::Snappy { level: 2 };
 
 /// Maximum size of the input of snappy, in bytes.

@@ -14,14 +14,14 @@ use super::stamp::Stamp;
 /// open files would only help that many threads.
 const MOST_OPEN: usize = 64;
 
-/// A set of files that are opened on reading, and closed when too many others are open.
+/// A set of files that are opened when they are read, and closed when too many others are open.
 #[derive(Debug, Default)]
 pub(crate) struct FilePool {
     /// Open files with their numbers; the most recently used is last.
     open: Mutex<Vec<(usize, Arc<File>)>>,
 }
 
-/// A file of a pool.
+/// A file in a pool.
 #[derive(Debug)]
 pub(crate) struct PooledFile {
     pool: Arc<FilePool>,

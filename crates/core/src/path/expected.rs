@@ -60,7 +60,7 @@ impl Expected {
         }
     }
 
-    /// Returns the largest length of an equal value, in bytes.
+    /// Returns the maximum length of a value equal to this one, in bytes.
     pub(super) fn longest(&self) -> u64 {
         match self {
             Expected::Bytes { value, .. } => value.len() as u64,

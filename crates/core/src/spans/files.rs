@@ -1,5 +1,5 @@
-//! The files of a message of spans. They are opened on reading, few at a time, and must be
-//! unchanged.
+//! The files in a message made of spans. They are opened when they are read, only a few at a time,
+//! and must not have changed.
 
 use std::collections::VecDeque;
 use std::fmt;

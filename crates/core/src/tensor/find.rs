@@ -210,7 +210,7 @@ pub struct PlacedTensor {
 }
 
 impl PlacedTensor {
-    /// Creates a tensor whose message has these ranges of the whole message.
+    /// Creates a tensor whose own message consists of these ranges of the whole message.
     pub fn new(info: TensorInfo, pieces: Vec<Range<u64>>) -> PlacedTensor {
         PlacedTensor {
             info,

@@ -74,7 +74,7 @@ impl<'a> TensorReader<'a> {
         TensorReader { info, produce }
     }
 
-    /// Creates a reader of a range of a source with random access.
+    /// Creates a reader for `range` in a random-access source.
     pub fn of_range(info: TensorInfo, source: Arc<dyn ReadAt>, range: Range<u64>) -> Self {
         let whole = range.end.saturating_sub(range.start);
         if whole != info.bytes {

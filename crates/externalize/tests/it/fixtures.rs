@@ -1,4 +1,4 @@
-//! Models by TensorFlow 2.21.
+//! Models written by TensorFlow 2.21.
 
 use std::fs;
 

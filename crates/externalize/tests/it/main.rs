@@ -1,4 +1,4 @@
-//! Tests with models by TensorFlow, synthetic models, and models with false claims.
+//! Tests with models written by TensorFlow, synthetic models, and models with false claims.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod again;
@@ -18,7 +18,7 @@ use proto_splitter_externalize::{ExternalizeOptions, ExternalizePlan, Externaliz
 use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 use proto_splitter_saved_model::proto::SavedModel;
 
-/// Returns the path of a folder by TensorFlow.
+/// Returns the path of a folder written by TensorFlow.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tensorflow");
     root.join(name)

@@ -12,7 +12,7 @@ use super::same;
 /// Ending of the names of content files: `model_ctx.bin`, or `model_ctx-00001-of-00002.bin`.
 pub(super) const ENDING: (&str, &str) = ("_ctx", ".bin");
 
-/// The contents that are moved out of a model, and their files.
+/// The compiled-node contents that are moved out of a model, and their files.
 #[derive(Debug, Default)]
 pub(super) struct Contexts {
     /// Contents in the order of the model.

@@ -465,7 +465,7 @@ fn lay_out(
     Ok(named.collect())
 }
 
-/// The tensors and contents that are moved out of a model, and their files.
+/// The tensors and compiled-node contents that are moved out of a model, and their files.
 pub(super) struct Away<'a> {
     pub(super) leaving: &'a [Leaving],
     pub(super) names: &'a [String],
@@ -476,7 +476,7 @@ pub(super) struct Away<'a> {
 }
 
 impl Away<'_> {
-    /// Returns the model without the tensors and contents that are moved out.
+    /// Returns the model without the tensors and compiled-node contents that are moved out.
     pub(super) fn skeleton(
         mut self,
         model: &MessageReader,

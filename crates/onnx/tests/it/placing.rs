@@ -1,4 +1,4 @@
-//! Replacing existing files by a pair.
+//! Replacing existing files with a pair.
 
 use std::fs;
 

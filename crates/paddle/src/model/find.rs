@@ -17,7 +17,7 @@ use crate::program::pir_parameters;
 /// Name of a program in a folder in Paddle's older releases.
 pub(crate) const OLD_PROGRAM: &str = "__model__";
 
-/// Name of the file of all parameters next to a program called [`OLD_PROGRAM`].
+/// Name of the file with all parameters next to a program called [`OLD_PROGRAM`].
 pub(crate) const OLD_PARAMETERS: &str = "__params__";
 
 /// The files of a model, found by their names.
@@ -154,7 +154,7 @@ fn is_pir(path: &Path) -> bool {
     FilePart::open(path).is_ok_and(|part| pir_parameters(&part).is_ok())
 }
 
-/// Returns the path of the file of the variable `name`, beneath `folder`.
+/// Returns the path of the file for the variable `name`, beneath `folder`.
 pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
     let outside = || {
         let message =

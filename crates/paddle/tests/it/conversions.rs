@@ -44,7 +44,7 @@ fn models(folder: &Path) -> Vec<PaddleModel> {
         .program(all.join("program.pdmodel"))
         .parameters(all.join("params"));
     models.push(PaddleModel::open_with(&all, &options).unwrap());
-    // The program by Paddle also has a tensor whose value Paddle didn't save.
+    // Paddle's program also has a tensor whose value Paddle didn't save.
     let words = fs::read(fixtures().join("vocab/program.pdmodel")).unwrap();
     let mut words = ProgramDesc::decode(&words[..]).unwrap();
     words.blocks[0].vars.retain(|var| var.name == "vocab");

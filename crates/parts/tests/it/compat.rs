@@ -26,7 +26,8 @@ fn kept(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Returns a plan for each verb, with its name, in a folder with a message and its split.
+/// Returns the name of each verb, and a plan for it. Also splits the message in the folder, for the
+/// plans that merge and verify.
 fn plans(folder: &Folder) -> [(&'static str, PartsPlan); 3] {
     let written = folder.path("input.cpb");
     SizeSplitter

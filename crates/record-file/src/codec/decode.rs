@@ -30,7 +30,7 @@ impl std::fmt::Debug for Decoders {
 }
 
 impl Decoders {
-    /// Decompresses all of `stream`, without its size prefix, and fills `out` exactly.
+    /// Decompresses all of `stream`, which has no size prefix, and fills `out` exactly.
     pub(crate) fn decompress_into(
         &mut self,
         kind: CompressionKind,
@@ -73,7 +73,7 @@ impl Decoders {
         }
     }
 
-    /// Decompresses all of `stream`, without its size prefix, to exactly `size` bytes.
+    /// Decompresses all of `stream`, which has no size prefix, to exactly `size` bytes.
     ///
     /// The caller has checked `size` against its limits; still, no more memory is allocated than
     /// the stream can fill. No window is needed, so the stream may announce a window of any size.

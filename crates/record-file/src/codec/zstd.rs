@@ -114,7 +114,7 @@ impl Encoder {
     }
 }
 
-/// Returns the largest compressed size of `size` bytes.
+/// Returns the maximum size of `size` bytes after compression.
 pub(super) fn most_compressed(size: usize) -> usize {
     compress_bound(size)
 }

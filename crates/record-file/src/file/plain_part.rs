@@ -6,9 +6,10 @@ use crate::plain_record::plain_record_position;
 use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordFile<S> {
-    /// Reads the bytes from `offset` on of an uncompressed record of `len` bytes in its own chunk,
-    /// which begins at `begin`. Reads no other bytes, and verifies neither hashes nor that there is
-    /// such a record, so callers must verify the bytes by other means.
+    /// Fills a buffer with bytes of an uncompressed record, from its byte `offset` on. The record
+    /// has `len` bytes, and is alone in a chunk that begins at `begin`. Reads no other bytes, and
+    /// verifies neither hashes nor that there is such a record, so callers must verify the bytes by
+    /// other means.
     ///
     /// # Errors
     ///

@@ -292,7 +292,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// Moves past a chunk that wasn't loaded, if the reader is at the chunk's end.
     pub(super) fn leave_passed(&mut self) -> Result<(), Fault> {
         if let Some(chunk) = self.passed {
-            // The chunk may be cut off, since possibly only its header was read.
+            // The chunk may be truncated: perhaps only its header was read.
             self.check_end(&chunk)?;
             self.drop_at_hand();
             self.unload();

@@ -102,7 +102,7 @@ impl Prepared {
         } = stored;
         let (place, rest) = memory.split_at_mut(begin);
         let machine = Machine::parse(&rest[..len], chunk, decoders, options)?;
-        // Memory beyond this size isn't allocated only because the chunk claims to need it.
+        // A chunk's claim alone is no reason to allocate more memory than this.
         let trusted = (TRUSTED_SIZE / 8).max((len as u64).saturating_mul(2));
         ends.reserve(usize::try_from(num_records.min(trusted)).unwrap_or(0));
         let walk = FastWalk::new(
@@ -165,8 +165,7 @@ impl Prepared {
         if self.memory.len() - self.front >= filled.saturating_add(enough) {
             return Ok(());
         }
-        // The memory at most doubles, since it isn't allocated only because the chunk claims to
-        // need it.
+        // The memory at most doubles: a chunk's claim alone is no reason to allocate more.
         let grown = left.min(filled.max(AT_ONCE)).max(more);
         let mut memory = vec![0; self.front + grown + 2 * SLACK + filled];
         memory[..self.front].copy_from_slice(&self.memory[..self.front]);

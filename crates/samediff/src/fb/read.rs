@@ -13,7 +13,7 @@ const WINDOW_LEN: usize = 16 << 10;
 /// The treatment of fields that aren't in the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// Ignores unknown fields, as writers of newer versions expect from older readers.
+    /// Ignores unknown fields, as newer writers expect older readers to do.
     PassedOver,
     /// Fails on unknown fields, since a copy of the table would lose them.
     Refused,

@@ -41,7 +41,7 @@ fn model(compression: ZipCompression) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// Returns an archive of SDNB, as Java's loader reads it, stored or deflated.
+/// Returns an archive with an SDNB file, as Java's loader reads it, stored or deflated.
 fn sdz(method: zip::CompressionMethod) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/samediff/model.sdnb");
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));

@@ -130,7 +130,7 @@ fn arrays_in(path: &Path) -> usize {
     arrays.count()
 }
 
-/// Adds a file of an array to an archive.
+/// Adds a file with an array to an archive.
 fn append(path: &Path, entry: &str, value: &Value) {
     let file = OpenOptions::new()
         .read(true)

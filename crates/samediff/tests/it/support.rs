@@ -56,7 +56,7 @@ pub(crate) fn write(draft: &Draft, path: &Path) -> WrittenSameDiff {
     draft.write(path, &SameDiffWriteOptions::new()).unwrap()
 }
 
-/// Returns a file of a draft, and its model.
+/// Writes a draft to a file in a new folder. Returns the folder, the path and the opened model.
 pub(crate) fn written(draft: &Draft) -> (tempfile::TempDir, PathBuf, Model) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zip");

@@ -87,7 +87,7 @@ impl SavedModelDir {
     }
 }
 
-/// Removes the model file of this form, and the other files with its chunks, from a folder that
+/// Removes the model file in this form, and the other files with its chunks, from a folder that
 /// also has a `saved_model.pb`. Never removes the `saved_model.pb` itself.
 ///
 /// # Errors

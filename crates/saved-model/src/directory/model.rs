@@ -90,7 +90,7 @@ impl Model {
         Err(io::Error::new(io::ErrorKind::NotFound, message).into())
     }
 
-    /// Opens the model in a file of this form.
+    /// Opens a model file in this form.
     pub(super) fn open_file(path: &Path, form: ModelForm) -> Result<Model> {
         let message = match form {
             ModelForm::Chunked => {

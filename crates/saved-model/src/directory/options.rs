@@ -116,7 +116,7 @@ pub(super) struct Copying {
 }
 
 impl Copying {
-    /// Begins the copy of a file of this size.
+    /// Returns a meter for copying a file of this size.
     pub(super) fn meter(&self, size: u64) -> Meter {
         self.progress.meter(size)
     }

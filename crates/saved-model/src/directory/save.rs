@@ -137,7 +137,7 @@ impl SavedModelDir {
         }
     }
 
-    /// Writes the model file of this form to a folder, atomically.
+    /// Writes the model file in this form to a folder, atomically.
     pub(super) fn write_model(
         &self,
         folder: &Path,

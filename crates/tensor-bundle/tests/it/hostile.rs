@@ -52,7 +52,8 @@ fn no_byte_of_a_bundle_can_be_changed_unnoticed() {
     opened_and_verified(&prefix).unwrap();
 }
 
-/// Returns an index of these entries, with correct checksums, as in the format's description.
+/// Returns an index with these entries and correct checksums, built as the format's description
+/// says.
 fn index(entries: &[(&[u8], Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     let block = |entries: &[(&[u8], Vec<u8>)], file: &mut Vec<u8>| {

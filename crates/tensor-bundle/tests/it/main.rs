@@ -1,4 +1,5 @@
-//! Tests with bundles by TensorFlow, bundles by this crate, and bundles with false claims.
+//! Tests with bundles written by TensorFlow, bundles written by this crate, and bundles with false
+//! claims.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod hostile;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter_graph_def::proto::DataType;
 use proto_splitter_tensor_bundle::{BundleOptions, BundlePlan, NewTensor};
 
-/// Returns the path of a file or folder by TensorFlow.
+/// Returns the path of a file or folder written by TensorFlow.
 pub(crate) fn fixture(path: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tensorflow");
     root.join(path)

@@ -1,4 +1,4 @@
-//! Dumps by XLA, compared with the same modules in one piece.
+//! Dumps written by XLA, compared with the same modules in one piece.
 
 use std::sync::Arc;
 

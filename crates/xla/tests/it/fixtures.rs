@@ -1,4 +1,4 @@
-//! Test inputs: files by XLA, and their known properties.
+//! Test inputs: files written by XLA, and their known properties.
 
 use std::fs;
 use std::path::PathBuf;

@@ -153,8 +153,8 @@ impl Cuts {
         }
     }
 
-    /// Moves the end of the root message, from a range on, into a chunk that continues the
-    /// preceding one; `within` is true if the chunk begins inside a field.
+    /// Moves a range of the root message into a chunk that continues the preceding one. `within` is
+    /// true if the range begins inside a field.
     pub(crate) fn tail(&mut self, range: Range<u64>, within: bool) {
         let id = self.decide(FieldPath::root(), ChunkKind::Message, None, false);
         self.chunks[id.0].tail = true;

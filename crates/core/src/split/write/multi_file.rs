@@ -73,7 +73,7 @@ impl<'a> ChunkFiles<'a> {
         }
     }
 
-    /// Writes further chunks to files of at most `max` bytes next to the main file.
+    /// Makes later chunks go to files of at most `max` bytes next to the main file.
     pub(crate) fn go_beside(&mut self, main: &'a AtomicFile, max: u64) {
         self.several = Some((main, max));
     }

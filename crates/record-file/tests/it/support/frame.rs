@@ -26,7 +26,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Returns a file of the frames, after a signature.
+/// Returns a file with a signature, followed by the frames.
 pub(crate) fn file(frames: &[Frame<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     push(&mut out, &Frame::new(b's', 0, 0, &[]));

@@ -89,7 +89,7 @@ impl<'a> RepeatedKeys<'a> {
         Ok(self.keys.get(key))
     }
 
-    /// Collects the facts about the keys of the entries from `first` on, as many as fit.
+    /// Collects the facts about the keys of as many entries as fit, starting at entry `first`.
     fn look_at(&mut self, first: u64) -> Result<()> {
         (self.keys, self.known_to) = (HashMap::new(), u64::MAX);
         let mut room = self.most_held;
