@@ -313,5 +313,5 @@ fn a_sound_file_loses_nothing() {
     assert!(fs::read(out).unwrap() == fs::read(&model).unwrap());
     let (ran, _) = salvage(&dir, &model);
     let line = ran.failed(Exit::Usage);
-    assert!(line.contains("not in chunks"), "{line}");
+    assert!(line.contains("isn't in chunks"), "{line}");
 }

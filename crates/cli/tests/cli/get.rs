@@ -258,7 +258,7 @@ fn rows_of_a_tensor_are_its_first_dimension_s() {
     .ok();
     assert!(!fs::read(&out).unwrap().starts_with(b"\x93NUMPY"));
     for (rows, exit, why) in [
-        ("1:4", Exit::Usage, "rows 1 to 4 of 3"),
+        ("1:4", Exit::Usage, "no rows 1 to 4"),
         ("2", Exit::Usage, "rows are two numbers"),
         ("-1:", Exit::Usage, "rows are two numbers"),
     ] {

@@ -172,7 +172,7 @@ fn values_are_counted_and_added_up() {
     let line = index
         .run("cat", &["documents", "--sum", "relative_path"])
         .failed(Exit::Bad);
-    assert!(line.contains("no numbers"), "{line}");
+    assert!(line.contains("only numbers"), "{line}");
 }
 
 #[test]

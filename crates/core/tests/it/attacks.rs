@@ -87,7 +87,7 @@ fn nothing_is_written_that_readers_would_refuse() {
         .compression(ChunkCompression::Fixed(Compression::None));
     let error = split(many, &folder.path().join("m"), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    let most = format!("readers open {DEFAULT_MAX_FILES}");
+    let most = format!("readers open at most {DEFAULT_MAX_FILES}");
     assert!(error.to_string().contains(&most), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
