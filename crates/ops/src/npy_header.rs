@@ -302,8 +302,8 @@ mod tests {
         let good = file(2, "{}");
         for (bytes, wanted) in [
             (&b"\x93NUMPX\x01\x00"[..], "doesn't begin"),
-            (&good[..3], "cut off"),
-            (&good[..9], "cut off"),
+            (&good[..3], "is incomplete"),
+            (&good[..9], "is incomplete"),
             (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "over the limit"),
             (b"\x93NUMPY\x04\x00", "version 4"),
         ] {

@@ -96,12 +96,12 @@ mod tests {
         for (bytes, said) in [
             (&[16, 6][..], "no data type"),
             (&[8, 25], "STRING"),
-            (&[8, 34], "34 isn't one"),
+            (&[8, 34], "data type 34 is unknown"),
             (
                 &[8, 5, 16, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1],
                 "dim 0 is negative: -1",
             ),
-            (&[8, 5, 18, 2, 6, 0x80], "cut"),
+            (&[8, 5, 18, 2, 6, 0x80], "truncated"),
             (&[8, 5, 16], ""),
         ] {
             let error = desc(bytes).unwrap_err();

@@ -112,7 +112,7 @@ fn a_missing_host_another_step_or_a_value_written_twice_is_refused() {
         ),
         (
             vec![reports[0].clone(), both],
-            "host 1: 4[0].1: it has written a value that host 0 has written",
+            "host 1: 4[0].1: it has written a value that host 0 wrote, too",
         ),
     ] {
         let error = commit(&given);
