@@ -134,14 +134,14 @@ pub trait Format: Debug + Send + Sync {
     /// Returns the format's name in options and reports: one lower-case word, such as `onnx`.
     fn name(&self) -> &'static str;
 
-    /// Returns the name of an input in a sentence, without an article, such as `ONNX model`.
+    /// Returns what to call an input in a sentence, without an article, such as `ONNX model`.
     fn title(&self) -> &'static str;
 
     /// Returns the format's confidence that an input is of this format; `None` if it isn't. The
     /// registry takes the most confident format, and the first of equally confident ones.
     ///
-    /// A record file belongs to the format only if it is [certain](Confidence::Certain). Otherwise
-    /// the file is a message in chunks, and its name is at most a hint of its type.
+    /// A record file belongs to the format only if the format is [certain](Confidence::Certain).
+    /// Otherwise the file is a message in chunks, and its name is at most a hint of its type.
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence>;
 
     /// Opens an input that the format recognized, or that the user declared to be of this format.
@@ -301,7 +301,7 @@ pub trait Format: Debug + Send + Sync {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if the format has no such target, which is the default; any
-    /// error of reading and writing.
+    /// error from reading or writing.
     fn convert(
         &self,
         opened: &Opened,

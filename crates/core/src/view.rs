@@ -535,14 +535,14 @@ impl<'a> MessageView<'a> {
     }
 
     /// Returns the checksum to verify while the value at a path is read; `None` unless the value is
-    /// the whole message and the file has a checksum of it.
+    /// the whole message and the file has the message's checksum.
     fn whole_sum(&self, path: &FieldPath, portion: &Portion<'_>) -> Option<WholeSum> {
         let trailer = self.stored.trailer().filter(|_| path.is_root())?;
         WholeSum::of(trailer, portion.plan().total_len())
     }
 
-    /// Reads the pieces directly into a buffer of their length, on several threads if they are in
-    /// several chunks.
+    /// Reads the pieces directly into a buffer of their total length, on several threads if they
+    /// are in several chunks.
     fn fill(
         &self,
         portion: &Portion<'_>,

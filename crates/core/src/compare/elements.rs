@@ -17,7 +17,7 @@ pub(super) struct Runs {
     pub(super) last: Option<Field>,
 }
 
-/// The role of a field number in a message: a known field, or an unknown one of some wire type.
+/// The role of a field number in a message: a known field, or an unknown field with some wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
     pub(super) number: u32,

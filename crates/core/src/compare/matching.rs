@@ -81,7 +81,7 @@ pub(super) fn by_content(a: &[u64], b: &[u64]) -> Vec<Match> {
     matches
 }
 
-/// Matches the elements between two equal ones, except equal elements at the beginning and end.
+/// Matches the elements between two equal ones. Omits equal elements at the beginning and end.
 fn between(
     a: &[u64],
     b: &[u64],

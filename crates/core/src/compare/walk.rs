@@ -66,7 +66,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds a difference of a named element.
+    /// Adds a difference in a named element.
     pub(super) fn add_named(&mut self, step: Step, how: DifferenceKind, name: Option<String>) {
         if !self.is_full() {
             let path = self.path.join(step);
@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
         compared
     }
 
-    /// Compares two messages one level further down.
+    /// Compares two messages one level deeper.
     pub(super) fn below<I: Input, J: Input>(
         &mut self,
         step: Step,

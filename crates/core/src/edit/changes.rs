@@ -107,9 +107,9 @@ impl Changes {
     }
 
     /// Inserts a value that doesn't exist yet. With an index or a name in the query, inserts an
-    /// element before the element that it selects; with the path of a repeated field, appends an
-    /// element; with a key, inserts a map entry; otherwise sets a singular field. The value has the
-    /// form that [`MessageView::get`] returns.
+    /// element before the element that the query selects; with the path of a repeated field,
+    /// appends an element; with a key, inserts a map entry; otherwise sets a singular field. The
+    /// value has the form that [`MessageView::get`] returns.
     #[must_use]
     pub fn insert(mut self, query: PathQuery, value: Arc<dyn ReadAt>) -> Self {
         self.changes.push(Change::Insert(query, value));

@@ -46,7 +46,7 @@ impl Edits {
         self.0.len()
     }
 
-    /// Returns a reader of `base` with the value replaced.
+    /// Returns a reader for the bytes of `base`, with the value replaced.
     pub(super) fn reader<'a>(
         self,
         base: Box<dyn Read + 'a>,
@@ -119,7 +119,7 @@ fn shorter() -> io::Error {
     Error::new(ErrorKind::SourceChanged, message).into()
 }
 
-/// A sequential reader of the first bytes of a source.
+/// A sequential reader for the first bytes of a source.
 pub(super) struct Sequence<'a, S: ?Sized> {
     source: &'a S,
     position: u64,

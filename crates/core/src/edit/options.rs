@@ -42,7 +42,7 @@ impl RewriteOptions {
 
     /// Sets the maximum size of a file, in bytes, as [for a
     /// split](crate::split::SplitOptions::max_file_size). Default: unlimited. If one file isn't
-    /// enough, the other files are next to the main file. The minimum is
+    /// enough, the other files are written next to the main file. The minimum is
     /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and the file must be in the
     /// extended profile. Chunks aren't cut, so each must fit in a file.
     ///
@@ -101,7 +101,7 @@ pub struct Rewritten {
     pub copied: usize,
     /// Size of the new file, in bytes, including the other files that it names.
     pub size: u64,
-    /// The files with chunks in addition to the main file, in the order of their numbers.
+    /// The files that contain chunks, except the main file, in the order of their numbers.
     pub files: Vec<WrittenFile>,
     /// Files of an earlier split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,

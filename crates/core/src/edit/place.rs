@@ -28,7 +28,7 @@ pub(super) fn enclosing_value<S: ReadAt>(
     enclosing_range(&mut cursor, value)
 }
 
-/// Returns the fields of a chunk that enclose the field whose tag is at `tag`.
+/// Returns the fields in a chunk that enclose the field whose tag is at `tag`.
 pub(super) fn enclosing_tag<S: ReadAt>(
     file: &ChunkedFile<S>,
     chunk: usize,

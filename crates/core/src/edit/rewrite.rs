@@ -21,14 +21,13 @@ use crate::split::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The content of a chunk of the new file.
+/// The content of a chunk in the new file.
 pub(super) enum Content<'a> {
-    /// A chunk of the old file, copied as stored.
+    /// A chunk in the old file, copied as stored.
     Stored(usize),
-    /// The decoded bytes of a chunk of the old file.
+    /// The decoded bytes of a chunk in the old file.
     Recompressed(usize),
-    /// The bytes of a chunk of the old file with edits, the new value, and the value's size in
-    /// bytes.
+    /// A chunk in the old file, edits to its bytes, the new value, and the value's size in bytes.
     Spliced(usize, Edits, &'a dyn ReadAt, u64),
     /// A value, and its size in bytes.
     Value(&'a dyn ReadAt, u64),
@@ -44,11 +43,11 @@ impl Content<'_> {
     }
 }
 
-/// A new file to write from the chunks of an old one.
+/// A new file to write from an old file's chunks.
 pub(super) struct Rewrite<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
-    /// The target file with its final path, if other files may be next to it.
+    /// The target file with its final path, if other files may be written next to it.
     main: Option<&'a AtomicFile>,
     options: &'a RewriteOptions,
 }
@@ -178,7 +177,7 @@ struct Writing<'a, S> {
     file: &'a ChunkedFile<S>,
     /// The old files.
     records: Vec<&'a RecordFile<FileSource<S>>>,
-    /// Record chunks of the old files that contain trailers. These aren't copied.
+    /// The old files' record chunks that contain trailers. These chunks aren't copied.
     trailer_chunks: HashSet<(usize, u64)>,
     compression: ChunkCompression,
     files: ChunkFiles<'a>,

@@ -200,7 +200,7 @@ impl Check<'_> {
     }
 }
 
-/// Fails if the chunks of a file that can't be opened as a whole exceed the limit of a merge. The
+/// Fails if the chunks of a file that can't be opened as a whole exceed the limit for a merge. The
 /// sizes are those in the trailer, since the file gives no others.
 fn check_merged_size(path: &Path, trailer: &Trailer, limits: &Limits) -> Result<()> {
     let metadata = trailer.metadata();
@@ -433,7 +433,7 @@ impl Search<'_> {
         Ok(Some(count))
     }
 
-    /// Leaves out the places below the elements of a slice's field, from an index on.
+    /// Leaves out the places below elements of a slice's field, starting at an index.
     fn unplace(&mut self, id: NodeId, slice: &ChunkRef, from: Option<u64>) {
         let tree = self.trailer.chunk_tree();
         for &child in tree.children(id) {

@@ -1,4 +1,4 @@
-//! Building a changed message as a message of spans.
+//! Building a changed message from spans.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(super) struct Splice {
     /// Range of the changed field; for an insertion, the content of the message that receives the
     /// field.
     pub(super) at: Range<u64>,
-    /// Range to remove, within one message, without the lengths around it.
+    /// Range to remove, within one message, excluding the lengths before it.
     pub(super) range: Range<u64>,
     pub(super) with: Vec<Replacement>,
     /// The packed run that contains the changed number. It has a length, but is not a message.
@@ -97,7 +97,7 @@ fn is_inside(splice: &Splice, above: &Splice) -> bool {
     }
 }
 
-/// A builder of the new message.
+/// A builder for the new message.
 pub(super) struct Splicer<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     builder: &'a mut SpansBuilder,

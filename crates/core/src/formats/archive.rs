@@ -60,7 +60,7 @@ pub trait Archive: Any + Debug + Send + Sync {
     }
 
     /// Returns the file that contains a tensor's elements, and their range in it, if the elements
-    /// are contiguous, have the layout of memory, and no checksum covers them. Default: `None`.
+    /// are contiguous, have their in-memory layout, and no checksum covers them. Default: `None`.
     fn tensor_in_file(&self, info: &TensorInfo) -> Option<(&Path, Range<u64>)> {
         let _ = info;
         None

@@ -226,7 +226,7 @@ impl<'a> Candidate<'a> {
         Ok(self.bytes()?.source())
     }
 
-    /// Returns another handle of the open file; `None` if the input isn't a local file. The handles
+    /// Returns another handle to the open file; `None` if the input isn't a local file. The handles
     /// share a file position.
     ///
     /// # Errors
@@ -278,7 +278,7 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of [`source`](Self::source), and any error of reading the file.
+    /// The errors of [`source`](Self::source), and any error from reading the file.
     pub fn is_chunked(&self) -> Result<bool> {
         if self.kind != CandidateKind::File {
             return Ok(false);

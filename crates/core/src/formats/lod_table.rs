@@ -1,4 +1,4 @@
-//! The LoD of the tensors of a message.
+//! The LoD of the tensors in a message.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 /// Memory for one listed level: the level itself, and a share of the map entry with its path.
 const LEVEL_MEMORY: usize = 256;
 
-/// The locations of the levels of LoD in a message, by the paths of their tensors.
+/// The locations of the LoD levels in a message, by the paths of their tensors.
 #[derive(Debug)]
 pub(super) struct LodTable {
     levels: HashMap<FieldPath, Vec<Level>>,

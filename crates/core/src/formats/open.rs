@@ -18,12 +18,12 @@ impl Registry {
     /// is taken as the prefix of `PREFIX.cpb`, `PREFIX.pb` or files that a format recognizes, in
     /// this order.
     ///
-    /// If the options set a type, that type determines the format, rather than the input.
+    /// If the options set a type, the format is determined by that type, not by the input.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the path doesn't exist or can't be read; [`ErrorKind::InvalidConfig`]
-    /// if it is a folder that no format recognizes; any error of [`check`](Self::check) or the
+    /// if it is a folder that no format recognizes; any error from [`check`](Self::check) or the
     /// format.
     pub fn open(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened> {
         self.open_input(&Candidate::new(path.as_ref())?, options)

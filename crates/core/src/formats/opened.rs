@@ -44,8 +44,8 @@ pub struct Opened {
     checked_by: Option<Box<dyn Archive>>,
     /// True if reading the bytes of the message compares their checksums.
     is_checked_when_read: bool,
-    /// Converts offsets in the message to offsets in the file, if the file has other bytes in
-    /// between.
+    /// Conversion from offsets in the message to offsets in the file, for a file with other bytes
+    /// between the message's bytes.
     file_offsets: Option<Arc<dyn FileOffsets>>,
     /// Path or URL of the input; empty if it was opened from bytes.
     input: PathBuf,
@@ -119,8 +119,8 @@ impl Opened {
         self.options.descriptor.is_some() || schemas.is_some_and(|all| all.files().len() > 0)
     }
 
-    /// Returns the input's properties, as names and values: for a model its inputs and outputs,
-    /// opsets or signatures.
+    /// Returns the input's properties, as names and values. For a model, these are its inputs and
+    /// outputs, and its opsets or signatures.
     ///
     /// # Errors
     ///
@@ -149,8 +149,8 @@ impl Opened {
         self.stored()?.chunked().map(Arc::as_ref)
     }
 
-    /// Returns the bytes of the message and their number; `None` if there is no message, or it is
-    /// in chunks.
+    /// Returns the bytes of the message and its size; `None` if there is no message, or it is in
+    /// chunks.
     pub fn plain(&self) -> Option<(&Arc<dyn ReadAt>, u64)> {
         self.stored()?.plain()
     }

@@ -1,6 +1,6 @@
 //! Detecting files that look like inputs but aren't: compressed files, error pages saved as
-//! downloads, files of other programs. Every function that opens an input uses this module, so that
-//! all errors describe a file in the same way.
+//! downloads, files from other programs. Every function that opens an input uses this module, so
+//! that all errors describe a file in the same way.
 
 use std::fs::File;
 use std::io;
@@ -199,8 +199,8 @@ pub fn what_else(path: &Path) -> Option<String> {
     describe(candidate.head(), candidate.size()).or_else(missing)
 }
 
-/// Returns the number of missing bytes, if only the last field is incomplete. `endless` is the file
-/// of `size` bytes, or its beginning, followed by zeros.
+/// Describes how many bytes are missing, if only the last field is incomplete. `endless` is the
+/// file of `size` bytes, or its beginning, followed by zeros.
 fn how_much_is_cut(endless: impl Input, size: u64) -> Option<String> {
     let mut cursor = WireCursor::new(endless);
     while cursor.position() < size {

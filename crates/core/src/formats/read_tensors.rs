@@ -1,4 +1,4 @@
-//! Reading contiguous tensors of an open input, and many tensors at once.
+//! Reading contiguous tensors in an open input, and many tensors at once.
 
 use std::ops::Range;
 use std::path::Path;
@@ -8,14 +8,14 @@ use crate::progress::Progress;
 use crate::tensor::{Location, TensorInfo, string_elements_at};
 use crate::{Error, ErrorKind, Result};
 
-/// Reading contiguous tensors of a message.
+/// Reading contiguous tensors in a message.
 impl Opened {
     /// Returns the file that contains a tensor's elements, and their range in it, if the elements
-    /// are contiguous, have the layout of memory, and no checksum covers them. Mapping the file
+    /// are contiguous, have their in-memory layout, and no checksum covers them. Mapping the file
     /// gives access to such a tensor without a copy. `None` for any other tensor, such as one in a
     /// file in chunks.
     ///
-    /// The tensors of a message must have been [listed](Opened::tensors) before.
+    /// The tensors in a message must have been [listed](Opened::tensors) before.
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -40,7 +40,7 @@ impl Opened {
         Some((self.message_file()?, placed.elements.clone()?))
     }
 
-    /// Reads tensors, each into a buffer of its [bytes](TensorInfo::bytes). This is faster than
+    /// Reads tensors, each into a buffer of its [size](TensorInfo::bytes). This is faster than
     /// reading one after the other: it uses several threads, and reads each chunk of a file in
     /// chunks once.
     ///
@@ -59,7 +59,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if a buffer's length differs from its tensor's; any error of
+    /// [`ErrorKind::InvalidConfig`] if a buffer's length differs from its tensor's; any error from
     /// [`read_tensor`](Opened::read_tensor). After an error, some buffers may have been filled.
     pub fn read_tensors_into(
         &self,
@@ -89,12 +89,12 @@ impl Opened {
     }
 
     /// Returns the strings of a tensor in a message, in element order. If there are fewer strings
-    /// than elements in the shape, the last string is repeated; without any string, all elements
-    /// are empty.
+    /// than elements in the shape, the last string is repeated; if there are no strings, all
+    /// elements are empty.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if `info` isn't a tensor of strings in a message; any error of
+    /// [`ErrorKind::InvalidPath`] if `info` isn't a tensor of strings in a message; any error from
     /// [`string_elements_at`].
     pub fn strings(&self, info: &TensorInfo) -> Result<Vec<Vec<u8>>> {
         let found = match &info.location {

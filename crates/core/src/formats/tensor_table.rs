@@ -1,4 +1,4 @@
-//! The tensors of a message: locating each, and reading many at once.
+//! The tensors in a message: locating each, and reading many at once.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -12,8 +12,8 @@ use crate::message::{MergedMessage, MessageReader};
 use crate::progress::Meter;
 use crate::tensor::{Location, PlacedTensor, TensorInfo, TensorReader, read_many_into};
 
-/// Number of bytes of a message in one piece to read between two checks for cancellation: 32 MiB,
-/// enough for a few threads to read several times each.
+/// Number of bytes to read between two checks for cancellation, if the message is in one piece: 32
+/// MiB, enough for a few threads to read several times each.
 const STEP: usize = 32 << 20;
 
 /// The source of a message: a file, or an object in a store.
@@ -54,7 +54,7 @@ impl TensorTable {
         self.tensors.iter().map(|tensor| &tensor.info)
     }
 
-    /// Returns the tensor with this name, or else at this path.
+    /// Returns the tensor with this name, or else the tensor at this path.
     pub(super) fn named(&self, name: &str) -> Option<&TensorInfo> {
         let tensor = self.tensors.get(*self.by_name.get(name)?)?;
         Some(&tensor.info)
@@ -90,8 +90,8 @@ impl TensorTable {
         &self.message
     }
 
-    /// Reads the tensors with known places, each into its buffer of equal length, and returns the
-    /// tensors without a known place.
+    /// Reads the tensors with known places, each into its buffer of the same length, and returns
+    /// the tensors without a known place.
     pub(super) fn fill<'w, 'b>(
         &self,
         wanted: Vec<(&'w TensorInfo, &'b mut [u8])>,

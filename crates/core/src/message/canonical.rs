@@ -43,8 +43,8 @@ const MAX_DEPTH: u32 = 100;
 /// Number of source bytes read at a time while a plan is executed.
 const COPY_LEN: usize = 256 << 10;
 
-/// Returns a message in canonical form: fields by number, map entries by key, unknown fields last.
-/// Values stay in the source until they are read.
+/// Returns a message in canonical form: fields sorted by number, map entries by key, and unknown
+/// fields last. Values stay in the source until they are read.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ pub(crate) fn canonical(
     builder.finish()
 }
 
-/// A planner of canonical forms of messages in one source.
+/// A planner for the canonical forms of messages in one source.
 #[expect(
     missing_debug_implementations,
     reason = "it borrows a source, which has no `Debug`"
@@ -172,7 +172,7 @@ impl<'a> Canonical<'a> {
         Ok(values)
     }
 
-    /// Returns the bytes of `range` in the source. The range must be small.
+    /// Returns the bytes at `range` in the source. The range must be small.
     pub fn bytes(&mut self, range: Range<u64>) -> Result<&[u8]> {
         self.cursor.bytes(range)
     }

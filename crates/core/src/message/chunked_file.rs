@@ -119,7 +119,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`from_source`](Self::from_source), and any error of `open`.
+    /// The errors of [`from_source`](Self::from_source), and any error from `open`.
     pub fn from_sources(
         source: S,
         limits: &Limits,
@@ -352,7 +352,7 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.store.paths()
     }
 
-    /// Returns the store of the chunks and their files.
+    /// Returns the store that contains the chunks and their files.
     pub(crate) fn store(&self) -> &RecordStore<S> {
         &self.store
     }

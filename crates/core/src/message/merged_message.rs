@@ -22,8 +22,8 @@ use crate::progress::Meter;
 use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum total size of chunks without random access to hold in memory, in bytes. Further
-/// chunks go to a temporary file.
+/// Maximum total size of decompressed chunks to hold in memory, in bytes. Later chunks go to a
+/// temporary file.
 const MAX_HELD: u64 = 16 << 20;
 
 /// The bytes that a chunked file merges to, for random access.
@@ -91,7 +91,7 @@ impl<S> std::fmt::Debug for MergedMessage<S> {
 }
 
 impl<S: ReadAt> MergedMessage<S> {
-    /// Opens the message of a chunked file. `descriptor` is the type of the message, if known.
+    /// Opens the message in a chunked file. `descriptor` is the type of the message, if known.
     ///
     /// # Errors
     ///
@@ -103,14 +103,14 @@ impl<S: ReadAt> MergedMessage<S> {
         MergedMessage::with_options(file.into(), &ReadOptions::new().descriptor(descriptor))
     }
 
-    /// Opens the message of a chunked file with these options.
+    /// Opens the message in a chunked file with these options.
     pub(crate) fn with_options(file: Arc<ChunkedFile<S>>, options: &ReadOptions) -> Result<Self> {
         let plan = file.plan(options)?;
         Ok(MergedMessage::planned(file, plan).summed())
     }
 
-    /// Opens the message that this plan describes over the chunks of a file, to read some of its
-    /// parts. The checksum of the whole message isn't computed.
+    /// Opens the message that `plan` composes from a file's chunks, to read parts of the message.
+    /// The checksum of the whole message isn't computed.
     pub(crate) fn planned(file: Arc<ChunkedFile<S>>, plan: MergePlan) -> Self {
         let chunks = (0..file.len()).map(|_| OnceLock::new()).collect();
         MergedMessage {
@@ -188,7 +188,7 @@ impl<S: ReadAt> MergedMessage<S> {
         scatter(&self.plan, &*self.file, sum, places, threads, meter)
     }
 
-    /// Reads parts of the message into memory, each into a buffer of equal length, on `threads`
+    /// Reads parts of the message into memory, each into a buffer of the same length, on `threads`
     /// threads; `None` means the number of cores.
     ///
     /// Reads each needed chunk once, with all its checksums, directly to all of its destinations,
@@ -230,8 +230,8 @@ impl<S: ReadAt> MergedMessage<S> {
         gather(&self.plan, &*self.file, sum, places, threads, meter)
     }
 
-    /// Returns the total size of the chunks that contain these parts and were not completely read
-    /// yet.
+    /// Returns the total size of the chunks that contain these parts and haven't been read
+    /// completely yet.
     pub(crate) fn unread_chunks(&self, parts: &[Range<u64>]) -> u64 {
         let spans = self.plan.spans();
         let spans = parts.iter().flat_map(|part| spans.parts(part.clone()));
@@ -307,7 +307,7 @@ impl<S: ReadAt> MergedMessage<S> {
             let plain = stored.compression == CompressionKind::None
                 && header.kind == ChunkType::Simple
                 && header.num_records == 1;
-            // The record's bytes are the last of its chunk's data.
+            // The record's bytes are at the end of its chunk's data.
             let front = header.data_size.checked_sub(header.decoded_data_size);
             if let (true, Some(front)) = (plain, front) {
                 io::copy(&mut self.file.stream(chunk)?, &mut io::sink())?;
@@ -376,8 +376,8 @@ mod tests {
 
     const CHUNK: usize = 200_000;
 
-    /// Returns a `.cpb` of a message with a chunk for each of three strings, which compress to half
-    /// their size.
+    /// Returns a `.cpb` file and its message, which has three strings, each in its own chunk. The
+    /// strings compress to half their size.
     fn three_chunks(compression: Compression) -> (Vec<u8>, FileDescriptorProto) {
         let text = |seed: u32| -> String {
             let mut state = seed;

@@ -99,7 +99,7 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// Any error of [`Trailer::from_metadata`]; [`ErrorKind::InvalidTrailer`] if the number or
+    /// Any error from [`Trailer::from_metadata`]; [`ErrorKind::InvalidTrailer`] if the number or
     /// the size of the chunks differs; [`ErrorKind::SchemaNeeded`] if the merge depends on the
     /// type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the checksum of a chunk or of the
     /// merged message differs.

@@ -18,8 +18,8 @@ use crate::progress::Meter;
 use crate::spans::{copy_range, read_pieces};
 use crate::{Error, ErrorKind, Result};
 
-/// Size of the pieces in which a range of a message in one piece is copied, so that one large value
-/// keeps all threads busy: 32 MiB.
+/// Size of the pieces into which a range is divided for copying, if the message is in one piece: 32
+/// MiB. Thus, one large value keeps all threads busy.
 const PIECE_LEN: u64 = 32 << 20;
 
 /// Number of bytes to write at a time between values that may be left out: 64 KiB.
@@ -81,7 +81,7 @@ impl From<MessageReader> for Arc<dyn ReadAt> {
 }
 
 impl MessageReader {
-    /// Creates a reader of the message in the first `size` bytes of a source.
+    /// Creates a reader for the message in the first `size` bytes of a source.
     pub fn new(bytes: Arc<dyn ReadAt>, size: u64) -> MessageReader {
         MessageReader {
             bytes,
@@ -90,7 +90,7 @@ impl MessageReader {
         }
     }
 
-    /// Opens the message of a chunked file. `descriptor` is the type of the message, if known.
+    /// Opens the message in a chunked file. `descriptor` is the type of the message, if known.
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ impl ReadAt for MessageReader {
     }
 }
 
-/// Divides the range of a place into pieces. Returns for each piece its range, the place, and the
+/// Divides the range of a place into pieces. Returns, for each piece, its range, the place, and its
 /// offset in the place's file.
 fn pieces<'p, 'f>(
     place: &'p FilePlace<'f>,

@@ -25,7 +25,7 @@ pub(crate) trait StoredMessage: Send + Sync {
         None
     }
 
-    /// Returns the bytes of the message and their number; `None` for a message in chunks.
+    /// Returns the bytes of the message and its size; `None` for a message in chunks.
     fn plain(&self) -> Option<(&Arc<dyn ReadAt>, u64)> {
         None
     }
@@ -50,7 +50,8 @@ pub(crate) trait StoredMessage: Send + Sync {
     /// Returns the message for random access.
     fn reader(&self, options: &ReadOptions) -> Result<MessageReader>;
 
-    /// Returns a reader for some parts of the message, whose chunks are merged by a known plan.
+    /// Returns a reader for some parts of the message, whose chunks are merged according to a known
+    /// plan.
     fn planned(&self, plan: Option<&MergePlan>) -> MessageReader;
 
     /// Returns a view of the message.

@@ -42,7 +42,7 @@ pub(super) struct TensorHeader {
 }
 
 impl TensorHeader {
-    /// Reads everything but the elements of the tensor whose message has these pieces.
+    /// Reads everything but the elements of the tensor whose message consists of these pieces.
     pub(super) fn read<I: Input>(
         cursor: &mut WireCursor<I>,
         pieces: &[Range<u64>],
@@ -117,8 +117,8 @@ impl TensorHeader {
         info.sized(bytes)
     }
 
-    /// Returns the range of the elements in the message, if they are contiguous, have the layout of
-    /// memory, and their number matches the type and the shape.
+    /// Returns the range of the elements in the message, if they are contiguous, have their
+    /// in-memory layout, and their number matches the type and the shape.
     pub(super) fn place(&self, rule: &TensorRule) -> Option<Range<u64>> {
         rule.element(self.number)?.dtype.width()?;
         let is_whole = self.content > 0 && self.expected(rule) == Some(self.content);
@@ -152,12 +152,12 @@ impl TensorHeader {
     }
 }
 
-/// Opens the tensor at a path, by this rule.
+/// Opens the tensor at a path, according to this rule.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if its elements have no width or are in another file, or if their
-/// number differs from the shape; any error of [`MessageView::get`].
+/// number differs from the shape; any error from [`MessageView::get`].
 pub fn tensor_at<'a>(
     view: MessageView<'a>,
     path: &FieldPath,
@@ -215,13 +215,13 @@ trait TensorPlace {
     /// input.
     fn open(&self) -> Result<(Self::Input<'_>, Vec<Range<u64>>)>;
 
-    /// Returns the error that takes precedence after walking the input failed.
+    /// Returns the error to report after walking the input failed with `error`.
     fn failed(input: Self::Input<'_>, error: Error) -> Error;
 
     /// Returns the type of the message, if it is known.
     fn message(&self) -> Result<Option<MessageDescriptor>>;
 
-    /// Writes a range of the content, which begins at `start` of the input.
+    /// Writes a range of the content, which begins at `start` in the input.
     fn write_content(&self, start: u64, part: Range<u64>, sink: &mut dyn Write) -> Result<()>;
 }
 
@@ -365,7 +365,7 @@ fn reader_of<'a, P: TensorPlace + Send + 'a>(
     }))
 }
 
-/// The conversion of single elements to the layout of memory.
+/// The conversion of single elements to their in-memory layout.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     /// Wire type of one element.
@@ -405,7 +405,7 @@ impl Form {
     }
 }
 
-/// A writer of single elements in the layout of memory.
+/// A writer that writes single elements in their in-memory layout.
 struct OneByOne<'a, I> {
     cursor: WireCursor<I>,
     form: Form,
@@ -562,7 +562,7 @@ fn differs(bytes: u64, there: u64) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Returns a number of up to 8 bytes.
+/// Decodes a number of up to 8 bytes.
 fn little_endian(bytes: &[u8]) -> u64 {
     let mut all = [0; 8];
     for (slot, byte) in all.iter_mut().zip(bytes) {

@@ -82,8 +82,8 @@ pub enum DType {
     Unknown(i64),
 }
 
-/// A row of the table: the type, its name, its bits, and its name in a NumPy file without the byte
-/// order and in a safetensors file.
+/// A row of the table: the type, its name, its width in bits, and its names in NumPy files (without
+/// the byte order) and in safetensors files.
 type Row = (
     DType,
     &'static str,

@@ -1,4 +1,4 @@
-//! Finding all tensors of a message without reading any elements.
+//! Finding all tensors in a message without reading any elements.
 
 mod search;
 
@@ -26,7 +26,7 @@ struct TypeOnTheWay {
     fields: HashMap<u32, FieldOnTheWay>,
     /// For each member of its oneofs, the fields on the path to tensors that the member supersedes.
     rivals: HashMap<u32, Vec<u32>>,
-    /// Path of a message's name, if names of messages of this type are part of tensors' names.
+    /// Path of the name in a message of this type, if it is part of tensors' names.
     name: Option<&'static [u32]>,
     rule: Option<&'static TensorRule>,
 }
@@ -169,7 +169,7 @@ fn fields_below(
     })
 }
 
-/// Finds all tensors of a message by these rules, in the order of its bytes.
+/// Finds all tensors in a message according to these rules, in the order of the message's bytes.
 ///
 /// A tensor's [rule](TensorRule::names) determines its name. A tensor without a name, or with the
 /// same name as an earlier one, is named by its path. Finds nothing in a message of an unknown
@@ -188,7 +188,7 @@ pub fn tensors_in(
     Ok(found.into_iter().map(|one| one.info).collect())
 }
 
-/// A tensor of a message, and the location of its bytes in the message.
+/// A tensor in a message, and the location of its bytes there.
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, PlacedTensor, TensorInfo};
@@ -204,8 +204,8 @@ pub struct PlacedTensor {
     pub info: TensorInfo,
     /// Ranges of the whole message that contain the tensor's own message, in order: usually one.
     pub pieces: Vec<Range<u64>>,
-    /// Range of the elements; `None` unless they are contiguous in the message and have the layout
-    /// of memory.
+    /// Range of the elements; `None` unless they are contiguous in the message and have their
+    /// in-memory layout.
     pub elements: Option<Range<u64>>,
 }
 

@@ -46,13 +46,13 @@ pub enum Location {
 }
 
 impl Location {
-    /// Returns a location in this file, from `offset` on.
+    /// Returns a location in this file that begins at `offset`.
     pub fn file(path: impl Into<PathBuf>, offset: u64) -> Location {
         let path = path.into();
         Location::File { path, offset }
     }
 
-    /// Returns a location in this entry of an archive, from `offset` on.
+    /// Returns a location in this archive entry that begins at `offset`.
     pub fn entry(name: impl Into<String>, offset: u64) -> Location {
         let name = name.into();
         Location::Entry { name, offset }

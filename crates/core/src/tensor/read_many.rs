@@ -21,8 +21,8 @@ const HUGE_PAGE: u64 = 2 << 20;
 /// Alignment in bytes of every range in shared memory.
 const ALIGNMENT: u64 = 64;
 
-/// Reads ranges of sources with random access into fresh memory, on `threads` threads; `None` means
-/// the number of cores.
+/// Reads ranges of random-access sources into fresh memory, on `threads` threads; `None` means the
+/// number of cores.
 ///
 /// All ranges share one allocation, in huge pages if it is large and the system has them. The
 /// allocation is freed with the last range.
@@ -40,7 +40,7 @@ const ALIGNMENT: u64 = 64;
 ///
 /// [`ErrorKind::InvalidMessage`] if a range exceeds its source, before anything is allocated;
 /// [`ErrorKind::LimitExceeded`] if there isn't enough memory; [`ErrorKind::Io`], and any other
-/// error of the sources.
+/// error from the sources.
 pub fn read_many(
     ranges: &[(&dyn ReadAt, Range<u64>)],
     threads: Option<NonZeroUsize>,
@@ -78,9 +78,9 @@ pub fn read_many(
     Ok(places.into_iter().map(slice).collect())
 }
 
-/// Fills buffers, each from an offset of a source with random access, on `threads` threads; `None`
-/// means the number of cores. Filling buffers that were used before takes at most half as long as
-/// filling fresh memory, since their pages are present.
+/// Fills buffers, each from an offset in a random-access source, on `threads` threads; `None` means
+/// the number of cores. Filling buffers that were used before takes at most half as long as filling
+/// fresh memory, since their pages are present.
 ///
 /// ```
 /// use proto_splitter_core::tensor::read_many_into;
@@ -95,7 +95,7 @@ pub fn read_many(
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`], and any other error of the sources. After an error, some buffers may have
+/// [`ErrorKind::Io`], and any other error from the sources. After an error, some buffers may have
 /// been filled.
 pub fn read_many_into<'a>(
     buffers: impl IntoIterator<Item = (&'a dyn ReadAt, u64, &'a mut [u8])>,
@@ -108,7 +108,7 @@ pub fn read_many_into<'a>(
     loads.read(threads)
 }
 
-/// Converts an offset in existing memory.
+/// Converts an offset in existing memory to an index.
 fn index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
@@ -180,7 +180,7 @@ impl<'a> ReadQueue<'a> {
 mod tests {
     use super::*;
 
-    /// Returns this many bytes that depend on their positions.
+    /// Returns `size` bytes, each of which depends on its position.
     fn file(size: usize) -> Vec<u8> {
         let number = |at: usize| at.wrapping_mul(0x9e37_79b9).to_le_bytes()[2];
         (0..size).map(number).collect()

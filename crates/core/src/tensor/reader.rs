@@ -89,7 +89,7 @@ impl<'a> TensorReader<'a> {
         })
     }
 
-    /// Creates a reader of a tensor in memory.
+    /// Creates a reader for a tensor in memory.
     pub fn of_bytes(info: TensorInfo, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         TensorReader::new(info, move |sink| Ok(sink.write_all(&bytes)?))
@@ -166,8 +166,8 @@ impl<'a> TensorReader<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if their number differs from the header; any error of reading
-    /// and writing. After an error, discard the bytes that `sink` received.
+    /// [`ErrorKind::InvalidMessage`] if their number differs from the header; any error from
+    /// reading or writing. After an error, discard the bytes that `sink` received.
     pub fn write_to(self, sink: &mut dyn Write) -> Result<()> {
         let TensorReader { info, produce } = self;
         let mut counted = Counted {
@@ -210,8 +210,8 @@ impl<'a> TensorReader<'a> {
     }
 }
 
-/// Reads a range of a source with random access into fresh memory. Large ranges use huge pages if
-/// the system has them, since faults of small pages take as long as the copy.
+/// Reads a range of a random-access source into fresh memory. Large ranges use huge pages if the
+/// system has them, since page faults for small pages take as long as the copy.
 ///
 /// ```
 /// let file = b"....\x01\x02....";
@@ -230,7 +230,7 @@ pub fn read_bytes(source: &dyn ReadAt, range: Range<u64>) -> Result<Bytes> {
     Ok(memory.into())
 }
 
-/// Fails unless the source has all of a range.
+/// Fails unless the source contains the whole range.
 pub(super) fn check_within(source: &dyn ReadAt, range: &Range<u64>) -> Result<()> {
     let size = source.size()?;
     if range.end <= size && range.start <= range.end {

@@ -5,7 +5,7 @@ use super::{ByteOrder, DType};
 /// A description of tensors in messages of one type: the fields that contain the element type, the
 /// shape and the elements. A format has one rule for each message type that contains a tensor.
 ///
-/// The elements are either all in one bytes field, with the layout of memory, or one by one in a
+/// The elements are either all in one bytes field, with their in-memory layout, or one by one in a
 /// repeated field that depends on their type ([`ElementRule::field`]).
 ///
 /// ```
@@ -36,7 +36,7 @@ pub struct TensorRule {
     pub dtype: u32,
     /// Location of the sizes of the dimensions.
     pub shape: ShapeRule,
-    /// Bytes field with all elements in the layout of memory.
+    /// Bytes field with all elements in their in-memory layout.
     pub content: u32,
     /// Byte order of the elements in the field `content`.
     pub byte_order: ByteOrder,
@@ -53,14 +53,14 @@ pub struct TensorRule {
 /// The location of the sizes of a tensor's dimensions in its message.
 #[derive(Clone, Copy, Debug)]
 pub enum ShapeRule {
-    /// A field with a message like `TensorShapeProto`, whose field 2 is a dimension, whose field 1
-    /// is the size.
+    /// A field with a message like `TensorShapeProto`: its field 2 is a dimension, and field 1 of a
+    /// dimension is the size.
     Dimensions(u32),
     /// A repeated number field with the sizes.
     Sizes(u32),
 }
 
-/// An element type of a format.
+/// An element type in a format.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementRule {
     /// The format's number for the type.

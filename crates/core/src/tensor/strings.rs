@@ -20,14 +20,14 @@ const POINTER: u64 = 8;
 /// Number of bytes of a string to copy at a time.
 const COPY_LEN: u64 = 64 << 10;
 
-/// Returns a reader of the strings of the tensor at a path, each padded with zeros to the length of
-/// the longest, as in NumPy's arrays of bytes. Returns `None` if the value is not a tensor of
+/// Returns a reader for the strings of the tensor at a path, each padded with zeros to the length
+/// of the longest, as in NumPy's arrays of bytes. Returns `None` if the value is not a tensor of
 /// strings. The width of an element is the reader's size divided by the number of elements.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if the number of strings differs from the shape;
-/// [`ErrorKind::LimitExceeded`] if they would have more than 8 GiB; any error of
+/// [`ErrorKind::LimitExceeded`] if the padded strings would take more than 8 GiB; any error from
 /// [`MessageView::get`].
 pub fn strings_at<'a>(
     view: MessageView<'a>,
@@ -66,7 +66,7 @@ pub fn strings_at<'a>(
 ///
 /// [`ErrorKind::InvalidMessage`] if there are more strings than the shape has elements, or fewer
 /// without repeating the last one; [`ErrorKind::LimitExceeded`] if an array of that shape would
-/// have more than 8 GiB; any error of [`MessageView::get`].
+/// take more than 8 GiB; any error from [`MessageView::get`].
 pub fn string_elements_at(
     view: &MessageView<'_>,
     path: &FieldPath,

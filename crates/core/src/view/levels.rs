@@ -30,7 +30,7 @@ pub(super) struct Level {
     pub(super) way: Way,
     /// Paths to the compared values, for selections by value.
     to_compared: Vec<Way>,
-    /// Naming of the elements.
+    /// The naming strategy for the elements.
     naming: Naming,
     /// True if the target of an element can usually be determined quickly.
     pub(super) is_quick: bool,
@@ -62,7 +62,8 @@ impl Level {
         self.packed.is_some() && met.wire_type == WireType::Len
     }
 
-    /// Returns true if all elements in the selected range of indices are values of the query.
+    /// Returns true if all elements in the selected range of indices are values that the query
+    /// selects.
     pub(super) fn takes_all(&self) -> bool {
         self.is_quick
             && self.way.is_empty()
@@ -280,7 +281,7 @@ pub(super) fn range(pick: &Pick, count: u64) -> Range<u64> {
     }
 }
 
-/// Returns the number of elements of a level's field in a message with these pieces.
+/// Returns the number of elements that a level's field has in a message with these pieces.
 pub(super) fn count<I: ElementRuns>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],

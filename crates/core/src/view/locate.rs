@@ -26,7 +26,7 @@ pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Resul
     Err(Error::new(ErrorKind::InvalidPath, message).at_path(path.display(Some(root))))
 }
 
-/// The pieces of a value, and the wire type of the last.
+/// The pieces of a value, and the wire type of the last piece.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) pieces: Vec<Range<u64>>,
@@ -128,7 +128,8 @@ impl Way {
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
             pieces = found.pieces;
-            // All pieces of a message count; of several other values, only the last counts.
+            // All pieces of a message count. If a value that isn't a message occurs several times,
+            // only the last occurrence counts.
             if step.is_last && !step.is_message && pieces.len() > 1 {
                 if step.field.is_none() {
                     let message = "there are several values, and only the message's type could tell whether they form one";

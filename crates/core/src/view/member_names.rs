@@ -12,7 +12,7 @@ use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, each_field}
 /// Number of bytes of a value to inspect for text.
 pub(crate) const PROBED_TEXT: usize = 128;
 
-/// Number of fields of a message to search for its name, since names come early.
+/// Maximum number of fields to search for a message's name. Names usually come early.
 const MAX_FIELDS: usize = 256;
 
 /// Maximum number of bytes of text to show.

@@ -34,7 +34,7 @@ impl Packed {
         }
     }
 
-    /// Skips up to `most` numbers at the beginning of `run` and returns the number skipped.
+    /// Skips up to `most` numbers at the beginning of `run` and returns how many it skipped.
     pub(crate) fn skip<I: Input>(
         self,
         cursor: &mut WireCursor<I>,

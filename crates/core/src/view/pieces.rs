@@ -15,8 +15,8 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes to copy at a time.
 const COPY_LEN: usize = 64 << 10;
 
-/// Maximum number of ranges of the other fields that each piece receives. With millions of
-/// alternating fields, the ranges would not fit in memory.
+/// Maximum number of ranges that contain the other fields, which each piece receives. With millions
+/// of alternating fields, the ranges would not fit in memory.
 const MOST_STRETCHES: usize = 1 << 20;
 
 /// Options for dividing a message into pieces.
@@ -260,8 +260,8 @@ impl Pieces<'_> {
             self.cursor.set_range(all.clone());
             chain = enclosing_range(&mut self.cursor, &message)?;
         }
-        // Pieces may include other fields, and may exclude fields of the same number: the value of
-        // a map entry needs its key.
+        // Pieces may include other fields, and a map entry's value always needs its key. Fields
+        // with the same number may be excluded.
         let with_rest = self.options.with_rest;
         let kinds = path.steps().iter().flat_map(|step| match step.select {
             Select::Key(_) => vec![(with_rest, false), (true, false)],
@@ -295,8 +295,8 @@ impl Pieces<'_> {
         Ok(())
     }
 
-    /// Returns the ranges of the fields of a message, except the fields for which `is_left_out`
-    /// returns true.
+    /// Returns the ranges of the fields of a message, except those for which `is_left_out` returns
+    /// true.
     fn stretches_but(
         &mut self,
         message: Range<u64>,

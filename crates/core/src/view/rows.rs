@@ -53,8 +53,8 @@ impl Selected<'_> {
     ///
     /// # Errors
     ///
-    /// Any error of `keep`; [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if the
-    /// value isn't a message; damage in the chunks that are read.
+    /// Any error from `keep`; [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if
+    /// the value isn't a message; damage in the chunks that are read.
     pub fn fields_to(
         &mut self,
         keep: impl FnMut(&Field) -> Result<bool>,

@@ -98,8 +98,8 @@ impl Selected<'_> {
     /// # Errors
     ///
     /// [`ErrorKind::LimitExceeded`] if the value is over [`LARGEST_SMALL_VALUE`];
-    /// [`ErrorKind::InvalidMessage`] if the bytes aren't a value of its kind; any error of reading
-    /// the chunks.
+    /// [`ErrorKind::InvalidMessage`] if the bytes aren't a valid value of the path's kind; any
+    /// error from reading the chunks.
     pub fn scalar(&mut self, path: &ScalarPath) -> Result<Option<ScalarValue>> {
         let bytes = match self.last.as_slice() {
             [piece]

@@ -344,8 +344,7 @@ impl Selected<'_> {
         Ok(())
     }
 
-    /// Returns the name of the most recently returned element, or of the element with the last
-    /// value.
+    /// Returns the name of the most recently returned value; empty if the value isn't an element.
     ///
     /// # Errors
     ///
@@ -379,7 +378,7 @@ impl Selected<'_> {
         Ok(None)
     }
 
-    /// Begins to iterate over the elements of the next level's field in a message.
+    /// Begins iterating over the elements of the next level's field in a message.
     fn enter(&mut self, pieces: Vec<Range<u64>>) -> Result<()> {
         let level = &self.levels[self.frames.len()];
         let picked = match &level.pick {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::Opened;
 use crate::{Error, ErrorKind};
 
-/// Converts offsets in a message to offsets in its file, if the file has other bytes in between.
+/// A conversion from offsets in a message to offsets in its file, for a file with other bytes
+/// between the message's bytes.
 pub trait FileOffsets: Debug + Send + Sync {
     /// Returns the offset in the file of the byte at an offset in the message; `None` if the file
     /// doesn't contain the byte unchanged.

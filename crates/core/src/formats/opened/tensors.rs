@@ -80,7 +80,7 @@ impl Opened {
         Ok(TensorTable::new(tensors, message))
     }
 
-    /// Opens the tensor with this name, or else the tensor at this path of the message.
+    /// Opens the tensor with this name, or else the tensor at this path in the message.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Opened {
         self.read_tensor(&found.ok_or_else(|| no_tensor(name))?)
     }
 
-    /// Returns the header of the tensor with this name, or else of the tensor at this path of the
+    /// Returns the header of the tensor with this name, or else of the tensor at this path in the
     /// message; `None` if neither exists.
     ///
     /// ```
@@ -114,7 +114,7 @@ impl Opened {
     }
 
     /// Returns the LoD of a tensor that [`tensors`](Self::tensors) returned, like
-    /// [`Archive::lod`](crate::formats::Archive::lod). For a tensor of a message, a format's
+    /// [`Archive::lod`](crate::formats::Archive::lod). For a tensor in a message, a format's
     /// [rule](crate::formats::Format::lod_rule) finds the LoD.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ impl Opened {
         }
     }
 
-    /// Opens the tensor at a path of the message.
+    /// Opens the tensor at a path in the message.
     ///
     /// # Errors
     ///

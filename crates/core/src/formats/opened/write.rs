@@ -33,7 +33,8 @@ impl Opened {
         self.write_to_with(sink, &self.reading_options())
     }
 
-    /// Writes the whole message, using these options instead of the options set on opening.
+    /// Writes the whole message, using these options instead of those that the input was opened
+    /// with.
     ///
     /// # Errors
     ///

@@ -29,8 +29,8 @@ impl<'e> Edits<'e> {
         Edits::default()
     }
 
-    /// Returns edits that replace the content of a message, given in canonical form, or of a
-    /// string.
+    /// Returns edits that replace a string, or a message's content, which must be in canonical
+    /// form.
     pub fn content(content: impl Into<Vec<u8>>) -> Self {
         Edits {
             content: Some(content.into()),
@@ -38,21 +38,21 @@ impl<'e> Edits<'e> {
         }
     }
 
-    /// Adds edits of a singular field.
+    /// Adds edits to a singular field.
     #[must_use]
     pub fn field(mut self, number: u32, edits: Edits<'e>) -> Self {
         self.fields.push((number, edits));
         self
     }
 
-    /// Adds edits of a map entry's value, if the entry exists.
+    /// Adds edits to a map entry's value, if the entry exists.
     #[must_use]
     pub fn value(mut self, number: u32, key: &'static str, edits: Edits<'e>) -> Self {
         self.values.push((number, key, edits));
         self
     }
 
-    /// Adds edits of the elements of a repeated field.
+    /// Adds edits to the elements of a repeated field.
     #[must_use]
     pub fn elements(mut self, number: u32, edits: ElementEdits<'e>) -> Self {
         self.elements = Some((number, edits));

@@ -119,7 +119,7 @@ impl Canonical<'_> {
         )))
     }
 
-    /// Splits an entry into key and value. Drops unknown fields of the entry, as C++ does.
+    /// Splits an entry into key and value. Drops unknown fields in the entry, as C++ does.
     fn entry_parts(&mut self, map: MapShape, range: Range<u64>) -> Result<EntryParts> {
         let key_type = map.key.map_or(WireType::Len, Scalar::wire_type);
         let mut parts = EntryParts::default();

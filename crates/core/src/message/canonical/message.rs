@@ -22,7 +22,7 @@ enum Bucket {
     Bytes(Field),
     Message {
         pieces: Vec<Range<u64>>,
-        /// Plan of the first piece, and the piece itself.
+        /// The plan for the first piece, and the piece itself.
         first: (Plan, Field),
     },
     /// Elements, each with its tag.
@@ -41,7 +41,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Returns the bucket of this field. Creates the bucket with `nothing` if there is none.
+    /// Returns the bucket for this field, after creating it with `nothing` if there is none.
     fn of(&mut self, number: u32, nothing: impl FnOnce() -> Bucket) -> &mut Bucket {
         self.known.entry(number).or_insert_with(nothing)
     }

@@ -71,7 +71,7 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Calls `put` for each number of a packed run, or for a single number, with its value and, if
+    /// Calls `put` for each number in a packed run, or for a single number, with its value and, if
     /// its bytes are canonical, its range in the source. Passes a run of fixed-size numbers as one
     /// range.
     pub(super) fn run(

@@ -1,4 +1,4 @@
-//! Plans of canonical forms: runs of source bytes and of literal bytes.
+//! Plans for canonical forms: runs of source bytes and of literal bytes.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::wire::{Field, FieldNumber, WireType, put_varint, tag, varint_len};
 pub struct Plan(SpanList);
 
 impl Plan {
-    /// Returns a plan of only these bytes.
+    /// Returns a plan that consists of only these bytes.
     pub fn of_bytes(bytes: &[u8]) -> Plan {
         let mut plan = Plan::default();
         plan.put_bytes(bytes);
@@ -32,7 +32,7 @@ impl Plan {
         &self.0
     }
 
-    /// Adds bytes of the source, merging them with the preceding span if the two are contiguous.
+    /// Adds bytes from the source, merging them with the preceding span if the two are contiguous.
     pub fn put_source(&mut self, range: Range<u64>) {
         self.0.push_span(SourceId::FIRST, range);
     }

@@ -56,7 +56,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`require_root`](Self::require_root), and of reading the chunk;
+    /// The errors of [`require_root`](Self::require_root), and any error from reading the chunk;
     /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the chunk doesn't
     /// belong to the root.
     pub fn verify_chunk_against(

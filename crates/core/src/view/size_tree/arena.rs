@@ -10,7 +10,7 @@ use super::chunks::{ChunkMap, ChunkSet, NO_CHUNK};
 use super::options::TreeOptions;
 use crate::path::FieldRef;
 
-/// Maximum number of distinct paths. Further fields are summed as other fields of their message.
+/// Maximum number of distinct paths. Fields beyond it are summed as their message's other fields.
 const MAX_NODES: usize = 1 << 16;
 
 /// Maximum number of distinct fields in one message.
@@ -21,7 +21,7 @@ const MAX_SLOTS: usize = 128;
 
 const EMPTY: u32 = u32::MAX;
 
-/// Slot of fields beyond the maximum, since no field has the number 0.
+/// Slot for fields beyond the maximum. No field has the number 0.
 pub(super) const OTHERS: u32 = 0;
 
 pub(super) type NodeId = u32;
@@ -34,7 +34,7 @@ pub(super) const ROOT: NodeId = 0;
 pub(super) enum Look {
     /// Only counts the sizes of the values.
     Hop,
-    /// Counts the sizes of a repeated string or bytes, and keeps the largest.
+    /// Counts the sizes of repeated strings or bytes values, and keeps the largest.
     HopAndKeep,
     /// Walks length-delimited messages.
     Message,

@@ -13,13 +13,13 @@ use crate::view::{Kindred, MAX_TEXT, MemberName, NameRule, name_of};
 use crate::wire::header::{field_if_any, is_malformed};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
 
-/// Label of a map's keys, next to values that are not messages.
+/// Label for a map's keys, next to values that are not messages.
 const KEY: &str = "(key)";
 const VALUE: &str = "(value)";
-/// Label of the fields beyond the maximum.
+/// Label for the fields beyond the maximum.
 const OTHER_FIELDS: &str = "(other fields)";
 
-/// A builder of the tree from the sums of a walk.
+/// A builder that turns the sums of a walk into a tree.
 pub(super) struct TreeBuilder<'a, I> {
     pub(super) cursor: WireCursor<I>,
     pub(super) arena: Arena,

@@ -62,7 +62,7 @@ pub(super) struct ChunkMap {
 }
 
 impl ChunkMap {
-    /// Creates the map of a message without chunks.
+    /// Creates the map for a message without chunks.
     pub(super) fn whole() -> Self {
         ChunkMap {
             starts: Vec::new(),

@@ -15,7 +15,7 @@ pub struct TreeDiff {
     pub root: TreeChange,
 }
 
-/// The number of occurrences of a field, and their size.
+/// The number of occurrences of a field, and their total size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sum {
@@ -29,7 +29,7 @@ pub struct Sum {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeChange {
-    /// Step in a path, as in [`TreeNode::label`].
+    /// Step in a path, in the form of [`TreeNode::label`].
     pub label: String,
     /// Old sum; `None` if the field appeared.
     pub old: Option<Sum>,

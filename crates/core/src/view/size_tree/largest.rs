@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// as bytes.
 const MOST_ENTERED: u64 = 1 << 24;
 
-/// Number of the largest members in a tree to inspect.
+/// Maximum number of a tree's largest members to inspect.
 const MOST_MEMBERS: usize = 256;
 
 /// Denominator of the smallest share of a field at which a member is named separately: 1/8.

@@ -96,7 +96,7 @@ mod tests {
             (b"\x0a\x05name", false),
             (b"\x00\x00\x00\x00", false),
             (b"\x0b\x08\x01", false),
-            // A group with the end tag of another.
+            // A group that ends with another group's end tag.
             (b"\x0b\x14", false),
             (b"\x0c", false),
             (b"\x09\x00\x00", false),

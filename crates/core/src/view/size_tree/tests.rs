@@ -176,8 +176,8 @@ fn what_is_read_in_windows_is_what_is_read_at_once() {
 
 #[test]
 fn without_a_type_a_field_is_a_message_if_it_looks_like_one_whenever_it_occurs() {
-    // Field 1: two messages with a number and text; field 2: one that looks like a message, and one
-    // that doesn't.
+    // Field 1: two messages with a number and text; field 2: a value that looks like a message, and
+    // one that doesn't.
     let bytes = b"\x0a\x06\x08\x01\x12\x02hi\x0a\x02\x08\x02\x12\x02\x08\x01\x12\x04\xff\xff\xff\xff\x18\x07";
     let tree = untyped(bytes);
     check_sums(&tree);
@@ -194,7 +194,7 @@ fn without_a_type_a_field_is_a_message_if_it_looks_like_one_whenever_it_occurs()
 
 #[test]
 fn what_looked_like_a_message_and_is_none_is_bytes() {
-    // A group with the end tag of another, immediately and after valid fields.
+    // A group that ends with another group's end tag, immediately and after valid fields.
     let fine = b"\x08\x01".repeat(3000);
     let long = [&fine[..], b"\x0b\x14"].concat();
     let mut value = vec![0x0a];

@@ -15,7 +15,7 @@ struct Place {
     node: NodeId,
     /// Identity of the content for its fields.
     content: u64,
-    /// Number of message levels to descend further. Anything deeper counts as bytes of its message.
+    /// Number of message levels left to descend. Anything deeper counts as bytes of its message.
     levels: u32,
 }
 
