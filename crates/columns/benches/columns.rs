@@ -3,11 +3,12 @@
 //! other than 20 million; `-- --quick` takes 200 times fewer packets, to check that the benchmark
 //! runs.
 //!
-//! A trace on disk becomes a Parquet file, on all cores. The time is compared with only skipping
-//! over the trace, and with Parquet's writer for the same columns in memory, on the same number of
-//! threads. The same is done for as many elements in several traces, with columns for the trace of
-//! each element. All measurements take turns, after one turn that isn't counted. The last line is
-//! the peak memory of a process that only wrote the first file.
+//! A trace on disk becomes a Parquet file, on all cores. The time is compared with the time for
+//! only skipping over the trace, and with the time that Parquet's writer takes for the same columns
+//! in memory, on the same number of threads. The same is done for as many elements in several
+//! traces, with columns for the trace of each element. All measurements take turns, after one turn
+//! that isn't counted. The last line is the peak memory of a process that only wrote the first
+//! file.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -38,7 +39,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 5;
 const PACKETS: u64 = 20_000_000;
 
-/// Maximum time, in addition to that of Parquet's writer, as a multiple of the time for skipping.
+/// Maximum time beyond the time that Parquet's writer takes, as a multiple of the time for
+/// skipping.
 const AIM: f64 = 3.0;
 
 /// Limit on the memory of the process, in MiB.
@@ -47,8 +49,8 @@ const MEMORY_AIM: u64 = 256;
 /// Number of traces in the message with several traces.
 const TRACES: u64 = 100;
 
-/// Number of batches in a row group of the bare writer. Row groups then have as many rows as those
-/// of the table.
+/// Number of batches in a row group of the bare writer. Row groups then have as many rows as the
+/// table's row groups.
 const BATCHES: usize = 8;
 
 fn main() -> Outcome<()> {
@@ -130,8 +132,8 @@ fn write_traces(packets: u64, target: &Path) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
-/// Passes the table of a trace's elements to `work`, or of several traces' elements with their
-/// parents.
+/// Passes to `work` a table of a trace's elements, or a table of several traces' elements with
+/// their parents.
 fn with_table<T>(
     source: &Path,
     with_parents: bool,
@@ -153,7 +155,7 @@ fn to_parquet(source: &Path, target: &Path) -> Outcome<u64> {
     with_table(source, false, |table| write(table, target))
 }
 
-/// Writes the elements of several traces with their parents, beside the source.
+/// Writes the elements of several traces with their parents to a file next to the source.
 fn parents_to_parquet(source: &Path) -> Outcome<u64> {
     with_table(source, true, |table| {
         write(table, &source.with_extension("parquet"))

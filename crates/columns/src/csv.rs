@@ -23,7 +23,7 @@ impl Table<'_> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if a column holds messages, lists or maps; the errors of
-    /// [`for_each_batch`](Table::for_each_batch); and the errors of `sink`.
+    /// [`for_each_batch`](Table::for_each_batch); and any error from `sink`.
     pub fn write_csv(&self, sink: &mut dyn Write) -> Result<u64> {
         for field in self.schema().fields() {
             let what = match field.data_type() {

@@ -142,7 +142,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Returns the next field, which is a group or malformed, with the general parser.
+    /// Reads the next field, which is a group or malformed, with the general parser.
     #[cold]
     fn read_slowly(&mut self) -> Result<Option<Met>> {
         let origin = self.origin;
@@ -182,7 +182,7 @@ pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
 /// Mask for the bits of a packed range that hold its length.
 pub(crate) const LEN: u64 = 0xffff_ffff;
 
-/// Packs a range of a buffer that has less than 4 GiB into 64 bits.
+/// Packs a range in a buffer of less than 4 GiB into 64 bits.
 #[inline]
 pub(crate) fn pack(range: &Range<usize>) -> u64 {
     (range.start as u64) << 32 | (range.end - range.start) as u64 & LEN

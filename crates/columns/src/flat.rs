@@ -62,8 +62,8 @@ impl Flat {
 
     /// Sets the value of a row from the bits of a number, or a [packed range](pack).
     ///
-    /// Returns false for the number of an enum that readers treat as an unknown field, which
-    /// doesn't replace an earlier value.
+    /// Returns false for an enum number that readers treat as an unknown field, which doesn't
+    /// replace an earlier value.
     #[inline]
     pub(crate) fn set(&mut self, row: usize, bits: u64) -> Result<bool> {
         let bits = match &self.names {

@@ -13,7 +13,8 @@ impl Table<'_> {
     ///
     /// # Errors
     ///
-    /// The errors of [`for_each_batch`](Table::for_each_batch) and of `sink`, which may then have received part of a file.
+    /// The errors of [`for_each_batch`](Table::for_each_batch), and any error from `sink`, which
+    /// may then have received part of a file.
     pub fn write_arrow(&self, sink: &mut dyn Write) -> Result<u64> {
         let options =
             IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);

@@ -27,7 +27,7 @@ struct Unnamed {
     array: Option<ArrayRef>,
 }
 
-/// Number of values to look up without a map.
+/// Number of values that are looked up without a map.
 const NEAR: usize = 256;
 
 /// Maximum number of unnamed values, since their dictionary is held in memory.

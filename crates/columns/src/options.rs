@@ -37,7 +37,8 @@ impl TableOptions {
         TableOptions::default()
     }
 
-    /// Sets the columns: names of fields, or of nested fields as in `args.key`. Default: all fields with a single value.
+    /// Sets the columns: names of fields, or of nested fields such as `args.key`. Default: all
+    /// fields with a single value.
     #[must_use]
     pub fn columns<T: Into<String>>(mut self, columns: impl IntoIterator<Item = T>) -> Self {
         self.columns = Some(columns.into_iter().map(Into::into).collect());
@@ -52,8 +53,8 @@ impl TableOptions {
         self
     }
 
-    /// Sets the unit of a `google.protobuf.Timestamp` or `Duration`. Finer fractions are dropped. Default: nanoseconds, which are exact and
-    /// range from 1677 to 2262.
+    /// Sets the unit for each `google.protobuf.Timestamp` or `Duration`. Finer fractions are
+    /// dropped. Default: nanoseconds, which are exact and range from 1677 to 2262.
     #[must_use]
     pub fn time_unit(mut self, unit: TimeUnit) -> Self {
         self.time_unit = unit;
@@ -77,7 +78,7 @@ impl TableOptions {
         self.with_parent
     }
 
-    /// Returns the unit of a `google.protobuf.Timestamp` or `Duration`.
+    /// Returns the unit for each `google.protobuf.Timestamp` or `Duration`.
     pub const fn get_time_unit(&self) -> TimeUnit {
         self.time_unit
     }

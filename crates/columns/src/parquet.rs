@@ -26,11 +26,13 @@ const ROW_GROUP: UnitSize = UnitSize {
 const BATCH: usize = 16 << 10;
 
 impl Table<'_> {
-    /// Writes all rows as a Parquet file and returns their number. Each thread makes a row group.
+    /// Writes all rows as a Parquet file and returns their number. Each thread makes one row group
+    /// at a time.
     ///
     /// # Errors
     ///
-    /// The errors of [`for_each_batch`](Table::for_each_batch) and of `sink`, which may then have received part of a file.
+    /// The errors of [`for_each_batch`](Table::for_each_batch), and any error from `sink`, which
+    /// may then have received part of a file.
     pub fn write_parquet(&self, sink: &mut dyn Write) -> Result<u64> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))

@@ -15,7 +15,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::names::EnumNames;
 use crate::shape::{FieldShape, MessageShape, Scalar, Shape, Slot};
 
-/// Maximum nesting of messages in a column. Readers of Parquet support less.
+/// Maximum nesting of messages in a column. Parquet readers support less.
 const MAX_DEPTH: usize = 32;
 
 /// The columns of one message type.

@@ -108,7 +108,7 @@ pub(crate) enum Shape {
     Timestamp(TimeUnit),
     /// A `google.protobuf.Duration`.
     Duration(TimeUnit),
-    /// A message around one value, such as `google.protobuf.Int64Value`.
+    /// A message that wraps one value, such as `google.protobuf.Int64Value`.
     Wrapped(Scalar),
     /// A message without fields. Its column is true if the message is present.
     Mark,

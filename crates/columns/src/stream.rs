@@ -29,7 +29,8 @@ pub struct TableStream {
 }
 
 impl TableStream {
-    /// Starts a stream of the [`Table`] of elements that a query selects in an open input.
+    /// Starts a stream of the rows of a [`Table`], which are the elements that a query selects in
+    /// an open input.
     ///
     /// # Errors
     ///

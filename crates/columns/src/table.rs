@@ -98,7 +98,7 @@ struct Level {
 
 impl<'a> Table<'a> {
     /// Plans the columns for the elements that `query` selects. `names` has rules for the names of
-    /// elements, as in [`MessageView::select`].
+    /// elements, as for [`MessageView::select`].
     ///
     /// # Errors
     ///
@@ -134,8 +134,8 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the offset if an element doesn't match its type; the
-    /// errors of reading chunks; and the errors of `take`.
+    /// [`ErrorKind::InvalidMessage`] with the offset if an element doesn't match its type; and any
+    /// error from reading chunks or from `take`.
     pub fn for_each_batch(&self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let size = UnitSize {
             rows: 64 << 10,
@@ -150,7 +150,7 @@ impl<'a> Table<'a> {
     }
 
     /// Processes all units on several threads, and passes the results to `take` in order. `make`
-    /// may return a unit, so that its memory is used again.
+    /// may return a unit, so that its memory is reused.
     pub(crate) fn each_unit<T: Send>(
         &self,
         size: UnitSize,
@@ -350,7 +350,7 @@ impl Plan {
     }
 }
 
-/// Columns of rows, whose dictionaries may still grow.
+/// The columns of a unit's rows, whose dictionaries may still grow.
 pub(crate) struct Filled {
     unit: Unit,
     levels: Vec<Option<MessageColumns>>,

@@ -1,4 +1,4 @@
-//! Times and durations of protobuf as numbers, and columns of them.
+//! Protobuf's times and durations as numbers, and columns of these numbers.
 
 use std::ops::Range;
 

@@ -11,8 +11,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::fields::Origin;
 use crate::shape::MessageShape;
 
-/// Elements of at least this many bytes are copied only in part: the fields that become columns.
-/// The other fields may be of any size.
+/// Minimum size, in bytes, of elements that are only copied in part: the fields that become
+/// columns. The other fields may be of any size.
 const LARGE: u64 = 64 << 10;
 
 /// Maximum size of one element in memory, in bytes.
@@ -60,7 +60,7 @@ impl Spare {
 /// The distinct elements of a level, and the rows of each.
 #[derive(Default)]
 pub(crate) struct LevelUnit {
-    /// Fields of the elements that become columns, if any.
+    /// The elements' fields that become columns, if any.
     pub(crate) elements: Elements,
     pub(crate) indices: Vec<u64>,
     pub(crate) keys: Vec<MapKey>,
@@ -108,7 +108,7 @@ impl Elements {
         }
     }
 
-    /// Completes an element whose bytes were added to the buffer from `begin` on.
+    /// Completes an element whose bytes were added to the buffer, starting at `begin`.
     fn end(&mut self, start: u64, begin: usize, is_exact: bool) -> Result<()> {
         let size = self.bytes.len();
         // The bytes of the values in a column are limited to the range of an `i32`, too.
@@ -144,7 +144,7 @@ pub(crate) struct UnitSize {
 /// An iterator over the elements that a query selects.
 pub(crate) struct Walk<'a> {
     selected: Selected<'a>,
-    /// The fields of a row that become columns; `None` if a row is a value.
+    /// The row's fields that become columns; `None` if a row is a value.
     shape: Option<Arc<MessageShape>>,
     levels: Vec<LevelWalk>,
     size: UnitSize,

@@ -134,7 +134,7 @@ pub trait Format: Debug + Send + Sync {
     /// Returns the format's name in options and reports: one lower-case word, such as `onnx`.
     fn name(&self) -> &'static str;
 
-    /// Returns what to call an input in a sentence, without an article, such as `ONNX model`.
+    /// Returns the term for an input in a sentence, without an article, such as `ONNX model`.
     fn title(&self) -> &'static str;
 
     /// Returns the format's confidence that an input is of this format; `None` if it isn't. The

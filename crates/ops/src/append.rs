@@ -83,7 +83,7 @@ impl AppendOptions {
         &self.lod
     }
 
-    /// Returns the program of the parameters, if it was set.
+    /// Returns the program that declares the parameters, if it was set.
     pub fn get_program(&self) -> Option<&Path> {
         self.program.as_deref()
     }
@@ -140,8 +140,8 @@ pub struct AppendReport {
 /// # Errors
 ///
 /// The errors of [`append_to_model`] and [`read_npy_header`]; [`ErrorKind::InvalidConfig`] if the
-/// type is missing, isn't the type of the elements, or is unknown to Paddle, or if the elements are
-/// big-endian.
+/// type is missing, differs from the elements' type, or is unknown to Paddle, or if the elements
+/// are big-endian.
 pub fn append(
     file: impl AsRef<Path>,
     tensor: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! Serializing values of reports as text.
+//! Serializing values in reports as text.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

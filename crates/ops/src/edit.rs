@@ -33,8 +33,9 @@ impl EditOptions {
         EditOptions::default()
     }
 
-    /// Sets the sizes and the compression of an output in chunks. The output keeps the profile and schema of the input; the
-    /// options below determine overwriting, threads and progress. Default: [`SplitOptions::new`].
+    /// Sets the sizes and the compression for an output in chunks. The output keeps the profile and
+    /// schema of the input; the setters below determine overwriting, threads and progress. Default:
+    /// [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
@@ -70,7 +71,7 @@ impl EditOptions {
         self
     }
 
-    /// Returns the sizes and the compression of an output in chunks.
+    /// Returns the sizes and the compression for an output in chunks.
     pub const fn get_split(&self) -> &SplitOptions {
         &self.split
     }
@@ -101,7 +102,7 @@ impl EditOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct EditReport {
-    /// Path of the file that was written; if there are several, of the main file.
+    /// Path of the file that was written; if there are several, path of the main file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// Path or URL of the input.
@@ -218,8 +219,8 @@ pub fn strip(
     edit(input, what.added_to(Changes::new(), input), output, options)
 }
 
-/// Writes a message with changes, in one pass. The extension of the output determines whether it is in chunks. An output that ends in
-/// neither `.cpb` nor `.pb` has the form of the input.
+/// Writes a message with changes, in one pass. The extension of the output determines whether it is
+/// in chunks. An output whose name ends in neither `.cpb` nor `.pb` has the form of the input.
 ///
 /// Elements may be selected by their names, which the input's formats define.
 ///
@@ -293,8 +294,9 @@ pub fn edit(
     Ok(report)
 }
 
-/// Returns true if [`edit`] writes this output in chunks. The output's extension decides or, if it has another one, the form of the
-/// input. A message made of several files is written in chunks, since a plain file wouldn't record its type.
+/// Returns true if [`edit`] writes this output in chunks. The output's extension decides or, if it
+/// is neither `.cpb` nor `.pb`, the form of the input. A message made of several files is written
+/// in chunks, since a plain file wouldn't record its type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -364,7 +366,7 @@ impl Read {
 }
 
 impl EditReport {
-    /// Writes the message in a form of its format.
+    /// Writes the message in one of its format's forms.
     fn write_form(
         &mut self,
         form: &TargetForm,

@@ -34,7 +34,7 @@ pub struct ExternalizeReport {
         serde(serialize_with = "crate::as_text::optional_path")
     )]
     pub output: Option<PathBuf>,
-    /// Size of the model as a message before the change, in bytes.
+    /// Size of the model as one serialized message before the change, in bytes.
     pub message_bytes: u64,
     /// Size of the new saved_model.pb, in bytes; `None` if nothing was written.
     pub model_bytes: Option<u64>,
@@ -54,7 +54,7 @@ pub struct ExternalizeReport {
     pub already: bool,
 }
 
-/// A constant of a SavedModel.
+/// A constant in a SavedModel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -177,7 +177,7 @@ pub struct InternalizeReport {
     pub output: PathBuf,
     /// True if the model is in chunks.
     pub split: bool,
-    /// Size of the model as a message, in bytes.
+    /// Size of the model as one serialized message, in bytes.
     pub message_bytes: u64,
 }
 

@@ -60,7 +60,7 @@ pub struct MessageInfo {
     pub placeholders: bool,
     /// Version of the splitter.
     pub splitter_version: Option<i32>,
-    /// Minimum version of a reader.
+    /// Minimum version that a reader must have.
     pub join_version: Option<i32>,
     /// Versions of readers that can't read the file.
     pub bad_consumers: Vec<i32>,
@@ -103,7 +103,7 @@ pub struct ChunkInfo {
     pub kind: String,
     /// Path in the message; `None` for an unused chunk.
     pub path: Option<String>,
-    /// Further paths at which the same chunk is used.
+    /// Other paths at which the same chunk is used.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub other_paths: Vec<String>,
     /// Uncompressed size, in bytes.
@@ -175,7 +175,7 @@ pub struct LargeTensor {
     pub bytes: u64,
 }
 
-/// Number of the largest tensors to list.
+/// Number of tensors to list, starting with the largest.
 const LARGEST: usize = 5;
 
 /// Returns the largest tensors. Tensors of equal size keep their order.
@@ -291,7 +291,7 @@ fn of_chunks<S: ReadAt>(input: &Opened, file: &ChunkedFile<S>) -> Result<Message
         splitter_version: Some(version.splitter_version),
         join_version: Some(version.join_version),
         bad_consumers: version.bad_consumers,
-        // A build without hashes leaves out the root.
+        // A build without hash functions leaves out the root.
         merkle_root: trailer.merkle_root().unwrap_or_default(),
         properties: own_properties(input),
         chunks: summaries
@@ -433,7 +433,7 @@ pub enum Listing {
     },
 }
 
-/// A chunk of a [`Listing`].
+/// A chunk in a [`Listing`].
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -441,12 +441,12 @@ pub struct ListedChunk {
     /// The chunk.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub chunk: ChunkInfo,
-    /// Ratio of the stored size to the size, rounded to thousandths; `None` if other records share
-    /// its record chunk, the chunk is empty, or its header wasn't read.
+    /// Ratio of the stored size to the uncompressed size, rounded to thousandths; `None` if other
+    /// records share its record chunk, the chunk is empty, or its header wasn't read.
     pub ratio: Option<f64>,
 }
 
-/// An entry of a [`Listing`].
+/// An entry in a [`Listing`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -457,8 +457,7 @@ pub struct ListedEntry {
     pub what: Option<String>,
     /// Size in bytes.
     pub bytes: u64,
-    /// File or entry that contains the listed item and its offset there, or its path in the
-    /// message.
+    /// The item's file or archive entry and its offset there, or its path in the message.
     pub location: String,
 }
 

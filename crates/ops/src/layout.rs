@@ -14,7 +14,7 @@ use record_file::{
 
 use crate::error_place::at_path;
 
-/// Size of the blocks of a record file, in bytes.
+/// Size of the blocks in a record file, in bytes.
 const BLOCK: u64 = 64 << 10;
 
 /// A chunked file from any source.
@@ -98,7 +98,7 @@ pub struct FileLayout {
     pub file: PathBuf,
     /// Size of the file, in bytes.
     pub file_bytes: u64,
-    /// Regions in the order of the file, to its last byte.
+    /// Regions in file order, up to the last byte.
     pub regions: Vec<Region>,
     /// Total size of the regions of each kind.
     pub totals: Vec<RegionTotal>,
@@ -199,8 +199,8 @@ pub struct RegionTotal {
     pub bytes: u64,
 }
 
-/// Describes all bytes of a record file, up to any damage, and of the other files with chunks of
-/// its message. A file without records is one region.
+/// Describes all bytes, up to any damage, of a record file and of the other files that contain
+/// chunks of its message. A file without records is one region.
 ///
 /// # Errors
 ///
@@ -279,7 +279,8 @@ impl Layout {
         if let Some(main) = files.next() {
             walk.file(0, main, &mut self.main)?;
         }
-        // The files are in the folder of the file itself, not in the folder of a link.
+        // The other files are in the folder of the main file itself, not in the folder of a link to
+        // it.
         let main = &self.main.file;
         let real = main
             .is_symlink()

@@ -61,7 +61,7 @@ fn packed(info: &TensorInfo) -> Option<u32> {
 
 /// Returns the header that precedes the elements.
 fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
-    // NumPy pads all strings to the longest.
+    // NumPy pads all strings to the length of the longest.
     let strings = (info.dtype == DType::String).then(|| {
         let width = info.bytes.checked_div(info.elements().unwrap_or(0));
         format!("S{}", width.unwrap_or(1).max(1))

@@ -1,4 +1,4 @@
-//! Writing a message with a long list as several messages that other tools open.
+//! Writing a message with a long list as several messages that other tools can open.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -72,7 +72,7 @@ pub struct PiecesReport {
     pub pieces: Vec<WrittenPiece>,
 }
 
-/// A file of a [`PiecesReport`].
+/// A file in a [`PiecesReport`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -91,8 +91,9 @@ pub struct WrittenPiece {
 /// Divides the elements of a field among the files of a new folder, which appears complete or not at all. Each file is a message of the
 /// input's type.
 ///
-/// `field` is the path of a repeated field, such as `packet` or `graph.node`. If the message with the field is written in several pieces,
-/// as in a split proto of XLA, the pieces are joined first, which requires the message's type.
+/// `field` is the path of a repeated field, such as `packet` or `graph.node`. If the message with
+/// the field is written in several pieces, as in an XLA split proto, the pieces are joined first,
+/// which requires the message's type.
 ///
 /// # Errors
 ///
@@ -185,7 +186,7 @@ fn write(
     Ok(written)
 }
 
-/// Extends the error about an element that is too large with the largest parts of the element.
+/// Adds the largest parts of an element to the error about the element's size.
 fn with_largest_in(error: Error, view: &MessageView<'_>, list: &FieldPath, at: u64) -> Error {
     let mut path = list.clone();
     match path.pop() {

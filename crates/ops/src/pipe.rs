@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Maximum number of writes by which the writing thread is ahead of the reading thread.
+/// Maximum number of writes by which the writing thread may be ahead of the reading thread.
 const WAITING: usize = 8;
 
 /// Creates the two ends of a pipe.

@@ -41,7 +41,8 @@ impl ReplaceOptions {
         self
     }
 
-    /// Sets the maximum size of each file of an output in chunks, in bytes. Default: unlimited, which is one file.
+    /// Sets the maximum size of each file for an output in chunks, in bytes. Default: unlimited,
+    /// which is one file.
     #[must_use]
     pub fn max_file_size(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.max_file_size = bytes.into();
@@ -75,7 +76,7 @@ impl ReplaceOptions {
         self.compression
     }
 
-    /// Returns the maximum size of each file of an output in chunks, in bytes.
+    /// Returns the maximum size of each file for an output in chunks, in bytes.
     pub const fn get_max_file_size(&self) -> Option<u64> {
         self.max_file_size
     }
@@ -110,7 +111,7 @@ impl ReplaceOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RewriteReport {
-    /// Path of the file that was written; if there are several, of the main file.
+    /// Path of the file that was written; if there are several, path of the main file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// Path or URL of the input.
@@ -196,7 +197,8 @@ pub fn recompress(
     Ok(RewriteReport::of(input, output).in_chunks(written))
 }
 
-/// Writes a message with one value replaced. In a chunked file only the chunk of the value, or of the enclosing message, is rewritten.
+/// Writes a message with one value replaced. In a chunked file, only the chunk that contains the
+/// value, or the enclosing message, is rewritten.
 ///
 /// The new value has the form that [`MessageView::get`](proto_splitter_core::view::MessageView::get) returns.
 ///
@@ -267,7 +269,7 @@ impl RewriteReport {
         }
     }
 
-    /// Writes the message in a form of its format.
+    /// Writes the message in one of its format's forms.
     fn replace_in_form(
         mut self,
         form: &TargetForm,

@@ -26,7 +26,7 @@ impl TallyOptions {
         TallyOptions::default()
     }
 
-    /// Sets the paths of the numbers inside each value to sum; `.` is the value itself.
+    /// Sets the paths, inside each value, of the numbers to sum; `.` is the value itself.
     pub fn sum(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.sum = paths.into_iter().map(Into::into).collect();
         self
@@ -38,7 +38,7 @@ impl TallyOptions {
         self
     }
 
-    /// Returns the paths of the numbers inside each value to sum.
+    /// Returns the paths, inside each value, of the numbers to sum.
     pub fn get_sum(&self) -> &[String] {
         &self.sum
     }
@@ -59,7 +59,7 @@ pub struct Tally {
     /// The sums over all values, in the order of the options.
     pub sums: Vec<Total>,
     /// The groups, in descending order of their first sum or, without sums, of their count. Empty
-    /// without paths to group by.
+    /// if there are no paths to group by.
     pub groups: Vec<TallyGroup>,
 }
 

@@ -1,4 +1,4 @@
-//! Writing a changed message in a form of its format.
+//! Writing a changed message in one of its format's forms.
 
 use std::path::Path;
 use std::sync::Arc;

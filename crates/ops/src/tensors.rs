@@ -47,7 +47,7 @@ pub struct TensorEntry {
 }
 
 /// Passes every tensor of an input to `each`, and returns their number and total size. A model may
-/// have millions of tensors, so no list is built where the format permits.
+/// have millions of tensors, so no list is built if the format permits that.
 ///
 /// ```
 /// use proto_splitter_core::Error;
@@ -69,7 +69,8 @@ pub struct TensorEntry {
 ///
 /// # Errors
 ///
-/// Any error of `each`, which ends the list; any error if the tensors' headers are damaged or can't be read.
+/// Any error from `each`, which ends the list; any error if the tensors' headers are damaged or
+/// can't be read.
 pub fn tensors<E: From<Error>>(
     input: &Opened,
     mut each: impl FnMut(TensorEntry) -> Result<(), E>,

@@ -43,8 +43,9 @@ enum Measured {
     },
 }
 
-/// Measures an input, or the part at the path in the options, and reports the largest parts. A message is measured by field, without
-/// loading it; an archive by the parts of its entries' names.
+/// Measures an input, or the part at the path in the options, and reports the largest parts. A
+/// message is measured by field, without loading it; an archive is measured by the parts of its
+/// entries' names.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -128,8 +129,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns the report within these limits. The report can't have more members than the options' limits allowed when
-    /// measuring.
+    /// Returns the report within these limits. The report can't have more members than the options'
+    /// limits allowed when the tree was measured.
     pub fn report(&self, limits: &TreeLimits) -> TreeReport {
         let whole = self.size();
         let (tree, inside) = match &self.measured {
@@ -161,7 +162,7 @@ fn of_entries(input: &Opened, path: &str) -> Result<entries::Node> {
     })
 }
 
-/// Measures a message of this type or a part of the message and, on request, its largest members.
+/// Measures a message of this type, or a part of the message, and, on request, the largest members.
 fn of_message(
     input: &Opened,
     root: Option<&MessageDescriptor>,
@@ -191,7 +192,7 @@ fn of_message(
     measured().map_err(|error| at(input, error))
 }
 
-/// The part of the message to start from. A query is resolved by the contents of the message.
+/// The part of the message to start from. A query is resolved against the content of the message.
 enum Start {
     Place(TreePlace),
     Query(PathQuery),

@@ -37,7 +37,7 @@ impl<'a> VerifyOptions<'a> {
         VerifyOptions::default()
     }
 
-    /// Sets whether to also parse the whole message by its type. Default: false.
+    /// Sets whether to also parse the whole message according to its type. Default: false.
     #[must_use]
     pub fn deep(mut self, deep: bool) -> Self {
         self.deep = deep;
@@ -52,7 +52,8 @@ impl<'a> VerifyOptions<'a> {
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: as set when the input was opened.
+    /// Sets progress reporting and cancellation. Default: the progress set when the input was
+    /// opened.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
@@ -75,7 +76,7 @@ impl<'a> VerifyOptions<'a> {
         self
     }
 
-    /// Returns whether to also parse the whole message by its type.
+    /// Returns whether to also parse the whole message according to its type.
     pub const fn get_deep(&self) -> bool {
         self.deep
     }
@@ -114,7 +115,7 @@ pub struct VerifyReport {
     /// Extent of the checks.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub checked: Checked,
-    /// Statistics of the message, if it was parsed completely.
+    /// Statistics about the message, if it was parsed completely.
     pub deep: Option<Parsed>,
     /// Result of the comparison with the original, if there is one.
     pub against: Option<Against>,
@@ -240,7 +241,7 @@ pub enum Agreement {
 /// - Any error if something can't be read, or the work was cancelled.
 pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     let asks_for_message = options.deep || options.against.is_some();
-    // The checks of a format don't replace parsing or comparing.
+    // A format's checks don't replace parsing or comparing.
     let is_checked_by_format = if asks_for_message {
         !input.is_single()
     } else {
@@ -313,7 +314,7 @@ struct Job<'a> {
 }
 
 impl VerifyReport {
-    /// Returns the report of a chunked file that can't be opened, because it is truncated or its
+    /// Returns the report on a chunked file that can't be opened, because it is truncated or its
     /// trailer is damaged.
     pub fn of_unreadable(file: impl Into<PathBuf>, problem: Error) -> VerifyReport {
         VerifyReport {
@@ -364,7 +365,7 @@ impl VerifyReport {
         self.warnings = found.map(|found| found.warnings).unwrap_or_default();
     }
 
-    /// Reads the whole of a file that is one message.
+    /// Reads all of a file that is one message.
     fn check_message(&mut self, job: &Job<'_>) {
         let Checked::Message {
             message,
@@ -421,7 +422,8 @@ impl VerifyReport {
         let was_read = matches!(self.checked, Checked::Message { .. });
         let found = match job.input.chunked() {
             Some(file) if was_read => match file.trailer().check_root(root) {
-                // A build without hashes can't compare the root, which is an error of the call.
+                // A build without hash functions can't compare the root, which is the caller's
+                // error.
                 Err(error) if error.kind() == ErrorKind::InvalidConfig => Err(error),
                 compared => Ok(compared.err().into_iter().collect()),
             },

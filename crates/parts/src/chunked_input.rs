@@ -17,8 +17,8 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::part_work::{RecordStore, open_path_as, open_sources};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The checked chunked file of a plan, the type of its message if known, and the end of each part
-/// of the work.
+/// A plan's checked chunked file, the type of its message if known, and the end of each part of the
+/// work.
 #[derive(Clone, Debug)]
 pub(super) struct ChunkedInput {
     planned: Input,
@@ -106,7 +106,7 @@ impl ChunkedInput {
         share_of_items(&self.part_ends, part)
     }
 
-    /// Fails unless the parts cover exactly this amount.
+    /// Fails unless the parts cover exactly `all`.
     pub(super) fn check_shares(&self, all: u64) -> Result<()> {
         check_ends(&self.part_ends, all)
     }
@@ -124,7 +124,7 @@ impl ChunkedInput {
         (!is_object(&self.planned.path)).then(|| self.path())
     }
 
-    /// Opens the message, if it is unchanged since it was planned.
+    /// Opens the message, if it is unchanged since the plan was made.
     pub(super) fn open(&self, options: &PartOptions) -> Result<Chunked> {
         let name = &self.planned.path;
         if is_object(name) {

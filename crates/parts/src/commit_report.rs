@@ -1,4 +1,4 @@
-//! The report of a commit.
+//! The report on a commit.
 
 use std::path::PathBuf;
 

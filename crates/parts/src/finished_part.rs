@@ -1,4 +1,4 @@
-//! The report of a part that has run.
+//! The report on a part that has run.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The identity of a file or object, with which any host recognizes the input of a plan.
+//! The identity of a file or object, by which any host recognizes a plan's input.
 
 use std::fs;
 use std::path::{Path, PathBuf};

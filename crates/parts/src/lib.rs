@@ -8,9 +8,9 @@
 //!
 //! A [`PartsPlan`] is a small file that all hosts read. [`PartsPlan::run`] executes a part of the
 //! plan and returns a [`PartReport`]. A part that was killed can be run again, and running a part
-//! twice has the same result. [`PartsPlan::commit`] takes a report of every part. It fails if a
+//! twice has the same result. [`PartsPlan::commit`] takes a report for every part. It fails if a
 //! report is missing or belongs to another plan. The result doesn't appear before the commit.
-//! Therefore, any scheduler is suitable: a shell, a Slurm array, an indexed job of Kubernetes, Ray.
+//! Therefore, any scheduler is suitable: a shell, a Slurm array, an indexed Kubernetes job, Ray.
 //!
 //! A [`PlanFile`] is a plan in a file, with the reports of its parts next to it.
 //!

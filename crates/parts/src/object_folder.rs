@@ -1,4 +1,4 @@
-//! The folder of a main file that is an object, as a store of the parts' files.
+//! The folder of a main file that is an object, as a store for the parts' files.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ pub(super) fn place_object(
     }
 }
 
-/// Returns true if an object of this name and content exists.
+/// Returns true if an object with this name and content exists.
 fn is_there(objects: &dyn Objects, name: &str, content: &[u8]) -> Result<bool> {
     if !objects.exists(name)? {
         return Ok(false);

@@ -9,7 +9,7 @@ use record_file::ReadAt;
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Stores of objects, for plans that name inputs or outputs by URL. This crate implements no store;
+/// Object stores, for plans that name inputs or outputs by URL. This crate implements no store;
 /// `proto-splitter-object-store` does.
 ///
 /// Objects appear complete or not at all.
@@ -72,8 +72,8 @@ pub trait Objects: Debug + Send + Sync {
     /// [`ErrorKind::Io`] if the store doesn't support such uploads, or fails.
     fn begin_upload(&self, name: &str, size: u64) -> Result<ObjectUpload>;
 
-    /// Uploads parts of an existing upload, from number `first` on, counted from 0. Replaces parts
-    /// that were uploaded before.
+    /// Uploads parts of an existing upload, starting with number `first`, counted from 0. Replaces
+    /// parts that were uploaded before.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Debug for OpenObject {
     }
 }
 
-/// An upload in parts that was begun.
+/// An upload in parts that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectUpload {
     /// The store's name for the upload.
@@ -165,11 +165,11 @@ pub(super) fn given<'a>(stores: Stores<'a>, name: &str) -> Result<&'a Arc<dyn Ob
 /// The name of an object, and the stores that have it.
 pub(super) type NamedObject<'a> = (&'a str, &'a Arc<dyn Objects>);
 
-/// Returns the name and the stores, if the name is the name of an object.
+/// Returns the name and the stores, if `path` is the name of an object.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the name is the name of an object, and there are no stores.
+/// [`ErrorKind::InvalidConfig`] if `path` is the name of an object, and there are no stores.
 pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<NamedObject<'a>>> {
     let name = path.to_str().unwrap_or_default();
     match stores {

@@ -61,7 +61,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Creates a planner of at most this many parts, for files.
+    /// Creates a planner for at most this many parts, without stores.
     #[must_use]
     pub const fn new(parts: NonZeroUsize) -> Planner {
         Planner {
@@ -85,7 +85,7 @@ impl Planner {
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::split`], and any error of the stores.
+    /// The errors of [`PartsPlan::split`], and any error from the stores.
     pub fn split<P: ComposableSplitter + ?Sized>(
         &self,
         splitter: &P,
@@ -102,7 +102,7 @@ impl Planner {
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::split`], and any error of the stores.
+    /// The errors of [`PartsPlan::split`], and any error from the stores.
     pub fn split_object<P: ComposableSplitter + ?Sized>(
         &self,
         splitter: &P,
@@ -123,7 +123,7 @@ impl Planner {
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::merge`], and any error of the stores.
+    /// The errors of [`PartsPlan::merge`], and any error from the stores.
     pub fn merge(
         &self,
         input: impl AsRef<Path>,
@@ -143,7 +143,7 @@ impl Planner {
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::verify`], and any error of the stores.
+    /// The errors of [`PartsPlan::verify`], and any error from the stores.
     pub fn verify(&self, input: impl AsRef<Path>, options: &ReadOptions) -> Result<PartsPlan> {
         let work = verifying::plan(input.as_ref(), options, self.how())?;
         PartsPlan::new(Work::Verify(work))
@@ -333,9 +333,9 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SourceChanged`] if the input has changed since it was planned;
-    /// [`ErrorKind::InvalidConfig`] if there is no such part; any error of splitting, merging or
-    /// opening a file. A part of a verification reports problems of the file instead of failing.
+    /// [`ErrorKind::SourceChanged`] if the input has changed since the plan was made;
+    /// [`ErrorKind::InvalidConfig`] if there is no such part; any error from splitting, merging or
+    /// opening a file. A part of a verification reports problems in the file instead of failing.
     pub fn run(&self, part: usize, options: &PartOptions) -> Result<PartReport> {
         let outcome = match &self.work {
             Planned::Split(work) => work.run(part, &*work.store(options)?, options)?,
@@ -349,7 +349,7 @@ impl PartsPlan {
     ///
     /// # Errors
     ///
-    /// The errors of [`run`](Self::run), and any error of the store.
+    /// The errors of [`run`](Self::run), and any error from the store.
     pub fn run_to(
         &self,
         part: usize,
@@ -365,7 +365,7 @@ impl PartsPlan {
         }
     }
 
-    /// Puts the result in place, given a report of every part. If a part ran more than once, its
+    /// Puts the result in place, given a report for every part. If a part ran more than once, its
     /// first report counts.
     ///
     /// Repeating a commit with the same reports succeeds again.
@@ -392,8 +392,8 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the main file of a split, given a report of every part whose file is in `store`. The
-    /// caller puts the file in place by other means, once and only if the target doesn't exist.
+    /// Returns the main file of a split, given a report for every part whose file is in `store`.
+    /// The caller puts the file in place by other means, once and only if the target doesn't exist.
     ///
     /// # Errors
     ///

@@ -59,7 +59,7 @@ impl PlanFile {
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::write`], and any error of the stores.
+    /// The errors of [`PartsPlan::write`], and any error from the stores.
     pub fn write(
         path: impl Into<PathBuf>,
         plan: PartsPlan,
@@ -80,8 +80,8 @@ impl PlanFile {
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::read`], and any error of the stores; [`ErrorKind::InvalidConfig`]
-    /// if there is no such object.
+    /// The errors of [`PartsPlan::read`], and any error from the stores;
+    /// [`ErrorKind::InvalidConfig`] if there is no such object.
     pub fn read(path: impl Into<PathBuf>, options: &PartOptions) -> Result<PlanFile> {
         let path = path.into();
         let plan = match found(&path, options.objects.as_ref())? {
@@ -124,7 +124,8 @@ impl PlanFile {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Returns the default path of a part's report: next to the plan, as in `plan.00017.report`.
+    /// Returns the default path of a part's report: next to the plan, with a name such as
+    /// `plan.00017.report`.
     pub fn report_path(&self, part: usize) -> PathBuf {
         let mut name = self.path.as_os_str().to_owned();
         name.push(format!(".{part:05}.report"));
@@ -136,7 +137,7 @@ impl PlanFile {
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::run`] and [`PartReport::write`], and any error of the stores.
+    /// The errors of [`PartsPlan::run`] and [`PartReport::write`], and any error from the stores.
     pub fn run(
         &self,
         part: usize,
@@ -158,12 +159,12 @@ impl PlanFile {
         Ok(FinishedPart::new(&self.plan, &done, path))
     }
 
-    /// Puts the result in place, given the report of every part. Without `reports`, uses the
+    /// Puts the result in place, given the report for every part. Without `reports`, uses the
     /// reports at their [default paths](Self::report_path).
     ///
     /// # Errors
     ///
-    /// The errors of [`PartReport::read`] and [`PartsPlan::commit`], and any error of the stores.
+    /// The errors of [`PartReport::read`] and [`PartsPlan::commit`], and any error from the stores.
     pub fn commit(&self, reports: &[PathBuf], options: &PartOptions) -> Result<CommitReport> {
         let reports = if reports.is_empty() {
             let all = (0..self.plan.parts()).map(|part| self.report_path(part));

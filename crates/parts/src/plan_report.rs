@@ -1,4 +1,4 @@
-//! The report of a written plan.
+//! The report on a written plan.
 
 use std::path::{Path, PathBuf};
 

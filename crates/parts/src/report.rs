@@ -1,4 +1,4 @@
-//! The report of a part's run.
+//! The report on a part's run.
 
 use std::path::Path;
 
@@ -133,7 +133,8 @@ impl PartReport {
 /// Maximum number of missing parts to name in an error.
 const MOST_NAMED: usize = 5;
 
-/// Returns a report of every part, in order. If a part ran more than once, the first one counts.
+/// Returns a report for every part, in order. If a part ran more than once, its first report
+/// counts.
 ///
 /// # Errors
 ///

@@ -76,7 +76,7 @@ pub trait Shard {
     ///
     /// # Errors
     ///
-    /// Any error of the writer.
+    /// Any error from the writer.
     fn write_chunks(&self, writer: &mut ShardWriter) -> Result<()>;
 
     /// Writes the file of this host, which has number `number`, counted from 0. If the file is
@@ -164,7 +164,7 @@ impl ShardOptions {
     }
 }
 
-/// A writer of the chunks of a message that one host holds.
+/// A writer for the chunks that one host holds.
 #[derive(Debug)]
 pub struct ShardWriter {
     file: AtomicFile,
@@ -217,7 +217,7 @@ impl ShardWriter {
         self.add(ChunkKind::Bytes, path, &mut { bytes }, bytes.len() as u64)
     }
 
-    /// Writes a serialized message, to merge into the value at its path.
+    /// Writes a serialized message to be merged into the value at `path`.
     ///
     /// # Errors
     ///
@@ -296,7 +296,7 @@ impl ShardWriter {
 /// `rest` is the part of the message that no host wrote. The chunks are merged into it in the order
 /// of the hosts' numbers, as TensorFlow's Merger does: a value replaces the existing value, and a
 /// message is merged into the existing message. The file embeds the schema, which readers need to
-/// merge the chunks. Of `options`, only [`force`](SplitOptions::force), the compression, the size
+/// merge the chunks. In `options`, only [`force`](SplitOptions::force), the compression, the size
 /// of the trailer, and cancellation apply.
 ///
 /// # Errors
@@ -441,7 +441,7 @@ fn main_of(prefix: &Path) -> Result<PathBuf> {
     Ok(written_through(&store::main_of(prefix))?)
 }
 
-/// Returns the id that identifies reports of this message.
+/// Returns the id that identifies reports on this message.
 fn plan_id(main: &Path, options: &ShardOptions) -> Result<[u8; 16]> {
     let folder = absolute(proto_splitter_core::part_work::folder(main))?;
     let name = main.file_name().unwrap_or_default().to_string_lossy();

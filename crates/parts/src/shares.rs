@@ -1,4 +1,4 @@
-//! Dividing work into shares of neighboring items, such that the largest share is as small as
+//! Dividing work into shares of neighboring items, so that the largest share is as small as
 //! possible.
 
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! The chunks of a split, as the file of a plan contains them.
+//! The chunks of a split, in the form that a plan's file contains.
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
@@ -11,7 +11,7 @@ use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
 use proto_splitter_core::split::{PlannedChunk, SplitPlan};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Converts a planned chunk for the file, and adds its literal bytes to `literals`.
+/// Converts a planned chunk to the form in a plan's file, and adds its literal bytes to `literals`.
 pub(super) fn chunk_of(chunk: &PlannedChunk, literals: &mut Vec<u8>) -> Chunk {
     let mut pieces = Vec::with_capacity(2 * chunk.spans().span_count());
     for span in chunk.spans().iter() {
@@ -82,7 +82,7 @@ fn planned_chunk(chunk: Chunk, info: &ChunkInfo, pieces: &mut Pieces) -> Result<
 /// The sources of the pieces of chunks.
 struct Pieces {
     literals: Bytes,
-    /// Number of bytes of literals that chunks may still use. Each byte belongs to one chunk.
+    /// Number of literal bytes that chunks may still use. Each byte belongs to one chunk.
     left: u64,
     source_size: u64,
 }

@@ -42,7 +42,7 @@ use proto_splitter_core::split::{
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Maximum number of parts of a split. For more than
+/// Maximum number of parts in a split. For more than
 /// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES), readers must be configured
 /// to open this many files.
 const MOST_PARTS: usize = 100_000;
@@ -246,7 +246,7 @@ impl Planned {
             .progress(options.progress.clone())
     }
 
-    /// Opens the source, if it is unchanged since it was planned.
+    /// Opens the source, if it is unchanged since the plan was made.
     fn open(&self, options: &PartOptions) -> Result<Source> {
         let planned = self.message.source.as_ref();
         if let Some(planned) = planned.filter(|planned| is_object(&planned.path)) {
@@ -260,7 +260,7 @@ impl Planned {
         Ok(source)
     }
 
-    /// Returns the store of the parts' files, which is the place of the new main file.
+    /// Returns the store for the parts' files, which is the place of the new main file.
     pub(super) fn store(&self, options: &PartOptions) -> Result<Box<dyn PartStore>> {
         if !is_object(&self.message.prefix) {
             return Ok(Box::new(FolderStore::beside(self.main())));
@@ -279,7 +279,7 @@ impl Planned {
         share_of_items(&self.message.part_ends, part)
     }
 
-    /// Returns a plan of only a part's chunks.
+    /// Returns a plan with only a part's chunks.
     fn part(&self, part: usize) -> Result<SplitPlan> {
         let chunks = self.plan.chunks().get(self.chunks(part)?);
         Ok(self.plan.with_chunks(chunks.unwrap_or_default().to_vec()))
@@ -456,8 +456,8 @@ impl Planned {
 }
 
 impl CommittedSplit {
-    /// Returns a report on a main file and its other files `files`, which contain `counts` chunks
-    /// each.
+    /// Returns a report on a main file and the other files `files`, whose numbers of chunks are
+    /// `counts`.
     pub(super) fn over(main: &Path, files: &[ExternalFile], counts: &[usize]) -> CommittedSplit {
         let written = files.iter().zip(counts).map(|(file, &chunks)| {
             WrittenFile::new(main.with_file_name(&file.path), file.size, chunks)

@@ -70,7 +70,7 @@ impl Planned {
         &self.input
     }
 
-    /// Opens the file, if it is unchanged since it was planned, and groups its chunks.
+    /// Opens the file, if it is unchanged since the plan was made, and groups its chunks.
     fn open(&self, options: &PartOptions) -> Result<(Chunked, Vec<Vec<usize>>)> {
         let store = self.input.open(options)?;
         let groups = store.groups();

@@ -49,7 +49,7 @@ impl std::fmt::Debug for Elements {
 }
 
 impl Elements {
-    /// Creates the elements of a field of a message.
+    /// Selects the elements of the field with this number in a message.
     pub fn new(message: Arc<dyn ReadAt>, number: FieldNumber) -> Elements {
         Elements {
             message,

@@ -1,4 +1,4 @@
-//! Groups of consecutive elements of a sequence, each of which is contiguous in the source.
+//! Groups of consecutive elements in a sequence, each of which is contiguous in the source.
 
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::wire::{Input, MAX_VARINT_LEN, SourceInput, decode_varint, varint_len};
@@ -22,7 +22,7 @@ pub(crate) struct Group {
     pub(crate) first: u64,
 }
 
-/// All groups of a source. `end` is an empty group after the last one.
+/// All groups in a source. `end` is an empty group after the last one.
 #[derive(Debug)]
 pub(crate) struct Groups {
     groups: Vec<Group>,

@@ -2,8 +2,8 @@
 //! them.
 //!
 //! A log or a trace is often a *sequence* of messages rather than a single one. Each message is
-//! preceded by its length, as written by `writeDelimitedTo` of protobuf's libraries, or is a record
-//! of a Riegeli file. A [`Sequence`] reads a file like these as a message that has the sequence in
+//! preceded by its length, as written by `writeDelimitedTo` in protobuf's libraries, or is a record
+//! in a Riegeli file. A [`Sequence`] reads a file like these as a message that has the sequence in
 //! a repeated field, so that all functions for messages support it. [`Elements`] does the reverse,
 //! and writes the elements of a repeated field as a sequence. [`SequenceFormat`] supports both in a
 //! registry of formats.

@@ -14,7 +14,8 @@ pub const SEQUENCE: &str = "proto_splitter.Sequence";
 /// Name of the only field of a [`SEQUENCE`].
 const FIELD: &str = "message";
 
-/// Name of the setting for opening and converting that names the repeated field with the elements.
+/// Name of the setting, for opening and converting, that names the repeated field with the
+/// elements.
 pub(crate) const SETTING: &str = "field";
 
 /// Number of the only field of a [`SEQUENCE`].

@@ -132,8 +132,8 @@ impl Sequence {
         matches!(self.source, Source::Records(_))
     }
 
-    /// Returns the bytes before the only element of a group that are part of the message, but not
-    /// of the source.
+    /// Returns the bytes that precede a group's only element in the message, but aren't in the
+    /// source.
     fn front(&self, group: Group, next: Group) -> Vec<u8> {
         let mut front = self.tag.clone();
         if self.is_checked() {

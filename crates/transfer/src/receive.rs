@@ -127,8 +127,8 @@ impl Receiver {
         }
     }
 
-    /// Accepts all frames of a transfer. After an error of kind [`ErrorKind::Io`], as when a
-    /// connection breaks, this method can be called again with the frames of
+    /// Accepts all frames of a transfer. After an error of kind [`ErrorKind::Io`], such as a broken
+    /// connection, this method can be called again with the frames from
     /// [`Frames::resume`](crate::Frames::resume).
     ///
     /// # Errors

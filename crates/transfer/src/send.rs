@@ -79,7 +79,7 @@ impl SendOptions {
     }
 
     /// Sets the level of zstd compression. Pieces that hardly shrink are sent uncompressed.
-    /// Default: `None`, without compression.
+    /// Default: `None`, which disables compression.
     #[must_use]
     pub const fn compression_level(mut self, level: Option<i32>) -> Self {
         self.compression_level = level;
@@ -256,7 +256,7 @@ impl Frames {
         })
     }
 
-    /// Returns the announcement of the first frame, before this frame is made.
+    /// Returns the announcement in the first frame, before this frame is made.
     pub fn begin(&self) -> Option<&Begin> {
         match &self.state {
             State::Begin(_, begin, _) => Some(begin),
@@ -386,7 +386,7 @@ fn compress(content: &[u8], _level: i32) -> Result<Vec<u8>> {
 }
 
 /// Returns the identity of a plan: a hash of its type, and of the kind, size and path of each
-/// chunk. Contents aren't known yet; their checksums are compared at the end.
+/// chunk. The chunks' content isn't known yet; its checksum is compared at the end.
 fn identity(plan: &SplitPlan) -> Bytes {
     struct Hashed(HighwayHasher);
     impl fmt::Write for Hashed {

@@ -7,7 +7,7 @@ use proto_splitter_core::{Error, ErrorKind};
 
 use crate::proto::ErrorDetail;
 
-/// The URL of the type of the detail.
+/// The type URL of the detail.
 const DETAIL_TYPE: &str = "type.googleapis.com/proto_splitter.transfer.ErrorDetail";
 
 /// `google.rpc.Status`, which is the content of gRPC's `grpc-status-details-bin`.
@@ -21,8 +21,8 @@ struct RpcStatus {
     details: Vec<Any>,
 }
 
-/// Returns the number of the gRPC status code for a kind of error. A transfer that broke off has 14
-/// (`UNAVAILABLE`), since it can be resumed.
+/// Returns the number of the gRPC status code for a kind of error. A transfer that broke off has
+/// the code 14 (`UNAVAILABLE`), since it can be resumed.
 ///
 /// ```
 /// use proto_splitter_core::ErrorKind;

@@ -39,7 +39,7 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // A folder with files of another process isn't empty, and stays.
+            // A folder with files from another process isn't empty, and stays.
             let _ = fs::remove_dir(folder);
         }
     }

@@ -48,8 +48,9 @@ pub struct FormSetting {
 }
 
 /// Returns the forms in which [`convert`](super::convert) can write an input, each with the format
-/// that writes it. The forms of the input's own format come first, starting with the default. The
-/// forms that other formats in its [registry](Opened::registry) offer for any message follow.
+/// that writes it. The forms of the input's own format come first, starting with the default. After
+/// these come the forms that other formats in its [registry](Opened::registry) offer for any
+/// message.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -176,7 +177,7 @@ pub fn forms(input: &Opened) -> FormsReport {
 }
 
 impl FormsReport {
-    /// Returns the forms of a SavedModel's folder, which `SavedModelDir` converts.
+    /// Returns the forms for a SavedModel folder, which `SavedModelDir` converts.
     ///
     /// ```
     /// use proto_splitter_ops::FormsReport;

@@ -52,15 +52,15 @@ impl ConversionOptions {
         self
     }
 
-    /// Adds a setting of the form. Sizes may have units, as in `4KiB`. A setting that only affects how inputs are opened is ignored.
-    /// Default: none.
+    /// Adds a setting for the form. Sizes may have units, as in `4KiB`. A setting that only affects
+    /// how inputs are opened is ignored. Default: none.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
     }
 
-    /// Sets the maximum size of each file, in bytes, for formats with files of external data.
+    /// Sets the maximum size of each file, in bytes, for formats that have external data files.
     /// Default: unlimited.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
@@ -81,7 +81,7 @@ impl ConversionOptions {
         &self.to
     }
 
-    /// Returns the settings of the form, in the order given.
+    /// Returns the settings for the form, in the order given.
     pub fn get_settings(&self) -> &[(String, String)] {
         &self.settings
     }

@@ -7,7 +7,7 @@ use proto_splitter_core::formats::Opened;
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::tensor::{Location, TensorInfo, tensors_in};
 
-/// The tensors of a message, by their paths.
+/// The tensors in a message, by their paths.
 pub(super) struct TensorNames(HashMap<FieldPath, String>);
 
 impl TensorNames {

@@ -83,7 +83,7 @@ pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Path separators of all systems.
+/// Path separators on all systems.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
 /// Returns true if a name starts with a drive letter. Names of graph outputs, such as `x:0`, don't.

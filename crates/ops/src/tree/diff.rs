@@ -1,4 +1,4 @@
-//! The changes of sizes between two messages.
+//! The changes in size between two messages.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub struct TreeDiffReport {
     pub lines: Vec<(usize, SizeChange)>,
 }
 
-/// A change of a field, or of one of its members.
+/// A change in the size of a field, or of one of its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -51,7 +51,7 @@ pub struct SizeChange {
     /// Name of the member, if it has one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
-    /// Further description of the member.
+    /// Additional description of the member.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub detail: Option<String>,
     /// Growth, in bytes.

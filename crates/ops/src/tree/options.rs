@@ -180,7 +180,7 @@ pub enum LeastSize {
 }
 
 impl LeastSize {
-    /// Returns the size in bytes for a whole of this size.
+    /// Returns the size in bytes, given the size of the whole.
     ///
     /// ```
     /// use proto_splitter_ops::LeastSize;

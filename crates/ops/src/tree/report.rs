@@ -1,4 +1,4 @@
-//! The report of a tree: the parts within limits.
+//! The report on a tree: the parts within limits.
 
 use std::path::PathBuf;
 
@@ -62,7 +62,7 @@ pub struct TreeField {
     /// The last step of the path.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub label: String,
-    /// Further description of a single value, for people to read.
+    /// Additional description of a single value, for people to read.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub detail: Option<String>,
     /// Type of the values, if known.
@@ -115,7 +115,7 @@ pub struct TreeMember {
     /// Name of the member, if it has one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
-    /// Further description, such as the op of a node.
+    /// Additional description, such as the op of a node.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub detail: Option<String>,
     /// Size, in bytes.

@@ -11,7 +11,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// Number of bytes of a long value to examine at a time.
 const PIECE: u64 = 64 << 10;
 
-/// Statistics of a completely parsed message.
+/// Statistics about a completely parsed message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -24,7 +24,8 @@ pub struct Parsed {
     pub unknown_fields: u64,
 }
 
-/// Parses the whole of `input`, a message of this type, with messages nested at most `depth` deep.
+/// Parses the whole of `input`, a message of this type, with messages nested at most `max_depth`
+/// deep.
 pub(super) fn parse(
     input: impl Input,
     descriptor: &MessageDescriptor,

@@ -21,7 +21,7 @@ pub(super) struct PassResult {
     pub(super) different: Option<Option<u64>>,
 }
 
-/// Makes a pass over the message of the input, which has `size` bytes.
+/// Makes a pass over the input's message, which has `size` bytes.
 pub(super) fn run(job: &Job<'_>, size: u64) -> Result<PassResult> {
     let mut compare = job.original.as_ref().map(Compare::with);
     let mut tee = Tee {

@@ -14,7 +14,7 @@ use proto_splitter_parts::{Committed, PartOptions, PartReport, PartsPlan, with_c
 
 use super::support::{Folder, options, run_all};
 
-/// Number of parts of each plan.
+/// Number of parts in each plan.
 const PARTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// Placeholders in stored plans for the folder, and for the time of the last change of an input.

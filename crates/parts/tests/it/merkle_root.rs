@@ -23,7 +23,7 @@ fn commit(
     }
 }
 
-/// Returns the report of a part with a change, and a valid checksum.
+/// Returns a part's report with a change and a valid checksum.
 fn changed(report: &PartReport, change: impl FnOnce(&mut SplitReport)) -> PartReport {
     let mut message = Report::decode(&report.to_bytes()[..]).unwrap();
     match &mut message.result {
@@ -87,7 +87,7 @@ fn parts_with_the_chunks_of_the_files_of_one_host_are_the_same_files() {
         assert!(written.files.len() > 1);
         let file = ChunkedFile::open(&written.path).unwrap();
         let chunks = &file.trailer().metadata().chunks;
-        // The plan gets the same shares as the files of the single host.
+        // The plan's shares correspond to the files that the single host wrote.
         let plan = parts.split(1, &options).unwrap();
         let mut message = Plan::decode(plan.to_bytes()).unwrap();
         let Some(plan::Work::Split(split)) = &mut message.work else {
@@ -138,7 +138,7 @@ fn a_report_with_other_hashes_is_refused() {
     };
     for at in (0..split.leaves.len()).step_by(7) {
         let (kind, said) = refused(&|split| flip(split, at));
-        // Two chunks of this part are equal, and have one record.
+        // Two chunks of this part are equal, and share a record.
         let is_shared = said == "part 1: its report has two hashes of one record";
         assert!(
             is_shared

@@ -13,7 +13,7 @@ use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter_parts::{PartOptions, PartReport, PartsPlan};
 use tempfile::TempDir;
 
-/// Pseudo-random numbers, the same for a seed.
+/// Pseudo-random numbers, which are the same for equal seeds.
 pub(crate) struct Random(u64);
 
 impl Random {

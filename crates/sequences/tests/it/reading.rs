@@ -7,7 +7,7 @@ use record_file::ReadAt;
 
 use crate::made::{delimited, element, elements, message, open, read_all, records};
 
-/// Options of record files: small chunks, transposed chunks, and one record in each chunk.
+/// Options for record files: small chunks, transposed chunks, and one record in each chunk.
 const WRITERS: [&str; 5] = [
     "uncompressed",
     "zstd:1,chunk_size:300",

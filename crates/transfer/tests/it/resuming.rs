@@ -55,7 +55,7 @@ fn a_token_of_another_message_starts_from_the_beginning() {
     let token = receiver.token();
     assert!(token.chunks > 0);
 
-    // Another split has other chunks.
+    // Another split has different chunks.
     let other = resumed(&token, &SendOptions::new());
     assert_eq!(other[0].begin.as_ref().unwrap().first_chunk, 0);
     receiver.receive(other.into_iter().map(Ok)).unwrap();

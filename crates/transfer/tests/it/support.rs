@@ -6,7 +6,7 @@ use proto_splitter_core::split::{SizeSplitter, SplitOptions};
 use proto_splitter_transfer::proto::Frame;
 use proto_splitter_transfer::{Frames, SendOptions};
 
-/// Returns text that compresses to about a half and never repeats.
+/// Returns text that compresses to about half its size and never repeats.
 pub(crate) fn text(seed: u32, len: usize) -> String {
     let mut state = seed;
     let mut digit = || {
@@ -16,7 +16,7 @@ pub(crate) fn text(seed: u32, len: usize) -> String {
     (0..len).map(|_| digit()).collect()
 }
 
-/// Returns a message of a dozen chunks with [`small_chunks`].
+/// Returns a message that [`small_chunks`] cuts into a dozen chunks.
 pub(crate) fn message() -> FileDescriptorProto {
     let name = |at: u32| DescriptorProto {
         name: Some(text(at, 20_000)),
