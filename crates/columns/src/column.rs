@@ -106,7 +106,8 @@ impl Column {
         Ok(is_taken)
     }
 
-    /// Adds the value of a repeated field to the current row: an element, a packed run, or the entry of a map.
+    /// Adds the value of a repeated field to the current row: an element, a packed run, or the
+    /// entry of a map.
     pub(crate) fn add(&mut self, source: Source<'_>, met: &Met) -> Result<()> {
         match &mut self.values {
             Values::List(_, items, shape) => items.add_elements(source, met, shape),

@@ -17,8 +17,8 @@ const UNIT: UnitSize = UnitSize {
 };
 
 impl Table<'_> {
-    /// Writes all rows as CSV and returns their number. The first line has the names of the columns. Missing values are empty, bytes are
-    /// hexadecimal, and times are in ISO 8601 format.
+    /// Writes all rows as CSV and returns their number. The first line has the names of the
+    /// columns. Missing values are empty, bytes are hexadecimal, and times are in ISO 8601 format.
     ///
     /// # Errors
     ///

@@ -7,14 +7,16 @@
 //!
 //! | in the schema | in the table |
 //! | --- | --- |
-//! | `int32`, `int64`, `uint32`, `uint64` and their other forms | integers of the same size and sign |
+//! | `int32`, `int64`, `uint32`, `uint64` and their other forms | integers of the same size and
+//! sign |
 //! | `float`, `double`, `bool`, `string` | the same |
 //! | `bytes` | binary |
 //! | an enum | a dictionary of names; a number without a name becomes its digits |
 //! | a message | a struct |
 //! | a repeated field, a map | a list, a map; empty if it has no elements |
 //! | a field with presence: `optional`, in a `oneof`, a message, any of proto2 | null if absent |
-//! | `google.protobuf.Timestamp` and `Duration` | a timestamp in UTC, a duration, in nanoseconds unless the options set another unit |
+//! | `google.protobuf.Timestamp` and `Duration` | a timestamp in UTC, a duration, in nanoseconds
+//! unless the options set another unit |
 //! | `google.protobuf.Int64Value` and the like | the value, or null |
 //! | a message without fields | true, or null |
 //!

@@ -7,7 +7,8 @@ use arrow_array::{ArrayRef, StringArray};
 use prost_reflect::EnumDescriptor;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The names of an enum's values, by index in a dictionary. A number without a name is added as text when it first occurs.
+/// The names of an enum's values, by index in a dictionary. A number without a name is added as
+/// text when it first occurs.
 #[derive(Debug)]
 pub(crate) struct EnumNames {
     /// Indices of the names for 0 and the numbers after it; negative for numbers without a name.
@@ -60,7 +61,8 @@ impl EnumNames {
         }
     }
 
-    /// Returns the index of a number's name in the dictionary; `None` if readers treat the number as unknown.
+    /// Returns the index of a number's name in the dictionary; `None` if readers treat the number
+    /// as unknown.
     ///
     /// # Errors
     ///

@@ -45,8 +45,8 @@ impl TableOptions {
         self
     }
 
-    /// Sets whether to add columns for the parents of each row: the index or key in each list on the query's path, and the single-valued
-    /// fields of the enclosing messages. Default: false.
+    /// Sets whether to add columns for the parents of each row: the index or key in each list on
+    /// the query's path, and the single-valued fields of the enclosing messages. Default: false.
     #[must_use]
     pub fn with_parent(mut self, with_parent: bool) -> Self {
         self.with_parent = with_parent;

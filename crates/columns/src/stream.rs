@@ -19,8 +19,8 @@ const MOST_WAITING: usize = 1;
 /// A stream of a table's rows in batches, which background threads produce. Dropping the stream
 /// stops the threads.
 ///
-/// Implements [`RecordBatchReader`] for Arrow's libraries. With the feature `ffi`, Arrow's `FFI_ArrowArrayStream` passes the stream to
-/// libraries in other languages.
+/// Implements [`RecordBatchReader`] for Arrow's libraries. With the feature `ffi`, Arrow's
+/// `FFI_ArrowArrayStream` passes the stream to libraries in other languages.
 #[derive(Debug)]
 pub struct TableStream {
     schema: SchemaRef,
@@ -34,7 +34,8 @@ impl TableStream {
     ///
     /// # Errors
     ///
-    /// The errors of [`Table::new`]; [`ErrorKind::Io`] if no thread can be started. Later errors are items of the stream.
+    /// The errors of [`Table::new`]; [`ErrorKind::Io`] if no thread can be started. Later errors
+    /// are items of the stream.
     pub fn new(
         opened: Arc<Opened>,
         query: PathQuery,

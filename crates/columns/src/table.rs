@@ -102,8 +102,9 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SchemaNeeded`] if the type of the message is unknown; [`ErrorKind::InvalidPath`] if a column doesn't exist or has an
-    /// unsupported type, two columns have the same name, or there are no columns.
+    /// [`ErrorKind::SchemaNeeded`] if the type of the message is unknown;
+    /// [`ErrorKind::InvalidPath`] if a column doesn't exist or has an unsupported type, two columns
+    /// have the same name, or there are no columns.
     pub fn new(
         view: MessageView<'a>,
         query: &PathQuery,

@@ -3,8 +3,8 @@
 //! A [`MessageView`] is a message that stays in its source: in the chunks of a
 //! [`ChunkedFile`](crate::ChunkedFile), or in one piece in any source of bytes. Following a path
 //! skips the values next to it. For a chunked file, this reads the trailer, the chunks along the
-//! path and the chunks at its end and below, each checked as in a merge, and the beginning of other
-//! slices of a field along the path.
+//! path, and the chunks at its end and below, and checks each chunk as a merge does. It also reads
+//! the beginning of other slices of a field along the path.
 //!
 //! A path leads to one value: a message, in all its pieces; an element; the value of a map entry;
 //! or another value, whose last occurrence is used. The result is the value's bytes without tag and
@@ -366,7 +366,8 @@ impl<'a> MessageView<'a> {
         Ok(Fields::new(WireCursor::new(portion), pieces, descriptor))
     }
 
-    /// Returns true if the message at a path is written in several pieces, which parsers merge into one.
+    /// Returns true if the message at a path is written in several pieces, which parsers merge into
+    /// one.
     ///
     /// ```
     /// # use proto_splitter_core::view::MessageView;

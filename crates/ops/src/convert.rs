@@ -47,7 +47,8 @@ pub struct ConvertReport {
     pub removed_files: Vec<PathBuf>,
 }
 
-/// Writes an input in another form, and creates the missing parent folders of the output. [`forms`] lists the forms.
+/// Writes an input in another form, and creates the missing parent folders of the output. [`forms`]
+/// lists the forms.
 ///
 /// Any message can be written in chunks, even a small one: with the form [`CHUNKS`], or with an
 /// output name that ends in `.cpb`.
@@ -121,7 +122,7 @@ fn written_settings<'a>(
     settings.filter(move |(name, _)| !opening.contains(name))
 }
 
-/// Writes an input in one of the forms of a format.
+/// Writes an input in one of a format's forms.
 fn to_form(input: &Opened, output: &Path, options: &ConversionOptions) -> Result<ConvertReport> {
     let (writer, form) = form(input, options.get_to())?;
     let split = options.get_split();

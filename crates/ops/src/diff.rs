@@ -181,8 +181,8 @@ pub struct TensorDifference {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the inputs record different types. Also fails if an input can't be read or is damaged, or the work was
-/// cancelled.
+/// [`ErrorKind::InvalidConfig`] if the inputs record different types. Also fails if an input can't
+/// be read or is damaged, or the work was cancelled.
 pub fn diff(first: &Opened, second: &Opened, options: &DiffOptions) -> Result<DiffReport> {
     let inputs = [first, second];
     let details = if inputs.iter().all(|input| input.has_message()) {

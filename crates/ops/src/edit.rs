@@ -146,14 +146,16 @@ impl Strip {
         Strip::default()
     }
 
-    /// Sets the size in bytes above which strings, bytes, packed numbers and unknown values are emptied. Default: no values are emptied.
+    /// Sets the size in bytes above which strings, bytes, packed numbers and unknown values are
+    /// emptied. Default: no values are emptied.
     #[must_use]
     pub fn values_over(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.over = bytes.into();
         self
     }
 
-    /// Sets whether to remove the elements of all tensors that the input's formats know. Types, shapes and names stay. Default: false.
+    /// Sets whether to remove the elements of all tensors that the input's formats know. Types,
+    /// shapes and names stay. Default: false.
     #[must_use]
     pub fn tensors(mut self, tensors: bool) -> Self {
         self.tensors = tensors;
@@ -245,8 +247,8 @@ pub fn strip(
 /// # Errors
 ///
 /// - The errors of [`Changes::apply`].
-/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a form was set that doesn't suit the
-///   input or output.
+/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a
+///   form was set that doesn't suit the input or output.
 /// - [`ErrorKind::SchemaNeeded`] if the output is in chunks and the message's type is unknown.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
 /// - Any error if the input is damaged, or something can't be read or written.

@@ -5,7 +5,8 @@ use std::path::Path;
 use proto_splitter_core::Error;
 use proto_splitter_core::formats::Opened;
 
-/// Prefixes an error with the input's name, unless it already has the name or isn't about the input.
+/// Prefixes an error with the input's name, unless it already has the name or isn't about the
+/// input.
 pub(crate) fn at(input: &Opened, error: Error) -> Error {
     error.in_file_unless_named(input.input())
 }

@@ -124,7 +124,8 @@ pub struct ExportReport {
     pub renamed: Vec<(String, String)>,
 }
 
-/// Writes all tensors of an input to one file, which appears complete or not at all. The tensors are streamed.
+/// Writes all tensors of an input to one file, which appears complete or not at all. The tensors
+/// are streamed.
 ///
 /// # Errors
 ///
@@ -168,7 +169,8 @@ pub fn export(
     })
 }
 
-/// Fails if there are no tensors, or if two have the same name, since the formats identify tensors by name.
+/// Fails if there are no tensors, or if two have the same name, since the formats identify tensors
+/// by name.
 fn check(tensors: &[TensorInfo]) -> Result<()> {
     let wrong = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     if tensors.is_empty() {

@@ -107,7 +107,8 @@ impl From<(ConstantInfo, Reason)> for LeftIn {
     }
 }
 
-/// Moves the large constants of the SavedModel in a folder into a checkpoint that the model itself reads.
+/// Moves the large constants of the SavedModel in a folder into a checkpoint that the model itself
+/// reads.
 ///
 /// Running this function again in place finishes an interrupted run, and leaves a completely
 /// externalized model unchanged.

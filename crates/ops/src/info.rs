@@ -54,7 +54,8 @@ pub struct MessageInfo {
     /// used at several paths counts once for each.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub merged_bytes: Option<u64>,
-    /// True if a merge restores the original bytes; `None` if that may depend on the message's type.
+    /// True if a merge restores the original bytes; `None` if that may depend on the message's
+    /// type.
     pub byte_exact: Option<bool>,
     /// True if the chunks were replaced by placeholders, so that a merge needs no type.
     pub placeholders: bool,
@@ -239,7 +240,8 @@ fn of_format(input: &Opened) -> Result<FormatInfo> {
     })
 }
 
-/// Returns the metadata in a message. Empty for a damaged message, whose chunks can still be listed.
+/// Returns the metadata in a message. Empty for a damaged message, whose chunks can still be
+/// listed.
 fn own_properties(input: &Opened) -> Vec<(String, String)> {
     let said = input.properties();
     said.unwrap_or_else(|error| vec![("unreadable".to_owned(), error.to_string())])

@@ -26,7 +26,8 @@ const STEP: usize = 64 << 10;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if NumPy has no type for the elements. Also fails if they can't be read, or the sink fails.
+/// [`ErrorKind::InvalidMessage`] if NumPy has no type for the elements. Also fails if they can't be
+/// read, or the sink fails.
 pub fn write_npy(reader: TensorReader<'_>, sink: &mut dyn Write) -> Result<(), Error> {
     let info = reader.info().clone();
     sink.write_all(&header(&info)?)?;

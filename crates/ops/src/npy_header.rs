@@ -4,7 +4,8 @@
 //! | 93 "NUMPY" | version, 2 bytes | length of the header, u16 LE or from version 2 on u32 LE | header | elements |
 //! ```
 //!
-//! The header is a dictionary as Python prints it, with the keys `descr`, `fortran_order` and `shape`.
+//! The header is a dictionary as Python prints it, with the keys `descr`, `fortran_order` and
+//! `shape`.
 
 use std::io::{ErrorKind as IoKind, Read};
 

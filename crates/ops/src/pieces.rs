@@ -88,8 +88,8 @@ pub struct WrittenPiece {
     pub bytes: u64,
 }
 
-/// Divides the elements of a field among the files of a new folder, which appears complete or not at all. Each file is a message of the
-/// input's type.
+/// Divides the elements of a field among the files of a new folder, which appears complete or not
+/// at all. Each file is a message of the input's type.
 ///
 /// `field` is the path of a repeated field, such as `packet` or `graph.node`. If the message with
 /// the field is written in several pieces, as in an XLA split proto, the pieces are joined first,
@@ -196,7 +196,8 @@ fn with_largest_in(error: Error, view: &MessageView<'_>, list: &FieldPath, at: u
     with_largest(error, view, &path)
 }
 
-/// Returns the input in canonical form if the message with the field is written in several pieces and its type is known.
+/// Returns the input in canonical form if the message with the field is written in several pieces
+/// and its type is known.
 fn joined(input: &Opened, view: &MessageView<'_>, field: &FieldPath) -> Result<Option<Opened>> {
     let mut above = field.clone();
     above.pop();

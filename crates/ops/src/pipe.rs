@@ -8,7 +8,8 @@ const WAITING: usize = 8;
 
 /// Creates the two ends of a pipe.
 ///
-/// Writing fails with [`io::ErrorKind::BrokenPipe`] once the reader is dropped. Reading ends once the writer is dropped.
+/// Writing fails with [`io::ErrorKind::BrokenPipe`] once the reader is dropped. Reading ends once
+/// the writer is dropped.
 pub(crate) fn pipe() -> (PipeWriter, PipeReader) {
     let (sender, receiver) = sync_channel(WAITING);
     let reader = PipeReader {

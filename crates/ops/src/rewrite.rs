@@ -200,7 +200,8 @@ pub fn recompress(
 /// Writes a message with one value replaced. In a chunked file, only the chunk that contains the
 /// value, or the enclosing message, is rewritten.
 ///
-/// The new value has the form that [`MessageView::get`](proto_splitter_core::view::MessageView::get) returns.
+/// The new value has the form that
+/// [`MessageView::get`](proto_splitter_core::view::MessageView::get) returns.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -224,8 +225,8 @@ pub fn recompress(
 /// # Errors
 ///
 /// - [`ErrorKind::InvalidPath`] if the query doesn't select exactly one value.
-/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a form was set that doesn't suit the
-///   input or output.
+/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a
+///   form was set that doesn't suit the input or output.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
 /// - Any error if the input is damaged, or something can't be read or written.
 pub fn replace(

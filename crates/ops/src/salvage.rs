@@ -128,7 +128,8 @@ pub struct LostPart {
     pub why: String,
 }
 
-/// A damaged file in chunks, reduced to its intact parts, which can be written to a file or any other sink.
+/// A damaged file in chunks, reduced to its intact parts, which can be written to a file or any
+/// other sink.
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -154,7 +155,8 @@ pub struct Salvage {
     reading: ReadOptions,
 }
 
-/// Merges the intact parts of a file in chunks. The message has an empty value in place of each lost chunk, which the report names.
+/// Merges the intact parts of a file in chunks. The message has an empty value in place of each
+/// lost chunk, which the report names.
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -240,8 +242,8 @@ impl Salvage {
         Ok(merged.size)
     }
 
-    /// Writes the message to a file, which appears complete or not at all. An existing file is only overwritten with
-    /// `force`.
+    /// Writes the message to a file, which appears complete or not at all. An existing file is only
+    /// overwritten with `force`.
     ///
     /// # Errors
     ///

@@ -117,8 +117,8 @@ impl Total {
     }
 }
 
-/// Counts the values that a query finds and sums numbers inside them, in total and by group. `names` are rules
-/// for the names of elements.
+/// Counts the values that a query finds and sums numbers inside them, in total and by group.
+/// `names` are rules for the names of elements.
 ///
 /// # Errors
 ///

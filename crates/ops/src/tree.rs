@@ -71,8 +71,8 @@ pub fn tree(input: &Opened, options: &TreeOptions) -> Result<TreeReport> {
 }
 
 impl MeasuredTree {
-    /// Measures an input, or the part at the path in the options. Keeps the members that are listed within the options'
-    /// limits.
+    /// Measures an input, or the part at the path in the options. Keeps the members that are listed
+    /// within the options' limits.
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Opened};

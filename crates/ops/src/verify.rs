@@ -164,7 +164,8 @@ pub enum Checked {
         /// Checksum of the merged message.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
         merged_crc32c: Option<u32>,
-        /// True if a merge restores the original bytes; `None` if the file doesn't record their checksum.
+        /// True if a merge restores the original bytes; `None` if the file doesn't record their
+        /// checksum.
         byte_exact: Option<bool>,
     },
     /// An archive of tensors, or a message in several files, checked by its format.
@@ -181,7 +182,7 @@ pub enum Checked {
     },
 }
 
-/// The extent of the check of a model's variables, which are in separate files.
+/// The extent to which a model's variables, which are in separate files, were checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

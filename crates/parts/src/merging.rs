@@ -165,7 +165,7 @@ impl Planned {
         self.target().with_file_name(name)
     }
 
-    /// Returns the common prefix of the names of all plans' hidden files.
+    /// Returns the common prefix of all plans' hidden file names.
     fn rooms(&self) -> String {
         let name = self.target.file_name().unwrap_or_default();
         let name = crc32c::crc32c(name.as_encoded_bytes());

@@ -393,7 +393,8 @@ impl PartsPlan {
     }
 
     /// Returns the main file of a split, given a report for every part whose file is in `store`.
-    /// The caller puts the file in place by other means, once and only if the target doesn't exist.
+    /// The caller puts the file in place by other means, exactly once, and only if the target
+    /// doesn't exist.
     ///
     /// # Errors
     ///

@@ -133,7 +133,8 @@ impl PlanFile {
     }
 
     /// Runs part `part`, counted from 0, and writes its report, by default to
-    /// [`report_path`](Self::report_path). Replaces an existing report, which comes from another run.
+    /// [`report_path`](Self::report_path). Replaces an existing report, which comes from another
+    /// run.
     ///
     /// # Errors
     ///

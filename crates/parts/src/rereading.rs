@@ -58,7 +58,7 @@ pub(super) fn reread_ranges(
     threads::map(threads::count(options.threads), written.len(), compare).map(drop)
 }
 
-/// Computes the crc32c of a range of a source.
+/// Computes the crc32c of a range in a source.
 pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> Result<u32> {
     source.prefetch(std::slice::from_ref(&range));
     let mut block = vec![0; STEP];

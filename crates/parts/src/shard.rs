@@ -304,7 +304,7 @@ impl ShardWriter {
 /// [`ErrorKind::InvalidConfig`] if a report is missing, or has another id, or two hosts have
 /// written the same value; [`ErrorKind::AlreadyExists`] if the target exists with other content;
 /// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a host is missing or
-/// differs; [`ErrorKind::LimitExceeded`] if the rest is larger than a chunk.
+/// differs; [`ErrorKind::LimitExceeded`] if `rest` is larger than a chunk.
 pub fn commit_shards(
     rest: &Source,
     prefix: impl AsRef<Path>,

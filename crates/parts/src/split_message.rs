@@ -79,7 +79,7 @@ fn planned_chunk(chunk: Chunk, info: &ChunkInfo, pieces: &mut Pieces) -> Result<
     Ok(planned)
 }
 
-/// The sources of the pieces of chunks.
+/// The sources of the chunks' pieces.
 struct Pieces {
     literals: Bytes,
     /// Number of literal bytes that chunks may still use. Each byte belongs to one chunk.

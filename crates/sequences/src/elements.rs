@@ -17,7 +17,7 @@ const SMALL: u64 = 64 << 10;
 /// Minimum size of records that are streamed, in bytes. Each of these records has a separate chunk.
 const STREAM_FROM: u64 = 8 << 20;
 
-/// The elements of a repeated field of a message, to be written as a sequence.
+/// The elements of a message's repeated field, to be written as a sequence.
 ///
 /// ```
 /// use std::sync::Arc;

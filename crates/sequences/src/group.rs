@@ -30,7 +30,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Finds the elements of a delimited file by reading their lengths.
+    /// Finds the elements in a delimited file by reading their lengths.
     pub(crate) fn of_delimited(
         source: &dyn ReadAt,
         tag_len: u64,
@@ -96,7 +96,7 @@ impl Groups {
         Ok(Groups { groups, end: next })
     }
 
-    /// Finds the elements of a file of records. Decodes a chunk if it has several records, since
+    /// Finds the elements in a file of records. Decodes a chunk if it has several records, since
     /// its header doesn't contain their lengths.
     pub(crate) fn of_records(
         records: &Records,

@@ -136,7 +136,8 @@ impl Root {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Returns options for opening a sequence with this root as a [`SequenceFormat`](crate::SequenceFormat).
+    /// Returns options for opening a sequence with this root as a
+    /// [`SequenceFormat`](crate::SequenceFormat).
     pub fn opening(&self, options: OpenOptions) -> OpenOptions {
         let options = options.descriptor(self.descriptor.clone());
         match self.field() {

@@ -60,13 +60,13 @@ impl Receiver {
         ChunkedFile::from_source(self.into_reader()?, &limits)
     }
 
-    /// Returns the chunks and the trailer as the bytes of a `.cpb` file without a name. Chunks in memory are
-    /// written to a temporary file.
+    /// Returns the chunks and the trailer as the bytes of a `.cpb` file without a name. Chunks in
+    /// memory are written to a temporary file.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) if the transfer isn't complete;
-    /// [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
+    /// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) if the transfer
+    /// isn't complete; [`ErrorKind::Io`](proto_splitter_core::ErrorKind::Io).
     pub fn into_reader(self) -> Result<Arc<dyn ReadAt>> {
         let (store, trailer, _) = self.complete()?;
         match store {
@@ -108,8 +108,8 @@ impl Receiver {
         Ok(Some(chunked))
     }
 
-    /// Writes the merged message to a file, which appears complete or not at all, and returns its size in
-    /// bytes.
+    /// Writes the merged message to a file, which appears complete or not at all, and returns its
+    /// size in bytes.
     ///
     /// # Errors
     ///

@@ -35,8 +35,8 @@ pub enum DifferenceKind {
     OnlyInFirst,
     /// Only the second message has the value.
     OnlyInSecond,
-    /// Numbers of elements of a repeated field in the first and in the second message. The common
-    /// elements are equal.
+    /// Numbers of elements that a repeated field has in the first and in the second message. The
+    /// common elements are equal.
     Counts(u64, u64),
     /// Indices, in the first and in the second message, of an element whose order relative to the
     /// other common elements differs.

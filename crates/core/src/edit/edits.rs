@@ -16,7 +16,7 @@ const BASE: SourceId = SourceId::FIRST;
 pub(super) struct Edits(SpanList);
 
 impl Edits {
-    /// Replaces the value of the last field of `chain` with a value of `size` bytes, and updates
+    /// Replaces the value of the last field in `chain` with a value of `size` bytes, and updates
     /// the lengths of the enclosing fields. `chain` lists the fields from the outermost to the
     /// replaced one; `all` is the number of old bytes.
     pub(super) fn replace(chain: &[Field], all: u64, size: u64) -> Result<Edits> {

@@ -48,8 +48,9 @@ pub trait Archive: Any + Debug + Send + Sync {
         Ok(tensors.find(|tensor| tensor.name == name))
     }
 
-    /// Returns a tensor's LoD (level of detail), which divides its rows into sequences: for each level,
-    /// the coarsest first, the start of every sequence and the end of the last. Default: no levels.
+    /// Returns a tensor's LoD (level of detail), which divides its rows into sequences: for each
+    /// level, the coarsest first, the start of every sequence and the end of the last. Default: no
+    /// levels.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ const POINTER: u64 = 8;
 const COPY_LEN: u64 = 64 << 10;
 
 /// Returns a reader for the strings of the tensor at a path, each padded with zeros to the length
-/// of the longest, as in NumPy's arrays of bytes. Returns `None` if the value is not a tensor of
+/// of the longest, as NumPy does in arrays of bytes. Returns `None` if the value is not a tensor of
 /// strings. The width of an element is the reader's size divided by the number of elements.
 ///
 /// # Errors

@@ -78,7 +78,7 @@ impl Packed {
         }
     }
 
-    /// Returns the range of the first number of `run`, which isn't empty.
+    /// Returns the range of the first number in `run`, which isn't empty.
     pub(crate) fn first<I: Input>(
         self,
         cursor: &mut WireCursor<I>,

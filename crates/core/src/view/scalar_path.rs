@@ -30,8 +30,8 @@ impl ScalarPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is not a path, or leads to a message, a whole repeated field
-    /// or a map.
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, or leads to a message, a whole
+    /// repeated field or a map.
     pub fn new(text: &str, value: &TargetKind) -> Result<ScalarPath> {
         let invalid = |message: &str| {
             let error = Error::new(ErrorKind::InvalidPath, message);

@@ -5,7 +5,8 @@ use proto_splitter_core::formats::{ConvertTarget, Format, Opened};
 
 use super::{USUAL, invalid};
 
-/// Name of the form that every message has: a file in chunks, which [`convert`](super::convert) writes.
+/// Name of the form that every message has: a file in chunks, which [`convert`](super::convert)
+/// writes.
 pub const CHUNKS: &str = "cpb";
 
 /// The result of [`forms`].
@@ -71,8 +72,8 @@ pub fn targets(
     all.flat_map(|(format, targets)| targets.iter().map(move |target| (format, target)))
 }
 
-/// Returns the form with this name, and the format that writes it. For `auto`, returns the default form of the input's own
-/// format, unless a form is named `auto`.
+/// Returns the form with this name, and the format that writes it. For `auto`, returns the default
+/// form of the input's own format, unless a form is named `auto`.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};

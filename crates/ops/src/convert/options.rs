@@ -52,8 +52,8 @@ impl ConversionOptions {
         self
     }
 
-    /// Adds a setting for the form. Sizes may have units, as in `4KiB`. A setting that only affects
-    /// how inputs are opened is ignored. Default: none.
+    /// Adds a setting for the form. Sizes may have units, such as `4KiB`. A setting that only
+    /// affects how inputs are opened is ignored. Default: none.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
@@ -68,8 +68,9 @@ impl ConversionOptions {
         self
     }
 
-    /// Sets the options for writing chunks. Every form uses their [`force`](SplitOptions::force), [`threads`](SplitOptions::threads) and
-    /// [`progress`](SplitOptions::progress). Default: the default options.
+    /// Sets the options for writing chunks. Every form uses their [`force`](SplitOptions::force),
+    /// [`threads`](SplitOptions::threads) and [`progress`](SplitOptions::progress). Default: the
+    /// default options.
     #[must_use]
     pub fn split(mut self, options: SplitOptions) -> Self {
         self.split = options;

@@ -39,7 +39,8 @@ pub struct ConvertSavedModelReport {
 ///
 /// # Errors
 ///
-/// - [`InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) for another form, or for settings.
+/// - [`InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) for another form, or for
+///   settings.
 /// - The errors of [`SavedModelDir::save_as`] and [`SavedModelDir::convert_in_place`].
 pub fn convert_saved_model(
     folder: impl AsRef<Path>,

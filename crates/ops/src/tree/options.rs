@@ -3,7 +3,8 @@
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::view::size_tree;
 
-/// Options for [`tree`](super::tree()), [`tree_diff`](super::tree_diff) and [`MeasuredTree`](super::MeasuredTree).
+/// Options for [`tree`](super::tree()), [`tree_diff`](super::tree_diff) and
+/// [`MeasuredTree`](super::MeasuredTree).
 #[derive(Clone, Debug, Default)]
 pub struct TreeOptions {
     start: String,
@@ -35,7 +36,8 @@ impl TreeOptions {
         self
     }
 
-    /// Sets whether to also measure the largest members separately, for [`TreeReport::inside`](super::TreeReport::inside). Default: false.
+    /// Sets whether to also measure the largest members separately, for
+    /// [`TreeReport::inside`](super::TreeReport::inside). Default: false.
     #[must_use]
     pub fn enter_members(mut self, enter_members: bool) -> Self {
         self.enter_members = enter_members;
@@ -96,7 +98,8 @@ impl Default for TreeLimits {
 }
 
 impl TreeLimits {
-    /// Returns the defaults: at every depth, the ten largest members and fields of at least 1% of the whole.
+    /// Returns the defaults: at every depth, the ten largest members and fields of at least 1% of
+    /// the whole.
     #[must_use]
     pub const fn new() -> Self {
         TreeLimits {

@@ -24,7 +24,8 @@ pub struct TreeReport {
     pub largest: Vec<TreePart>,
     /// The whole, or the part at the requested path.
     pub tree: TreeField,
-    /// The largest members, each measured separately, if [requested](super::TreeOptions::enter_members).
+    /// The largest members, each measured separately, if
+    /// [requested](super::TreeOptions::enter_members).
     #[cfg_attr(feature = "serde", serde(skip))]
     pub inside: Vec<TreeField>,
 }

@@ -1,5 +1,5 @@
-//! One pass over a message, whole or in chunks, that compares or parses the message without holding it
-//! in memory.
+//! One pass over a message, whole or in chunks, that compares or parses the message without holding
+//! it in memory.
 
 use std::io::{self, Write};
 use std::thread;

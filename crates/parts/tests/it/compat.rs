@@ -1,5 +1,6 @@
-//! Tests that plans and reports of version 0.1.0 can still be executed and committed, and that the same work still produces the same
-//! plans and reports. `UPDATE_COMPAT=1` rewrites those of the current version.
+//! Tests that plans and reports of version 0.1.0 can still be executed and committed, and that the
+//! same work still produces the same plans and reports. `UPDATE_COMPAT=1` rewrites those of the
+//! current version.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -17,7 +18,8 @@ use super::support::{Folder, options, run_all};
 /// Number of parts in each plan.
 const PARTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// Placeholders in stored plans for the folder, and for the time of the last change of an input.
+/// Placeholders in stored plans for the folder, and for the time at which an input was last
+/// changed.
 const ELSEWHERE: (&str, i64) = ("/elsewhere", 1);
 
 fn kept(name: &str) -> PathBuf {

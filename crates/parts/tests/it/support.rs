@@ -35,8 +35,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates a folder with a message of several values of about a kilobyte: some compressible,
-    /// some not, and two that are equal.
+    /// Creates a folder with a message that has several values of about a kilobyte: some
+    /// compressible, some not, and two that are equal.
     pub(crate) fn new() -> Folder {
         let mut random = Random::new(7);
         let mut value = |at: usize| match at {

@@ -88,7 +88,7 @@ impl Canonical<'_> {
         self.plan(shape, &pieces, edits, depth)
     }
 
-    /// Returns the key and the value of one entry of a map with message values.
+    /// Returns the key and the value of one entry in a map with message values.
     pub(super) fn map_value(
         &mut self,
         shape: ShapeId,

@@ -51,8 +51,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.store.required_root().is_some()
     }
 
-    /// Checks one chunk against a root. Reads nothing but the chunk, and at most log2(chunks) hashes
-    /// of 32 bytes.
+    /// Checks one chunk against a root. Reads nothing but the chunk, and at most log2(chunks)
+    /// hashes of 32 bytes.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// # Errors
     ///
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled);
-    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if this build lacks the feature
-    /// `merkle`.
+    /// [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if this build lacks the
+    /// feature `merkle`.
     pub fn verify_against(&self, root: &MerkleRoot, options: &ReadOptions) -> Result<Vec<Error>> {
         check_against_root(&self.store, root, options)
     }

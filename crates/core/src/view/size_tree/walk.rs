@@ -315,7 +315,7 @@ fn group<const CHUNKED: bool>(
     Ok(usize::try_from(group.end).unwrap_or(usize::MAX))
 }
 
-/// Records the form of a value of an unknown field.
+/// Records the form of an unknown field's value.
 fn learn(arena: &mut Arena, child: NodeId, front: &[u8], is_message: bool) {
     let guess = &mut arena.facts[child as usize].guess;
     guess.len = true;
