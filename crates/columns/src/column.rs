@@ -153,7 +153,7 @@ impl Column {
         self.nulls.len()
     }
 
-    /// Returns the column's rows, and empties the column. The rows' values are ranges of `bytes`.
+    /// Returns the column's rows, and empties the column. The rows' values are ranges in `bytes`.
     pub(crate) fn finish(&mut self, bytes: &[u8]) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls.finish();
         self.values.finish(nulls, bytes)
@@ -180,7 +180,7 @@ impl Values {
         Ok(true)
     }
 
-    /// Returns the column's rows, and empties the column. The rows' values are ranges of `source`.
+    /// Returns the column's rows, and empties the column. The rows' values are ranges in `source`.
     fn finish(&mut self, nulls: Option<NullBuffer>, source: &[u8]) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             Values::Leaf(values) => values.finish(nulls)?,
@@ -287,7 +287,7 @@ pub(crate) struct MessageColumns {
     nulls: Option<NullBufferBuilder>,
 }
 
-/// The column of a field, by the way it is filled.
+/// The column for a field, by the way it is filled.
 enum Member {
     /// A column whose values are collected by row.
     Flat(Flat),
@@ -483,7 +483,7 @@ impl MessageColumns {
         Ok(())
     }
 
-    /// Returns the rows of all columns, and empties the columns. The rows' values are ranges of
+    /// Returns the rows of all columns, and empties the columns. The rows' values are ranges in
     /// `bytes`.
     pub(crate) fn finish(&mut self, bytes: &[u8]) -> Result<Vec<ArrayRef>, ArrowError> {
         let nulls = self.nulls.take().and_then(|mut nulls| nulls.finish());

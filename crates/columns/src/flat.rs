@@ -15,7 +15,7 @@ use crate::fields::{LEN, Met, pack, unpack};
 use crate::names::EnumNames;
 use crate::shape::{FieldShape, Scalar, Shape, low};
 
-/// A column of a field that has a single value and isn't a message.
+/// A column for a field that has a single value and isn't a message.
 ///
 /// While fields are read, a value is only stored, since a later value may replace it. Converting a
 /// whole column in one loop takes much less time than converting each value as it is read.

@@ -25,7 +25,7 @@ pub(crate) struct Columns {
     pub(crate) outputs: Vec<Output>,
 }
 
-/// A column of the table.
+/// A column in the table.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) field: Field,

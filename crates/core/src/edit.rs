@@ -76,7 +76,7 @@ pub fn recompress<S: ReadAt>(
 }
 
 /// Recompresses a file and writes the result to `target`, and to other files next to it if a
-/// maximum file size requires several. Either all files appear, complete, or none.
+/// maximum file size requires several. Either all files appear, complete, or none do.
 ///
 /// ```
 /// use proto_splitter_core::container::ChunkedFile;
@@ -155,7 +155,7 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
 }
 
 /// Replaces a value and writes the new file to `target`, and to other files next to it if a maximum
-/// file size requires several. Either all files appear, complete, or none.
+/// file size requires several. Either all files appear, complete, or none do.
 ///
 /// # Errors
 ///

@@ -246,7 +246,7 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Returns the tensors of a message, if their names don't follow from
+    /// Returns the tensors in a message, if their names don't follow from
     /// [`tensor_rules`](Self::tensor_rules). Called for messages in chunks, and for messages [read
     /// by position](Registry::open_reader). Each tensor is
     /// [located](crate::tensor::TensorInfo::located) at its path. Default: `None`, meaning that the

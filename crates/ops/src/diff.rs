@@ -116,7 +116,7 @@ pub enum DiffDetails {
     /// Messages.
     #[non_exhaustive]
     Messages {
-        /// Full name of the type by which the messages were compared, if known.
+        /// Full name of the type that the comparison used, if known.
         message: Option<String>,
         /// Outcome.
         result: Outcome,
@@ -202,7 +202,7 @@ pub fn diff(first: &Opened, second: &Opened, options: &DiffOptions) -> Result<Di
     })
 }
 
-/// Compares two messages by the type that one of them records.
+/// Compares two messages according to the type that one of them records.
 fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> {
     let message = one_type(inputs)?;
     let [first, second] = inputs.map(|input| input.reading_options().descriptor(message.cloned()));

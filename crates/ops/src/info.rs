@@ -136,7 +136,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A description of an input by its format.
+/// A description that an input's format provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

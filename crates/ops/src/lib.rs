@@ -4,8 +4,8 @@
 //!
 //! Each function takes an [open](proto_splitter_core::formats::Opened) input, and options with
 //! progress and cancellation. It returns a report, which is a struct with public fields. With the
-//! feature `serde`, a report serializes to the keys of the command's `--json` output. The functions
-//! print nothing.
+//! feature `serde`, a report is serialized with the keys of the command's `--json` output. The
+//! functions print nothing.
 //!
 //! ```
 //! use proto_splitter_core::formats::{OpenOptions, Opened};

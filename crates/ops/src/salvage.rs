@@ -156,7 +156,7 @@ pub struct Salvage {
 }
 
 /// Merges the intact parts of a file in chunks. The message has an empty value in place of each
-/// lost chunk, which the report names.
+/// lost chunk, and the report names the lost chunks.
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};

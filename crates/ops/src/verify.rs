@@ -290,7 +290,7 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
     Ok(report)
 }
 
-/// Returns the type by which to parse the whole message, if requested.
+/// Returns the type to use for parsing the whole message, if requested.
 fn deep_type<'a>(
     input: &'a Opened,
     options: &VerifyOptions<'_>,

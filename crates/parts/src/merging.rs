@@ -111,7 +111,7 @@ fn ends_of_upload(total: u64, part_size: u64, parts: NonZeroUsize) -> Vec<u64> {
         .collect()
 }
 
-/// A checked plan of a merge.
+/// A checked plan for a merge.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     input: ChunkedInput,

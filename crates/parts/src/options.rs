@@ -77,8 +77,8 @@ impl PartOptions {
     /// and compares the data with the checksums in the reports. Default: yes.
     ///
     /// Without rereading, a commit doesn't notice damage that happened after a part ran. A reader
-    /// of a chunked file detects such damage by the file's own checksums. A merged message has no
-    /// checksums, so the damage stays undetected.
+    /// of a chunked file detects such damage using the file's own checksums. A merged message has
+    /// no checksums, so the damage stays undetected.
     #[must_use]
     pub const fn reread(mut self, reread: bool) -> Self {
         self.reread = reread;

@@ -32,7 +32,7 @@ pub struct PartsPlan {
     bytes: Bytes,
 }
 
-/// The checked work of a plan.
+/// The work in a plan, which has been checked.
 #[derive(Clone, Debug)]
 enum Planned {
     Split(Box<splitting::Planned>),
@@ -178,7 +178,8 @@ impl PartsPlan {
     }
 
     /// Plans to merge a chunked file to the file `target` in at most this many parts. Creates a
-    /// hidden file of the merged message's size next to the target, into which the parts write.
+    /// hidden file next to the target, with the size of the merged message. The parts write into
+    /// this file.
     ///
     /// # Errors
     ///
@@ -317,7 +318,7 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the input, and the output if there is one. Objects are given by their URLs.
+    /// Returns the input, and the output if there is one. Objects are identified by their URLs.
     pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
         match &self.work {
             Planned::Split(work) => (work.source(), Some(work.main())),

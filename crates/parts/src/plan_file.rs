@@ -55,7 +55,8 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Writes a plan. Replaces an existing plan, whose reports the new plan rejects by their id.
+    /// Writes a plan. Replaces an existing plan. The new plan rejects the old plan's reports, which
+    /// have another id.
     ///
     /// # Errors
     ///

@@ -79,7 +79,7 @@ pub trait Shard {
     /// Any error from the writer.
     fn write_chunks(&self, writer: &mut ShardWriter) -> Result<()>;
 
-    /// Writes the file of this host, which has number `number`, counted from 0. If the file is
+    /// Writes the file for this host, whose number is `number`, counted from 0. If the file is
     /// written more than once, files with different content don't replace each other.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ pub struct ShardWriter {
 }
 
 impl ShardWriter {
-    /// Begins the file of host `number`, counted from 0, next to `PREFIX.cpb`.
+    /// Begins the file for host `number`, counted from 0, next to `PREFIX.cpb`.
     ///
     /// # Errors
     ///

@@ -178,7 +178,7 @@ pub(super) fn check_count(parts: usize) -> Result<()> {
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
-/// A checked plan of a split.
+/// A checked plan for a split.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     message: PlanMessage,

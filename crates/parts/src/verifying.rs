@@ -48,7 +48,7 @@ pub(super) fn plan(
     })
 }
 
-/// A checked plan of a verification.
+/// A checked plan for a verification.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     input: ChunkedInput,

@@ -107,7 +107,7 @@ impl<'a> Occurrences<'a> {
     }
 }
 
-/// An iterator over the numbers of a repeated field, packed or not.
+/// An iterator over the numbers in a repeated field, packed or not.
 pub(super) struct Numbers<'a> {
     occurrences: Occurrences<'a>,
     kind: Kind,

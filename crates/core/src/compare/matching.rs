@@ -59,8 +59,8 @@ pub(super) fn by_key<K: Eq + Hash + Copy>(a: &[K], b: &[K]) -> Option<Vec<Match>
     Some(matches)
 }
 
-/// Matches elements by content. Omits equal elements; elements between two unique equal ones are
-/// matched in order.
+/// Matches elements by content. Omits equal elements. Elements between two equal elements that are
+/// unique are matched in order.
 pub(super) fn by_content(a: &[u64], b: &[u64]) -> Vec<Match> {
     let (once_in_a, once_in_b) = (once(a), once(b));
     let common = a.iter().enumerate().filter_map(|(at, content)| {

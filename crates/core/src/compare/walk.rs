@@ -485,8 +485,8 @@ fn held<I: Input>(cursor: &mut WireCursor<I>, pieces: Pieces<'_>) -> Result<Vec<
     Ok(bytes)
 }
 
-/// Returns the offset of the first byte that differs between two ranges, which may be the end of
-/// the shorter one.
+/// Returns the offset of the first byte that differs between two ranges. If one range begins with
+/// the other, returns the end of the shorter one.
 pub(super) fn first_byte<I: Input, J: Input>(
     sides: &mut Sides<I, J>,
     a: &Range<u64>,

@@ -48,8 +48,8 @@ pub enum Lost {
     Value,
     /// Some elements of a repeated field. Later elements move up.
     Elements,
-    /// The index of an intact value, which is unknown because elements before the value are lost.
-    /// The value is left empty.
+    /// The index of an intact value. The index is unknown because elements before the value are
+    /// lost, so the value is left empty.
     Place,
 }
 

@@ -47,8 +47,8 @@ pub(super) enum Replacement {
 /// Sorts the splices by position, and drops splices that another splice covers: a field within a
 /// removed field is removed with it.
 pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
-    // At equal positions insertions come first, and among insertions, the one into the innermost
-    // message.
+    // At equal positions, insertions come first. Among insertions, the one into the innermost
+    // message comes first.
     splices.sort_by_key(|splice| {
         let is_strip = splice.kind == SpliceKind::Strip;
         let (start, is_empty) = (splice.range.start, splice.range.is_empty());

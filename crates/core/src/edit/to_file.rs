@@ -1,4 +1,4 @@
-//! Writing the result to one or several files. Either all files appear, complete, or none.
+//! Writing the result to one or several files. Either all files appear, complete, or none do.
 
 use super::options::{RewriteOptions, Rewritten};
 use super::rewrite::Rewrite;

@@ -66,7 +66,7 @@ pub struct Candidate<'a> {
     bytes: OnceCell<Bytes>,
     head: OnceCell<Vec<u8>>,
     tail: OnceCell<Vec<u8>>,
-    /// Function that opens a file named by the trailer of a file in chunks.
+    /// Function that opens one of the files that the trailer of a file in chunks names.
     beside: Option<Beside<'a>>,
 }
 

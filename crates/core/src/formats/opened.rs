@@ -56,9 +56,9 @@ pub struct Opened {
     /// Formats whose rules apply to the content.
     registry: Registry,
     options: OpenOptions,
-    /// The tensors of the message, once listed.
+    /// The tensors in the message, once listed.
     table: OnceLock<TensorTable>,
-    /// The LoD of the tensors of the message, once listed.
+    /// The LoD of the tensors in the message, once listed.
     lods: OnceLock<LodTable>,
 }
 

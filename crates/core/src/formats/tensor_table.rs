@@ -19,7 +19,7 @@ const STEP: usize = 32 << 20;
 /// The source of a message: a file, or an object in a store.
 pub(super) type Shared = Arc<dyn ReadAt>;
 
-/// The listed tensors of a message.
+/// The listed tensors in a message.
 #[derive(Debug)]
 pub(super) struct TensorTable {
     tensors: Vec<PlacedTensor>,
@@ -66,7 +66,7 @@ impl TensorTable {
         (tensor.info == *info).then_some(tensor)
     }
 
-    /// Opens the elements of a tensor by their range, so that its path isn't resolved again.
+    /// Opens a tensor's elements by their range, so that its path isn't resolved again.
     pub(super) fn elements(
         &self,
         info: &TensorInfo,
@@ -117,8 +117,8 @@ impl TensorTable {
 /// A tensor, its place in the message, and its buffer.
 type Placed<'w, 'b> = (&'w TensorInfo, Range<u64>, &'b mut [u8]);
 
-/// Reads tensors of a file in chunks, and returns the tensors to read by position. Chunks that are
-/// needed entirely, or almost entirely, are read once for all tensors. The checksums of other
+/// Reads tensors from a file in chunks, and returns the tensors to read by position. Chunks that
+/// are needed entirely, or almost entirely, are read once for all tensors. The checksums of other
 /// chunks are compared once while the input is open.
 fn read_chunks<'w, 'b>(
     merged: &MergedMessage<Shared>,

@@ -100,7 +100,7 @@ impl<'a> TensorReader<'a> {
         &self.info
     }
 
-    /// Limits the tensor to some of its rows: the elements at these indices of the first dimension.
+    /// Limits the tensor to some of its rows: the elements at these indices in the first dimension.
     /// Doesn't read the bytes of other rows if the tensor is contiguous.
     ///
     /// ```

@@ -15,7 +15,7 @@ pub(crate) struct Place {
     pub(crate) field: Field,
     /// The kind of value, if known.
     pub(crate) kind: Option<TargetKind>,
-    /// Plan of the bytes along the path, if the message is in chunks.
+    /// Plan for the bytes along the path, if the message is in chunks.
     pub(crate) plan: Option<MergePlan>,
 }
 

@@ -53,12 +53,12 @@ impl<'a> Portion<'a> {
         self.input.in_chunk(error)
     }
 
-    /// Returns the plan of the portion's bytes.
+    /// Returns the plan for the portion's bytes.
     pub(super) fn plan(&self) -> &MergePlan {
         self.input.plan()
     }
 
-    /// Returns the plan of the portion's bytes, if the message is in chunks.
+    /// Returns the plan for the portion's bytes, if the message is in chunks.
     pub(crate) fn plan_of_chunks(&self) -> Option<&MergePlan> {
         self.input.plan_of_chunks()
     }

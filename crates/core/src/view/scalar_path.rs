@@ -1,4 +1,4 @@
-//! Single values inside the values of a query.
+//! Single values inside the values that a query selects.
 
 use bytes::Bytes;
 use prost_reflect::Kind;
@@ -11,7 +11,7 @@ use super::{LARGEST_SMALL_VALUE, total};
 use crate::path::{FieldPath, TargetKind, is_implicit};
 use crate::{Error, ErrorKind, Result};
 
-/// A path from each value of a query to a value inside it that is not a message.
+/// A path from each value that a query selects to a value inside it that is not a message.
 pub struct ScalarPath {
     way: Way,
     kind: Kind,

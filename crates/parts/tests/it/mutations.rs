@@ -174,7 +174,7 @@ fn a_commit_after_random_damage_fails_or_its_result_is_right() {
     assert!(refused > 800 && done < 20, "{refused} refused, {done} done");
 }
 
-/// Returns the hidden file of the merge, or a part's file of the split.
+/// Returns the hidden file for the merge, or the file that a part of the split wrote.
 fn written(done: &Done) -> &PathBuf {
     let is_written = |path: &&PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -229,7 +229,7 @@ fn a_commit_of_a_merge_that_was_killed_between_its_two_names_is_done_by_the_next
     fs::hard_link(hidden, &target).unwrap();
     done.check(&done.commit(&PartOptions::new()).unwrap());
     assert!(!hidden.exists());
-    // A copy of the hidden file, or a missing one, doesn't matter either.
+    // It doesn't matter either if the hidden file is replaced with a copy, or is missing.
     fs::write(hidden, &done.folder.message).unwrap();
     done.check(&done.commit(&PartOptions::new()).unwrap());
     assert!(!hidden.exists());

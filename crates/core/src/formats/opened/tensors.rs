@@ -1,4 +1,4 @@
-//! Finding and opening the tensors of an input.
+//! Finding and opening the tensors in an input.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Opened {
         }
     }
 
-    /// Returns the tensors of the message, listing them on the first call.
+    /// Returns the tensors in the message, and lists them on the first call.
     fn table(&self) -> Result<&TensorTable> {
         if let Some(table) = self.listed() {
             return Ok(table);
@@ -53,7 +53,7 @@ impl Opened {
         Ok(self.table.get_or_init(|| table))
     }
 
-    /// Returns the tensors of the message, if they were listed.
+    /// Returns the tensors in the message, if they were listed.
     pub(in crate::formats) fn listed(&self) -> Option<&TensorTable> {
         self.table.get()
     }

@@ -52,7 +52,7 @@ pub(super) struct Node {
     slots: Vec<u32>,
     pub(super) count: u64,
     pub(super) total: u64,
-    /// The last parent with the field.
+    /// The last parent that contained the field.
     epoch: u64,
     /// Number of earlier occurrences in that parent.
     pub(super) ordinal: u64,

@@ -24,7 +24,7 @@ use crate::wire::{Input, WireCursor};
 ///
 /// The errors of [`MessageView::get`];
 /// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) with the path and offset if a
-/// value that is a message by its type breaks the wire format.
+/// value that is a message according to its type breaks the wire format.
 pub fn measure(
     view: &MessageView<'_>,
     path: &FieldPath,

@@ -136,8 +136,8 @@ fn the_largest_members_are_kept_with_their_places_and_names_and_of_equal_ones_th
         told(file.child("message_type").unwrap()),
         [99, 98, 97].map(|at| member(&path(at), &path(at), &format!("Message{at}")))
     );
-    // The dependencies are equal in size, from file1.proto of the second file to file4.proto of the
-    // last.
+    // The dependencies are equal in size: from file1.proto in the second file to file4.proto in the
+    // last one.
     let dependencies = file.child("dependency").unwrap();
     assert_eq!(
         told(dependencies)[..2],
