@@ -67,7 +67,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Creates an iterator over the message at `range` of a buffer.
+    /// Creates an iterator over the message at `range` in a buffer.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8], range: &Range<usize>, origin: Origin) -> Self {
         Fields {

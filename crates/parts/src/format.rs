@@ -19,7 +19,7 @@ const CHECKSUM_TAG: u8 = 15 << 3 | 5;
 /// Size of the checksum's field, in bytes.
 const CHECKSUM_LEN: usize = 5;
 
-/// Appends the checksum to a serialized plan or report without one.
+/// Appends the checksum to a serialized plan or report that has none.
 #[doc(hidden)]
 #[must_use]
 pub fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {

@@ -172,8 +172,8 @@ impl Planned {
         format!(".protosplit-merge-{name:08x}-")
     }
 
-    /// Removes the files of earlier plans for a merge to the same target, which this plan replaces,
-    /// except a file on which a host is working.
+    /// Removes the files of earlier plans for a merge to the same target, since this plan replaces
+    /// those plans. Keeps a file on which a host is working.
     fn remove_earlier(&self, room: &Path) {
         let (rooms, folder) = (self.rooms(), folder(room));
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();

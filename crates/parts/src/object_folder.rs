@@ -12,7 +12,7 @@ use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 /// A store that keeps the parts' files as objects next to the main file. An incomplete file is in a
-/// temporary folder of the host.
+/// temporary folder on the host.
 #[derive(Debug)]
 pub(super) struct ObjectFolder {
     objects: Arc<dyn Objects>,

@@ -1,4 +1,4 @@
-//! `proto_splitter.parts`: plans of work in parts and the reports of parts, generated from
+//! `proto_splitter.parts`: plans for work in parts and the parts' reports, generated from
 //! `proto/proto_splitter/parts/parts.proto`.
 
 #![allow(missing_docs, reason = "generated")]

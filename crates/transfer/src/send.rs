@@ -60,7 +60,7 @@ impl SendOptions {
         self
     }
 
-    /// Sets the maximum size of a frame, in bytes, which is at least [`LEAST_MAX_FRAME_SIZE`].
+    /// Sets the maximum size of a frame, in bytes, which must be at least [`LEAST_MAX_FRAME_SIZE`].
     /// Default: [`DEFAULT_MAX_FRAME_SIZE`].
     #[must_use]
     pub const fn max_frame_size(mut self, size: usize) -> Self {
@@ -87,7 +87,7 @@ impl SendOptions {
     }
 
     /// Sets the name under which a receiver keeps its chunks, so that the transfer can be resumed.
-    /// The name has at most [`MAX_SESSION_SIZE`] bytes, and must be hard for others to guess.
+    /// The name must have at most [`MAX_SESSION_SIZE`] bytes, and be hard for others to guess.
     /// Default: empty, which means that the transfer can be resumed only if the receiver identifies
     /// the transfer in another way.
     #[must_use]

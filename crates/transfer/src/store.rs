@@ -206,8 +206,8 @@ impl Spool {
         self.shared.set_broken(broken);
     }
 
-    /// Returns the file that will contain all chunks of `trailer`, and `trailer` with the positions
-    /// of the chunks. Reads wait for missing bytes.
+    /// Returns the file that will contain all chunks in `trailer`, and `trailer` with the chunks'
+    /// positions. Reads wait for missing bytes.
     pub(crate) fn arriving(
         &self,
         mut trailer: ChunkMetadata,

@@ -1,4 +1,4 @@
-//! Inputs that are not a message but a list of named tensors, with any metadata.
+//! Inputs that are not a message but a list of named tensors, possibly with metadata.
 
 use std::any::Any;
 use std::fmt::Debug;

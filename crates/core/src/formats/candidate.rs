@@ -197,7 +197,7 @@ impl<'a> Candidate<'a> {
         Error::new(ErrorKind::NeedsFile, message).in_file(self.path)
     }
 
-    /// Returns the whole file, a message of this type, as a source to split.
+    /// Returns the whole file, which is a message of this type, as a source to split.
     ///
     /// # Errors
     ///

@@ -197,8 +197,8 @@ impl Opened {
         self.message()?.stored.reader(&self.reading_options())
     }
 
-    /// Returns the same input with its message in canonical form, as C++ serializes it
-    /// deterministically: fields by number, map entries by key, and unknown fields last. Values
+    /// Returns the same input with its message in canonical form, which is C++'s deterministic
+    /// serialization: fields sorted by number, map entries by key, and unknown fields last. Values
     /// stay in their sources.
     ///
     /// ```
@@ -242,7 +242,7 @@ impl Opened {
         self.stored().is_some_and(StoredMessage::is_single)
     }
 
-    /// Returns true if there is a message; false for an archive of tensors alone.
+    /// Returns true if there is a message; false for an archive that only has tensors.
     pub fn has_message(&self) -> bool {
         self.message.is_some()
     }

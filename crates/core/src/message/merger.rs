@@ -18,7 +18,7 @@ use crate::merge::{MergeOptions, Merged, Placement, check_chunk, to_bytes};
 use crate::proto::ChunkMetadata;
 use crate::{Error, ErrorKind, Result};
 
-/// A merger of chunks into the message they were cut from. It works by reflection: it walks
+/// A merger that turns chunks into the message they were cut from. It works by reflection: it walks
 /// messages by their descriptors or placeholders, and needs no generated code for the message's
 /// type.
 ///

@@ -91,7 +91,7 @@ impl TensorHeader {
         2 * self.shape.capacity() * size_of::<i64>()
     }
 
-    /// Returns the header for the list, whether or not the tensor is readable.
+    /// Returns the header to list, whether or not the tensor is readable.
     pub(super) fn info(
         &self,
         name: String,

@@ -74,7 +74,7 @@ pub enum DType {
     C64,
     /// A complex number of two [`F64`](Self::F64): real, imaginary.
     C128,
-    /// Strings of any length. Their bytes are as the format stores them.
+    /// Strings of any length. Their bytes are in the form in which the format stores them.
     String,
     /// Any other type, with the format's name. It has no width.
     Other(&'static str),

@@ -28,9 +28,9 @@ pub struct TensorRule {
     /// Full name of the message's type.
     pub message: &'static str,
     /// Sources of the tensor's name: the names of these enclosing messages, the outermost first,
-    /// are joined by `/`. The message itself may be the last. Each is a type's full name and the
-    /// numbers of the fields that lead to its name. If none has a name, the tensor is named by its
-    /// path.
+    /// are joined by `/`. The message itself may be the last. Each entry consists of a type's full
+    /// name and the numbers of the fields that lead to the name in a message of that type. If none
+    /// has a name, the tensor is named by its path.
     pub names: &'static [(&'static str, &'static [u32])],
     /// Field with the number of the element type, a varint.
     pub dtype: u32,

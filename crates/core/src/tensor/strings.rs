@@ -64,9 +64,9 @@ pub fn strings_at<'a>(
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if there are more strings than the shape has elements, or fewer
-/// without repeating the last one; [`ErrorKind::LimitExceeded`] if an array of that shape would
-/// take more than 8 GiB; any error from [`MessageView::get`].
+/// [`ErrorKind::InvalidMessage`] if there are more strings than the shape has elements, or if there
+/// are fewer and the last one isn't repeated; [`ErrorKind::LimitExceeded`] if an array of that
+/// shape would take more than 8 GiB; any error from [`MessageView::get`].
 pub fn string_elements_at(
     view: &MessageView<'_>,
     path: &FieldPath,

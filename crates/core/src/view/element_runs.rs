@@ -55,7 +55,7 @@ pub(super) struct RunCursor {
 }
 
 impl RunCursor {
-    /// Creates the position for elements with this field number, from the cursor's position on.
+    /// Creates the position for elements with this field number, starting at the cursor's position.
     pub(super) fn new<I: ElementRuns>(cursor: &mut WireCursor<I>, number: FieldNumber) -> Self {
         let position = cursor.position();
         let next = cursor.input_mut().next_run(position, number).cloned();

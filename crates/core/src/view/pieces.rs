@@ -15,8 +15,8 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes to copy at a time.
 const COPY_LEN: usize = 64 << 10;
 
-/// Maximum number of ranges that contain the other fields, which each piece receives. With millions
-/// of alternating fields, the ranges would not fit in memory.
+/// Maximum number of ranges for the other fields, which are part of each piece. With millions of
+/// alternating fields, the ranges would not fit in memory.
 const MOST_STRETCHES: usize = 1 << 20;
 
 /// Options for dividing a message into pieces.

@@ -1,5 +1,5 @@
-//! Reading a query's values as rows of a table: selected fields of each value and its enclosing
-//! elements.
+//! Reading the values that a query selects as rows of a table: some fields of each value and of the
+//! elements that enclose it.
 
 use std::ops::Range;
 

@@ -206,8 +206,8 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns a query that selects values, for a `query` that selects none: the returned query
-    /// selects elements by the value of one of their string fields instead of by name.
+    /// Returns a replacement for a query that selects nothing. The replacement selects elements by
+    /// the value of one of their string fields instead of by name.
     ///
     /// # Errors
     ///

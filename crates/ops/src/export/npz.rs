@@ -50,8 +50,8 @@ fn failure(error: ZipError) -> Error {
     }
 }
 
-/// Returns the name of an array, safe to unpack on any system. Characters that could place its file
-/// outside the archive's folder are replaced by `%` and two hexadecimal digits.
+/// Returns a name for an array that is safe to unpack on any system. Characters that could place
+/// its file outside the archive's folder are replaced by `%` and two hexadecimal digits.
 pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     let below = name.trim_start_matches(SEPARATORS);
     let (root, drive) = (name.len() - below.len(), has_drive(name));

@@ -46,7 +46,8 @@ fn plans(folder: &Folder) -> [(&'static str, PartsPlan); 3] {
     ]
 }
 
-/// Returns a plan with its paths in another folder, and its input changed at that time.
+/// Returns a plan whose paths are in the given folder, and whose input was last changed at the
+/// given time.
 fn moved(plan: &[u8], to: (&str, i64)) -> Vec<u8> {
     let mut plan = Plan::decode(plan).unwrap();
     plan.crc32c = 0;

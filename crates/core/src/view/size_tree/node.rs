@@ -26,8 +26,8 @@ pub struct TreeNode {
     pub type_name: Option<String>,
     /// Appearance of the values, if the type lacks the field.
     pub guessed: Option<Guessed>,
-    /// True if the field can occur several times in a message; for a field that the type lacks,
-    /// true if it does.
+    /// True if the field can occur several times in a message. For a field that the type lacks,
+    /// true if it does occur several times.
     pub repeated: bool,
     /// Number of occurrences of the field. A packed run counts once.
     pub count: u64,

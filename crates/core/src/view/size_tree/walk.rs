@@ -55,7 +55,7 @@ struct Walk<'a, I> {
 }
 
 impl<I: Input> Walk<'_, I> {
-    /// Walks the bytes in the window at once, and the messages that exceed it one by one.
+    /// Walks the bytes in the window at once, and the messages that exceed the window one by one.
     fn message(&mut self, range: Range<u64>, place: Place) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
