@@ -16,7 +16,7 @@ use proto_splitter_core::Result;
 use crate::table::{Plan, Table, of_arrow};
 use crate::unit::{Spare, Unit, UnitSize};
 
-/// Limits of a row group: its number of rows, and the size of these rows in the message.
+/// Limits for a row group: its number of rows, and the size of these rows in the message.
 const ROW_GROUP: UnitSize = UnitSize {
     rows: 512 << 10,
     bytes: 16 << 20,

@@ -60,7 +60,7 @@ fn below(column: &ArrayRef, place: &[usize]) -> ArrayRef {
     ))
 }
 
-/// A planner of columns for the fields of messages.
+/// A planner that chooses columns for the fields of messages.
 pub(crate) struct Planner {
     unit: TimeUnit,
     enums: HashMap<String, Arc<EnumNames>>,

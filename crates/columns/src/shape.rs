@@ -207,9 +207,9 @@ pub(crate) struct MessageShape {
     pub(crate) name: String,
     pub(crate) fields: Vec<FieldShape>,
     slots: Vec<Slot>,
-    /// Slots of small field numbers, counted from 1; 0 for no slot.
+    /// Slots for small field numbers, counted from 1; 0 for no slot.
     near: [u8; 64],
-    /// Slots of all fields, by number.
+    /// Slots for all fields, by number.
     far: Vec<(u32, usize)>,
     /// Simple fields by tag.
     simple: [Option<Simple>; TAGS],
@@ -219,7 +219,7 @@ pub(crate) struct MessageShape {
 #[derive(Clone, Copy, Debug)]
 struct Simple {
     wire: WireType,
-    /// Index of the column of a single value that isn't a message; `None` for an unknown field.
+    /// Index of the column for a single value that isn't a message; `None` for an unknown field.
     column: Option<u8>,
 }
 
@@ -324,7 +324,7 @@ impl MessageShape {
         Some((simple.column, bits, tag_len + len))
     }
 
-    /// Returns the slot of the field with this number.
+    /// Returns the slot for the field with this number.
     #[inline]
     pub(crate) fn slot(&self, number: u32) -> Option<&Slot> {
         let place = usize::try_from(number).unwrap_or(usize::MAX);

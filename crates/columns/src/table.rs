@@ -135,7 +135,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the offset if an element doesn't match its type; and any
+    /// [`ErrorKind::InvalidMessage`] with the offset if an element doesn't match its type; any
     /// error from reading chunks or from `take`.
     pub fn for_each_batch(&self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let size = UnitSize {

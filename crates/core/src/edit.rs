@@ -64,7 +64,7 @@ pub use salvage::{Loss, Lost, Salvaged, salvage};
 /// # Errors
 ///
 /// [`ErrorKind::Record`] or [`ErrorKind::ChecksumMismatch`] if a chunk is damaged;
-/// [`ErrorKind::LimitExceeded`] if the trailer in one piece would be larger than readers accept;
+/// [`ErrorKind::LimitExceeded`] if the trailer would be larger in one piece than readers accept;
 /// [`ErrorKind::InvalidConfig`] if a maximum file size is set; [`ErrorKind::Io`] if writing fails;
 /// [`ErrorKind::Cancelled`].
 pub fn recompress<S: ReadAt>(
@@ -133,7 +133,7 @@ fn recompressed<S: ReadAt>(
 ///
 /// The value has the form that [`MessageView::get`](MessageView::get) returns: the fields of a
 /// message, the bytes of a string or bytes value, the wire encoding of a number. There must already
-/// be a value at the path, since the old value determines the place.
+/// be a value at the path, since the old value determines the place of the new one.
 ///
 /// # Errors
 ///

@@ -109,7 +109,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Returns an input over the message that a plan composes of chunks, or over the message in one
+    /// Returns an input for the message that a plan composes from chunks, or for the message in one
     /// piece.
     fn input(&self, plan: MergePlan) -> Result<PlanReader<'a, dyn ChunkStore + 'a>> {
         match *self {

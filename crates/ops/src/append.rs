@@ -61,7 +61,7 @@ impl AppendOptions {
         self
     }
 
-    /// Sets a callback for the bytes done, and cancellation. Default: none.
+    /// Sets progress reporting and cancellation. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -88,7 +88,7 @@ impl AppendOptions {
         self.program.as_deref()
     }
 
-    /// Returns the callback and the token for cancellation.
+    /// Returns the listener for progress and cancellation.
     pub fn get_progress(&self) -> &Progress {
         &self.progress
     }
@@ -118,7 +118,7 @@ pub struct AppendReport {
 /// the `sized` layout. The file is changed in place. `data` is a NumPy file or, with a
 /// [shape](AppendOptions::shape), only the elements. Error messages call the source `tensor`.
 ///
-/// `file` is the file of parameters, which may be empty, or the folder or program of a model. The
+/// `file` is the parameter file, which may be empty, or the folder or program of a model. The
 /// existing tensors aren't read. If appending fails, the file is truncated to its old size.
 ///
 /// ```

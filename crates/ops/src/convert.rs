@@ -152,7 +152,7 @@ fn to_form(input: &Opened, output: &Path, options: &ConversionOptions) -> Result
     })
 }
 
-/// Returns the value of a setting as the format expects it: a size in bytes.
+/// Returns the value of a setting in the form that the format expects: a size in bytes.
 fn setting(writer: &dyn Format, form: &ConvertTarget, name: &str, value: &str) -> Result<String> {
     let known = writer.convert_settings();
     let Some(known) = known.iter().find(|known| known.name == name) else {

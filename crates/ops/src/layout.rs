@@ -186,7 +186,7 @@ pub enum RegionKind {
     Message,
 }
 
-/// Total of the regions of one kind.
+/// The totals for the regions of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

@@ -122,7 +122,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Checks a plan that was read.
+    /// Checks a decoded plan.
     pub(super) fn checked(message: PlanMessage) -> Result<Planned> {
         let PlanMessage {
             input,

@@ -74,7 +74,7 @@ impl Uploading {
         given(options.objects.as_ref(), &self.target)
     }
 
-    /// Begins uploading a share of the message that begins at `start`.
+    /// Starts uploading the share of the message that begins at `start`.
     pub(super) fn begin<'a>(&'a self, start: u64, options: &'a PartOptions) -> Result<Share<'a>> {
         let objects = self.objects(options)?;
         let first = start / self.upload.part_size;

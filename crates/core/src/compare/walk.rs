@@ -363,8 +363,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Compares an unknown field by its wire type, since a number or a length may have an overlong
-    /// encoding.
+    /// Compares an unknown field according to its wire type, since a number or a length may have an
+    /// overlong encoding.
     fn raw<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,

@@ -40,8 +40,8 @@ impl RewriteOptions {
         self
     }
 
-    /// Sets the maximum size of a file, in bytes, as [for a
-    /// split](crate::split::SplitOptions::max_file_size). Default: unlimited. If one file isn't
+    /// Sets the maximum size of a file, in bytes, as [when
+    /// splitting](crate::split::SplitOptions::max_file_size). Default: unlimited. If one file isn't
     /// enough, the other files are written next to the main file. The minimum is
     /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and the file must be in the
     /// extended profile. Chunks aren't cut, so each must fit in a file.

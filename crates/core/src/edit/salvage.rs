@@ -182,8 +182,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads these chunks of one file. Opens as many at once as possible, since opening a file
-    /// checks all the chunks in its metadata.
+    /// Reads these chunks, which are in one file. Opens as many chunks at once as possible, since
+    /// opening a file checks all the chunks in its metadata.
     fn of_one_file(&mut self, chunks: &[usize]) -> Result<()> {
         let some = of_these(self.trailer, chunks);
         match ChunkedFile::open_with_metadata(self.path, some, &self.options.limits) {

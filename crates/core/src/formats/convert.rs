@@ -12,8 +12,8 @@ use crate::{Error, ErrorKind, Result};
 pub struct ConvertTarget {
     /// Name of the form in options: one lower-case word, such as `external`.
     pub name: &'static str,
-    /// Name of the form in a sentence, without an article, such as `ONNX model with its tensors
-    /// beside it`.
+    /// Name of the form for use in a sentence, without an article, such as `ONNX model with its
+    /// tensors beside it`.
     pub title: &'static str,
 }
 
@@ -22,7 +22,7 @@ pub struct ConvertTarget {
 pub struct ConvertSetting {
     /// Name for [`ConvertOptions::setting`], such as `alignment`.
     pub name: &'static str,
-    /// Description in a sentence, without an article.
+    /// Description for use in a sentence, without an article.
     pub title: &'static str,
     /// True if the value is a size in bytes.
     pub is_size: bool,

@@ -59,8 +59,9 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if a buffer's length differs from its tensor's; any error from
-    /// [`read_tensor`](Opened::read_tensor). After an error, some buffers may have been filled.
+    /// [`ErrorKind::InvalidConfig`] if a buffer's length differs from its tensor's size; any error
+    /// from [`read_tensor`](Opened::read_tensor). After an error, some buffers may have been
+    /// filled.
     pub fn read_tensors_into(
         &self,
         wanted: Vec<(&TensorInfo, &mut [u8])>,

@@ -83,7 +83,8 @@ impl Registry {
         rules.find(|rule| rule.message == message_type)
     }
 
-    /// Returns the rule for the LoD of tensors in messages of this type; `None` if they have none.
+    /// Returns the rule for the LoD of tensors in messages of this type; `None` if the messages
+    /// have no LoD.
     pub fn lod_rule(&self, message_type: &str) -> Option<&'static LodRule> {
         let mut rules = self.formats.iter().filter_map(|format| format.lod_rule());
         rules.find(|rule| rule.message == message_type)

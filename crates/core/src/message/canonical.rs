@@ -115,7 +115,7 @@ impl<'a> Canonical<'a> {
         self.plan(shape, pieces, edits, MAX_DEPTH)
     }
 
-    /// Plans the canonical forms of the values of a map field, by key.
+    /// Plans the canonical form of each value in a map field, by key.
     pub fn map(
         &mut self,
         descriptor: &MessageDescriptor,

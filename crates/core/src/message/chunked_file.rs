@@ -192,8 +192,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         summaries(&self.store)
     }
 
-    /// Summarizes every chunk like [`summaries`](Self::summaries), but only from the trailer,
-    /// without the stored form of the chunks. Reads nothing.
+    /// Summarizes every chunk like [`summaries`](Self::summaries), but only from the trailer, so
+    /// the summaries lack the stored form of the chunks. Reads nothing.
     pub fn listed(&self) -> Vec<ChunkSummary> {
         listed(&self.store)
     }

@@ -107,7 +107,8 @@ impl MessageReader {
         self.size
     }
 
-    /// Returns the chunked file that the message is merged from; `None` if it is in one piece.
+    /// Returns the chunked file that the message is merged from; `None` if the message is in one
+    /// piece.
     pub fn chunked_file(&self) -> Option<&ChunkedFile<Arc<dyn ReadAt>>> {
         self.merged().map(MergedMessage::file)
     }

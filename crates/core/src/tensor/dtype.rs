@@ -92,8 +92,9 @@ type Row = (
     Option<&'static str>,
 );
 
-/// NumPy files have no names for the types of `ml_dtypes`: like NumPy, this crate stores their
-/// elements as opaque bytes (`V`). Elements of less than a byte take a byte each.
+/// The element types that have a width. NumPy files have no names for the types from `ml_dtypes`:
+/// like NumPy, this crate stores their elements as opaque bytes (`V`). Elements of less than a byte
+/// take a byte each.
 const TABLE: &[Row] = &[
     (DType::Bool, "bool", 8, Some("b1"), Some("BOOL")),
     (DType::I2, "int2", 2, Some("V1"), None),

@@ -93,7 +93,7 @@ pub struct TensorInfo {
 
 impl TensorInfo {
     /// Creates a header with the size that its type and shape imply, or 0 if they imply no size, or
-    /// a size that exceeds 64 bits. [`sized`](Self::sized) sets another size.
+    /// a size that doesn't fit in 64 bits. [`sized`](Self::sized) sets another size.
     pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<u64>) -> TensorInfo {
         let elements = elements(&shape);
         let bytes = elements.and_then(|elements| dtype.packed_bytes(elements));

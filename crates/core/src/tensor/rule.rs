@@ -32,7 +32,7 @@ pub struct TensorRule {
     /// name and the numbers of the fields that lead to the name in a message of that type. If none
     /// has a name, the tensor is named by its path.
     pub names: &'static [(&'static str, &'static [u32])],
-    /// Field with the number of the element type, a varint.
+    /// Varint field with the number of the element type.
     pub dtype: u32,
     /// Location of the sizes of the dimensions.
     pub shape: ShapeRule,
@@ -88,7 +88,7 @@ pub struct LodRule {
 }
 
 impl ElementRule {
-    /// Creates a rule for the type with this number, whose single elements are in this field.
+    /// Creates a rule for the element type with this number. Its single elements are in `field`.
     pub const fn new(number: u64, dtype: DType, field: u32) -> ElementRule {
         ElementRule {
             number,

@@ -77,9 +77,9 @@ impl MessageView<'_> {
     /// # Errors
     ///
     /// The errors of [`get`](Self::get); [`ErrorKind::SchemaNeeded`] if the message's type is
-    /// unknown; [`ErrorKind::InvalidPath`] if the path leads to a message, or to a value of another
-    /// kind or out of the range of `T`; [`ErrorKind::InvalidMessage`] if the bytes aren't valid for
-    /// the field's type.
+    /// unknown; [`ErrorKind::InvalidPath`] if the path leads to a message, or to a value that is of
+    /// another kind or out of the range of `T`; [`ErrorKind::InvalidMessage`] if the bytes aren't
+    /// valid for the field's type.
     pub fn get_as<T: FromScalar>(&self, path: &FieldPath) -> Result<T> {
         let at = |kind, message: String| Error::new(kind, message).at_path(self.show(path));
         let kind = match self.kind(path)? {

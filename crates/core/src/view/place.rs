@@ -56,7 +56,7 @@ pub(crate) fn enclosing<I: Input>(
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// Returns the fields that enclose the value at a range of a message.
+/// Returns the fields that enclose the value at a range in a message.
 pub(crate) fn enclosing_range<I: Input>(
     cursor: &mut WireCursor<I>,
     value: &Range<u64>,

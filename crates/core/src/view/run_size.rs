@@ -19,9 +19,9 @@ pub struct RunSize {
 
 impl Selected<'_> {
     /// Copies to `out` the elements that follow the most recently returned value, with their tags
-    /// and lengths, as long as all of them are selected, adjacent, and in memory already. For each,
-    /// calls `met` with its start in the message and the range of its value in `out`. May copy no
-    /// elements even if some follow; [`next`](Iterator::next) then returns them.
+    /// and lengths, as long as all of them are selected, adjacent, and in memory already. For each
+    /// element, calls `met` with its start in the message and the range of its value in `out`. May
+    /// copy no elements even if some follow; [`next`](Iterator::next) then returns them.
     ///
     /// Afterwards, the last copied element counts as the most recently returned value.
     pub fn copy_run(

@@ -97,7 +97,7 @@ impl Selected<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if the value is over [`LARGEST_SMALL_VALUE`];
+    /// [`ErrorKind::LimitExceeded`] if the value is larger than [`LARGEST_SMALL_VALUE`];
     /// [`ErrorKind::InvalidMessage`] if the bytes aren't a valid value of the path's kind; any
     /// error from reading the chunks.
     pub fn scalar(&mut self, path: &ScalarPath) -> Result<Option<ScalarValue>> {

@@ -16,7 +16,7 @@ pub const CHUNKS: &str = "cpb";
 pub struct FormsReport {
     /// Name of the format; `message` if it has none.
     pub format: &'static str,
-    /// Name of the format in a sentence.
+    /// Name of the format for use in a sentence.
     pub title: &'static str,
     /// Forms, the usual one first.
     pub forms: Vec<FormInfo>,
@@ -31,7 +31,7 @@ pub struct FormsReport {
 pub struct FormInfo {
     /// Name of the form in options.
     pub name: &'static str,
-    /// Name of the form in a sentence.
+    /// Name of the form for use in a sentence.
     pub title: &'static str,
 }
 
@@ -42,7 +42,7 @@ pub struct FormInfo {
 pub struct FormSetting {
     /// Name of the setting.
     pub name: &'static str,
-    /// Description in a sentence.
+    /// Description for use in a sentence.
     pub title: &'static str,
     /// Forms to which the setting applies; empty if it applies to opening the input.
     pub forms: Vec<&'static str>,

@@ -9,8 +9,8 @@ use crate::{Error, ErrorKind};
 /// A conversion from offsets in a message to offsets in its file, for a file with other bytes
 /// between the message's bytes.
 pub trait FileOffsets: Debug + Send + Sync {
-    /// Returns the offset in the file of the byte at an offset in the message; `None` if the file
-    /// doesn't contain the byte unchanged.
+    /// Converts an offset in the message to the offset of the same byte in the file; `None` if the
+    /// file doesn't contain the byte unchanged.
     fn file_offset(&self, offset: u64) -> Option<u64>;
 }
 

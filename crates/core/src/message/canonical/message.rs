@@ -203,7 +203,7 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Writes the bucket of a field. If `known` is `None`, the field comes from the edits.
+    /// Writes the bucket for a field. If `known` is `None`, the field comes from the edits.
     fn finish(
         &mut self,
         number: u32,

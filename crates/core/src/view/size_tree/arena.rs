@@ -159,7 +159,7 @@ impl Arena {
         &mut self.nodes[id as usize]
     }
 
-    /// Returns the node of a field, creating it on first use.
+    /// Returns the node for a field, creating it on first use.
     #[inline]
     pub(super) fn child(&mut self, of: NodeId, number: u32) -> NodeId {
         match self.nodes[of as usize].slots.get(number as usize) {
@@ -358,7 +358,7 @@ impl Arena {
             .collect()
     }
 
-    /// Records the chunk of a position in the input.
+    /// Records the chunk at a position in the input.
     #[inline]
     pub(super) fn touch(&mut self, id: NodeId, start: u64, end: u64) {
         let chunk = self.chunks.at(start);

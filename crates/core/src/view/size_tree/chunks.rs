@@ -1,4 +1,4 @@
-//! Finding the chunk of a position in a merged message.
+//! Finding the chunk at a position in a merged message.
 
 use std::ops::Range;
 
@@ -87,7 +87,7 @@ impl ChunkMap {
         self.starts.is_empty()
     }
 
-    /// Returns the chunk at a position, which is valid until [`end`](Self::end).
+    /// Returns the chunk at a position. The result is valid until [`end`](Self::end).
     #[inline]
     pub(super) fn at(&mut self, position: u64) -> u32 {
         if !self.found.contains(&position) {

@@ -33,7 +33,7 @@ impl TreeOptions {
     }
 
     /// Sets the number of largest members to list for each field. Default: [`DEFAULT_TOP`]. Each
-    /// member takes some hundred bytes of memory for every repeated path.
+    /// member takes a few hundred bytes of memory for every repeated path.
     #[must_use]
     pub const fn top(mut self, members: usize) -> Self {
         self.top = members;

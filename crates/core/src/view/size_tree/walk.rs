@@ -76,7 +76,7 @@ impl<I: Input> Walk<'_, I> {
         Ok(())
     }
 
-    /// Walks the first field of a range, and returns the start of the next.
+    /// Walks the first field in a range, and returns the start of the next.
     fn field(&mut self, range: Range<u64>, place: Place) -> Result<u64> {
         let start = range.start;
         let found = header::field(self.cursor.input_mut(), range.clone());
