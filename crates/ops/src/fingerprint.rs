@@ -40,8 +40,8 @@ impl FingerprintReport {
     }
 }
 
-/// A fingerprint. Its hashes are strings, as most JSON readers lose the precision of integers over
-/// 2^53.
+/// A fingerprint. Its hashes are strings, since most JSON readers lose the precision of integers
+/// over 2^53.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[allow(missing_docs, reason = "the fields of tensorflow.FingerprintDef")]

@@ -51,7 +51,7 @@ pub struct MessageInfo {
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
     pub source_crc32c: Option<u32>,
     /// Total size of the chunks, in bytes, if the file doesn't record the message's size. A chunk
-    /// used at several paths counts once for each.
+    /// used at several paths counts once for each path.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub merged_bytes: Option<u64>,
     /// True if a merge restores the original bytes; `None` if that may depend on the message's

@@ -155,8 +155,8 @@ pub struct RewrittenFile {
     pub chunks: usize,
 }
 
-/// Writes a chunked file with the same chunks in another compression. Then reads the new file once,
-/// and compares the checksums of its chunks. Also compares the checksum of the whole message,
+/// Writes a chunked file with the same chunks and another compression. Then reads the new file
+/// once, and compares the checksums of its chunks. Also compares the checksum of the whole message,
 /// unless a merge depends on the message's type.
 ///
 /// ```

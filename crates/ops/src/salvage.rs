@@ -243,7 +243,7 @@ impl Salvage {
     }
 
     /// Writes the message to a file, which appears complete or not at all. An existing file is only
-    /// overwritten with `force`.
+    /// overwritten if `force` is true.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use super::report::PartReport;
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Number of reports to read at once, as each object takes a round trip.
+/// Number of reports to read at once, since each object takes a round trip.
 const READ_AT_ONCE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// A plan in a file that all hosts see, and the reports of its parts, which are files, too.

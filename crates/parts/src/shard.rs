@@ -1,4 +1,4 @@
-//! Shards of a checkpoint: hosts that each hold a part of a message and write it themselves.
+//! Shards of a checkpoint, for hosts that each hold a part of a message and write it themselves.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -207,8 +207,8 @@ impl ShardWriter {
         })
     }
 
-    /// Writes the value of a bytes or string field. Several values at one path from one host are
-    /// concatenated.
+    /// Writes the value of a bytes or string field. If one host writes several values at one path,
+    /// these are concatenated.
     ///
     /// # Errors
     ///

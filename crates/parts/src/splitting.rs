@@ -540,7 +540,7 @@ pub(super) fn place_main(
     Ok(done)
 }
 
-/// Fails unless all these files exist. Checks several at once, since a store responds slowly.
+/// Fails unless all these files exist. Checks several at once, since a store may respond slowly.
 fn check_all(files: &[ExternalFile], store: &dyn PartStore, options: &PartOptions) -> Result<()> {
     let at_once = NonZeroUsize::MIN.saturating_add(MOST_CHECKED_AT_ONCE - 1);
     threads::map(at_once, files.len(), |at| {

@@ -124,7 +124,7 @@ impl Uploading {
         }
     }
 
-    /// Returns true if the object exists and equals the merge.
+    /// Returns true if the object exists and equals the merged message.
     fn is_done(
         &self,
         objects: &dyn Objects,

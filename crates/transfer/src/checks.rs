@@ -1,4 +1,4 @@
-//! A receiver's checks of frames before it accepts them.
+//! Checks that a receiver applies to frames before accepting them.
 
 use bytes::Bytes;
 use proto_splitter_core::proto::ChunkMetadata;

@@ -24,8 +24,7 @@ pub struct Parsed {
     pub unknown_fields: u64,
 }
 
-/// Parses the whole of `input`, a message of this type, with messages nested at most `max_depth`
-/// deep.
+/// Parses all of `input`, a message of this type, with messages nested at most `max_depth` deep.
 pub(super) fn parse(
     input: impl Input,
     descriptor: &MessageDescriptor,
@@ -45,7 +44,7 @@ pub(super) fn parse(
 
 struct Parser<I> {
     cursor: WireCursor<I>,
-    /// Path of the parser's position. After an error, it is the path of the error.
+    /// Path of the parser's position or, after an error, of the position of the error.
     path: FieldPath,
     parsed: Parsed,
     max_depth: usize,

@@ -19,8 +19,8 @@ pub(super) struct Original<'a> {
 }
 
 impl<'a> Original<'a> {
-    /// Returns the message of an input. Fails if the input has no message in one piece. Call it
-    /// before reading the other input.
+    /// Returns an input's message. Fails if the input has no message in one piece. Call it before
+    /// reading the other input.
     pub(super) fn of(input: &'a Opened) -> Result<Original<'a>> {
         let Some((bytes, size)) = input.plain() else {
             let why = if input.has_message() {

@@ -358,7 +358,7 @@ impl Arena {
             .collect()
     }
 
-    /// Records the chunk at a position in the input.
+    /// Records the chunks that contain the range from `start` to `end` in the input.
     #[inline]
     pub(super) fn touch(&mut self, id: NodeId, start: u64, end: u64) {
         let chunk = self.chunks.at(start);
