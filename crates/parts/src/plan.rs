@@ -70,7 +70,7 @@ impl Planner {
         }
     }
 
-    /// Sets the stores of objects. Default: none.
+    /// Sets the object stores. Default: none.
     #[must_use]
     pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Planner {
         self.objects = objects.into();

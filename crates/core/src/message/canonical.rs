@@ -1,4 +1,4 @@
-//! Deterministic serialization of a message as C++ does it, planned over the message's existing
+//! Serializing a message deterministically, as C++ does, by planning over the message's existing
 //! bytes.
 //!
 //! Two serializations of one message may differ in the order of fields and map entries, in overlong
