@@ -16,9 +16,9 @@ pub type Outcome<T> = Result<T, Box<dyn Error>>;
 pub enum Codec {
     /// No compression.
     None,
-    /// Zstd, with a level.
+    /// Zstd at a level.
     Zstd(i32),
-    /// Brotli, with a level.
+    /// Brotli at a level.
     Brotli(u32),
     /// Snappy.
     Snappy,
@@ -40,7 +40,7 @@ impl std::fmt::Display for Codec {
 pub struct Settings {
     /// Compression.
     pub codec: Codec,
-    /// Size of the records that share a chunk, in bytes.
+    /// Total size of the records that share a chunk, in bytes.
     pub chunk_size: u64,
     /// True if chunks are transposed.
     pub transpose: bool,
@@ -112,7 +112,7 @@ impl Settings {
 ///
 /// # Errors
 ///
-/// Any error of the writer.
+/// Any error from the writer.
 pub fn write_ours(
     records: &[Vec<u8>],
     options: WriterOptions,
@@ -132,7 +132,7 @@ pub fn write_ours(
 ///
 /// # Errors
 ///
-/// Any error of the writer.
+/// Any error from the writer.
 pub fn write_theirs(
     records: &[Vec<u8>],
     options: riegeli::WriterOptions,
@@ -157,7 +157,7 @@ pub type Positioned = (u64, u64, Vec<u8>);
 ///
 /// # Errors
 ///
-/// Any error of the reader.
+/// Any error from the reader.
 pub fn read_ours(file: &[u8]) -> Outcome<Vec<Positioned>> {
     let mut reader = RecordReader::new(file, ReaderOptions::new());
     let mut records = Vec::new();
@@ -174,7 +174,7 @@ pub fn read_ours(file: &[u8]) -> Outcome<Vec<Positioned>> {
 ///
 /// # Errors
 ///
-/// Any error of the reader.
+/// Any error from the reader.
 pub fn read_theirs(file: &[u8]) -> Outcome<Vec<Positioned>> {
     let mut reader = riegeli::RecordReader::new(Cursor::new(file), riegeli::ReaderOptions::new())?;
     let mut records = Vec::new();

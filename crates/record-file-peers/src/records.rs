@@ -1,4 +1,4 @@
-//! Reproducible records, which are the same for the same seed.
+//! Records that are the same for the same seed.
 
 /// A reproducible sequence of random numbers.
 #[derive(Debug, Clone)]

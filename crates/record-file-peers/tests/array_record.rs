@@ -1,4 +1,4 @@
-//! Tests for files of array_record, which are Riegeli/records files whose chunks are groups of
+//! Tests for array_record files, which are Riegeli/records files whose chunks are groups of
 //! records, followed by an index.
 use std::io::Write;
 use std::path::Path;

@@ -10,7 +10,7 @@ use record_file_peers::{
     Codec, Positioned, Settings, read_ours, read_theirs, write_ours, write_theirs,
 };
 
-/// Number of cases in a normal run. `PROPTEST_CASES` sets another number.
+/// Number of cases in a normal run. `PROPTEST_CASES` overrides it.
 const CASES: u32 = 64;
 
 fn config() -> ProptestConfig {
@@ -107,8 +107,8 @@ fn record() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Generates mostly different records, and sometimes many of the same kind, which transposing
-/// benefits from.
+/// Generates mostly different records, and sometimes many of the same kind, which benefit from
+/// transposing.
 fn some_records() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop_oneof![
         4 => vec(record(), 0..40),

@@ -2,8 +2,8 @@
 //!
 //!     cargo run -p record-file --example describe -- some.riegeli
 //!
-//! Without a path, the example writes a sample file first. Only headers are read,
-//! whatever the size of the file.
+//! Without a path, the example writes a sample file first. Only headers are read, regardless of the
+//! size of the file.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;

@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns a profile of one event.
+/// Returns a profile with one event.
 fn made() -> record_file::Result<Vec<u8>> {
     let (name, event) = (
         "/host:CPU".to_owned(),

@@ -1,4 +1,4 @@
-//! Finds records again: by the position the writer returned, by number, backwards, and by
+//! Finds records again: by the position that the writer returned, by number, backwards, and by
 //! searching.
 //!
 //!     cargo run -p record-file --example seek
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(reader.seek_back()? && reader.seek_back()?);
     assert_eq!(reader.read_record()?, Some(&b"1942: a year"[..]));
 
-    // The last record is found from the end.
+    // The last record is found by going back from the end.
     reader.seek_numeric(bytes.len() as u64)?;
     assert!(reader.seek_back()?);
     assert_eq!(reader.read_record()?, Some(&b"2099: a year"[..]));

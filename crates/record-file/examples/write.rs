@@ -2,8 +2,8 @@
 //!
 //!     cargo run -p record-file --example write -- words.riegeli "transpose,zstd:5"
 //!
-//! The options have the text form that every Riegeli writer takes. Without a path, the example
-//! writes a temporary file and removes it.
+//! The options are a string in the form that every Riegeli writer accepts. Without a path, the
+//! example writes a temporary file and removes it.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..RecordsMetadata::default()
     };
     let file = File::create_new(&path)?;
-    // Large records stream to a file, since the headers before them can be filled in later.
+    // Large records are streamed to a file, since the headers before them can be filled in later.
     let mut writer = RecordWriter::new(file, options.clone().metadata(&metadata))?.seekable();
     writer.write_record(b"one")?;
     // Several slices make up one record.

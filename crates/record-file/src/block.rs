@@ -9,7 +9,7 @@ pub(crate) const BLOCK: u64 = 1 << 16;
 /// Size of a chunk's header, in bytes.
 pub(crate) const CHUNK_HEADER: u64 = 40;
 pub(crate) const BLOCK_HEADER: u64 = 24;
-/// Number of bytes of a block after its header.
+/// Number of bytes in a block after its header.
 pub(crate) const PAYLOAD: u64 = BLOCK - BLOCK_HEADER;
 pub(crate) const BLOCK_HEADER_LEN: usize = 24;
 

@@ -15,7 +15,7 @@ pub(crate) struct BlockPool {
 }
 
 impl BlockPool {
-    /// Returns a block of the largest available size of at most `wanted` bytes. Its content is
+    /// Returns a block of the largest size in the pool up to `wanted` bytes. Its content is
     /// unspecified.
     pub(crate) fn take(&mut self, wanted: usize) -> Vec<u8> {
         let wanted = wanted.clamp(SMALLEST, LARGEST);
@@ -60,7 +60,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Wraps the bytes of a block from `begin` on.
+    /// Wraps the bytes of a block, starting at `begin`.
     pub(crate) fn from(block: Vec<u8>, begin: usize) -> Self {
         let end = block.len();
         Piece { block, begin, end }
@@ -79,7 +79,7 @@ impl Piece {
     }
 }
 
-/// Size from which pieces are moved rather than copied, in bytes.
+/// Minimum size of a piece that is moved rather than copied, in bytes.
 const SMALL: usize = 4 << 10;
 
 /// A queue of bytes in pieces: filled at the end, taken from the front.
@@ -103,7 +103,7 @@ impl PieceQueue {
         self.pieces.push_back(piece);
     }
 
-    /// Adds a piece, or a copy of a small piece: many small pieces take longer to hash and to
+    /// Adds a piece. A small piece is copied, since many small pieces take longer to hash and
     /// write.
     pub(crate) fn add(&mut self, piece: Piece, blocks: &mut BlockPool) {
         if piece.len() < SMALL {
@@ -133,7 +133,7 @@ impl PieceQueue {
         }
     }
 
-    /// Records that this many bytes of the [`room`](Self::room) were filled.
+    /// Records that `len` bytes of the [`room`](Self::room) were filled.
     #[inline]
     pub(crate) fn filled(&mut self, len: usize) {
         if let Some(last) = self.pieces.back_mut() {

@@ -86,7 +86,7 @@ impl ChunkHeader {
     pub(crate) const SIGNATURE: ChunkHeader = ChunkHeader {
         kind: ChunkType::Signature,
         data_size: 0,
-        // The hash of no bytes; a test verifies it.
+        // The hash of empty data, which a test verifies.
         data_hash: 0x72c3_b1e9_c013_9fe1,
         num_records: 0,
         decoded_data_size: 0,
@@ -208,9 +208,8 @@ impl Chunk {
         ChunkOffset(self.end)
     }
 
-    /// Returns the position in the file of byte `offset` of the chunk's data, and the number of
-    /// bytes that are contiguous from there to the next block's header, which may be after the end
-    /// of the data.
+    /// Returns the file position of byte `offset` in the chunk's data, and the number of contiguous
+    /// bytes from there to the next block header, which may be after the end of the data.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
-//! The purpose of every byte of a file.
+//! The purpose of every byte in a file.
 use crate::block::{BLOCK_HEADER, is_boundary, next_boundary, payload_between};
 use crate::chunk::{CHUNK_HEADER, Chunk};
 
-/// The purposes of the bytes of a chunk.
+/// The sizes of the parts of a chunk, by purpose.
 ///
 /// ```text
 /// | chunk header | data                                | fill |
@@ -71,9 +71,9 @@ impl ChunkLayout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkPart {
-    /// Offset in the file of the part's first byte.
+    /// File offset of the part's first byte.
     pub begin: u64,
-    /// Offset in the file of the part's end.
+    /// File offset of the part's end.
     pub end: u64,
     /// Purpose of the bytes.
     pub kind: PartKind,
@@ -94,7 +94,7 @@ pub enum PartKind {
 }
 
 impl Chunk {
-    /// Returns the bytes of the chunk, run by run, in file order.
+    /// Returns the runs that make up the chunk, in file order.
     pub fn parts(&self) -> impl Iterator<Item = ChunkPart> + use<> {
         let layout = self.layout();
         let mut at = self.begin;
@@ -132,7 +132,7 @@ impl Chunk {
         })
     }
 
-    /// Returns the purposes of the chunk's bytes.
+    /// Returns the sizes of the chunk's parts, by purpose.
     #[must_use]
     pub fn layout(&self) -> ChunkLayout {
         let payload = payload_between(self.begin, self.end);

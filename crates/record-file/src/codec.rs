@@ -1,7 +1,7 @@
 //! The compressors, with one interface for whole buffers and one for streams.
 //!
-//! Each compressor is a feature of the crate. Without the feature, the module of the same name has
-//! types that can't be constructed, so that no other code depends on the feature.
+//! Each compressor is a feature of the crate. Without the feature, the compressor's module contains
+//! stand-in types that can't be constructed, so that no other code depends on the feature.
 #[cfg(feature = "brotli")]
 mod brotli;
 #[cfg(not(feature = "brotli"))]

@@ -126,7 +126,7 @@ impl Compression {
     /// Snappy.
     pub const SNAPPY: Compression = Compression::Snappy { level: 1 };
 
-    /// Returns Zstandard at a level.
+    /// Returns Zstandard compression at the given level.
     #[must_use]
     pub const fn zstd(level: i32) -> Self {
         Compression::Zstd {
@@ -135,7 +135,7 @@ impl Compression {
         }
     }
 
-    /// Returns Brotli at a level.
+    /// Returns Brotli compression at the given level.
     #[must_use]
     pub const fn brotli(level: u32) -> Self {
         Compression::Brotli {

@@ -122,7 +122,7 @@ impl DecodedChunk {
             Some(before) => *self.ends.get(before)?,
             None => 0,
         };
-        // The data is in memory and was checked to reach to every end, so the offset fits.
+        // The data is in memory and was checked to contain every record, so the offset fits.
         let place = |at: u64| usize::try_from(at).ok().map(|at| self.start + at);
         Some(place(begin)?..place(end)?)
     }

@@ -29,7 +29,7 @@ struct Inner {
     kind: ErrorKind,
     offset: Option<u64>,
     detail: Cow<'static, str>,
-    /// The underlying error, shared by repetitions of this error.
+    /// The underlying error, shared by copies of this error.
     source: Option<Arc<io::Error>>,
 }
 
@@ -45,7 +45,7 @@ pub enum ErrorKind {
     Corrupt,
     /// Stored bytes don't match the hash stored with them.
     ChecksumMismatch,
-    /// Reading further would exceed a limit of the options.
+    /// Continuing would exceed a limit set in the options.
     LimitExceeded,
     /// The data has a type that this crate doesn't know, and is otherwise valid.
     Unsupported,
@@ -112,7 +112,7 @@ impl Error {
         )
     }
 
-    /// Wraps an I/O error, or unwraps an [`Error`] of this crate from it.
+    /// Wraps an I/O error, or unwraps this crate's [`Error`] from it.
     pub(crate) fn io(offset: Option<u64>, source: io::Error) -> Self {
         match source.downcast::<Error>() {
             Ok(ours) => ours,

@@ -62,7 +62,7 @@ pub struct RecordFile<S> {
     decoders: Mutex<Vec<Decoders>>,
 }
 
-/// The storage of a record.
+/// A description of how a record is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredRecord {
@@ -101,12 +101,12 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Opens a file, and reads and keeps `head` bytes at its beginning and `tail` bytes at its end.
-    /// This is for sources for which even a short read takes long. If either end can't be read,
+    /// This is for sources where even a short read takes a long time. If either end can't be read,
     /// later reads of these bytes return the error.
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open).
+    /// The same errors as [`open`](Self::open).
     ///
     /// # Examples
     ///
@@ -167,12 +167,12 @@ impl<S: ReadAt> RecordFile<S> {
         self
     }
 
-    /// Returns the metadata of the file: a serialized `RecordsMetadata` message of
+    /// Returns the metadata of the file: a serialized `RecordsMetadata` message, as defined in
     /// `riegeli/records/records_metadata.proto`. `None` if the file has no metadata.
     ///
     /// # Errors
     ///
-    /// Any error of reading, verifying and decoding.
+    /// Any error from reading, verifying or decoding.
     ///
     /// # Examples
     ///
@@ -229,7 +229,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any error of reading and checking the chunk's header;
+    /// Any error from reading and checking the chunk's header;
     /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no chunk can begin there.
     pub fn chunk_header_at(&self, begin: ChunkOffset) -> Result<Chunk> {
         self.check_boundary(begin.0)?;
@@ -257,7 +257,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any error of reading, verifying and decoding;
+    /// Any error from reading, verifying or decoding;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the chunk is larger than the options
     /// allow.
     ///
@@ -284,7 +284,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// The errors of `read_chunk`.
+    /// The same errors as `read_chunk`.
     pub fn read_known_chunk(&self, chunk: &Chunk) -> Result<DecodedChunk> {
         self.check_boundary(chunk.begin)?;
         self.check_header(chunk)?;
@@ -301,7 +301,8 @@ impl<S: ReadAt> RecordFile<S> {
         })
     }
 
-    /// Decodes the only record of a chunk; `read` is the part of its data that was already read.
+    /// Decodes the only record in a chunk; `read` is the part of the chunk's data that was already
+    /// read.
     pub(crate) fn decode_one(&self, mut read: Vec<u8>, mut payload: Payload) -> Result<Bytes> {
         let chunk = *payload.chunk();
         self.reserve(&chunk, &mut read)?;
@@ -371,7 +372,7 @@ impl<S: ReadAt> RecordFile<S> {
             .ok_or_else(|| Error::no_room_for(size).or_at(chunk.begin))
     }
 
-    /// Returns the chunk of a record, after checking the record's index.
+    /// Returns the chunk that contains a record, after checking the record's index.
     fn chunk_of(&self, position: RecordPosition) -> Result<Chunk> {
         let chunk = self.chunk_header_at(position.chunk_begin())?;
         if position.record_index() < chunk.header.num_records {
@@ -385,7 +386,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any error of reading, verifying and decoding;
+    /// Any error from reading, verifying or decoding;
     /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the record doesn't exist;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if its chunk is larger than the options
     /// allow.
@@ -411,13 +412,13 @@ impl<S: ReadAt> RecordFile<S> {
         self.decode(&chunk)?.record_at(position)
     }
 
-    /// Reads one record into `buf`, which must have its length. A record in its own chunk is read
-    /// directly into `buf`, and may have any size.
+    /// Reads one record into `buf`, whose length must be the record's length. A record in its own
+    /// chunk is read directly into `buf`, and may have any size.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record`](Self::read_record);
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the length differs.
+    /// The same errors as [`read_record`](Self::read_record);
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the lengths differ.
     ///
     /// # Examples
     ///
@@ -447,7 +448,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record`](Self::read_record).
+    /// The same errors as [`read_record`](Self::read_record).
     pub fn record_len(&self, position: RecordPosition) -> Result<u64> {
         let chunk = self.chunk_of(position)?;
         if chunk.header.num_records == 1 && self.projection.is_all() {
@@ -456,14 +457,14 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(self.decode(&chunk)?.record_at(position)?.len() as u64)
     }
 
-    /// Returns a reader of one record. A record in its own simple chunk is read in bounded memory
+    /// Returns a reader for one record. A record in its own simple chunk is read in bounded memory
     /// (with snappy, only if no copy refers back by more than 64 KiB); for other records the whole
     /// chunk is decoded.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record`](Self::read_record) that are found before the record's data is
-    /// read.
+    /// The same errors as [`read_record`](Self::read_record), if they are found before the record's
+    /// data is read.
     ///
     /// # Examples
     ///
@@ -486,13 +487,13 @@ impl<S: ReadAt> RecordFile<S> {
         self.stream_of(position, None)
     }
 
-    /// Returns a reader of a record whose chunk is known, for example from
+    /// Returns a reader for a record whose chunk is known, for example from
     /// [`locate_in_chunk`](Self::locate_in_chunk), without reading the chunk's header again.
     /// Otherwise the same as [`record_stream`](Self::record_stream).
     ///
     /// # Errors
     ///
-    /// The errors of `record_stream`.
+    /// The same errors as `record_stream`.
     pub fn record_stream_in(
         &self,
         position: RecordPosition,
@@ -524,11 +525,11 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(RecordStream::of_memory(self, record))
     }
 
-    /// Returns the compression of a chunk with data, from the first byte of the data.
+    /// Returns the compression of a chunk that has data. The first byte of the data determines it.
     ///
     /// # Errors
     ///
-    /// Any error of reading; [`Unsupported`](crate::ErrorKind::Unsupported) if the compression is
+    /// Any error from reading; [`Unsupported`](crate::ErrorKind::Unsupported) if the compression is
     /// unknown.
     pub fn compression(&self, chunk: &Chunk) -> Result<CompressionKind> {
         // Reads only one byte, since callers that list many chunks of a remote file prefetch only
@@ -550,8 +551,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any error of reading headers; [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the
-    /// record doesn't exist.
+    /// Any error from reading headers; [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if
+    /// the record doesn't exist.
     ///
     /// # Examples
     ///

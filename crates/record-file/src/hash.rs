@@ -67,7 +67,7 @@ const TURN_OF_TWO: usize = 256;
 /// Alignment of the pieces, for observers that read whole words.
 const WORD: usize = 8;
 
-/// Bytes to be hashed in turns with other bytes, and the observer of each piece.
+/// Bytes to be hashed alternately with other bytes, and the observer of each piece.
 pub(crate) struct InStep<'a, F> {
     hasher: &'a mut Hasher,
     unhashed: &'a [u8],

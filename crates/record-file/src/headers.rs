@@ -8,13 +8,13 @@ use crate::fault::{Fault, FaultPlace};
 use crate::input::RecordInput;
 use crate::read_at::{ReadAt, read_full_at};
 
-/// Returns the beginning of a chunk at or before `pos`, preferably of the chunk that contains it,
-/// from the header of the block that contains `pos`.
+/// Returns the beginning of a chunk at or before `pos`, preferably of the chunk that contains
+/// `pos`, according to the header of the block that contains `pos`.
 pub(crate) fn chunk_before<I: RecordInput + ?Sized>(input: &mut I, pos: u64) -> Result<u64, Fault> {
     let block = block_of(pos);
     let header = read_block_header(input, block)?;
-    // If a chunk begins with the block, this is its position. Otherwise a chunk reaches into the
-    // block, and the header has the beginning of the next chunk.
+    // If a chunk begins with the block, it begins at `block`. Otherwise a chunk reaches into the
+    // block, and the header has the beginnings of that chunk and the next one.
     let next = block.checked_add(header.next_chunk);
     let before = block.checked_sub(header.previous_chunk);
     let begin = match (header.previous_chunk, next, before) {
@@ -52,11 +52,11 @@ pub(crate) fn read_block_header<I: RecordInput + ?Sized>(
     })
 }
 
-/// Size of a chunk header, and of the block header that may be before it or inside it.
+/// Size of a chunk header, plus the block header that may be before or inside it, in bytes.
 pub(crate) const MOST_HEADER: usize = CHUNK_HEADER_LEN + BLOCK_HEADER_LEN;
 
-/// Returns whether the source begins like a record file. One valid header of the first two is
-/// enough, so that damage to the other header doesn't hide the format;
+/// Returns whether the source begins like a record file. It is enough that one of the first two
+/// headers is valid, so damage to the other header doesn't hide the format;
 /// [`RecordFile::open`](crate::RecordFile::open) reports such damage. Returns false for an empty
 /// source.
 ///
@@ -123,7 +123,7 @@ pub(crate) fn read_first_header<I: RecordInput + ?Sized>(
     })
 }
 
-/// Returns the size in the file of the header of a chunk that begins at `begin`, in bytes.
+/// Returns the number of bytes in the file that the header of a chunk at `begin` takes.
 pub(crate) fn header_len(begin: u64) -> usize {
     if payload_end(begin, CHUNK_HEADER) - begin > CHUNK_HEADER {
         MOST_HEADER
@@ -141,8 +141,8 @@ pub(crate) fn header_ends(begin: u64, got: usize) -> Error {
     )
 }
 
-/// Parses the header of the chunk at `begin` from the bytes of the file there; `None` if there are
-/// no bytes.
+/// Parses the header of the chunk at `begin` from the file's bytes at this position; `None` if
+/// there are none.
 pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Fault> {
     let got = raw.len();
     if got == 0 {

@@ -1,10 +1,10 @@
-//! The input of chunks: a source with positioned reads, or a plain stream that only moves forward.
+//! The inputs of a reader: sources with positioned reads, and plain streams that only move forward.
 use std::io::{self, IoSliceMut, Read};
 
 use crate::codec::TRUSTED_SIZE;
 use crate::read_at::{ReadAt, read_full_at, read_full_vectored_at};
 
-/// An input of a [`RecordReader`](crate::RecordReader). Every [`ReadAt`] is an input, and so is
+/// An input for a [`RecordReader`](crate::RecordReader). Every [`ReadAt`] is an input, and so is
 /// [`Sequential`].
 ///
 /// This trait is sealed.
@@ -113,7 +113,7 @@ pub struct Sequential<R> {
 }
 
 impl<R: Read> Sequential<R> {
-    /// Wraps a stream, whose records begin at its current position.
+    /// Wraps a stream; the record file begins at the stream's current position.
     pub fn new(inner: R) -> Self {
         Sequential {
             inner,
@@ -214,7 +214,7 @@ impl<I: RecordInput> ReadAhead<I> {
         }
     }
 
-    /// Returns whether the input has bytes up to `end`, and otherwise its size.
+    /// Checks that the input has bytes up to `end`; otherwise returns its size as the inner error.
     pub(crate) fn reaches(&mut self, end: u64) -> io::Result<Result<(), u64>> {
         if end <= self.size {
             return Ok(Ok(()));
@@ -255,7 +255,7 @@ impl<I: RecordInput> RecordInput for ReadAhead<I> {
         self.buf.resize(AHEAD, 0);
         self.begin = offset;
         let Ok(got) = self.inner.read_full(offset, &mut self.buf) else {
-            // The failure may be in the bytes ahead of the request.
+            // The failure may concern only bytes after the requested ones.
             self.buf.clear();
             return self.inner.read_full(offset, buf);
         };

@@ -20,15 +20,15 @@ const AT_ONCE: u64 = 4;
 const MOST_HEADERS: usize = 5;
 
 /// Number of bytes of a chunk's data to read together with its header: the bytes before the record
-/// in a chunk of one record, and little more.
+/// in a chunk with one record, and a few more.
 const FRONT: usize = 64;
 
-/// A reader of the data of a chunk, piece by piece, which compares every block header inside the
+/// A reader that reads a chunk's data piece by piece, and compares every block header inside the
 /// data with its expected value.
 #[derive(Debug)]
 pub(crate) struct Payload {
     chunk: Chunk,
-    /// Offset in the file of the next byte, or of the block header before it.
+    /// File offset of the next byte, or of the block header before it.
     pos: u64,
     /// Number of data bytes still to come.
     left: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Returns a reader of all data of the chunk, which hashes the data as it is read.
+    /// Returns a reader for all of the chunk's data, which hashes the data as it is read.
     pub(crate) fn hashed(chunk: Chunk) -> Self {
         Payload {
             pos: payload_end(chunk.begin, CHUNK_HEADER),
@@ -48,7 +48,7 @@ impl Payload {
         }
     }
 
-    /// Returns a reader of the data of the chunk at `begin`, which hashes the data as it is read.
+    /// Returns a reader for the data of the chunk at `begin`, which hashes the data as it is read.
     /// Reads the beginning of the data together with the header. `None` if the input ends at
     /// `begin`.
     pub(crate) fn open<I: RecordInput + ?Sized>(
@@ -95,7 +95,7 @@ impl Payload {
         Ok(payload)
     }
 
-    /// Returns a reader of all data of the chunk, which doesn't hash the data.
+    /// Returns a reader for all of the chunk's data, which doesn't hash the data.
     pub(crate) fn unhashed(chunk: Chunk) -> Self {
         Payload {
             hasher: None,
@@ -159,8 +159,8 @@ impl Payload {
         Ok((piece, self.hasher.as_mut()))
     }
 
-    /// Returns the next piece up to the end of the block, borrowed from all bytes of the file,
-    /// without hashing it. The piece is empty only if no bytes are left.
+    /// Returns the next piece, up to the end of the block, borrowed from `all`, the bytes of the
+    /// whole file, without hashing it. The piece is empty only if no bytes are left.
     pub(crate) fn piece_of<'a>(&mut self, all: &'a [u8]) -> Result<&'a [u8], Fault> {
         if self.left == 0 {
             return Ok(&[]);
@@ -380,7 +380,7 @@ fn until_block_end(pos: u64, len: usize) -> usize {
 #[derive(Debug, Default)]
 struct Window {
     bytes: Vec<u8>,
-    /// Offset in the file of the first byte.
+    /// File offset of the first byte.
     begin: u64,
     /// True if the input ended after these bytes.
     is_short: bool,
@@ -391,7 +391,7 @@ impl Window {
         self.begin + self.bytes.len() as u64
     }
 
-    /// Returns the number of the window's bytes at `pos` and after.
+    /// Returns the number of bytes in the window at and after `pos`.
     fn left_from(&self, pos: u64) -> u64 {
         if pos < self.begin {
             return 0;

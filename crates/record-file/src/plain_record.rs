@@ -4,9 +4,9 @@ use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// Returns the position in the file of byte `offset` of an uncompressed record, and the number of
-/// bytes from there to the next block header, which may be inside the record. The record has `len`
-/// bytes and is alone in its chunk, which begins at `begin`.
+/// Returns the file position of byte `offset` in an uncompressed record, and the number of bytes
+/// from there to the next block header, which may be inside the record. The record has `len` bytes
+/// and is alone in its chunk, which begins at `begin`.
 ///
 /// # Errors
 ///

@@ -45,7 +45,7 @@ pub struct RecordPosition {
 }
 
 impl RecordPosition {
-    /// Returns the position of the record at `record_index` of the chunk that begins at
+    /// Returns the position of the record at `record_index` in the chunk that begins at
     /// `chunk_begin`.
     ///
     /// The index is limited so that the numeric form fits in 64 bits.

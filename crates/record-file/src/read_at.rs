@@ -23,28 +23,28 @@ use bytes::Bytes;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// [`SeekSource`](crate::SeekSource) makes a source of anything that reads and seeks, and
+/// [`SeekSource`](crate::SeekSource) makes a source from anything that reads and seeks, and
 /// [`PositionReader`](crate::PositionReader) reads and seeks in any source.
 pub trait ReadAt: Send + Sync {
     /// Reads some bytes at `offset`. A short read is not an error; 0 means the end.
     ///
     /// # Errors
     ///
-    /// Any error of the underlying source.
+    /// Any error from the underlying source.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
     /// Returns the current size of the source, in bytes.
     ///
     /// # Errors
     ///
-    /// Any error of the underlying source.
+    /// Any error from the underlying source.
     fn size(&self) -> io::Result<u64>;
 
-    /// Fills `buf` from `offset`.
+    /// Fills `buf` with the bytes that start at `offset`.
     ///
     /// # Errors
     ///
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the source ends first, or any error of
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the source ends first, or any error from
     /// the source.
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         if read_full_at(self, offset, buf)? < buf.len() {
@@ -58,7 +58,7 @@ pub trait ReadAt: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error of the underlying source.
+    /// Any error from the underlying source.
     fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match bufs.iter_mut().find(|buf| !buf.is_empty()) {
             Some(buf) => self.read_at(offset, buf),

@@ -34,7 +34,7 @@ use crate::simple;
 use crate::stored::Stored;
 use crate::transpose::FieldProjection;
 
-/// A reader of the records of a file in order, which can also seek.
+/// A reader that reads the records in a file in order, and can also seek.
 ///
 /// The input is any [`ReadAt`](crate::ReadAt) source or, with
 /// [`from_read`](RecordReader::from_read), a plain stream, which only moves forward. Damage is an
@@ -75,7 +75,7 @@ pub struct RecordReader<I> {
     last: Option<RecordPosition>,
     recovery: Option<Callback>,
     skipped: Option<SkippedRegion>,
-    /// The chunk whose header was read last.
+    /// The chunk whose header was read most recently.
     head: Option<Chunk>,
     /// The chunk at `begin`, if all its records were read or skipped without loading it.
     passed: Option<Chunk>,
@@ -83,7 +83,7 @@ pub struct RecordReader<I> {
     unread: Option<Chunk>,
     failed: Option<Failed>,
     ahead: Option<Ahead>,
-    /// End of the record chunk that was read last.
+    /// End of the record chunk that was read most recently.
     follows: u64,
     /// The next chunk, if it was read and verified together with the current one.
     verified: Option<Verified>,
@@ -109,7 +109,7 @@ struct Loaded {
 }
 
 impl<R: Read> RecordReader<Sequential<R>> {
-    /// Returns a reader of a plain stream, from its current position.
+    /// Returns a reader for a plain stream, starting at the stream's current position.
     ///
     /// # Examples
     ///
@@ -134,7 +134,7 @@ impl<I: RecordInput> RecordReader<I> {
     pub fn new(input: I, options: ReaderOptions) -> Self {
         let mut decoders = Decoders::default();
         if options.threads > 0 {
-            // Threads decode, so the reader's memory holds only stored data.
+            // Other threads decode, so the reader's memory holds only stored data.
             decoders.memory.expect_alike();
         }
         RecordReader {
@@ -161,7 +161,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// Reports damage to `callback` and skips it, instead of returning an error.
     ///
     /// Regions are reported in file order. If the callback returns `false`, the read that found the
-    /// damage returns as at the end of the file; the next read continues after the region.
+    /// damage returns as if at the end of the file; the next read continues after the region.
     ///
     /// # Examples
     ///
@@ -190,8 +190,8 @@ impl<I: RecordInput> RecordReader<I> {
         self
     }
 
-    /// Restricts reading to some fields of the records in transposed chunks, from the next record
-    /// on.
+    /// Restricts reading to some fields of the records in transposed chunks, starting with the next
+    /// record.
     ///
     /// A plain stream can't go back, so for a stream the projection must be set before the first
     /// read.
@@ -212,7 +212,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// ```
     pub fn set_field_projection(&mut self, projection: FieldProjection) {
         self.projection = projection;
-        // Unloading makes the chunk be decoded again; the next record stays the same.
+        // Unloading the chunk causes it to be decoded again; the next record stays the same.
         let (index, passed) = (self.index, self.passed);
         self.unload();
         (self.index, self.passed) = (index, passed);
@@ -236,14 +236,14 @@ impl<I: RecordInput> RecordReader<I> {
         RecordPosition::new(self.begin, self.index as u64)
     }
 
-    /// Returns the position of the record read last; `None` before the first record is read, and
-    /// after seeking.
+    /// Returns the position of the most recently read record; `None` before the first record is
+    /// read, and after seeking.
     #[must_use]
     pub fn last_position(&self) -> Option<RecordPosition> {
         self.last
     }
 
-    /// Returns the region that was skipped last.
+    /// Returns the most recently skipped region.
     #[must_use]
     pub fn last_skipped(&self) -> Option<&SkippedRegion> {
         self.skipped.as_ref()
@@ -271,11 +271,11 @@ impl<I: RecordInput> RecordReader<I> {
     }
 
     /// Reads the next record like [`read_record`](Self::read_record), and returns bytes that share
-    /// the memory of its chunk.
+    /// the memory of the record's chunk.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record`](Self::read_record).
+    /// The same errors as [`read_record`](Self::read_record).
     ///
     /// # Examples
     ///
@@ -483,7 +483,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(data.into())
     }
 
-    /// Before a chunk is read, checks that it isn't too large and, unless the input is a plain
+    /// Checks, before a chunk is read, that it isn't too large and, unless the input is a plain
     /// stream, that the file contains it.
     fn check_room(&mut self, chunk: &Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
@@ -496,8 +496,9 @@ impl<I: RecordInput> RecordReader<I> {
             ..
         } = chunk.header;
         let size = match kind {
-            // If a large size is reported now, a plain stream can still be read in another way.
-            // Chunks that claim impossible ratios fail when they are decoded.
+            // If a large size is reported before the data is read, the record can still be read
+            // from a plain stream in another way. Chunks that claim impossible ratios fail when
+            // they are decoded.
             ChunkType::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
                 data_size.max(decoded_data_size)
             }
@@ -508,7 +509,7 @@ impl<I: RecordInput> RecordReader<I> {
             .map_err(|error| Fault::in_data(chunk, error))
     }
 
-    /// After a chunk of a plain stream is read, checks that the stream reaches to the chunk's end.
+    /// Checks, after a chunk of a plain stream is read, that the stream extends to the chunk's end.
     fn check_reached(&mut self, chunk: &Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             return Ok(());

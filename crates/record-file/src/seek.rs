@@ -147,7 +147,7 @@ mod tests {
             assert_eq!(a.ok(), b.ok(), "{step:?}");
             let (mut a, mut b) = ([0; 10], [0; 10]);
             let read = [expected.read(&mut a), reader.read(&mut b)].map(Result::ok);
-            // A source may refuse an offset that no file can have.
+            // A source may reject an offset that no file can have.
             if read[1].is_some() {
                 assert_eq!(read[0], read[1], "{step:?}");
                 assert_eq!(a, b, "{step:?}");

@@ -22,11 +22,11 @@ pub(crate) fn compression_kind(byte: Option<&u8>, begin: u64) -> Result<Compress
     })
 }
 
-/// The front of the data of a simple chunk: the bytes before the values.
+/// The front of a simple chunk's data: the bytes before the records.
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) compression: CompressionKind,
-    /// Range of the sizes in the data.
+    /// Range of the data that holds the sizes.
     pub(crate) sizes: std::ops::Range<u64>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn record_ends(
     } else {
         let size = take_size(&mut stored, begin)?;
         // A size takes one to ten bytes. The total is checked first, so that a false claim can't
-        // decompress much.
+        // cause much data to be decompressed.
         if size < num_records || size > num_records.saturating_mul(varint::MAX_LEN as u64) {
             return Err(Error::corrupt(
                 begin,
@@ -99,7 +99,7 @@ pub(crate) fn record_ends(
         return Err(Error::corrupt(begin, "fewer sizes than records"));
     }
     let mut ends = decoders.memory.take_ends();
-    // There are at most as many records as bytes of sizes, which were checked above.
+    // There are at most as many records as bytes of sizes, whose number was checked above.
     ends.reserve(usize::try_from(num_records).unwrap_or(0));
     let mut end = 0u64;
     for _ in 0..num_records {
@@ -257,7 +257,7 @@ fn within<'a>(data: &'a [u8], range: &std::ops::Range<u64>, begin: u64) -> Resul
         .ok_or_else(|| Error::corrupt(begin, "chunk data ends early"))
 }
 
-/// Appends everything before the values; `sizes` has one varint per record.
+/// Appends everything before the records; `sizes` has one varint per record.
 pub(crate) fn encode_front(
     encoders: &mut Encoders,
     compression: &Compression,

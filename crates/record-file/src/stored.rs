@@ -7,8 +7,8 @@ use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
-/// Divisor of an allocation's size that gives the extra room, which makes the memory reusable for a
-/// next chunk of about the same size.
+/// Divisor of an allocation's size that gives the extra room, with which the memory can be reused
+/// for a next chunk of about the same size.
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
@@ -66,8 +66,8 @@ impl Stored {
     }
 
     /// Reserves memory for all data of a chunk that isn't read yet. For a transposed chunk, the
-    /// memory has room to decode the chunk in place. Returns `None` if a chunk with `known` bytes
-    /// of data must not get as much memory as its header alone claims.
+    /// memory has room to decode the chunk in place. Returns `None` if the memory that the header
+    /// claims to need is too much for the `known` bytes of the chunk's data.
     pub(crate) fn with_room(
         chunk: &Chunk,
         decoders: &mut Decoders,
@@ -123,8 +123,8 @@ impl Stored {
     }
 
     /// Reads the data of a transposed chunk into memory in which it can be decoded in place.
-    /// Returns `None` if a chunk with `known` bytes of data must not get as much memory as its
-    /// header alone claims.
+    /// Returns `None` if the memory that the header claims to need is too much for the `known`
+    /// bytes of the chunk's data.
     pub(crate) fn read_with_room<I: RecordInput + ?Sized>(
         payload: &mut Payload,
         input: &mut I,
@@ -147,7 +147,7 @@ impl Stored {
     }
 }
 
-/// Divisor of the records' size that gives the smallest additional room. With less room, the
+/// Divisor of the records' size that gives the minimum additional room. With less room, the
 /// remaining buffers would be moved too often.
 const LEAST_ROOM: u64 = 8;
 /// Largest room for small chunks, in bytes: up to this size, the room equals the size of the

@@ -42,7 +42,7 @@ where
         }
     }
 
-    /// Returns whether there are as many jobs as threads, counting finished jobs whose results
+    /// Returns whether there are as many jobs as threads, including finished jobs whose results
     /// weren't taken.
     pub(crate) fn is_full(&self) -> bool {
         self.results.len() >= self.most
@@ -53,8 +53,8 @@ where
         self.results.is_empty()
     }
 
-    /// Adds a job, after all others. If the system refuses to start a thread, an existing thread or
-    /// the caller's thread does the job.
+    /// Adds a job after all other jobs. If the system refuses to start a thread, an existing thread
+    /// or the caller's thread does the job.
     pub(crate) fn submit(&mut self, job: J) -> Result<()> {
         // Starts one more thread if all threads may be busy.
         if self.running.len() < self.most.min(self.results.len() + 1) {
@@ -128,7 +128,7 @@ fn run<S: Default, J, T>(jobs: &Mutex<Receiver<Submitted<J, T>>>, work: &Work<S,
         let Ok((job, result)) = job else {
             return;
         };
-        // Sending fails only if the results were dropped, and the receiver with them.
+        // Sending fails only if the results, and with them the receiver, were dropped.
         let _ = result.send(work(&mut state, job));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use decode::decode;
 pub(crate) use encode::{ChunkEncoder, Records, Storage};
 pub use projection::FieldProjection;
 
-/// Tags of states that don't emit a field; fields have tags from 8 on.
+/// Tags of states that don't emit a field. The tags of fields are at least 8.
 mod tag {
     pub(crate) const NO_OP: u32 = 0;
     pub(crate) const NON_PROTO: u32 = 1;
@@ -37,7 +37,7 @@ mod wire {
 }
 
 /// Largest subtype of a varint in a buffer. Such a subtype is the number of the varint's bytes
-/// minus one; subtypes from [`INLINE`] on contain the value itself.
+/// minus one; a subtype of [`INLINE`] or more contains the value itself.
 pub(crate) const LAST_BUFFERED: u8 = 9;
 pub(crate) const INLINE: u8 = 10;
 pub(crate) const LAST_INLINE: u8 = INLINE + 0x7f;

@@ -33,7 +33,7 @@ use pool::Pool;
 use sink::{BlockSink, Patch};
 use streamed::Source;
 
-/// A writer of records to a file, which gathers small records in chunks.
+/// A writer that writes records to a file, and gathers small records in chunks.
 ///
 /// [`finish`](Self::finish) completes the file; dropping an unfinished writer leaves a truncated
 /// file. After an error every later write fails.
@@ -71,7 +71,7 @@ pub struct RecordWriter<W> {
     /// The records of the chunk that isn't encoded yet.
     gathered: Gathered,
     begin: Begin,
-    /// Size of the gathered records that counts against the chunk's limit, including 8 bytes per
+    /// Size of the gathered records that counts toward the chunk's limit, including 8 bytes per
     /// record.
     counted: u64,
     /// Reusable memory for encoded data.
@@ -80,7 +80,7 @@ pub struct RecordWriter<W> {
     pool: Option<Pool>,
     /// Position of the last record that was written in its own chunk.
     last: Option<LaterPosition>,
-    /// Size of the data of the chunk written last, in bytes.
+    /// Size of the most recently written chunk's data, in bytes.
     last_data_size: u64,
     failed: bool,
     /// An error to be returned by the next call.
@@ -90,10 +90,10 @@ pub struct RecordWriter<W> {
 /// Bytes counted per record in addition to the record's own bytes. This bounds the number of empty
 /// records in a chunk.
 const RECORD_OVERHEAD: u64 = 8;
-/// Smallest uncompressed chunk that a thread hashes, in bytes: a smaller chunk is hashed faster
-/// than it is handed over.
+/// Minimum size of an uncompressed chunk that a thread hashes, in bytes: a smaller chunk takes less
+/// time to hash than to hand over.
 const MIN_HASHED_APART: u64 = 64 << 10;
-/// Smallest uncompressed record that is worth copying on another thread, in bytes.
+/// Minimum size of an uncompressed record that is worth copying on another thread, in bytes.
 const MIN_BEHIND: u64 = 1 << 20;
 
 impl<W: Write> RecordWriter<W> {
@@ -173,7 +173,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_record`](Self::write_record).
+    /// The same errors as [`write_record`](Self::write_record).
     ///
     /// # Examples
     ///
@@ -194,7 +194,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_record`](Self::write_record);
+    /// The same errors as [`write_record`](Self::write_record);
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the compression's parameters are out
     /// of range, in which case the writer remains usable.
     ///
@@ -223,7 +223,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_record_alone`](Self::write_record_alone).
+    /// The same errors as [`write_record_alone`](Self::write_record_alone).
     pub fn write_record_slices_alone(
         &mut self,
         parts: &[&[u8]],
@@ -248,7 +248,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_record`](Self::write_record).
+    /// The same errors as [`write_record`](Self::write_record).
     pub fn push(&mut self) -> Result<()> {
         self.attempt(Self::push_all)
     }
@@ -259,7 +259,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_record`](Self::write_record).
+    /// The same errors as [`write_record`](Self::write_record).
     ///
     /// # Examples
     ///
@@ -290,7 +290,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_record`](Self::write_record).
+    /// The same errors as [`write_record`](Self::write_record).
     pub fn sync(&mut self) -> Result<()>
     where
         W: SyncData,
@@ -306,7 +306,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_record`](Self::write_record).
+    /// The same errors as [`write_record`](Self::write_record).
     pub fn finish(mut self) -> Result<W> {
         self.flush()?;
         Ok(self.sink.into_inner())
@@ -326,8 +326,8 @@ impl<W: Write> RecordWriter<W> {
         RecordPosition::new(self.sink.pos(), self.gathered.num_records)
     }
 
-    /// Returns the position of the record written last; `None` if there are no records, or the
-    /// writer has failed.
+    /// Returns the position of the most recently written record; `None` if there are no records, or
+    /// the writer has failed.
     ///
     /// With [`threads`](WriterOptions::threads), this waits for the chunks before the record. To
     /// get the position of every record, use [`last_position_later`](Self::last_position_later),
@@ -360,7 +360,7 @@ impl<W: Write> RecordWriter<W> {
         last.get()
     }
 
-    /// Returns the position of the record written last, which may not be known yet.
+    /// Returns the position of the most recently written record, which may not be known yet.
     #[must_use]
     pub fn last_position_later(&self) -> Option<LaterPosition> {
         let Some(index) = self.gathered.num_records.checked_sub(1) else {
@@ -372,7 +372,7 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Returns the size of the data of the chunk written last, as its header states it: after
+    /// Returns the size of the most recently written chunk's data, as its header states it: after
     /// compression and without headers. Returns 0 before the first chunk.
     ///
     /// # Examples
@@ -405,7 +405,7 @@ impl<W: Write> RecordWriter<W> {
         self.sink.get_ref()
     }
 
-    /// Runs a step of writing. After a failed step the content of the file is unknown, so no more
+    /// Runs a step of writing. After a failed step, the content of the file is unknown, so no more
     /// steps are run.
     fn attempt<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.failed {
@@ -470,7 +470,7 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Returns whether a chunk that counts `counted` bytes has no room for `more`.
+    /// Returns whether a chunk with `counted` bytes toward its limit has no room for `more`.
     fn overfull(&self, counted: u64, more: u64) -> bool {
         counted.saturating_add(more) > self.chunk_size
     }
@@ -488,7 +488,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Writes a chunk of one record, without copying it.
+    /// Writes a chunk with one record, without copying the record.
     fn write_alone(&mut self, parts: &[&[u8]], compression: &Compression) -> Result<()> {
         let len = parts.iter().map(|part| part.len() as u64).sum();
         if let Some(patch) = self.patch
@@ -508,7 +508,7 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Records that a chunk of one record was written at `begin`, and returns its position.
+    /// Records that a chunk with one record was written at `begin`, and returns its position.
     fn wrote_alone(&mut self, begin: u64) -> RecordPosition {
         self.last = Some(LaterPosition {
             begin: Begin::Known(begin),
@@ -568,7 +568,8 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Keeps memory for the data of the next chunk, unless it is too large to be held unused.
+    /// Keeps memory for the data of the next chunk, unless the memory is too large to be held
+    /// unused.
     fn keep_data(&mut self, mut data: Vec<u8>) {
         if data.capacity() as u64 <= self.usual_size() {
             data.clear();

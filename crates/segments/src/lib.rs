@@ -22,7 +22,7 @@
 //! assert_eq!(segments.concat(), prost::Message::encode_to_vec(&layer));
 //! ```
 //!
-//! The table shows the time and memory needed before a split can begin, for a message of sixteen
+//! The table shows the time and memory needed before a split can begin, for a message with sixteen
 //! tensors on two busy cores:
 //!
 //! | tensors | shared | copied (`encode_to_vec`) |
@@ -33,8 +33,8 @@
 //! The split to a file itself takes 0.8 s for each GiB.
 //!
 //! This is a separate crate because prost writes to a [`BufMut`], a trait that only `unsafe` code
-//! can implement, since its `chunk_mut` lends uninitialized memory. Here [`BytesMut`] lends the
-//! memory, and is then passed the number of bytes written.
+//! can implement, since `chunk_mut` lends uninitialized memory. Here, [`BytesMut`] lends the
+//! memory, and is then told the number of bytes written.
 
 use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};

@@ -1,4 +1,5 @@
-//! Detecting whether a process began with its standard output closed, as by `>&-` in a shell.
+//! Detecting whether a process began with its standard output closed, for example by `>&-` in a
+//! shell.
 //!
 //! Before `main` runs, Rust's runtime opens `/dev/null` in place of a closed standard stream. A
 //! program that prints its result would then lose the result and still report success. This crate
@@ -45,7 +46,7 @@ mod before_main {
     #[used]
     #[cfg_attr(
         not(target_vendor = "apple"),
-        // SAFETY: the section is an array of such functions, and `look` needs no runtime.
+        // SAFETY: the section is an array of functions with this type, and `look` needs no runtime.
         unsafe(link_section = ".init_array")
     )]
     #[cfg_attr(

@@ -1,10 +1,10 @@
-//! Merges random files with this crate and with TensorFlow's Merger, and reports every kind of
+//! Merges random files with this library and with TensorFlow's Merger, and reports every kind of
 //! difference: `differential TF_READ CASES [SEED [FOLDER]]`, where `tests/interop/setup.sh` builds
 //! TF_READ. For a file whose merges differ without a known reason, FOLDER receives the file, this
-//! crate's merge, and both results in TensorFlow's form.
+//! library's merge, and both results in TensorFlow's form.
 //!
-//! TensorFlow also reads this crate's merge, and writes both messages in its deterministic form.
-//! Two messages are equal if their deterministic forms are.
+//! TensorFlow also reads this library's merge, and writes both messages in its deterministic form.
+//! Two messages are equal if their deterministic forms are equal.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -27,10 +27,10 @@ use proto_splitter_core::wire::put_varint;
 use proto_splitter_graph_def::{GRAPH_DEF, proto::descriptor_pool};
 use record_file::{Compression, RecordWriter, WriterOptions};
 
-/// Number of files that are written, and then read by TensorFlow, at a time.
+/// Number of files that are written, and then read by TensorFlow, in one batch.
 const BATCH: u64 = 200;
 
-/// TensorFlow reads only one in this many of the files that this crate refuses.
+/// TensorFlow reads only one in this many of the files that this library rejects.
 const ASKED: u64 = 100;
 
 struct Random(u64);
@@ -81,7 +81,7 @@ enum Type {
 const KEYS: [&str; 3] = ["a", "value", ""];
 const TEXTS: [&str; 5] = ["", "a", "bc", "7", "x/y"];
 
-/// Returns fields of a type, sometimes in the order of their numbers.
+/// Returns fields for a type, sometimes in the order of their numbers.
 fn fields(random: &mut Random, of: Type, depth: u32) -> Vec<u8> {
     let most = if depth == 0 { 2 } else { 5 };
     let mut all: Vec<(u64, Vec<u8>)> = (0..random.below(most))
@@ -174,8 +174,8 @@ fn field(random: &mut Random, of: Type, depth: u32) -> (u64, Vec<u8>) {
     made[at].clone()
 }
 
-/// Returns the path of a place that TensorFlow's Merger can reach from a message of a type, and the
-/// type at that place, which is `None` for inserted text.
+/// Returns a path that TensorFlow's Merger can follow from a message of the type `from`, the type
+/// at its end, which is `None` for bytes, and the text to insert there.
 fn place(random: &mut Random, from: Type) -> (FieldPath, Option<Type>, &'static str) {
     let (mut path, mut at) = (FieldPath::root(), from);
     let key = |key: &str| MapKey::String(key.into());
@@ -216,8 +216,8 @@ struct File {
     /// True if two fields of one list are equal up to and including a map key, in which case
     /// TensorFlow's order is undefined.
     shares_a_key: bool,
-    /// True if two fields of one list have the same path, and one of the two has further fields
-    /// below it.
+    /// True if two fields of one list have the same path, and one of the two has more fields below
+    /// it.
     is_named_twice: bool,
 }
 
@@ -321,7 +321,7 @@ fn is_text(file: &File, field: &ChunkedField) -> bool {
     index.is_some_and(|index| file.metadata.chunks[usize::try_from(index).unwrap()].r#type == 2)
 }
 
-/// Returns the type at a path of [`place`].
+/// Returns the type at a path from [`place`].
 fn type_at(from: Type, path: &FieldPath) -> Option<Type> {
     path.steps().iter().try_fold(from, |at, step| {
         Some(match (at, step.field.0) {
@@ -345,7 +345,7 @@ struct Tensorflow {
 }
 
 impl Tensorflow {
-    /// Reads all files. Returns for each file whether it was read, was refused, or ended the
+    /// Reads all files. Returns for each file whether it was read, was rejected, or ended the
     /// process.
     fn read(&mut self, lines: &[String]) -> Vec<String> {
         let mut answers = Vec::new();
@@ -377,7 +377,7 @@ impl Tensorflow {
     }
 }
 
-/// Returns the text of an error without its place, numbers and names.
+/// Returns the text of an error without the place, numbers and names in it.
 fn shape(text: &str) -> String {
     let last = text.trim_end().rsplit(": ").next().unwrap_or_default();
     let mut parts = last.split('"').step_by(2).collect::<Vec<_>>().join("..");

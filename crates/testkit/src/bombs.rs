@@ -1,7 +1,7 @@
 //! Small files that claim large sizes. On each of these files, each command must end with a result
 //! or a one-line error, and use little memory.
 //!
-//! All chunked files are valid record files with correct hashes, so they can only be refused for
+//! All chunked files are valid record files with correct hashes, so they can only be rejected for
 //! their content.
 
 use std::fs;
@@ -21,13 +21,13 @@ use record_file::{Compression, RecordWriter, RecordsMetadata, WriterOptions};
 /// The sizes that the bombs claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Number of items of any kind.
+    /// Number of items of each kind.
     pub count: usize,
-    /// Size of a value that compresses to almost nothing.
+    /// Size of a value that compresses to almost nothing, in bytes.
     pub size: usize,
     /// Nesting depth.
     pub depth: usize,
-    /// Size of a file that is almost all holes.
+    /// Size of a file that consists almost entirely of holes, in bytes.
     pub sparse: u64,
 }
 
@@ -39,7 +39,7 @@ impl Scale {
         depth: 200_000,
         sparse: 1 << 40,
     };
-    /// A hundredth of the sizes of [`WHOLE`](Scale::WHOLE), for tests.
+    /// A hundredth of the sizes in [`WHOLE`](Scale::WHOLE), for tests.
     pub const SMALL: Scale = Scale {
         count: 20_000,
         size: 4 << 20,
@@ -73,8 +73,8 @@ fn head(number: u64, size: u64) -> Vec<u8> {
     out
 }
 
-/// Wraps `of` in this many levels of messages. The result is built from the outside in, so that
-/// `of` is copied only once.
+/// Wraps `of` in `depth` levels of messages. The result is built from the outside in, so that `of`
+/// is copied only once.
 fn nested(number: u64, of: &[u8], depth: usize) -> Vec<u8> {
     let mut heads = Vec::new();
     let mut size = of.len() as u64;
@@ -151,8 +151,8 @@ fn model() -> Vec<u8> {
     len(1, len(1, "a"))
 }
 
-/// Returns serialized record-file metadata that embeds a schema of `files`, with `message` as its
-/// type.
+/// Returns serialized record-file metadata that embeds a schema made of `files`, with `message` as
+/// its type.
 fn schema(files: Vec<FileDescriptorProto>, message: &str) -> Vec<u8> {
     let set = FileDescriptorSet { file: files };
     [len(4, message), schema_fields(&set)].concat()
@@ -346,7 +346,7 @@ fn in_metadata(scale: &Scale) -> Vec<(&'static str, File)> {
 
 type Change = Box<dyn FnOnce(&mut ChunkMetadata)>;
 
-/// Returns changes to a trailer after which it takes much more memory than space in the file.
+/// Returns changes after which a trailer takes much more memory than space in the file.
 fn in_trailers(scale: &Scale) -> Vec<(&'static str, Change)> {
     let Scale {
         count, size, depth, ..

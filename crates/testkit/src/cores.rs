@@ -3,12 +3,11 @@
 use std::error::Error;
 use std::thread;
 
-/// Runs the same work on one thread per core. Each thread takes shares from a common queue until
-/// the queue is empty.
+/// Runs the same work on one thread per core. The threads share out the work between them.
 ///
 /// # Errors
 ///
-/// The error of any thread.
+/// An error from any of the threads.
 pub fn on_all_cores<E: Error + Send + Sync + 'static>(
     work: impl Fn() -> Result<(), E> + Sync,
 ) -> Result<(), Box<dyn Error>> {

@@ -39,15 +39,14 @@ pub fn kitchen_sink() -> MessageDescriptor {
             .expect("the schema compiles");
         compiler.include_imports(true);
         // The pool is decoded from the descriptor set rather than taken from the compiler, since
-        // prost-reflect reads `packed` before it has resolved the options of a source.
+        // prost-reflect reads `packed` before it has resolved a source's options.
         DescriptorPool::decode(&*compiler.encode_file_descriptor_set()).expect("as compiled")
     });
     POOL.get_message_by_name("testkit.Sink")
         .expect("it is in its file")
 }
 
-/// The generator SplitMix64, which is small, is seeded, and returns the same numbers on every
-/// machine.
+/// A SplitMix64 generator. It is small and seeded, and returns the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -113,7 +112,7 @@ pub enum Order {
     Shuffled,
 }
 
-/// The unusual features of the messages.
+/// The ways in which a generated message is unusual.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
     /// Order of fields.
@@ -247,7 +246,8 @@ fn content(
     items.into_iter().flat_map(|(_, item)| item).collect()
 }
 
-/// Returns a field of any wire type, most often bytes, that isn't in its message's type.
+/// Returns a field of any wire type, most often bytes, with a number that the message's type
+/// doesn't have.
 fn unknown(number: u32, len: u64, random: &mut Random, habits: &Habits) -> Vec<u8> {
     let mut out = Vec::new();
     let wire_type = *random.choose(&[2, 2, 2, 0, 1, 3, 5]);
@@ -269,7 +269,7 @@ fn unknown(number: u32, len: u64, random: &mut Random, habits: &Habits) -> Vec<u
     out
 }
 
-/// Appends a varint, which is sometimes overlong, but has at most `most` bytes.
+/// Appends a varint, which is sometimes overlong but has at most `most` bytes.
 fn varint(out: &mut Vec<u8>, value: u64, most: usize, random: &mut Random, habits: &Habits) {
     if !(habits.odd_wire && random.one_in(10)) {
         return put_varint(out, value);
@@ -365,7 +365,7 @@ fn value(
             let bytes = random.text(len);
             tagged(out, number, &bytes, random, habits);
         }
-        // Readers accept packed and unpacked values, whatever the field's declaration says.
+        // Readers accept packed and unpacked values, regardless of the field's declaration.
         kind if slot.repeated && slot.packed != random.one_in(6) => {
             let mut bytes = Vec::new();
             for _ in 0..random.below(1 + size / 4) {

@@ -12,11 +12,12 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// The largest observed memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Largest anonymous memory at any of the measurements. A peak between two measurements is
+    /// Largest anonymous memory in any measurement, in bytes. A peak between two measurements is
     /// missed.
     pub anonymous: u64,
-    /// Largest resident memory, including pages of the program and of other files. The system
-    /// tracks this value, so it includes every peak, and is at least the largest anonymous memory.
+    /// Largest resident memory, in bytes, including pages of the program and of other files. The
+    /// system tracks this value, so it includes every peak, and is at least the largest anonymous
+    /// memory.
     pub resident: u64,
 }
 
@@ -55,7 +56,7 @@ pub fn watch_writing_to(
     }
 }
 
-/// Returns a value of `/proc/PID/status`, in bytes.
+/// Returns a value from `/proc/PID/status`, in bytes.
 fn bytes(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

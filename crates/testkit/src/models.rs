@@ -10,8 +10,7 @@ use record_file::ReadAt;
 
 use crate::generate::Random;
 
-/// A message under construction, which holds small parts as bytes, and tensors as the seeds that
-/// generate them.
+/// A message under construction, which holds small parts as bytes, and large tensors as seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     pieces: Vec<Piece>,
@@ -92,7 +91,7 @@ impl Parts {
         self
     }
 
-    /// Adds a bytes field of `len` bytes, which are 32-bit floats between -2 and 2 generated from
+    /// Adds a bytes field with `len` bytes of 32-bit floats between -2 and 2, generated from
     /// `seed`.
     #[must_use]
     pub fn floats(mut self, number: u32, seed: u64, len: u64) -> Self {
@@ -134,8 +133,8 @@ impl Parts {
     }
 }
 
-/// A source of a message whose small parts are in memory, and whose tensors read as zeros. It
-/// counts the bytes read.
+/// A source for a message whose small parts are in memory, and whose tensors read as zeros. Counts
+/// the bytes read.
 #[derive(Debug)]
 pub struct SparseSource {
     /// The parts in memory, by offset.
@@ -145,7 +144,7 @@ pub struct SparseSource {
 }
 
 impl SparseSource {
-    /// Creates a source of this message.
+    /// Creates a source for this message.
     pub fn new(message: Parts) -> Self {
         let (mut parts, mut at) = (Vec::new(), 0);
         for piece in message.pieces {
@@ -206,7 +205,7 @@ fn write_floats(out: &mut impl Write, seed: u64, len: u64) -> io::Result<()> {
         block.clear();
         let take = left.min(BLOCK);
         while (block.len() as u64) < take {
-            // The sign and mantissa are random, with the exponent of 1 or below.
+            // The sign and mantissa are random, and the exponent is at most that of 1.
             let bits = random.number() & 0xbf7f_ffff_bf7f_ffff | 0x3000_0000_3000_0000;
             block.extend_from_slice(&bits.to_le_bytes());
         }

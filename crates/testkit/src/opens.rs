@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// A counter of how often the files of a folder are opened while the counter exists.
+/// A counter of how often the files in a folder are opened while the counter exists.
 #[derive(Debug)]
 pub struct Opens {
     events: OwnedFd,
@@ -17,7 +17,7 @@ pub struct Opens {
 }
 
 impl Opens {
-    /// Watches all files in a folder and below.
+    /// Watches all files in a folder and its subfolders.
     ///
     /// # Panics
     ///
@@ -34,7 +34,7 @@ impl Opens {
 
     fn watch(&mut self, folder: &Path) {
         // The system drops an event that is equal to the previous one. Since the folder is also
-        // watched, an event of the folder precedes each event of a file, and no two consecutive
+        // watched, an event for the folder precedes each event for a file, and no two consecutive
         // events are equal.
         inotify::add_watch(&self.events, folder, WatchFlags::OPEN).unwrap();
         for entry in fs::read_dir(folder).unwrap() {

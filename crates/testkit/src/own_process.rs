@@ -1,4 +1,4 @@
-//! Running tests in a process of their own, because they measure the process, or other tests would
+//! Running tests in their own processes, because they measure the process, or other tests would
 //! disturb them.
 
 use std::any::type_name;
@@ -29,7 +29,7 @@ pub fn in_own_process<F: FnOnce()>(body: F) {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    // With a name that no test has, the process would also succeed.
+    // The process would also succeed if no test had this name.
     assert!(
         output.status.success() && said.contains("1 passed"),
         "{said}{}",

@@ -1,5 +1,5 @@
 //! A merge by reflection, like TensorFlow's Merger. It is slow and small, and shares no code with
-//! ours.
+//! the library's own merge.
 
 use std::cmp::Ordering;
 

@@ -9,16 +9,16 @@ use proto_splitter_core::schema::decode_descriptor_set;
 
 use crate::generate::Random;
 
-/// Types and their descriptors.
+/// Generated message types.
 #[derive(Clone)]
 pub struct Schema {
-    /// The types' `FileDescriptorSet` in text format, to investigate a failure.
+    /// The types' `FileDescriptorSet` in text format, for investigating failures.
     pub text: String,
-    /// Type of a test's messages.
+    /// Type of the messages in a test.
     pub root: MessageDescriptor,
 }
 
-// This is written by hand, since the `Debug` of a descriptor doesn't end for a type that contains
+// This is written by hand, since `Debug` for a descriptor recurses endlessly if the type contains
 // itself.
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -39,7 +39,7 @@ const SCALARS: [&str; 15] = [
     "UINT32", "SFIXED32", "SFIXED64", "SINT32", "SINT64",
 ];
 
-/// All key types of a map.
+/// All types that a map key can have.
 const KEYS: [&str; 12] = [
     "INT64", "UINT64", "INT32", "FIXED64", "FIXED32", "BOOL", "STRING", "UINT32", "SFIXED32",
     "SFIXED64", "SINT32", "SINT64",
@@ -50,7 +50,7 @@ const KEYS: [&str; 12] = [
 ///
 /// # Panics
 ///
-/// If prost-reflect refuses the types, which would be a bug in this function.
+/// If prost-reflect rejects the types, which would be a bug in this function.
 pub fn schema(random: &mut Random) -> Schema {
     let mut text = String::new();
     let mut types = Vec::new();
@@ -75,7 +75,7 @@ fn level(random: &mut Random) -> Level {
     *random.choose(&[Level::Proto2, Level::Proto3, Level::Edition])
 }
 
-/// A message type whose text isn't written yet.
+/// A message type whose definition isn't written yet.
 struct Type {
     name: String,
     full_name: String,
@@ -227,7 +227,7 @@ impl Writer<'_> {
         text
     }
 
-    /// Returns a random field number, which is often small, although tags of every length occur.
+    /// Returns a random field number. The number is often small, but tags of every length occur.
     /// Excludes the numbers of extensions and the numbers that protobuf reserves.
     fn number(&mut self) -> u32 {
         let (from, to) = *self.random.choose(&[

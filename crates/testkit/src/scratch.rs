@@ -1,4 +1,4 @@
-//! Common setup of benchmarks.
+//! Common setup for benchmarks.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Creates a new folder on the disk of the repository, since temporary folders may be in memory.
+/// Creates a new folder on the repository's disk, since temporary folders may be in memory.
 /// Dropping the result removes the folder with its content.
 ///
 /// # Errors
@@ -18,8 +18,8 @@ pub fn scratch_folder() -> io::Result<TempDir> {
     tempfile::tempdir_in(target.canonicalize()?)
 }
 
-/// Returns the factor by which the benchmark is made smaller, which is `quick` with the argument
-/// `--quick`, and otherwise 1.
+/// Returns the factor by which to shrink the benchmark: `quick` if the argument `--quick` is given,
+/// and otherwise 1.
 pub fn scale(quick: u64) -> u64 {
     if std::env::args().any(|argument| argument == "--quick") {
         quick

@@ -66,7 +66,7 @@ impl<S, F> std::fmt::Debug for Guarded<S, F> {
 }
 
 impl<S, F: Fn(u64) -> io::Result<()>> Guarded<S, F> {
-    /// Wraps a source. `guard` receives the number of each read, from 0 on.
+    /// Wraps a source. `guard` receives the number of each read, starting at 0.
     pub fn new(inner: S, guard: F) -> Self {
         Guarded {
             inner,
@@ -87,8 +87,7 @@ impl<S: ReadAt, F: Fn(u64) -> io::Result<()> + Send + Sync> ReadAt for Guarded<S
     }
 }
 
-/// A source of any size, with a few bytes at a few places and zeros everywhere else, for small
-/// reads.
+/// A source of any size for small reads, with bytes at a few places and zeros everywhere else.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse {
     parts: Vec<(u64, Vec<u8>)>,

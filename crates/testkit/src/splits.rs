@@ -82,7 +82,8 @@ pub fn check<S: ComposableSplitter>(
     Outcome::Split(Box::new(split))
 }
 
-/// Checks that a refusal names the number of bytes and the maximum that it exceeds.
+/// Checks that the error for a refused split states the number of bytes and the maximum that it
+/// exceeds.
 fn check_refusal(error: &Error, options: &SplitOptions) {
     let text = error.to_string();
     let message = match error.path() {
@@ -123,8 +124,8 @@ fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
 }
 
 /// Checks that no chunk could be merged back into its parent, and no slice joined with the previous
-/// slice, without exceeding the bound. Ignores the growth of lengths, large values, and chunks that
-/// only hold other chunks at a map key.
+/// slice, without exceeding the bound. Ignores the growth of length prefixes, large values, and
+/// chunks that only hold other chunks at a map key.
 fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     const LENGTHS: u64 = 40;
     let max = options.effective_max_chunk_size();
@@ -140,7 +141,7 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
         let holder = chunks
             .iter()
             .any(|other| other.parent() == Some(index.into()));
-        // The chunks of a value that is in several chunks can't be merged back individually.
+        // If a value is in several chunks, they can't be merged back individually.
         let near = chunks[index.saturating_sub(1)..]
             .iter()
             .zip(index.saturating_sub(1)..)

@@ -17,7 +17,7 @@ pub fn trace_type() -> MessageDescriptor {
     message_type("testkit.Trace")
 }
 
-/// Returns the type of a message of several traces: `testkit.Traces`.
+/// Returns the type of a message with several traces: `testkit.Traces`.
 ///
 /// # Panics
 ///

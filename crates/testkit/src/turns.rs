@@ -1,5 +1,5 @@
-//! Timing several ways to do the same work in turns, since the memory and caches of a small machine
-//! vary from minute to minute.
+//! Timing several ways to do the same work. They take turns, since the memory and caches of a small
+//! machine vary from minute to minute.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// The times of one part, over all turns that count.
+/// The times of one part in all turns that count.
 #[derive(Clone, Debug)]
 pub struct Times {
     /// Name of the part.
@@ -75,7 +75,7 @@ impl Times {
 ///
 /// # Errors
 ///
-/// The first error of any turn.
+/// The first error from any turn.
 ///
 /// # Panics
 ///

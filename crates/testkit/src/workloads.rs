@@ -5,15 +5,15 @@ use proto_splitter_core::split::{LARGEST_MAX_CHUNK_SIZE, SplitOptions};
 
 const MIB: u64 = 1 << 20;
 
-/// Number of functions in W3. The constants below are the numbers and sizes of the nodes and
+/// Number of functions in W3. The next constants are the numbers and sizes of the nodes and
 /// constants in each function.
 const FUNCTIONS: u64 = 1000;
 const FUNCTION_NODES: u64 = 400;
 const FUNCTION_CONSTANTS: u64 = 8;
 const FUNCTION_CONSTANT_BYTES: u64 = 64 << 10;
 
-/// Parameters of [`graph_and_function`]: the size of the constants that stay, the number of such
-/// constants for each constant that is cut out, and the size of the constants that are cut out.
+/// Parameters of [`graph_and_function`]: the size of the constants that stay in place, the number
+/// of these for each constant that is cut out, and the size of the constants that are cut out.
 const INNER_BYTES: u64 = 512 << 10;
 const CUT_EVERY: u64 = 64;
 const CUT_BYTES: u64 = 4 << 20;
@@ -24,26 +24,26 @@ pub enum Workload {
     /// A SavedModel of 1 GiB with four float constants of 256 MiB, split into chunks of 64 MiB.
     /// Each constant is a separate chunk.
     W1,
-    /// The same as [`W1`](Self::W1), but with twelve constants, which have 3 GiB.
+    /// The same as [`W1`](Self::W1), but with twelve constants, or 3 GiB.
     W1Large,
-    /// A GraphDef of 2,000,000 small nodes, which have about 190 MB, split into chunks of 16 MiB.
+    /// A GraphDef with 2,000,000 small nodes, about 190 MB in total, split into chunks of 16 MiB.
     W2,
-    /// A GraphDef of 540 MB, split into chunks of 64 KiB. It has 1,000 functions of 400 small nodes
-    /// and eight constants of 64 KiB, each of which is a separate chunk.
+    /// A GraphDef of 540 MB, split into chunks of 64 KiB. It has 1,000 functions, each with 400
+    /// small nodes and eight constants of 64 KiB. Each constant is a separate chunk.
     W3,
     /// The same as [`W3`](Self::W3), but split into chunks of 1 MiB.
     W3Coarse,
 }
 
 impl Workload {
-    /// The workloads of merges into memory.
+    /// The workloads for merging into memory.
     pub const MERGED: [Workload; 4] =
         [Workload::W1, Workload::W2, Workload::W3, Workload::W3Coarse];
 
     /// Number of small nodes in the graph of W1, before its constants.
     pub const W1_SMALL_NODES: u64 = 1000;
 
-    /// Size of each constant of W1, in bytes.
+    /// Size of each constant in W1, in bytes.
     pub const W1_CONSTANT_BYTES: u64 = 256 * MIB;
 
     /// Returns the name of the workload's files.
@@ -65,7 +65,7 @@ impl Workload {
         }
     }
 
-    /// Returns the message, `scale` times smaller.
+    /// Returns the message, smaller by the factor `scale`.
     pub fn message(self, scale: u64) -> Parts {
         match self {
             Workload::W1 => constants(4, scale),
@@ -75,7 +75,8 @@ impl Workload {
         }
     }
 
-    /// Returns the maximum chunk size, in bytes, of the message `scale` times smaller.
+    /// Returns the maximum chunk size, in bytes, for the message that is smaller by the factor
+    /// `scale`.
     pub fn max_chunk_size(self, scale: u64) -> u64 {
         match self {
             Workload::W1 | Workload::W1Large => 64 * MIB / scale,
@@ -85,8 +86,8 @@ impl Workload {
         }
     }
 
-    /// Returns the split options of the message `scale` times smaller. A constant that isn't
-    /// smaller than the maximum chunk size becomes a chunk.
+    /// Returns the split options for the message that is smaller by the factor `scale`. A constant
+    /// that isn't smaller than the maximum chunk size becomes a chunk.
     ///
     /// # Panics
     ///
@@ -99,7 +100,7 @@ impl Workload {
     }
 }
 
-/// Returns a graph of this many small nodes.
+/// Returns a graph with this many small nodes.
 pub fn small_nodes(count: u64) -> Parts {
     (0..count).fold(Parts::new(), |graph, index| {
         graph.message(1, small_node(index))
@@ -107,8 +108,9 @@ pub fn small_nodes(count: u64) -> Parts {
 }
 
 /// Returns a graph with a function. The graph and the function each have `bytes` bytes in constants
-/// of 512 KiB, and some constants of 4 MiB that are cut out. If chunks have at most one and a half
-/// times as many bytes, the two become separate chunks, into which other chunks are spliced.
+/// of 512 KiB, and some constants of 4 MiB that are cut out. If the maximum chunk size is at most
+/// one and a half times `bytes`, the graph and the function become separate chunks, into which
+/// other chunks are spliced.
 pub fn graph_and_function(bytes: u64) -> Parts {
     let nodes = |message: Parts, number: u32, seed: u64| {
         (0..bytes / INNER_BYTES).fold(message, |message, at| {

@@ -13,8 +13,9 @@ use prost::Message;
 use prost_build::{Config, Module};
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
-/// The generated content of one crate, which has the packages of `files` and their imports. Files
-/// of an earlier schema are not generated again; their types are named by the path of their crate.
+/// The generated content of one crate: the packages of `files` and of their imports. Files that
+/// belong to an earlier schema are not generated again; their types are named by their crate's
+/// path.
 struct Schema {
     folder: &'static str,
     module: &'static str,
@@ -83,7 +84,7 @@ const BOXED: [&str; 6] = [
     ".tensorflow.NodeDef.experimental_type",
 ];
 
-/// Type of the map values that are boxed for the same reason, since most maps have one or two
+/// Type of the map values that are boxed for the same reason, since most maps have only one or two
 /// entries.
 const BOXED_IN_MAPS: &str = "AttrValue";
 
@@ -91,7 +92,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Generates every file of the checked-in folders, by its path from the root of the workspace.
+/// Generates every file in the checked-in folders. The keys are paths relative to the root of the
+/// workspace.
 fn generate() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut result = BTreeMap::new();
     let mut done: BTreeMap<String, &str> = BTreeMap::new();

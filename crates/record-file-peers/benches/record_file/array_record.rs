@@ -51,7 +51,7 @@ impl ArrayRecord {
         Ok(Duration::from_secs_f64(self.ask(command)?.parse()?))
     }
 
-    /// Loads these records into the process.
+    /// Loads the given records into the process.
     pub(crate) fn load(&mut self, records: &[Vec<u8>]) -> Outcome<()> {
         let mut out = BufWriter::new(std::fs::File::create(&self.raw)?);
         for record in records {

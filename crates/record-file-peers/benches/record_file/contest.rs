@@ -1,4 +1,4 @@
-//! Contenders that do the same work in turns, and the table of their times.
+//! Contenders that take turns at the same work, and the table of their times.
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ impl Turns {
 
 type Work<'a> = Box<dyn FnMut() -> Outcome<Duration> + 'a>;
 
-/// A piece of work and its contenders, the first of which is the baseline for all others.
+/// A piece of work and its contenders. The first contender is the baseline for all others.
 pub(crate) struct Contest<'a> {
     work: String,
     bytes: u64,
@@ -105,7 +105,7 @@ impl<'a> Contest<'a> {
         for ((name, _), mut times) in self.contenders.iter().zip(times) {
             times.sort_by(f64::total_cmp);
             let (median, min) = (times[times.len() / 2], times[0]);
-            // Other processes only make the work slower, so the minimum is its cost.
+            // Other processes can only slow the work down, so the minimum time is its cost.
             let first = *first.get_or_insert(min);
             println!(
                 "| {} | {name} | {median:.4} | {min:.4} | {:.2} | {:.2} |",

@@ -54,7 +54,7 @@ pub(crate) fn zstd_compress(pieces: &[Vec<u8>], level: i32, out: &mut Vec<u8>) -
     Ok(total)
 }
 
-/// Compresses each piece as a stream, for which zstd chooses other blocks than in
+/// Compresses each piece as a stream, for which zstd divides the data into other blocks than in
 /// [`zstd_compress`].
 pub(crate) fn zstd_compress_streamed(pieces: &[Vec<u8>], level: i32) -> Outcome<u64> {
     /// A sink that counts bytes and drops them.
@@ -133,7 +133,7 @@ pub(crate) fn zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) -> Outcome<
     Ok(total)
 }
 
-/// Compresses each piece like [`zstd_compress`], and hashes the output, as a file of this format
+/// Compresses each piece like [`zstd_compress`], and hashes the output, as the file format
 /// requires.
 pub(crate) fn zstd_compress_and_hash(
     pieces: &[Vec<u8>],

@@ -1,12 +1,12 @@
-//! A benchmark of `record-file` against other implementations of its format and against the limits
-//! of the machine: `cargo bench --manifest-path crates/record-file-peers/Cargo.toml --bench
+//! A benchmark that compares `record-file` with other implementations of its format and with the
+//! limits of the machine: `cargo bench --manifest-path crates/record-file-peers/Cargo.toml --bench
 //! record_file`.
 //!
 //! Contenders take turns at the same work, in a shuffled order, after one turn that isn't counted.
-//! Contenders in memory use buffers that were allocated and touched before. The arguments are
-//! `--quick` for small sizes, which only check that everything runs, and the names of the parts to
-//! run instead of all parts (`memory`, `zstd`, `messages`, `transposed`, `brotli`, `files`).
-//! array_record takes part if `array_record/setup.sh` has installed it.
+//! Contenders that work in memory use buffers that were allocated and touched beforehand. The
+//! arguments are `--quick` for small sizes, which only check that everything runs, and the names of
+//! the parts to run instead of all parts (`memory`, `zstd`, `messages`, `transposed`, `brotli`,
+//! `files`). array_record takes part if `array_record/setup.sh` has installed it.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 mod array_record;
@@ -246,7 +246,7 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures writing and reading messages with these settings.
+/// Measures writing and reading messages with the given settings.
 fn small_records(
     name: &str,
     messages: &[Vec<u8>],
@@ -259,7 +259,7 @@ fn small_records(
         ("record-file", settings.ours()),
         ("record-file, 2 threads", settings.ours().threads(2)),
     ];
-    // In a transposed chunk, the hashed and compressed bytes differ from the records in sequence.
+    // In a transposed chunk, the hashed and compressed bytes aren't the concatenated records.
     let codec = if settings.transpose {
         Codec::Snappy
     } else {
@@ -380,8 +380,8 @@ fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     small_records("(c) brotli:6", &messages, settings, turns)
 }
 
-/// Measures files in the page cache, which every turn creates again, and compares them with the
-/// other crate and array_record.
+/// Measures files in the page cache, which every turn creates anew, and compares with the other
+/// crate and array_record.
 fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     // The folder is in target/, so it is on the disk used for builds.
     let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().ok_or("a folder")?)?;
@@ -412,7 +412,7 @@ fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     run("(a)", some, Codec::Zstd(3), "1", turns)?;
     drop(floats);
     let messages = records::messages(sizes.messages);
-    // 6500 messages have about 1 MiB, like the chunks of the other contenders.
+    // 6500 messages have about 1 MiB, the size of the other contenders' chunks.
     for codec in [Codec::None, Codec::Zstd(3)] {
         run("(c)", &messages, codec, "6500", turns)?;
     }
@@ -433,8 +433,8 @@ fn file_contests(
     let settings = Settings::new(codec);
     let path = |name: &str| folder.join(name);
     let large = records.len() < 1000;
-    // Every turn writes a new file, with new pages. Freeing the pages of the previous file takes as
-    // long as writing them, so it isn't counted.
+    // Every turn writes a new file, with new pages. Freeing the previous file's pages takes as long
+    // as writing them, so the time for that isn't counted.
     let timed = |name: &str, write: &dyn Fn(File) -> Outcome<()>| -> Outcome<Duration> {
         let path = path(name);
         let _ = fs::remove_file(&path);

@@ -46,8 +46,8 @@ pub(crate) fn write_theirs<W: Write>(
     Ok(writer.close()?)
 }
 
-/// Reads all records in order, borrowed from their chunks, which `threads` threads decode; with 0,
-/// the caller's thread does.
+/// Reads all records in order, borrowed from their chunks, which `threads` threads decode, or the
+/// caller's thread if `threads` is 0.
 pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
     let options = ReaderOptions::new().threads(threads);
     let mut reader = RecordReader::new(source, options);
@@ -98,7 +98,7 @@ pub(crate) fn read_into<S: ReadAt>(
     Ok(positions.len() as u64 * size as u64)
 }
 
-/// Returns the values of each chunk, which are the input of a codec.
+/// Returns the uncompressed values of each chunk, which are a codec's input.
 pub(crate) fn values(file: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     let file = RecordFile::open(file, ReaderOptions::new())?;
     let mut values = Vec::new();

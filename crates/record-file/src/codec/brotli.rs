@@ -1,5 +1,5 @@
 //! Brotli, through `brotlic`, a binding to the C library. The crate `brotli`, a translation to
-//! Rust, takes 1.4 times as long to decode highly compressed data and equally long for other data,
+//! Rust, takes 1.4 times as long to decode highly compressed data and the same time for other data,
 //! and its output at level 6 is 4 to 14 % larger.
 use brotlic::decode::{BrotliDecoder, BrotliDecoderOptions, DecoderInfo};
 use brotlic::encode::{BrotliEncoder, BrotliEncoderOptions, BrotliOperation};

@@ -9,14 +9,14 @@ use crate::error::Result;
 use crate::varint;
 
 /// Size of the fragments compressed at once. A snappy stream consists of its size and independently
-/// compressed fragments; brotli's lowest levels look only at the bytes of one call.
+/// compressed fragments; brotli's lowest levels look only at the bytes passed in one call.
 const FRAGMENT: usize = SNAPPY_FRAGMENT;
 
-/// An encoder of pieces, which frees each piece as soon as the compressor has consumed it.
+/// An encoder that takes pieces, and frees each piece as soon as the compressor has consumed it.
 ///
 /// zstd reads the pieces in place. Copying them to a contiguous buffer and compressing them in a
-/// single call takes a third longer at level 3 and equally long at level 1: zstd then searches for
-/// better block boundaries, which saves less than half a percent.
+/// single call takes a third longer at level 3 and the same time at level 1: zstd then searches for
+/// better block boundaries, which makes the output less than 0.5 % smaller.
 pub(crate) struct PieceEncoder<'a> {
     encoders: &'a mut Encoders,
     out: &'a mut PieceQueue,

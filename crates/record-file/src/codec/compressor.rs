@@ -34,7 +34,7 @@ impl Compressor {
 
     /// Compresses `input`, appending to `out`; `end` means that no input follows.
     ///
-    /// The output doesn't depend on how the input is divided (except with brotli's levels 0 and 1),
+    /// The output depends neither on how the input is divided (except at brotli's levels 0 and 1)
     /// nor on the room in `out`.
     pub(super) fn run(
         &mut self,

@@ -10,8 +10,8 @@ use crate::varint;
 
 /// Maximum size of a decoder, including its window, that is kept for the next stream, in bytes.
 const KEPT_CONTEXT: usize = 8 << 20;
-/// Largest window a brotli stream may announce if its whole output is held: the decoder's window
-/// grows with the output, so it needs no limit.
+/// Base-2 logarithm of the largest window a brotli stream may announce if its whole output is held.
+/// The decoder's window grows with the output, so no lower limit is needed.
 const ANY_WINDOW: u32 = 30;
 
 /// Decompressors that are reused from one stream to the next.

@@ -10,7 +10,8 @@ use crate::varint;
 /// next step.
 const TURN: usize = 128 << 10;
 /// Number of bytes that brotli's lowest levels get at once, since these levels look only at the
-/// bytes of one call. With half as many, the output for text is 1 % larger; nothing else changes.
+/// bytes passed in one call. With half as many, the output for text is 1 % larger; nothing else
+/// changes.
 const BROTLI_FRAGMENT: usize = 1 << 20;
 /// Snappy's own limit on the size of a stream, in bytes.
 pub(super) const MAX_SNAPPY: u64 = u32::MAX as u64;
@@ -35,8 +36,8 @@ impl Encoders {
         self.compress_along(compression, parts, out, |_| {})
     }
 
-    /// Compresses like [`compress`](Self::compress), and passes `out` to the callback whenever it
-    /// grows.
+    /// Compresses like [`compress`](Self::compress), and passes `out` to the callback whenever
+    /// `out` grows.
     pub(crate) fn compress_along(
         &mut self,
         compression: &Compression,
@@ -169,11 +170,11 @@ impl std::fmt::Debug for Encoders {
 /// divided.
 pub(crate) struct StreamEncoder {
     by: By,
-    /// Number of bytes compressed at once, if this number affects the output. Fewer bytes wait
-    /// until that many have arrived.
+    /// Number of bytes compressed at once, if this number affects the output. Bytes are held until
+    /// this many have arrived.
     fragment: Option<usize>,
     held: Vec<u8>,
-    /// Largest number of waiting bytes, if the stream is as long as announced.
+    /// Maximum number of held bytes, if the stream is as long as announced.
     most_held: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Behavior of a build with only some of the codecs. CI runs these tests without any codec, and
-//! with all.
+//! Behavior of a build with only some of the codecs. CI runs these tests both without codecs and
+//! with all of them.
 
 use std::io::Cursor;
 

@@ -5,7 +5,7 @@ const BUFFERS: usize = 2;
 /// Largest chunk, stored or decoded, that is read together with the previous chunk, in bytes. When
 /// chunks are read in pairs, a third buffer is kept if all buffers have at most this size.
 pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
-/// Buffers up to this size are used for any smaller request.
+/// Size up to which a buffer is used for any smaller request, in bytes.
 const SMALL: u64 = 64 << 10;
 
 /// The unused buffers.
@@ -17,7 +17,7 @@ pub(crate) struct Memory {
     by_two: bool,
     /// True if all requests are for buffers of about the same size.
     alike: bool,
-    /// Number of bytes requested last.
+    /// Number of bytes in the most recent request.
     wanted: u64,
 }
 
@@ -98,7 +98,7 @@ impl Memory {
     }
 }
 
-/// Returns the largest capacity of a buffer that is reused for this many bytes.
+/// Returns the maximum capacity of a buffer that may be reused for `wanted` bytes.
 fn most_room(wanted: u64) -> u64 {
     wanted.saturating_mul(2).max(SMALL)
 }

@@ -1,7 +1,7 @@
 //! Types shared by the codecs and their callers: the progress of a step, and errors.
 use crate::error::{Error, ErrorKind, Result};
 
-/// Largest growth of the output at once; a zstd block has the same size.
+/// Maximum number of bytes by which the output grows at once: the maximum size of a zstd block.
 pub(super) const STEP: usize = 128 << 10;
 
 /// A callback that receives the output whenever the output has grown by about a [`STEP`], and may
@@ -15,7 +15,7 @@ pub(crate) struct Progress {
     pub(crate) written: usize,
 }
 
-/// Size of the fragments that snappy compresses, whatever the size of its input.
+/// Size of the fragments that snappy compresses, regardless of the input's size.
 pub(super) const SNAPPY_FRAGMENT: usize = 64 << 10;
 
 pub(super) fn bad_stream(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {

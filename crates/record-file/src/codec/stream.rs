@@ -4,9 +4,9 @@ use super::{brotli, snappy, zstd};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 
-/// Smallest growth of the memory, in bytes.
+/// Minimum number of bytes by which the memory grows.
 pub(super) const GROWTH: usize = 1 << 20;
-/// Distance that a buffer is filled ahead of the decoded data, in bytes.
+/// Number of bytes of a buffer that are zeroed at a time, before data is decoded into them.
 const FILL_STEP: usize = 256 << 10;
 
 /// A compressed stream, decoded piece by piece.
@@ -29,8 +29,8 @@ pub(crate) enum StreamDecoder {
 }
 
 impl StreamDecoder {
-    /// Creates a decoder that allows windows of up to 2^`max_window_log` bytes; for snappy, windows
-    /// of 64 KiB.
+    /// Creates a decoder that allows windows of up to 2^`max_window_log` bytes, or 64 KiB for
+    /// snappy.
     pub(crate) fn new(kind: CompressionKind, max_window_log: u32) -> Result<Self> {
         match kind {
             CompressionKind::Zstd => Self::with_zstd(None, max_window_log),

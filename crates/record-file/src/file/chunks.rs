@@ -26,7 +26,8 @@ impl<S: ReadAt> RecordFile<S> {
         self.chunks_from(ChunkOffset(0))
     }
 
-    /// Returns the chunks from `begin` on. Otherwise the same as [`chunks`](Self::chunks).
+    /// Returns the chunks, starting with the chunk at `begin`. Otherwise the same as
+    /// [`chunks`](Self::chunks).
     pub fn chunks_from(&self, begin: ChunkOffset) -> Chunks<'_, S> {
         Chunks {
             file: self,
@@ -34,12 +35,12 @@ impl<S: ReadAt> RecordFile<S> {
         }
     }
 
-    /// Returns the position of the record with this number.
+    /// Returns the position of the record with this [number](RecordPosition::numeric).
     ///
     /// # Errors
     ///
     /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no record has this number, or any
-    /// error of reading headers.
+    /// error from reading headers.
     ///
     /// # Examples
     ///
@@ -64,7 +65,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// The errors of `locate`.
+    /// The same errors as `locate`.
     pub fn locate_in_chunk(&self, numeric: u64) -> Result<(RecordPosition, Chunk)> {
         if numeric < self.size {
             for chunk in self.chunks_from(ChunkOffset(self.chunk_before(numeric)?)) {
@@ -86,7 +87,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// An error if the file doesn't end exactly at the end of a chunk, or any error of reading
+    /// An error if the file doesn't end exactly at the end of a chunk, or any error from reading
     /// headers.
     ///
     /// # Examples

@@ -44,7 +44,8 @@ impl<S> WithEnds<S> {
 }
 
 impl<S: ReadAt> WithEnds<S> {
-    /// Reads both ends of a source of this size. If the two ends meet, they are read as one range.
+    /// Reads both ends of a source of `size` bytes. If the two ends meet, they are read as one
+    /// range.
     pub(crate) fn read(source: S, size: u64, head: usize, tail: usize) -> Self {
         if source.as_slice().is_some() {
             return WithEnds::none(source);
@@ -80,7 +81,7 @@ fn read_range<S: ReadAt>(source: &S, range: Range<u64>) -> Vec<u8> {
 }
 
 impl<S> WithEnds<S> {
-    /// Returns the bytes in memory from `offset` on, or an empty slice if there are none.
+    /// Returns the bytes in memory that start at `offset`, or an empty slice if there are none.
     fn at_hand(&self, offset: u64) -> &[u8] {
         let from = |bytes: &'_ [u8], begin: u64| -> Option<usize> {
             let at = usize::try_from(offset.checked_sub(begin)?).ok()?;

@@ -13,7 +13,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any error of reading; [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the record
+    /// Any error from reading; [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the record
     /// or the file ends before the buffer is filled.
     ///
     /// # Examples

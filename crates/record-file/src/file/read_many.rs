@@ -20,18 +20,18 @@ impl Watch for Run {
 }
 
 impl<S: ReadAt> RecordFile<S> {
-    /// Reads records, each into a buffer of its length, on the [number of
+    /// Reads records, each into a buffer of the same length, on the [number of
     /// threads](crate::ReaderOptions::threads) in the options.
     ///
-    /// Adjacent records of one chunk are read together, and their chunk is decoded once; records in
+    /// Adjacent records in one chunk are read together, and their chunk is decoded once; records in
     /// their own chunks are read directly into their buffers, each thread reading [two at a
     /// time](RecordPair). In addition, each thread holds one shared chunk, or the compressed data
     /// of two records.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record_into`](Self::read_record_into), for the first record that can't
-    /// be read. The content of the buffers is then unspecified.
+    /// The same errors as [`read_record_into`](Self::read_record_into), for the first record that
+    /// can't be read. The content of the buffers is then unspecified.
     ///
     /// # Examples
     ///
@@ -133,7 +133,7 @@ impl<S: ReadAt> RecordFile<S> {
         failed.map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Reads records of one chunk.
+    /// Reads records from one chunk.
     fn read_run(&self, run: Vec<Wanted<'_>>) -> Result<()> {
         let Some((first, _)) = run.first() else {
             return Ok(());

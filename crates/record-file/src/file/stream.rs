@@ -50,7 +50,7 @@ impl<'a, S: ReadAt> Access for FileAccess<'a, S> {
 }
 
 impl<'a, S: ReadAt> RecordStream<'a, S> {
-    /// Opens the only record of a simple chunk, decoding it if its compression has no streaming
+    /// Opens the only record in a simple chunk, decoding it if its compression has no streaming
     /// mode.
     pub(crate) fn open(file: &'a RecordFile<S>, payload: Payload) -> Result<Self> {
         let mut access = FileAccess::new(file);
@@ -79,7 +79,7 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
     ///
     /// # Errors
     ///
-    /// The errors of reading the bytes.
+    /// Any error from reading the bytes.
     pub fn skip(&mut self, n: u64) -> Result<()> {
         self.record.skip(&mut self.access, n)
     }

@@ -20,7 +20,7 @@ use crate::transpose::FieldProjection;
 type Job = (Chunk, Option<Stored>);
 type Decoded = Result<DecodedChunk, Fault>;
 
-/// The next chunks of the file from the reader's position on, one per thread.
+/// The next chunks in the file, starting at the reader's position, one per thread.
 #[derive(Debug)]
 pub(super) struct Ahead {
     threads: Threads<Decoders, Job, Decoded>,
@@ -74,8 +74,8 @@ impl Ahead {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Returns the current chunk, if threads have it, or the error found at its beginning, if
-    /// reading the chunk again wouldn't repeat the error.
+    /// Returns the current chunk, if the threads have it, or the error found at its beginning, if
+    /// reading the chunk again wouldn't return the same error.
     pub(super) fn at_hand(&self) -> Option<AtHand> {
         let ahead = self.ahead.as_ref()?;
         match ahead.chunks.front() {

@@ -15,7 +15,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// # Errors
     ///
     /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; otherwise the
-    /// errors of [`read_record`](Self::read_record).
+    /// same errors as [`read_record`](Self::read_record).
     ///
     /// # Examples
     ///

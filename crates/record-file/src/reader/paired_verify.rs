@@ -41,8 +41,8 @@ impl<I: RecordInput> RecordReader<I> {
         self.read_data(Payload::hashed(*chunk))
     }
 
-    /// Drops the chunk that was read together with the previous chunk, unless the reader is now at
-    /// that chunk.
+    /// Drops the chunk that was read ahead together with another chunk, unless the reader has
+    /// reached it.
     pub(super) fn drop_verified_elsewhere(&mut self) {
         let begin = self.begin;
         let elsewhere = |verified: &mut Verified| verified.chunk.begin != begin;
@@ -73,7 +73,7 @@ impl<I: RecordInput> RecordReader<I> {
         data.map(|verified| self.with_ends(verified))
     }
 
-    /// Adds to the data a list for the ends of records, if decoding will fill it.
+    /// Adds a list for the ends of records to the data, if decoding will fill the list.
     fn with_ends(&mut self, verified: Verified) -> Stored {
         let Verified { chunk, mut data } = verified;
         if chunk.header.kind == ChunkType::Transposed && self.projection.is_all() {
@@ -82,8 +82,8 @@ impl<I: RecordInput> RecordReader<I> {
         data
     }
 
-    /// Returns whether a chunk may be read together with another. Chunks that are decoded as they
-    /// are read can't.
+    /// Returns whether a chunk may be read together with another chunk. Chunks that are decoded
+    /// while they are read can't.
     fn is_small(&self, chunk: &Chunk, all: &[u8]) -> bool {
         let header = &chunk.header;
         let most = SMALL_CHUNK
@@ -169,8 +169,8 @@ fn read_in_step(lanes: &mut [Lane; 2], all: &[u8]) -> Result<(), Fault> {
                 *piece = lane.payload.piece_of(all)?;
             }
         }
-        // Takes equally many bytes of both chunks, or only bytes of one chunk once the other is
-        // complete.
+        // Takes the same number of bytes from both chunks, or bytes from only one chunk once the
+        // other is complete.
         let lens = pieces.iter().map(|piece| piece.len());
         let Some(len) = lens.filter(|&len| len > 0).min() else {
             return Ok(());

@@ -88,14 +88,15 @@ impl<'a, I: RecordInput> IntoIterator for &'a mut RecordReader<I> {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Returns the number of records according to the file's metadata, or `None` if the metadata
-    /// doesn't state it. Only the metadata is read, so the number is the writer's unverified claim.
-    /// The reader must be at the beginning of the file, and is right after the metadata afterwards.
+    /// Returns the number of records according to the file's metadata, or `None` if it isn't stated
+    /// there. Only the metadata is read, so the number is the writer's unverified claim. The reader
+    /// must be at the beginning of the file, and is right after the metadata afterwards.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_metadata`](Self::read_metadata); [`Corrupt`](crate::ErrorKind::Corrupt)
-    /// if the metadata isn't a valid message, or the number is negative.
+    /// The same errors as [`read_metadata`](Self::read_metadata);
+    /// [`Corrupt`](crate::ErrorKind::Corrupt) if the metadata isn't a valid message, or the number
+    /// is negative.
     ///
     /// # Examples
     ///

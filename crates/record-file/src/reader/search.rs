@@ -11,7 +11,7 @@ use crate::read_at::ReadAt;
 /// The result of comparing a record with the wanted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchGuide {
-    /// The record comes before, is equal to, or comes after the wanted record.
+    /// The record is less than, equal to, or greater than the wanted record.
     Order(Ordering),
     /// The record can't be compared; its neighbors may be comparable.
     Unordered,
@@ -28,17 +28,17 @@ impl From<Ordering> for SearchGuide {
 /// The outcome of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchResult {
-    /// A record compared as equal. It will be read next.
+    /// An equal record was found. It will be read next.
     Equal,
     /// No record is equal. The first greater record will be read next.
     Greater,
     /// All records come before the wanted record. The reader is at the end.
     Nothing,
-    /// The test stopped the search. The record tested last will be read next.
+    /// The test stopped the search. The last tested record will be read next.
     Stopped,
 }
 
-/// A chunk, judged by its first comparable record.
+/// The order of a chunk, determined from its first comparable record.
 enum Judged {
     Order(Ordering, usize),
     Unordered,
@@ -46,7 +46,7 @@ enum Judged {
 }
 
 impl<S: ReadAt> RecordReader<S> {
-    /// Searches a file whose records are sorted, reading few of its chunks.
+    /// Searches a file whose records are sorted, reading only a few of its chunks.
     ///
     /// `test` compares a record with the wanted record: [`Ordering::Less`] means that the record
     /// comes before the wanted one. Damaged chunks count as [`SearchGuide::Unordered`].
@@ -153,8 +153,7 @@ impl<S: ReadAt> RecordReader<S> {
         if let Some(position) = greater {
             return self.go_to(position, SearchResult::Greater);
         }
-        // The end isn't set as a position, since a chunk may be unable to begin at the end of a
-        // truncated file.
+        // Doesn't seek to the end, since a truncated file may end where no chunk can begin.
         self.unload();
         self.begin = size;
         Ok(SearchResult::Nothing)
@@ -178,7 +177,7 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(self.resync(begin, fault)?.end)
     }
 
-    /// Judges the chunk at `at`, and returns its end.
+    /// Determines the order of the chunk at `at`, and returns the chunk's end.
     fn judge(
         &mut self,
         at: u64,
@@ -204,8 +203,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok((Judged::Unordered, loaded.end))
     }
 
-    /// Moves to the first record in the chunk at `begin`, from index `low` on, that doesn't come
-    /// before the wanted record.
+    /// Moves to the first record in the chunk at `begin`, at or after index `low`, that doesn't
+    /// come before the wanted record.
     fn search_in_chunk(
         &mut self,
         begin: u64,

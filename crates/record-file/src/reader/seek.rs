@@ -25,7 +25,7 @@ impl<S: ReadAt> RecordReader<S> {
     /// # Errors
     ///
     /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the chunk would begin beyond the end of
-    /// the file, or where no chunk can begin; any error of reading the chunk, unless the index is
+    /// the file, or where no chunk can begin; any error from reading the chunk, unless the index is
     /// 0.
     ///
     /// # Examples
@@ -84,12 +84,13 @@ impl<S: ReadAt> RecordReader<S> {
         }
     }
 
-    /// Moves to the record with this number or, if no record has this number, to the next record.
+    /// Moves to the record with this [number](RecordPosition::numeric) or, if there is none, to the
+    /// next record.
     ///
     /// # Errors
     ///
     /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the number is beyond the end of the file;
-    /// any error of reading headers and the chunk.
+    /// any error from reading headers and the chunk.
     ///
     /// # Examples
     ///
@@ -143,7 +144,7 @@ impl<S: ReadAt> RecordReader<S> {
     ///
     /// # Errors
     ///
-    /// Any error of reading headers and a chunk.
+    /// Any error from reading headers and a chunk.
     ///
     /// # Examples
     ///

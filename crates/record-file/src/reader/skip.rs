@@ -46,7 +46,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(go_on)
     }
 
-    /// Returns the region that the damage of the chunk at `begin` covers.
+    /// Returns the region covered by the damage to the chunk at `begin`.
     pub(super) fn resync(&mut self, begin: u64, fault: Fault) -> Result<SkippedRegion> {
         let Fault { mut error, place } = fault;
         let after = |block: u64| block.saturating_add(BLOCK);
@@ -60,7 +60,7 @@ impl<I: RecordInput> RecordReader<I> {
                 let next = block.saturating_add(header.next_chunk);
                 let here = header.previous_chunk == block - begin;
                 // A block header with the right beginning but the wrong end of this chunk isn't
-                // reliable, and jumping to a distant end would skip too much.
+                // reliable, and a jump to a distant end would skip too much.
                 if !here && header.next_chunk <= BLOCK && next > begin && is_chunk_boundary(next) {
                     return self.region(begin, next, error);
                 }

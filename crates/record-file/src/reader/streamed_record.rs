@@ -39,20 +39,21 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// A record of any length is read in bounded memory if it has its own simple chunk, of more
     /// than [`stream_from`](ReaderOptions::stream_from) bytes, stored or decoded (except with
-    /// snappy, which has no streaming mode). Any other record is taken from its decoded chunk, as
-    /// in [`read_record`](Self::read_record).
+    /// snappy, which has no streaming mode). Any other record is taken from its decoded chunk, like
+    /// [`read_record`](Self::read_record) does.
     ///
     /// With [`threads`](ReaderOptions::threads), records that threads have already decoded are also
     /// taken from their decoded chunk.
     ///
-    /// Damage in a streamed record is an error of the stream, even with a
+    /// Damage in a streamed record is an error from the stream, even with a
     /// [callback](Self::on_damage); reading continues after the record.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record`](Self::read_record) that are found before the record's data is
-    /// read. After a `read_record` that failed with [`LimitExceeded`](ErrorKind::LimitExceeded),
-    /// this method can still read the record, even from a plain stream.
+    /// The same errors as [`read_record`](Self::read_record), if they are found before the record's
+    /// data is read. After a `read_record` that failed with
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded), this method can still read the record, even
+    /// from a plain stream.
     ///
     /// # Examples
     ///
@@ -91,12 +92,12 @@ impl<I: RecordInput> RecordReader<I> {
 
     /// Moves past the next record without decoding it. Returns false at the end of the file.
     ///
-    /// If the chunk isn't in memory, only its header is read. So this method can skip a record that
-    /// is too large or whose data is damaged, even in a plain stream.
+    /// If the chunk isn't in memory, only its header is read. Thus, this method can skip a record
+    /// that is too large or whose data is damaged, even in a plain stream.
     ///
     /// # Errors
     ///
-    /// The errors of [`read_record`](Self::read_record) that are found in headers.
+    /// The same errors as [`read_record`](Self::read_record), if they are found in headers.
     ///
     /// # Examples
     ///
@@ -343,7 +344,7 @@ impl<I: RecordInput> StreamedRecord<'_, I> {
     ///
     /// # Errors
     ///
-    /// The errors of reading the bytes.
+    /// Any error from reading the bytes.
     pub fn skip(&mut self, n: u64) -> Result<()> {
         self.record.skip(self.reader, n)
     }

@@ -7,7 +7,7 @@ pub(crate) struct Backward {
     buf: Vec<u8>,
     /// Start of the filled part.
     start: usize,
-    /// Largest final size.
+    /// Maximum final size, in bytes.
     limit: usize,
 }
 

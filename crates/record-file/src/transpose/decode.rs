@@ -80,7 +80,7 @@ struct Prepared {
     memory: Vec<u8>,
     /// Smallest offset at which a record may begin.
     front: usize,
-    /// Range of the memory that holds the transitions not taken yet.
+    /// Range of the memory that holds the remaining transitions.
     transitions: Range<usize>,
     /// True if the front may be moved, because it isn't stored data.
     can_move: bool,
@@ -148,7 +148,7 @@ impl Prepared {
         }
     }
 
-    /// Makes room for `more` bytes, and for some of the bytes that follow.
+    /// Makes room for `more` bytes, and for some of the bytes after them.
     fn make_room(&mut self, more: usize, size: usize) -> Found<()> {
         let filled = self.walk.filled;
         self.transitions.start += std::mem::take(&mut self.walk.transition);
@@ -159,8 +159,8 @@ impl Prepared {
         if more.saturating_sub(SLACK) > left {
             return Err(TOO_LARGE);
         }
-        // The room is enough for a good part of the remaining records, so that buffers aren't moved
-        // again and again.
+        // The room is enough for a large part of the remaining records, so that buffers aren't
+        // moved too often.
         let enough = more.max(left / 16).saturating_add(2 * SLACK);
         if self.memory.len() - self.front >= filled.saturating_add(enough) {
             return Ok(());
@@ -197,7 +197,7 @@ impl Prepared {
     }
 }
 
-/// Returns the records as the state machine produced them, in their order; `size` is their expected
+/// Returns the records that the state machine produced, in file order; `size` is their expected
 /// size.
 fn finish(records: Records, num_records: u64, size: Option<usize>) -> Found<DecodedChunk> {
     let Records {

@@ -40,10 +40,10 @@ pub(crate) struct Storage<'a> {
     pub(crate) bucket_size: u64,
 }
 
-/// An encoder of chunks, one after another.
+/// An encoder for one chunk after another.
 ///
 /// The memory of a chunk is in blocks, which one step frees and the next step reuses: records are
-/// freed as they are taken apart into columns, and columns as they are compressed. So the memory
+/// freed as they are taken apart into columns, and columns as they are compressed. Thus, the memory
 /// never holds much more than the records, or the columns and their compressed form.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkEncoder {

@@ -1,4 +1,4 @@
-//! The fast decoder of a chunk, used if every field is wanted.
+//! The fast decoder for a chunk, used if every field is wanted.
 //!
 //! Values are moved in whole words, together with neighboring bytes. Output grows downwards, so the
 //! next value overwrites the bytes that a word has before its value.
@@ -9,7 +9,8 @@ use crate::stored::SLACK;
 use crate::varint;
 use step::{Kind, Step};
 
-/// Length that most strings don't exceed. Shorter strings are moved as if they had this length.
+/// Length that most strings don't exceed, in bytes. Shorter strings are moved as if they had this
+/// length.
 const SHORT: usize = 32;
 
 /// A result with an error that costs nothing to create in the inner loops.
@@ -66,12 +67,12 @@ pub(crate) struct Records {
 /// Everything is counted from the end of the memory, so that the front can grow.
 pub(crate) struct FastWalk {
     steps: Vec<Step>,
-    /// The unread part of each buffer, in the order of their places in memory.
+    /// The unread part of each buffer, in memory order.
     pub(crate) cursors: Vec<Cursor>,
     num_records: u64,
     /// The next state.
     step: u32,
-    /// Number of bytes of transitions used to reach that state.
+    /// Number of bytes of transitions consumed to reach the next state.
     pub(crate) transition: usize,
     /// Number of following transitions that have no byte.
     free: u32,
@@ -85,7 +86,7 @@ pub(crate) struct FastWalk {
 /// The reason a walk stopped.
 pub(crate) enum Stop {
     Done,
-    /// The next step needs up to this many bytes more than there is room for.
+    /// The next step needs up to this many more bytes than there is room for.
     NoRoom(usize),
 }
 
@@ -251,14 +252,14 @@ impl FastWalk {
         Ok(Stop::NoRoom(more))
     }
 
-    /// Takes this many bytes of the state's buffer, and returns their offset.
+    /// Takes `len` bytes from the state's buffer, and returns their offset.
     #[inline]
     fn take(&mut self, step: &Step, len: usize) -> Found<usize> {
         let cursor = self.cursors.get_mut(step.buffer as usize);
         cursor.ok_or(BUFFER_ENDS)?.take(len)
     }
 
-    /// Checks that the state's buffer has this many bytes, before room is made for them.
+    /// Checks, before room is made, that the state's buffer has `len` bytes.
     fn check(&self, step: &Step, len: usize) -> Found<()> {
         let cursor = self.cursors.get(step.buffer as usize);
         cursor.copied().ok_or(BUFFER_ENDS)?.take(len).map(drop)
@@ -340,7 +341,7 @@ impl FastWalk {
     }
 }
 
-/// Prepends the length of a message, and returns its start.
+/// Prepends the length of a message, and returns the start of the length.
 #[inline(never)]
 fn push_length(memory: &mut [u8], start: usize, len: usize) -> Found<usize> {
     let mut rest = u32::try_from(len).map_err(|_| MESSAGE_TOO_LARGE)?;

@@ -151,7 +151,7 @@ impl<'a> Machine<'a> {
         Ok((stored, size))
     }
 
-    /// Decompresses all buckets, one after another, and then the transitions: into the front of
+    /// Decompresses all buckets, one after another, and then the transitions, into the front of
     /// `place` or, if `place` is too small, into newly allocated memory. Returns the range of the
     /// transitions.
     pub(crate) fn decompress_all(

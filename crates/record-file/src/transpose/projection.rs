@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 /// A choice of fields of the records, which are protobuf messages; other fields are left out.
 ///
-/// Only transposed chunks know the positions of fields: records of other chunks, and records that
+/// Only transposed chunks store the positions of fields: records in other chunks, and records that
 /// are not messages, are returned whole.
 ///
 /// # Examples
@@ -20,7 +20,7 @@ pub struct FieldProjection {
     root: Node,
 }
 
-/// The fields to read of a message.
+/// The fields to read from a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Node {
     all: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Node {
 }
 
 impl FieldProjection {
-    /// Returns a projection to all fields.
+    /// Returns a projection that includes all fields.
     #[must_use]
     pub fn all() -> Self {
         FieldProjection {
@@ -93,7 +93,7 @@ impl FieldProjection {
     }
 }
 
-/// The part to read of a message or field.
+/// The part of a message or field to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Selected<'a> {
     /// All of the message or field.
@@ -113,7 +113,7 @@ impl<'a> Selected<'a> {
         }
     }
 
-    /// Returns the part to read of a field of this message.
+    /// Returns the part to read of a field in this message.
     pub(crate) fn field(self, number: u32) -> Self {
         match self {
             Selected::All => Selected::All,

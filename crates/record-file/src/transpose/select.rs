@@ -1,4 +1,4 @@
-//! The careful decoder of a chunk, used if only some fields are wanted. It skips unwanted fields
+//! The careful decoder for a chunk, used if only some fields are wanted. It skips unwanted fields
 //! without looking at them.
 use super::backward::Backward;
 use super::fast::{
@@ -73,7 +73,7 @@ struct Run<'a> {
     ends: Vec<u64>,
     /// The enclosing messages and groups.
     open: Vec<Open<'a>>,
-    /// The part to read of the innermost of these messages and groups.
+    /// The part of the innermost message or group in `open` to read.
     selected: Selected<'a>,
     root: Selected<'a>,
 }
@@ -85,7 +85,7 @@ struct Open<'a> {
     /// State that ended the message or group, which has its tag.
     state: u32,
     group: bool,
-    /// The part to read of the enclosing message.
+    /// The part of the enclosing message to read.
     around: Selected<'a>,
 }
 
@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
         self.out.push(tag).ok_or(TOO_LARGE)
     }
 
-    /// Prepends the number of bytes emitted after the first `at`.
+    /// Prepends the number of bytes emitted since there were `at` bytes.
     fn length_since(&mut self, at: usize) -> Found<()> {
         let len = self.out.len() - at;
         if u32::try_from(len).is_err() {
@@ -207,7 +207,7 @@ struct LazyBuffers<'m, 'a, 'd> {
     decoders: &'d mut Decoders,
     options: &'d ReaderOptions,
     buckets: Vec<Option<Vec<u8>>>,
-    /// Number of bytes read of each buffer.
+    /// Number of bytes read from each buffer.
     used: Vec<usize>,
 }
 

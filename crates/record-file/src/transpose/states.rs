@@ -15,7 +15,7 @@ pub(crate) enum Emit {
     SubmessageEnd,
     StartGroup,
     EndGroup,
-    /// This many bytes of the buffer, as a varint.
+    /// A varint, made from this many bytes of the buffer.
     Varint {
         buffer: u32,
         len: u8,
@@ -167,7 +167,7 @@ fn encode_tag(mut tag: u32) -> ([u8; 5], u8) {
 
 /// Returns whether implicit transitions alone can form an infinite loop.
 pub(super) fn has_implicit_loop(states: &[State]) -> bool {
-    // For each state, the number of the walk that visited it; 0 for unvisited states.
+    // For each state, the number of the walk that visited it, or 0 if none did.
     let mut seen = vec![0usize; states.len()];
     for start in 0..states.len() {
         let walk = start + 1;

@@ -5,16 +5,17 @@ use super::sink::BlockSink;
 use super::{RecordWriter, WriterOptions};
 use crate::error::{Error, Result};
 
-/// Largest accepted position. No file is longer, and sums with this position don't overflow.
+/// Largest accepted position. No file is longer, and additions to it don't overflow.
 const MAX_POSITION: u64 = i64::MAX as u64;
 
 impl<W: Write> RecordWriter<W> {
     /// Creates a writer that continues a file of `position` bytes; `inner` must be at the file's
     /// end. A position of 0 begins a new file.
     ///
-    /// The existing content isn't read. If no chunk can begin at its end, which happens only if the
-    /// content doesn't end with a chunk, zeros are written up to the next block, and readers report
-    /// these zeros as damage. The [initial padding](WriterOptions::initial_padding) follows.
+    /// The existing content isn't read. If no chunk can begin at the end of the content, which
+    /// happens only if the content doesn't end with a chunk, zeros are written up to the next
+    /// block, and readers report these zeros as damage. The [initial
+    /// padding](WriterOptions::initial_padding) follows.
     ///
     /// # Errors
     ///
@@ -65,7 +66,8 @@ impl<W: Write + Seek> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`append_at`](Self::append_at); [`Io`](crate::ErrorKind::Io) if seeking fails.
+    /// The same errors as [`append_at`](Self::append_at); [`Io`](crate::ErrorKind::Io) if seeking
+    /// fails.
     ///
     /// # Examples
     ///

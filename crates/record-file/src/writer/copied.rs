@@ -1,4 +1,4 @@
-//! Copying chunks from file to file, without decoding them.
+//! Copying chunks from one file to another, without decoding them.
 use std::io::Write;
 
 use super::RecordWriter;
@@ -12,13 +12,13 @@ use crate::position::ChunkOffset;
 use crate::read_at::ReadAt;
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes a chunk of another file in its stored form, without decompressing it, and returns its
-    /// new position. Its records keep their indices. The chunk is copied in small pieces, and its
-    /// hash is verified at the end.
+    /// Writes a chunk from another file in its stored form, without decompressing it, and returns
+    /// the chunk's new position. The records keep their indices. The chunk is copied in small
+    /// pieces, and its hash is verified at the end.
     ///
     /// # Errors
     ///
-    /// Any error of reading the chunk, including a wrong hash; [`Io`](crate::ErrorKind::Io) if
+    /// Any error from reading the chunk, including a wrong hash; [`Io`](crate::ErrorKind::Io) if
     /// writing fails. After an error every later write fails.
     ///
     /// # Examples

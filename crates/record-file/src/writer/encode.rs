@@ -35,7 +35,7 @@ impl Format {
     }
 }
 
-/// An encoder of one chunk after another, which reuses compressors and memory.
+/// An encoder for one chunk after another, which reuses compressors and memory.
 #[derive(Debug, Default)]
 pub(super) struct Encoder {
     pub(super) codecs: Encoders,
@@ -160,7 +160,7 @@ impl Encoder {
     }
 }
 
-/// Encodes a chunk of one record, given in parts, into `out`. Writes all data, or only the part
+/// Encodes a chunk with one record, given in parts, into `out`. Writes all data, or only the part
 /// before the record.
 pub(super) fn encode_alone(
     encoder: &mut Encoder,
@@ -189,8 +189,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Adds a record; `most` is the largest number of bytes in a chunk, unless the chunk consists
-    /// of a single larger record.
+    /// Adds a record; `most` is the maximum number of bytes in a chunk, except for a chunk with a
+    /// single larger record.
     pub(super) fn add(&mut self, len: u64, parts: &[&[u8]], most: u64) {
         self.num_records += 1;
         varint::push(&mut self.sizes, len);
@@ -200,13 +200,14 @@ impl Gathered {
         }
     }
 
-    /// Reserves memory in doubling steps like a vector, but not beyond the size of a chunk.
+    /// Reserves memory in doubling steps, like a vector, but not beyond the size of a chunk.
     fn make_room(&mut self, len: u64, most: u64) {
         let room = self.values.capacity() - self.values.len();
         if len > room as u64 {
             let mut doubled = 2 * self.values.capacity() as u64;
             if doubled > most / 2 {
-                // A later growth would be small, but would hold the old and the new memory at once.
+                // Growing later would add little, but would hold the old and the new memory at
+                // once.
                 doubled = most;
             }
             let more = len.max(doubled.saturating_sub(self.values.len() as u64));
@@ -235,8 +236,8 @@ impl Gathered {
         (self.values.len() + self.records.size()) as u64
     }
 
-    /// Returns the values to write after the first part of the data, for a chunk whose values are
-    /// stored unchanged, or that is transposed.
+    /// Returns the bytes to write after the first part of the data, for a chunk that is transposed
+    /// or whose values are stored unchanged.
     pub(super) fn values(&self) -> impl Iterator<Item = &[u8]> {
         let values = Some(&self.values[..]).filter(|values| !values.is_empty());
         values.into_iter().chain(self.stored.slices())

@@ -1,4 +1,4 @@
-//! Records that are encoded before their position is known, so that several threads can fill one
+//! Records that are encoded before their positions are known, so that several threads can fill one
 //! file.
 use std::io::{Read, Write};
 
@@ -13,12 +13,12 @@ use crate::error::{Error, Result};
 use crate::hash::Hasher;
 use crate::position::RecordPosition;
 
-/// Returns the end of an uncompressed record of `len` bytes in its own chunk that begins at
-/// `begin`. The next record can begin there.
+/// Returns the end of an uncompressed record of `len` bytes whose own chunk begins at `begin`. The
+/// next record can begin at this end.
 ///
 /// # Errors
 ///
-/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the largest position of
+/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the largest position in
 /// a file.
 ///
 /// # Examples
@@ -74,7 +74,7 @@ impl EncodedRecord {
     ///
     /// # Errors
     ///
-    /// The errors of [`RecordWriter::write_record_from`].
+    /// The same errors as [`RecordWriter::write_record_from`].
     pub fn encode(
         source: &mut dyn Read,
         len: u64,
@@ -89,12 +89,13 @@ impl EncodedRecord {
         Ok(EncodedRecord { header })
     }
 
-    /// Returns the end of the record if it begins at `begin`. The next record can begin there.
+    /// Returns the end of the record if it begins at `begin`. The next record can begin at this
+    /// end.
     ///
     /// # Errors
     ///
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the end is beyond the largest position
-    /// of a file.
+    /// in a file.
     pub fn end(&self, begin: u64) -> Result<u64> {
         match self.header.end(begin) {
             u64::MAX => Err(too_long()),
@@ -109,8 +110,8 @@ impl EncodedRecord {
     }
 }
 
-/// The header of an uncompressed record in its own chunk, with the hash of the record, which was
-/// read before. This is for writers that can't seek back to fill in the header.
+/// The header of an uncompressed record in its own chunk, with the hash of the record, which has
+/// been read once. This is for writers that can't seek back to fill in the header.
 ///
 /// # Examples
 ///
@@ -165,8 +166,8 @@ impl PlainRecord {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Creates a writer that continues a file at `position`, where `inner` must be. The part of the
-    /// file before `position` is written by other writers.
+    /// Creates a writer that continues a file at `position`; `inner` must already be there. Other
+    /// writers write the part of the file before `position`.
     ///
     /// Several threads can thus fill a file, each with its own handle: [`plain_record_end`] returns
     /// the end of an uncompressed record in advance, and [`position`](Self::position) returns the
@@ -230,13 +231,14 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Writes a record that was read before, reading `source` again, and returns its position.
+    /// Writes a record that was read before, reading `source` again, and returns the record's
+    /// position.
     ///
     /// # Errors
     ///
     /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes than before;
     /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the bytes differ;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file would exceed its largest
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file would exceed the maximum
     /// length; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error every later
     /// write fails.
     pub fn write_plain_record(

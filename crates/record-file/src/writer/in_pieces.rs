@@ -26,7 +26,7 @@ impl Plain {
     }
 }
 
-/// All lengths and block headers are known in advance; only the hash is known last.
+/// All lengths and block headers are known in advance; only the hash isn't known until the end.
 impl<W: Write + Seek> RecordWriter<W> {
     pub(super) fn begin_plain(&mut self, len: u64) -> Result<Plain> {
         let (header, front) = plain_header(&mut self.encoder.codecs, len)?;

@@ -9,11 +9,11 @@ use crate::options::DEFAULT_STREAM_FROM;
 
 /// Default compression of a writer.
 pub const DEFAULT_COMPRESSION: Compression = Compression::BROTLI;
-/// Default size of a compressed chunk's records, in bytes.
+/// Default total size of a compressed chunk's records, in bytes.
 pub const DEFAULT_CHUNK_SIZE: u64 = 1 << 20;
-/// Default size of an uncompressed chunk's records, in bytes.
+/// Default total size of an uncompressed chunk's records, in bytes.
 pub const DEFAULT_UNCOMPRESSED_CHUNK_SIZE: u64 = 4 << 10;
-/// Default part of a transposed chunk that is compressed together.
+/// Default fraction of a transposed chunk that is compressed together.
 pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
 /// Default maximum size of a record that is copied so that a thread can compress or hash it, in
 /// bytes.
@@ -21,12 +21,12 @@ pub const DEFAULT_MAX_COPIED: u64 = 64 << 20;
 /// The multiple, in bytes, to which a file is padded if an option string contains `padding` without
 /// a value: the size of a block.
 pub const DEFAULT_PADDING: u64 = 64 << 10;
-/// Largest multiple, in bytes, that files are padded to: 1 GiB. The zeros of the padding are
+/// Largest multiple, in bytes, to which files can be padded: 1 GiB. The zeros of the padding are
 /// written to the file.
 pub const LARGEST_PADDING: u64 = 1 << 30;
 
-/// Options for a writer. They can also be given as a string, which writers of this format accept in
-/// every language.
+/// Options for a writer. They can also be given as a string, in the form that all writers of this
+/// format accept.
 ///
 /// ```text
 /// options = option? ("," option?)*        in any order, each at most once
@@ -70,7 +70,7 @@ pub struct WriterOptions {
 }
 
 impl WriterOptions {
-    /// Returns the default options. They are the same for every writer of this format.
+    /// Returns the default options, which are the same for every writer of this format.
     #[must_use]
     pub const fn new() -> Self {
         WriterOptions {
@@ -109,9 +109,9 @@ impl WriterOptions {
         !self.transpose && self.chunk_size.is_none()
     }
 
-    /// Sets the number of bytes of records that share a chunk. Default: [`DEFAULT_CHUNK_SIZE`] or,
-    /// without compression, [`DEFAULT_UNCOMPRESSED_CHUNK_SIZE`]. A larger record gets its own
-    /// chunk.
+    /// Sets the total size of the records that share a chunk, in bytes. Default:
+    /// [`DEFAULT_CHUNK_SIZE`] or, without compression, [`DEFAULT_UNCOMPRESSED_CHUNK_SIZE`]. A
+    /// larger record gets its own chunk.
     #[must_use]
     pub const fn chunk_size(mut self, bytes: u64) -> Self {
         self.chunk_size = Some(bytes);
@@ -126,10 +126,11 @@ impl WriterOptions {
         self
     }
 
-    /// Sets the part of a transposed chunk that is compressed together, from 0 to 1. Default:
+    /// Sets the fraction of a transposed chunk that is compressed together, from 0 to 1. Default:
     /// [`DEFAULT_BUCKET_FRACTION`].
     ///
-    /// A smaller part compresses worse, but a reader of some fields has less to decompress.
+    /// A smaller fraction compresses worse, but a reader that needs only some fields has less to
+    /// decompress.
     #[must_use]
     pub const fn bucket_fraction(mut self, fraction: f64) -> Self {
         self.bucket_fraction = fraction;
@@ -163,10 +164,10 @@ impl WriterOptions {
 
     /// Sets the number of threads that encode and compress chunks. Default: 0, the caller's thread.
     ///
-    /// The resulting file doesn't depend on this number. Up to this many chunks are held at a time,
-    /// with their compressed forms. Chunks of 64 KiB or more that are neither compressed nor
-    /// transposed are only hashed by threads; if such a chunk consists of one record of 1 MiB or
-    /// more, a thread copies the record while the previous record is written, so only two such
+    /// The resulting file doesn't depend on this number. Up to this many chunks and their
+    /// compressed forms are held at a time. Chunks of 64 KiB or more that are neither compressed
+    /// nor transposed are only hashed by threads; if such a chunk consists of one record of 1 MiB
+    /// or more, a thread copies the record while the previous record is written, so only two such
     /// records are held.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
@@ -207,7 +208,7 @@ impl WriterOptions {
 
     /// Returns the number of bytes of a transposed chunk that are compressed together.
     pub(crate) fn bucket_size(&self) -> u64 {
-        // The value is from 0 to 2^59, so a double is as exact as the rounding requires.
+        // The value is between 0 and 2^59, so a double is exact enough for the rounding.
         #[allow(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -247,7 +248,7 @@ impl WriterOptions {
         self.compression
     }
 
-    /// Returns the number of bytes of records that share a chunk.
+    /// Returns the total size of the records that share a chunk, in bytes; `None` for the default.
     pub const fn get_chunk_size(&self) -> Option<u64> {
         self.chunk_size
     }
@@ -257,7 +258,7 @@ impl WriterOptions {
         self.transpose
     }
 
-    /// Returns the part of a transposed chunk that is compressed together.
+    /// Returns the fraction of a transposed chunk that is compressed together.
     pub const fn get_bucket_fraction(&self) -> f64 {
         self.bucket_fraction
     }

@@ -26,7 +26,7 @@ type Job = (Gathered, Vec<u8>);
 #[derive(Debug)]
 pub(super) struct Pool {
     threads: Threads<Encoder, Job, Result<Done>>,
-    /// The beginning of each of these chunks.
+    /// The beginning of each chunk, in the same order.
     begins: VecDeque<Begin>,
     /// Reusable memory for encoded data.
     spare: Vec<Vec<u8>>,
@@ -55,7 +55,7 @@ impl Pool {
         self.threads.is_empty()
     }
 
-    /// Submits a chunk, to be encoded into reused memory; the pool must have room.
+    /// Submits a chunk to be encoded into reused memory; the pool must have room.
     pub(super) fn submit(&mut self, gathered: Gathered, begin: Begin) -> Result<()> {
         let data = self.spare.pop().unwrap_or_default();
         self.threads.submit((gathered, data))?;
@@ -69,7 +69,7 @@ impl Pool {
         self.begins.push_back(begin);
     }
 
-    /// Waits for the chunk that was submitted first.
+    /// Waits for the oldest submitted chunk.
     pub(super) fn next(&mut self) -> Option<(Begin, Result<Done>)> {
         let begin = self.begins.pop_front()?;
         let done = self.threads.next()?;
@@ -78,7 +78,7 @@ impl Pool {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Submits a chunk of one record to another thread.
+    /// Submits a chunk with one record to another thread.
     pub(super) fn submit_alone(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
         let begin = self.next_begin();
         self.last = Some(LaterPosition {
@@ -89,8 +89,8 @@ impl<W: Write> RecordWriter<W> {
         self.submit(begin)
     }
 
-    /// Submits a chunk of the gathered records to another thread. If the pool is full, first takes
-    /// the oldest chunk from the pool, and then writes that chunk.
+    /// Submits a chunk with the gathered records to another thread. If the pool is full, first
+    /// takes the oldest chunk from the pool, and then writes that chunk.
     pub(super) fn submit(&mut self, begin: Begin) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let mut first = None;
@@ -108,7 +108,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Writes the chunk that was submitted first. Returns false if there is none.
+    /// Writes the oldest submitted chunk. Returns false if there is none.
     pub(super) fn write_next(&mut self) -> Result<bool> {
         let next = self.pool.as_mut().and_then(Pool::next);
         if let Some((begin, done)) = next {

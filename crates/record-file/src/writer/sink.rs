@@ -8,7 +8,7 @@ use crate::block::{
 use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, ChunkHeader, ChunkType, file_start};
 use crate::hash::Hasher;
 
-/// Smallest slice that is written without copying it to the buffer, in bytes.
+/// Minimum size of a slice that is written without being copied to the buffer, in bytes.
 const GATHER_BELOW: u64 = 32 << 10;
 const BUFFER: usize = 256 << 10;
 /// Number of blocks that are written in one call. Systems accept at most 1024 slices per call, and
@@ -17,7 +17,7 @@ const BLOCKS_AT_ONCE: u64 = 500;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// The range of the chunk that is being written, which its block headers contain.
+/// The range of the chunk that is being written, which the chunk's block headers contain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Frame {
     Known {
@@ -143,7 +143,7 @@ impl<W: Write> BlockSink<W> {
         self.pad(frame, end)
     }
 
-    /// Writes zeros up to `end`, where a chunk ends.
+    /// Writes zeros up to `end`, the end of a chunk.
     pub(crate) fn pad(&mut self, frame: Frame, end: u64) -> io::Result<()> {
         while self.pos < end {
             // There is at least one zero, since the positions are more than a block header apart.

@@ -22,11 +22,11 @@ impl<W: Write + Seek> RecordWriter<W> {
     /// a time, and fills in the record's header afterwards.
     ///
     /// The resulting file is the same as without seeking. A file must not have been opened in
-    /// append mode (`O_APPEND`), since headers couldn't be filled in, and writing the first
-    /// streamed record would fail; [`append`](Self::append) doesn't need that mode. The underlying
-    /// writer must return its real position when it seeks, unlike `/dev/null`. If writing is
-    /// interrupted before a record is complete, readers report the incomplete record as damage,
-    /// rather than as a truncated file.
+    /// append mode (`O_APPEND`): headers couldn't be filled in, so writing the first streamed
+    /// record would fail. [`append`](Self::append) doesn't need that mode. The underlying writer
+    /// must return its real position when it seeks, unlike `/dev/null`. If writing is interrupted
+    /// before a record is complete, readers report the incomplete record as damage, rather than as
+    /// a truncated file.
     ///
     /// # Examples
     ///
@@ -55,9 +55,9 @@ impl<W: Write + Seek> RecordWriter<W> {
     /// Writes a record of `len` bytes read from `source` in its own chunk, and returns its
     /// position.
     ///
-    /// The record is streamed, so only a few MiB are held. Bytes of the source beyond `len` are not
-    /// read. For an underlying writer that can't seek, or doesn't return its real position when it
-    /// seeks (such as `/dev/null`), use
+    /// The record is streamed, so only a few MiB are held. Bytes after the first `len` bytes of the
+    /// source are not read. For an underlying writer that can't seek, or doesn't return its real
+    /// position when it seeks (such as `/dev/null`), use
     /// [`write_record_from_seekable`](Self::write_record_from_seekable) or an
     /// [`EncodedRecord`](crate::EncodedRecord).
     ///
@@ -65,8 +65,8 @@ impl<W: Write + Seek> RecordWriter<W> {
     ///
     /// [`SourceEnded`](ErrorKind::SourceEnded) if the source has fewer bytes, [`Io`](ErrorKind::Io)
     /// if reading or writing fails; after either error, every later write fails.
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if the record is longer than a file or its
-    /// compression allows, which for snappy is just under 4 GiB.
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if the record is longer than a file can be, or
+    /// than its compression allows (for snappy, just under 4 GiB).
     /// [`InvalidConfig`](ErrorKind::InvalidConfig) if the compression's parameters are out of
     /// range.
     ///
@@ -111,7 +111,7 @@ impl<W: Write + Seek> RecordWriter<W> {
     }
 
     /// Streams an uncompressed record. All lengths and block headers are known in advance; only the
-    /// hash is known last.
+    /// hash isn't known until the end.
     fn stream_plain(&mut self, source: &mut dyn Read, len: u64) -> Result<()> {
         let mut record = self.begin_plain(len)?;
         read_pieces(source, len, |piece| self.push_plain(&mut record, piece))?;
@@ -128,7 +128,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_record_from`](Self::write_record_from);
+    /// The same errors as [`write_record_from`](Self::write_record_from);
     /// [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if the source returns different bytes the
     /// second time.
     ///
@@ -174,8 +174,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Streams a compressed record. The length of the chunk is known only at its end, so block
-    /// headers are filled in then as well.
+    /// Streams a compressed record. The length of the chunk is known only at the end, so the block
+    /// headers are also filled in then.
     pub(super) fn stream_compressed(
         &mut self,
         source: Source<'_>,
@@ -198,7 +198,7 @@ impl<W: Write> RecordWriter<W> {
     }
 
     /// Writes a chunk whose header is known. `data` passes the chunk's data, which must match the
-    /// header, to the function that it receives.
+    /// header, to its argument.
     pub(super) fn write_framed(
         &mut self,
         header: &ChunkHeader,
@@ -270,7 +270,7 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Passes `len` bytes to `each`. A source in parts passes all of its bytes.
+    /// Passes `len` bytes to `each`. For a source given in parts, passes all of its bytes.
     fn pieces(self, len: u64, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Source::Read(source) => read_pieces(source, len, each),

@@ -20,7 +20,7 @@ pub trait SyncData {
     ///
     /// # Errors
     ///
-    /// Any error of the sink. Bytes written before the call may then be lost.
+    /// Any error from the sink. Bytes written before the call may then be lost.
     fn sync_data(&mut self) -> io::Result<()>;
 }
 

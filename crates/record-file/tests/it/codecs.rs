@@ -15,7 +15,7 @@ fn brotli(level: u32, window_log: Option<u32>) -> Compression {
     Compression::Brotli { level, window_log }
 }
 
-/// Returns a record that ends with the same bytes that it begins with.
+/// Returns a record that begins and ends with the same bytes.
 fn record() -> Vec<u8> {
     let block = noise(70_000, 1);
     [&block[..], &[7; 50_000], &block].concat()

@@ -17,7 +17,7 @@ struct Subject {
     name: String,
     bytes: Vec<u8>,
     records: Records,
-    /// Ends of chunks, and the beginning of the file.
+    /// Ends of the chunks, and the beginning of the file.
     ends: BTreeSet<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Subject {
     }
 }
 
-/// Returns files with simple and transposed chunks of each codec, with metadata and with padding.
+/// Returns files with simple and transposed chunks in each codec, with metadata and with padding.
 fn small_files() -> Vec<Subject> {
     let mut subjects: Vec<_> = [
         "cpp_meta_zstd3_transpose.riegeli",

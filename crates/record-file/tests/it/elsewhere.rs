@@ -1,4 +1,4 @@
-//! A source without a slice of its bytes.
+//! A source that can't be read as a slice.
 use std::io;
 
 use record_file::ReadAt;

@@ -37,7 +37,7 @@ fn existing() -> Vec<u8> {
 /// One way to write.
 type Way = (&'static str, fn(Sink) -> Result<Sink, Error>);
 
-/// Writes streamed records, whose headers are written back afterwards.
+/// Writes streamed records, whose headers are filled in afterwards.
 fn streams(sink: Sink) -> Result<Sink, Error> {
     let mut writer = RecordWriter::new(sink, WriterOptions::new().chunk_size(100))?;
     for compression in compressions() {
@@ -180,7 +180,7 @@ fn a_sink_that_fails_after_any_number_of_bytes_is_an_error_in_every_way_of_writi
     for (name, write) in WAYS {
         let whole = write(sink(From::Bytes(u64::MAX), Fault::Error)).unwrap();
         let (_, bytes) = whole.counts();
-        // Headers are written back at the end of each record, so some tested numbers of bytes are
+        // Headers are filled in at the end of each record, so some tested numbers of bytes are
         // consecutive, and others are far apart.
         let few = (0..120).chain(bytes.saturating_sub(200)..bytes);
         for bytes in few.chain((0..bytes).step_by(1999)) {
@@ -203,7 +203,7 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
         .into_iter()
         .flat_map(|compression| [(compression, true), (compression, false)]);
     // The header of an uncompressed record in memory is known before the record is written, so it
-    // isn't written back.
+    // isn't filled in later.
     for (compression, from_source) in ways.filter(|way| *way != (Compression::None, false)) {
         let write = |from| {
             let mut file = Cursor::new(Vec::new());
@@ -227,8 +227,8 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
         };
         let ((_, all), _, whole) = write(From::Bytes(u64::MAX));
         let written_back = all - whole.len() as u64;
-        // The header is written back and, if the length wasn't known, so are the block headers in
-        // the record.
+        // The header is filled in later and, if the length wasn't known, so are the block headers
+        // in the record.
         let blocks = if compression == Compression::None {
             0
         } else {
@@ -242,7 +242,7 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
             assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
             match reader.read_record() {
                 Err(error) => assert!(error.is_corrupt(), "{left}: {error}"),
-                // The missing bytes were already in place: they are zeros of a length, or the end
+                // The missing bytes were already in place: they are zeros in a length, or the end
                 // of a header after its hashes.
                 Ok(read) => {
                     let same = if blocks == 0 { 16 } else { 7 };

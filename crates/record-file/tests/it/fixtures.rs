@@ -1,4 +1,4 @@
-//! Tests with files of other writers.
+//! Tests with files written by other implementations.
 use std::fs;
 
 use record_file::{ChunkType, ErrorKind, PartKind, ReaderOptions, RecordFile, RecordWriter};
@@ -146,7 +146,7 @@ fn check_records(fixture: &Fixture) {
     let file = fixture.open();
     let name = &fixture.name;
     let mut expected = fixture.records().into_iter();
-    // array_record appends a footer to the records.
+    // Files from array_record end with a footer, which isn't a record of the user.
     let mut trailer = 0;
     for chunk in file.chunks() {
         let chunk = chunk.unwrap();

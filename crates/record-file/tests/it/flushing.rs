@@ -17,7 +17,7 @@ enum Call {
     Sync,
 }
 
-/// A sink that keeps its input, and fails at one kind of call.
+/// A sink that keeps the bytes it receives, and fails on one kind of call.
 #[derive(Default, Clone)]
 struct Sink {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -174,7 +174,7 @@ fn a_failure_found_by_asking_for_a_position_is_not_lost() {
                 writer.write_record(&noise(300_000, seed)).unwrap();
             }
             ask(&mut writer);
-            // Asking again returns the same position.
+            // A repeated request returns the same position.
             ask(&mut writer);
             let (error, writer) = next(writer);
             assert_eq!(error.kind(), ErrorKind::Io);

@@ -10,7 +10,8 @@ use record_file::{
 use crate::support::message::bytes_field;
 use crate::support::noise;
 
-/// A file with chunks of one record and of several records, and the range of each chunk's data.
+/// A file that has chunks with one record and with several records, and the range of each chunk's
+/// data.
 struct Subject {
     name: String,
     bytes: Vec<u8>,
@@ -126,7 +127,7 @@ const WAYS: [Way; 9] = [
 fn into(bytes: &[u8], records: &[RecordPosition], options: ReaderOptions) -> Result<(), Error> {
     let file = RecordFile::open(bytes, options)?;
     for &record in records {
-        // Getting the length also decodes a record, unless the record has its own chunk.
+        // Getting a record's length also decodes the record, unless it has its own chunk.
         let len = file.record_len(record)?;
         file.read_record_into(record, &mut vec![0; usize::try_from(len).unwrap()])?;
     }

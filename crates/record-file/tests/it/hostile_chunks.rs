@@ -22,7 +22,7 @@ pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
         let position = RecordPosition::new(BEGIN, index);
         let record = file.read_record(position);
         assert_eq!(record.is_ok(), decoded.is_ok());
-        // Streaming a record, or getting its length, may look only at the record itself.
+        // Streaming a record, or getting its length, may inspect only that record.
         if let (Ok(len), Ok(record)) = (file.record_len(position), &record) {
             assert_eq!(len, record.len() as u64);
         }
@@ -61,7 +61,7 @@ pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
     decoded.map(|chunk| chunk.records().map(<[u8]>::to_vec).collect())
 }
 
-/// Checks that the chunk is refused with an error of this kind that contains `reason`.
+/// Checks that the chunk is rejected with an error of this kind whose message contains `reason`.
 pub(crate) fn refused(what: &str, frame: &Frame<'_>, kind: ErrorKind, reason: &str) {
     let error = read(frame).expect_err(what);
     assert_eq!(error.kind(), kind, "{what}: {error}");
@@ -340,7 +340,7 @@ fn unknown_chunks_are_passed_over_unless_they_have_records() {
 
 #[test]
 fn hashes_are_of_what_is_stored_even_where_it_is_of_no_use() {
-    // The data of padding and of unknown chunks is hashed like the data of any other chunk.
+    // The data in padding and in unknown chunks is hashed like the data in any other chunk.
     for kind in [b'p', b'?'] {
         let mut bytes = frame::file(&[Frame::new(kind, 0, 0, b"some bytes")]);
         let read = |bytes: &[u8]| {

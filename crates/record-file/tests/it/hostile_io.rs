@@ -154,7 +154,7 @@ fn damage_callbacks_are_not_asked_about_sources_that_fail() {
 
 #[test]
 fn a_bad_place_in_a_file_costs_the_chunk_around_it_only() {
-    /// A source with one unreadable byte, as on a bad disk.
+    /// A source with one unreadable byte, like a bad disk.
     #[derive(Debug)]
     struct BadSector<'a>(&'a [u8], u64);
     impl ReadAt for BadSector<'_> {
@@ -385,7 +385,7 @@ fn what_was_written_before_a_failure_is_the_beginning_of_the_file() {
         let manner = Manner::failing(at, Fault::Error);
         write(Hostile::new(&mut written, manner)).unwrap_err();
         assert!(expected.starts_with(&written), "{at}");
-        // The readable part consists of written records, followed by the place of the failure.
+        // The readable part consists of the written records up to the place of the failure.
         let mut reader = RecordReader::new(&written, ReaderOptions::new());
         let (records, end) = drain(&mut reader);
         if let Err(error) = end {

@@ -21,8 +21,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// Returns the machine for two records that are not messages, "b" and "aa", of which "aa" is
-    /// emitted first.
+    /// Returns the machine for two records that are not messages, "b" and "aa". It emits "aa"
+    /// first.
     fn raw() -> Self {
         Machine {
             buckets: vec![b"aab\x02\x01".to_vec()],
@@ -48,8 +48,7 @@ impl Machine {
             buffers: vec![2],
             tags: vec![2 << 3 | 6, 1 << 3, 2, 1 << 3, 3],
             next: vec![implicit(1), implicit(2), implicit(3), implicit(4), 0],
-            // One varint is two bytes from the buffer, and the other is a value in the state
-            // itself.
+            // One varint has two bytes in the buffer, and the other is a value in the state itself.
             kinds: vec![1, 10 + 5],
             state_buffers: vec![0],
             first: 0,
@@ -92,7 +91,7 @@ impl Machine {
         self.around(&header)
     }
 
-    /// Encodes the machine with another header.
+    /// Encodes the machine with the given header.
     fn around(&self, header: &[u8]) -> Vec<u8> {
         [
             &[0],
@@ -201,7 +200,7 @@ fn transposed_chunks_that_contradict_themselves() {
         let frame = Frame::new(b't', num_records, decoded, &data);
         refused(what, &frame, ErrorKind::Corrupt, "");
     }
-    // A size that no memory can hold exceeds a limit first.
+    // A size that no memory can hold exceeds a limit before memory is allocated.
     let data = Machine::nested().encode();
     let frame = Frame::new(b't', 1, u64::MAX, &data);
     refused(
@@ -257,7 +256,7 @@ fn sizes_that_are_more_than_any_memory_together_are_refused() {
         [&varint_of(bytes.len() as u64), &stream[..]].concat()
     };
     // The chunk has buckets that consist only of their sizes, with one buffer each, and the state
-    // of raw records.
+    // for records that are not messages.
     for sizes in [
         &[1 << 63, 1 << 63][..],
         &[u64::MAX, 1],
@@ -335,8 +334,8 @@ fn projection_finds_the_same_faults_in_what_it_looks_at() {
     }
 }
 
-/// Returns a machine in which one state represents a field in a group and the same field after the
-/// group, or before it.
+/// Returns a machine in which one state represents both a field in a group and the same field
+/// outside the group, after or before it.
 fn aliased(group_first: bool) -> Machine {
     let implicit = |state: u64| 4 + state;
     let (field, end, start, message) = (0, 1, 2, 3);

@@ -1,5 +1,5 @@
-//! Tests that large records, also of more than 4 GiB, are read directly to their destination or in
-//! bounded memory.
+//! Tests that large records, including those over 4 GiB, are read directly into their destination
+//! or in bounded memory.
 use std::io::{self, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -209,8 +209,8 @@ fn beyond_4_gib(compression: Compression) {
     past_a_huge_record(RecordReader::from_read(plain, ReaderOptions::new()), len);
 }
 
-/// Reads the records around a record that is too large, of which it streams the first bytes and
-/// skips the remaining bytes.
+/// Reads the records around a record that is too large: streams its first bytes, and skips the
+/// remaining bytes.
 fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
     for _ in 0..2 {

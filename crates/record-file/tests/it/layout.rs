@@ -58,8 +58,8 @@ fn check(records: &[&[u8]]) {
 fn chunks_end_and_headers_are_cut_at_every_place_around_a_boundary() {
     let noise = noise(2 * BLOCK, 1);
     // The end of the first chunk moves from 130 bytes before the end of the first block to 100
-    // bytes after it, including exactly at it, and 1, 24 and 25 bytes after it. So the boundary is
-    // at every place in the header of the next chunk, and then in its data.
+    // bytes after it, including the block's exact end, and 1, 24 and 25 bytes after it. Thus, the
+    // boundary is at every place in the header of the next chunk, and then in that chunk's data.
     let front = 64 + 40 + data(b"").len() + 2;
     for end in BLOCK - 130..BLOCK + 100 {
         check(&[

@@ -1,6 +1,6 @@
 //! Tests of the peak memory of readers and writers. Each test has its own process, since the
-//! allocator counts all allocations. The allocations that zstd and brotli make in C aren't counted;
-//! these are a context for each thread, and a window, which an option limits.
+//! allocator counts all allocations. The allocations that zstd and brotli make in C aren't counted:
+//! a context for each thread, and a window, whose size an option limits.
 
 mod claims;
 mod transposed;
@@ -20,13 +20,13 @@ use crate::own_process::in_own_process;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
-/// Memory for the buffers of input, output and streams, which doesn't depend on the size of chunks
-/// and records, in bytes.
+/// Memory for the buffers for input, output and streams, in bytes. It doesn't depend on the sizes
+/// of chunks and records.
 const FIXED: usize = 3 * MIB;
 const CHUNK: usize = 4 * MIB;
 const LARGE: usize = 72 * MIB;
 
-/// Returns the peak of allocated memory while `work` ran.
+/// Returns the peak of allocated memory while `work` runs.
 fn most(work: impl FnOnce()) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -82,7 +82,7 @@ fn memory_is_bounded_by_chunks_and_threads_and_large_records_stream() {
     });
 }
 
-/// Tests records in their own chunks, which are copied for threads.
+/// Tests records in their own chunks that are copied for threads.
 fn copied_records(noise: &[u8], compression: Compression) {
     for threads in [1, 2, 3] {
         let options = WriterOptions::new()
@@ -170,8 +170,8 @@ fn a_reader_with_threads_holds_one_large_record_or_none() {
                 let of_stream = || RecordReader::from_read(&file[..], options);
                 let used = most(|| read(of_file()));
                 check(&format!("reading {what}"), used, RECORD + small);
-                // The size of a stream is unknown before it is read, so memory is doubled as
-                // needed.
+                // The size of a plain stream is unknown before the stream is read, so memory is
+                // doubled as needed.
                 let used = most(|| read(of_stream()));
                 check(
                     &format!("reading a stream {what}"),
@@ -197,14 +197,14 @@ fn check(what: &str, used: usize, bound: usize) {
     assert!(used <= bound, "{what}: {used} bytes, not {bound}");
 }
 
-/// Returns messages of two fields, 1000 bytes each.
+/// Returns messages with two fields of 1000 bytes each.
 fn messages(noise: &[u8]) -> Vec<Vec<u8>> {
     let field = |tag: u8, bytes: &[u8]| [&[tag, 0xf4, 0x03], bytes].concat();
     let message = |bytes: &[u8]| [field(0x0a, &bytes[..500]), field(0x12, &bytes[500..])].concat();
     noise.chunks_exact(1000).map(message).collect()
 }
 
-/// Tests chunks of many records.
+/// Tests chunks with many records.
 fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
     let records = messages(noise);
     let options = WriterOptions::new()
@@ -221,7 +221,7 @@ fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
     };
     for threads in [0, 1, 2, 3] {
         let used = most(|| write(threads));
-        // The caller's thread has the chunk that is being gathered.
+        // The caller's thread holds the chunk that is being gathered.
         let bound = (threads as usize + 1) * 2 * CHUNK + FIXED;
         check(
             &format!("writing on {threads} threads, {options}"),

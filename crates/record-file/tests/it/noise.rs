@@ -1,6 +1,6 @@
 //! Incompressible bytes.
 
-/// Returns incompressible bytes, which are the same for the same seed.
+/// Returns incompressible bytes, which depend only on the length and the seed.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut out = Vec::with_capacity(len + 8);

@@ -10,8 +10,8 @@ use crate::support::io::{Hostile, Manner};
 use crate::support::message::bytes_field;
 use crate::support::{Records, noise, records, valid};
 
-/// Returns a file with chunks of one record, of many records and of none, with every compression,
-/// both simple and transposed.
+/// Returns a file with chunks of one, many and no records, with every compression, both simple and
+/// transposed.
 fn mixed() -> Vec<u8> {
     let mut file = Vec::new();
     for (index, compression) in [
@@ -69,7 +69,7 @@ fn by_turns<I: RecordInput>(
     what: &str,
 ) {
     for (index, (position, record)) in expected.iter().enumerate() {
-        // Very many records are read in runs, since most of them are in one chunk.
+        // A large number of records is read in runs, since most of them are in one chunk.
         match (index + seed) * 7 / 3 % 5 {
             0 => assert!(reader.read_record().unwrap() == Some(&record[..]), "{what}"),
             1 => assert!(reader.skip_record().unwrap(), "{what}"),
@@ -132,7 +132,7 @@ fn one_can_seek_and_go_back_from_behind_a_record_that_was_not_loaded() {
             assert!(reader.seek_back().unwrap());
             assert_eq!(reader.position(), *position, "{options:?}");
             assert!(reader.read_record().unwrap() == Some(&record[..]));
-            // The reader returns to the same place by its position.
+            // The reader returns to the same place by seeking to its position.
             reader.seek(behind).unwrap();
             assert_eq!(reader.position(), behind, "{options:?}");
             let next = expected.get(index + 1).map(|(_, record)| &record[..]);
@@ -293,7 +293,7 @@ fn damage_in_a_streamed_record_is_an_error_of_its_stream_and_reading_goes_on_beh
         let begin = usize::try_from(damaged.chunk_begin().0).unwrap();
         bytes[begin + 150_000] ^= 1;
         for threads in [0, 2] {
-            // Threads would already have the chunks after a record that was read, but here no
+            // After a record is read, threads would already have the next chunks, but here no
             // record is read.
             let options = ReaderOptions::new().threads(threads).stream_from(0);
             let expected = (vec![ErrorKind::ChecksumMismatch], vec![10, 30]);

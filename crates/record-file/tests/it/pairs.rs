@@ -19,7 +19,7 @@ impl Watch for Seen {
 
 type Written = Vec<(RecordPosition, Vec<u8>)>;
 
-/// Returns a file with records of all kinds of lengths, with every compression, alone in their
+/// Returns a file with records of many different lengths, with every compression, alone in their
 /// chunks and together with others.
 fn written() -> (Vec<u8>, Written) {
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();

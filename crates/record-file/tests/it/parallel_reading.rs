@@ -9,7 +9,7 @@ use record_file::{
 
 use crate::support::{all, noise};
 
-/// The results of a reader, in order.
+/// A result from a reader.
 #[derive(Debug, PartialEq, Eq)]
 enum Event {
     Record(RecordPosition, Vec<u8>),
@@ -66,7 +66,7 @@ fn every_file_reads_alike_on_any_number_of_threads_and_piece_by_piece_damaged_on
             let stream =
                 |threads| events(RecordReader::from_read(bytes, options(threads)), recover);
             let (serial, serial_stream) = (random(0), stream(0));
-            // Decoding chunks while they are read must give the same results.
+            // Decoding chunks while they are read must have the same results.
             let streamed = options(0).stream_from(0);
             let pieces = events(RecordReader::new(bytes, streamed), recover);
             assert!(pieces == serial, "{} {recover}", fixture.name);

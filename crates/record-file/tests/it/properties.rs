@@ -1,5 +1,5 @@
-//! Property tests that any records written with any options are read back unchanged, from any
-//! position.
+//! Property tests, which check that any records written with any options are read back unchanged,
+//! from any position.
 use std::cmp::Ordering;
 use std::io::Cursor;
 

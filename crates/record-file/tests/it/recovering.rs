@@ -44,7 +44,7 @@ fn read_all<S: ReadAt>(reader: &mut RecordReader<S>) -> Vec<u64> {
     begins
 }
 
-/// Writes a block header, with the right hash.
+/// Writes a block header with the right hash.
 fn block_header(file: &mut [u8], block: usize, previous: u64, next: u64) {
     file[block + 8..block + 16].copy_from_slice(&previous.to_le_bytes());
     file[block + 16..block + 24].copy_from_slice(&next.to_le_bytes());
@@ -195,7 +195,7 @@ fn metadata_that_is_damaged_costs_no_records() {
         let records = fixture.records().len();
         let end = fixture.records()[0].position.chunk_begin().0;
         let inside = usize::try_from(end).unwrap() - 1;
-        // The damage is either detected by the hash, or has a matching hash.
+        // The damage is detected by the hash or, if the hash was corrected, by later checks.
         for mended in [false, true] {
             let mut bad = fixture.bytes.clone();
             bad[inside] ^= 0xff;

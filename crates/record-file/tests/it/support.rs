@@ -67,7 +67,7 @@ impl Fixture {
 
     pub(crate) fn records(&self) -> Vec<Expected> {
         if self.sidecar["records_omitted"].is_string() {
-            // All of them are empty.
+            // All records are empty.
             let sha256 = sha256(b"");
             let chunks = self.sidecar["chunks"].as_array().unwrap();
             return chunks
@@ -112,10 +112,10 @@ pub(crate) fn valid() -> Vec<Fixture> {
     all().into_iter().filter(Fixture::is_valid).collect()
 }
 
-/// A list of records with their positions.
+/// A list of records and their positions.
 pub(crate) type Records = Vec<(RecordPosition, Vec<u8>)>;
 
-/// Reads the records of a file in sequence.
+/// Reads the records in a file in sequence.
 pub(crate) fn records(bytes: &[u8]) -> Records {
     let mut reader = RecordReader::new(bytes, ReaderOptions::new());
     let mut records = Vec::new();
@@ -131,7 +131,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the options for simple and transposed chunks, with each compression.
+/// Returns options for simple and transposed chunks, with each compression.
 pub(crate) fn formats() -> Vec<WriterOptions> {
     let compressions = [
         Compression::None,

@@ -30,15 +30,15 @@ const OPTIONS: ReaderOptions = ReaderOptions::new()
     .max_chunk_memory(1 << 20)
     .max_window_log(20);
 
-/// Largest number of records that are checked per file.
+/// Maximum number of records that are checked per file.
 const MOST: usize = 10_000;
 
-/// Largest number of records that are checked one by one: reading any record of a damaged chunk
-/// reads the whole chunk.
+/// Maximum number of records that are checked one by one, since reading any record in a damaged
+/// chunk reads the whole chunk.
 const MOST_ONE_BY_ONE: usize = 100;
 
-/// Returns the file in `data`: all bytes but the last. If the last byte is odd, all hashes are
-/// corrected.
+/// Returns the file in `data`: all bytes except the last. If the last byte is odd, corrects all
+/// hashes.
 fn file_of(data: &[u8]) -> Vec<u8> {
     let Some((mode, file)) = data.split_last() else {
         return Vec::new();
@@ -71,7 +71,7 @@ fn read_all<I: RecordInput>(
 }
 
 /// Streams records where possible and skips the others, or skips all records. Checks that each
-/// record equals the record that reading returns, and occurs once.
+/// record occurs once, and equals the record that reading returns.
 fn one_by_one<I: RecordInput>(
     mut reader: RecordReader<I>,
     skips: bool,
@@ -135,7 +135,7 @@ pub(crate) fn sequence(data: &[u8]) {
         assert_eq!(streamed_end, end);
         assert!(streamed == records);
     }
-    // Each file is read in only one way to save time, since starting threads is slow.
+    // To save time, each file is read in only one way, since starting threads is slow.
     let way = file.len() % 16;
     let options = OPTIONS.stream_from(0).threads(u32::from(way == 0));
     let skips = way % 4 == 1;
@@ -228,8 +228,8 @@ fn one_record(file: &RecordFile<&Vec<u8>>, position: RecordPosition, record: &[u
     }
 }
 
-/// Reads a chunk of this kind. `data` has the number of records in two bytes, their size in three
-/// bytes, and then the chunk's data.
+/// Reads a chunk of this kind. `data` consists of the number of records in two bytes, their size in
+/// three bytes, and the chunk's data.
 fn chunk(kind: u8, data: &[u8]) {
     let Some((claims, data)) = data.split_at_checked(5) else {
         return;
@@ -411,7 +411,7 @@ fn records_of(file: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns the chunks of a file that a target reads, each after its claims.
+/// Returns a file's chunks that a target can read, each preceded by its claims.
 fn chunks(target: &str, file: &[u8]) -> Vec<Vec<u8>> {
     let Ok(records) = RecordFile::open(file, OPTIONS) else {
         return Vec::new();

@@ -71,7 +71,7 @@ fn records_of_every_shape_are_put_together_where_their_parts_were() {
             "no messages",
             (0..60_000).map(|index| noise(40, index)).collect(),
         ),
-        // The lengths of these records take more room than their content.
+        // The lengths of these records take more space than their content.
         (
             "empty ones and others",
             (0..100_000)

@@ -1,4 +1,4 @@
-//! Tests that transposed chunks are identical to the chunks of other writers, and are read back
+//! Tests that transposed chunks are identical to those of other writers, and are read back
 //! unchanged.
 use proptest::prelude::*;
 use record_file::{
@@ -134,7 +134,7 @@ fn check<R: AsRef<[u8]>>(written: &[R]) {
     }
 }
 
-/// Returns whether a record is taken apart. Such a record is empty if no field is wanted.
+/// Returns whether a record is taken apart. If so, it is empty when no field is wanted.
 fn is_taken_apart(record: &[u8]) -> bool {
     let file = write(&[record], &WriterOptions::new());
     let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
@@ -253,7 +253,7 @@ fn what_a_message_would_not_be_serialized_to_is_no_message() {
     ];
     for (what, record) in cases {
         assert!(!is_taken_apart(record), "{what}");
-        // In a field, the record is stored as bytes.
+        // As the value of a field, the record is stored as bytes.
         let field = bytes_field(1, record);
         assert!(is_taken_apart(&field), "{what}");
         check(&[record, &field, b"", record]);
@@ -278,7 +278,7 @@ fn equal_records_take_next_to_no_transitions() {
     let records = vec![record.as_slice(); 10_000];
     check(&records);
     let file = write(&records, &plain());
-    // No value has a buffer, and each state except one leads to only one other state, so a record
+    // No value needs a buffer, and each state except one leads to only one other state, so a record
     // takes a quarter of a byte.
     let padding = 10_000;
     assert!(file.len() < 64 + 200 + padding, "{}", file.len());

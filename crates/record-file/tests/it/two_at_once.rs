@@ -1,5 +1,5 @@
 //! Tests that reading a file in memory, which verifies two chunks at once, has the same results as
-//! reading other sources, which verifies one chunk at a time.
+//! reading from other sources, which verifies one chunk at a time.
 
 use record_file::{
     FieldProjection, ReaderOptions, RecordInput, RecordPosition, RecordReader, RecordWriter,
@@ -18,7 +18,7 @@ fn written(text: &str) -> (Vec<u8>, Vec<RecordPosition>) {
         .enumerate()
     {
         for part in noise(len, seed as u64).chunks(13_000) {
-            // A message of two fields.
+            // A message with two fields.
             let len = varint_of(part.len() as u64);
             let message = [b"\x08\x07\x12", &len[..], part].concat();
             writer.write_record(&message).unwrap();
@@ -36,10 +36,10 @@ const FORMATS: [&str; 4] = [
     "transpose,zstd:1",
 ];
 
-/// A result of a reader, which is a record or an error.
+/// A result from a reader: a record or an error.
 type Said = Result<(Vec<u8>, RecordPosition), String>;
 
-/// Returns all results of a reader until the end or until an error repeats, and the reader's final
+/// Returns all results from a reader, until the end or a repeated error, and the reader's final
 /// position.
 fn said<I: RecordInput>(mut reader: RecordReader<I>, recover: bool) -> (Vec<Said>, RecordPosition) {
     let (sender, regions) = std::sync::mpsc::channel();

@@ -175,7 +175,7 @@ fn the_beginning_has_two_names_and_the_last_position_is_that_of_what_was_read() 
         assert_eq!(reader.position(), RecordPosition::new(64, 1));
     }
     assert_eq!(reader.read_record().unwrap(), Some(&b"second"[..]));
-    // The end of the chunk is the beginning of any later chunk.
+    // The end of the chunk is where any later chunk would begin.
     let end = reader.position();
     assert_eq!(end, RecordPosition::new(64, 2));
     assert_eq!(reader.read_record().unwrap(), None);

@@ -1,5 +1,4 @@
-//! Tests that files are identical to the files of other writers, and of a writer's behavior on
-//! failure.
+//! Tests that files are identical to those of other writers, and tests of failing writers.
 use std::io::{self, Write};
 
 use record_file::{
@@ -8,7 +7,7 @@ use record_file::{
 
 use crate::support::{Fixture, noise, valid};
 
-/// Writes the records of a fixture again.
+/// Writes a fixture's records to a new file.
 fn rewrite(fixture: &Fixture, options: WriterOptions, flush_every: usize) -> Vec<u8> {
     let file = fixture.open();
     let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
@@ -112,8 +111,8 @@ fn everything_read_back_with_every_compression() {
 
 #[test]
 fn chunks_are_closed_by_the_rule() {
-    // Each record counts as 8 bytes more than its length. A chunk is closed when the next record,
-    // or even an empty record, doesn't fit.
+    // Each record counts as 8 bytes more than its length. A chunk is closed when the next record or
+    // an empty record wouldn't fit.
     let layout = |lens: &[usize], chunk_size: u64| {
         let options = WriterOptions::new()
             .compression(Compression::None)
@@ -155,7 +154,7 @@ fn bad_options_are_refused_before_anything_is_written() {
     assert!(RecordWriter::new(Vec::new(), WriterOptions::new().chunk_size(0)).is_err());
 }
 
-/// A sink that accepts some bytes, a few at a time, and then fails in one of two ways.
+/// A sink that accepts a number of bytes, a few at a time, and then fails in one of two ways.
 struct Failing {
     left: usize,
     zero: bool,
@@ -216,8 +215,8 @@ fn flush_makes_records_readable_and_is_nothing_without_records() {
 
 #[test]
 fn a_chunk_is_as_long_as_it_has_records_and_the_next_one_begins_behind() {
-    // Each empty record takes a byte for its size, or less with compression. The remaining bytes of
-    // the chunk are zeros.
+    // Each empty record takes one byte for its size, or less with compression. The remaining bytes
+    // of the chunk are zeros.
     for (compression, count) in [
         (Compression::None, 200_000),
         (Compression::ZSTD, 65_536 - 64),

@@ -26,7 +26,7 @@ impl Graph {
         }
     }
 
-    /// Returns the graph of a crate's files.
+    /// Returns the graph of the dependencies between a crate's files.
     pub(crate) fn of_files(sources: &Crate, references: &[Reference]) -> Graph {
         let mut graph = Graph::new("files".into());
         for reference in references {
@@ -66,8 +66,8 @@ impl Graph {
         self.edges.values().map(BTreeMap::len).sum()
     }
 
-    /// Returns the longest chain of dependencies, from the node that nothing depends on. The graph
-    /// must have no cycles.
+    /// Returns the longest chain of dependencies, which begins at a node that nothing depends on.
+    /// The graph must have no cycles.
     pub(crate) fn longest_chain(&self) -> Vec<&str> {
         fn from<'g>(
             graph: &'g Graph,
@@ -91,7 +91,7 @@ impl Graph {
     }
 }
 
-/// Returns the modules from the root to `module`.
+/// Returns the modules on the way from the root to `module`.
 fn way(sources: &Crate, module: usize) -> Vec<usize> {
     let parents = std::iter::successors(Some(module), |&at| sources.modules[at].parent);
     let mut way: Vec<usize> = parents.collect();

@@ -1,12 +1,12 @@
 //! Tests of the structure of the crates: imports have no cycles, and files are named after their
 //! types.
 //!
-//! No module or file of any crate imports itself through others, since code with cyclic imports has
-//! no place where a reader could begin.
+//! No module or file in any crate imports itself through others, since code with cyclic imports
+//! gives a reader no place to begin.
 //!
 //! A file depends on the files that define the names it uses. Re-exports are followed to the
 //! definitions, and are not dependencies themselves. Definitions in a module's own file belong to
-//! all modules inside the module, so that the methods of a type may be in several files below the
+//! all modules inside that module, so that the methods of a type may be in several files below the
 //! type's file. Test code is ignored, and method calls aren't tracked.
 //!
 //! A file that only defines types has the name of one of the types, so that a type can be found by
@@ -37,7 +37,7 @@ fn crate_roots() -> Vec<PathBuf> {
     roots
 }
 
-/// Returns all cycles of a crate's files, and of its modules at each level.
+/// Returns all cycles among a crate's files, and among its modules at each level.
 fn cycles(root: &Path) -> Vec<String> {
     let sources = Crate::read(root);
     let references = sources.references();

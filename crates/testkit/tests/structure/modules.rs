@@ -21,9 +21,9 @@ pub(crate) struct Module {
     items: HashSet<String>,
     /// True if the parent declares the module `pub`.
     pub(crate) is_public: bool,
-    /// Structs, enums and traits that other modules can name.
+    /// Names of the structs, enums and traits that other modules can name.
     pub(crate) types: Vec<String>,
-    /// True if it has functions that other modules can name.
+    /// True if the module has functions that other modules can name.
     pub(crate) has_functions: bool,
     /// Names that the module exports with `pub`: its own types and re-exports.
     pub(crate) exports: Vec<String>,

@@ -1,10 +1,10 @@
 //! Tests of the names of files and types.
 //!
-//! At least one type of a file shares a word with the file's name. Words that are inflections of
+//! At least one type in a file shares a word with the file's name. Words that are inflections of
 //! each other, such as `find` and `Finder`, count as shared. The rule applies to files that offer
-//! types but no functions to other modules, and have no folder of further modules. A file that
-//! offers functions is used as `file::function`, so it may be named after the functions, and a file
-//! with a folder introduces the folder.
+//! types but no functions to other modules, and have no folder with submodules. A file that offers
+//! functions is used as `file::function`, so it may be named after the functions, and a file with a
+//! folder introduces the folder.
 //!
 //! In addition, no two types that a crate exports have the same name.
 
@@ -14,7 +14,7 @@ use std::path::Path;
 use crate::modules::Crate;
 use crate::{crate_name, crate_roots, written};
 
-/// Files with other names, and the reasons for the names.
+/// Files that break the rule, and the reasons for their names.
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
         "core: container/chunk_tree/build.rs",
@@ -36,7 +36,7 @@ fn words(name: &str) -> Vec<String> {
     for (at, &letter) in letters.iter().enumerate() {
         let before = at.checked_sub(1).map(|at| letters[at]);
         let after = letters.get(at + 1);
-        // The last of several capitals belongs to the next word if a small letter follows.
+        // The last of several capitals belongs to the next word if a lowercase letter follows.
         let is_start = letter.is_uppercase()
             && (before.is_some_and(|before| !before.is_uppercase())
                 || after.is_some_and(|after| after.is_lowercase()));
@@ -61,14 +61,14 @@ fn are_related(a: &str, b: &str) -> bool {
     a.trim_end_matches('s') == b.trim_end_matches('s') || shared >= 4 && shared + 2 >= shorter
 }
 
-/// Returns true if a type has the name of a file.
+/// Returns true if the name of a type shares a word with the name of a file.
 fn bears_name(name: &str, file: &str) -> bool {
     let (name, file) = (words(name), words(file));
     let mut pairs = name.iter().flat_map(|a| file.iter().map(move |b| (a, b)));
     name.concat() == file.concat() || pairs.any(|(a, b)| are_related(a, b))
 }
 
-/// Returns the files of a crate whose types all have other names.
+/// Returns the files in a crate whose types all have other names.
 fn misnamed(root: &Path) -> Vec<String> {
     let sources = Crate::read(root);
     let mut found = Vec::new();

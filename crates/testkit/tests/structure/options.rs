@@ -1,5 +1,5 @@
-//! Tests that all options have one style: private fields, setters that take and return the value,
-//! and getters.
+//! Tests that all options types have the same style: private fields, setters that take and return
+//! the value, and getters.
 //!
 //! The rule applies to public structs whose names end in `Options` or `Limits`. A setter has the
 //! name of its field, and the getter has the prefix `get_`.
@@ -39,7 +39,7 @@ fn takes_value(method: &syn::ImplItemFn) -> bool {
     matches!(method.sig.inputs.first(), Some(FnArg::Receiver(this)) if this.reference.is_none())
 }
 
-/// Returns the places in a file's text that don't follow the style.
+/// Returns the places in a file that don't follow the style.
 fn departures(text: &str) -> Vec<String> {
     let items = syn::parse_file(text).unwrap().items;
     let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

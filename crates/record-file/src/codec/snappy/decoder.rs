@@ -6,12 +6,12 @@ use super::super::step::{Progress, SNAPPY_FRAGMENT, bad_stream, size_differs, wi
 use crate::error::Result;
 use crate::varint;
 
-/// Number of bytes to decode before the caller takes them.
+/// Maximum number of bytes to decode before the caller takes them.
 const AHEAD: usize = 64 << 10;
 
 /// A partly decoded stream.
 pub(crate) struct Decoder {
-    /// Decompressed size, which is at the start of the stream, once it is known.
+    /// Decompressed size, decoded from the start of the stream; `None` until it is known.
     size: Option<u64>,
     produced: u64,
     /// The beginning of an element, or of the size, that is still incomplete.

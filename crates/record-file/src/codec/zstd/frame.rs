@@ -1,8 +1,8 @@
 //! The headers of a zstd frame, read before anything is decompressed.
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The bit of a frame's descriptor that makes the whole content its window.
+/// The bit in a frame's descriptor that makes the window as large as the content.
 const SINGLE_SEGMENT: u8 = 0x20;
-/// Largest decompressed size of a block.
+/// Maximum decompressed size of a block, in bytes.
 const MAX_BLOCK: u64 = 128 << 10;
 
 /// Returns the size of the window that a zstd frame announces, in bytes; `None` if the window is as
@@ -18,8 +18,8 @@ pub(in crate::codec) fn window(start: &[u8]) -> Option<u64> {
     Some(base + base / 8 * u64::from(window & 7))
 }
 
-/// Returns the largest size that a frame can decompress to, computed from the headers of its
-/// blocks; `None` if the bytes aren't a frame.
+/// Returns the maximum decompressed size of a frame, computed from the headers of its blocks;
+/// `None` if the bytes aren't a frame.
 ///
 /// The frame's own content size, if present, is an unchecked claim and is not used.
 pub(in crate::codec) fn most_content(frame: &[u8]) -> Option<u64> {

@@ -11,8 +11,8 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::simple::{Front, record_ends, take_size};
 
-/// Largest number of bytes of the data before the record. The stored size of one record takes some
-/// tens of bytes, even if it doesn't compress. A chunk that claims more is decoded as a whole.
+/// Maximum number of data bytes before the record. The stored size of one record takes a few tens
+/// of bytes, even if it doesn't compress. A chunk that claims more is decoded as a whole.
 const MAX_FRONT: u64 = 4096;
 
 /// Size of the first read of a compressed record. It is small, since often only the beginning is
@@ -22,7 +22,7 @@ const FIRST_PENDING: u64 = 4 << 10;
 /// decoded.
 const MOST_PENDING: u64 = 128 << 10;
 
-/// The parts of a file or reader that reading one record needs.
+/// The parts of a file or reader that are needed to read one record.
 pub(crate) trait Access {
     type RecordInput: RecordInput + ?Sized;
 
@@ -71,7 +71,7 @@ pub(crate) enum Opened {
 }
 
 impl OneRecord {
-    /// Opens the only record of a simple chunk, before any of its data was read.
+    /// Opens the only record in a simple chunk, before any of the chunk's data is read.
     pub(crate) fn open<A: Access>(access: &mut A, mut payload: Payload) -> Result<Opened, Fault> {
         let mut read = Vec::new();
         match read_front(access, &mut payload, &mut read) {
@@ -81,7 +81,7 @@ impl OneRecord {
         }
     }
 
-    /// Returns a record whose values are the remaining data of `payload`.
+    /// Returns a record whose stored bytes are the remaining data in `payload`.
     pub(crate) fn new(kind: CompressionKind, payload: Payload) -> Self {
         OneRecord {
             remaining: payload.chunk().header.decoded_data_size,
@@ -134,8 +134,8 @@ impl OneRecord {
         self.check_end(access)
     }
 
-    /// Returns the compression and the stored values of a record that wasn't read yet, or the
-    /// record itself if it is in memory.
+    /// Returns the compression and the stored bytes of a record that wasn't read yet, or the record
+    /// itself if it is in memory.
     pub(crate) fn into_stored(self) -> Result<(CompressionKind, Payload), Self> {
         match self.state {
             State::Plain(payload) => Ok((CompressionKind::None, *payload)),
@@ -216,8 +216,8 @@ fn failed_before() -> Error {
     Error::closed("reading the record failed before")
 }
 
-/// Reads and checks the part before the values. Returns `None` if the record can't be read piece by
-/// piece.
+/// Reads and checks the data before the record's bytes. Returns `None` if the record can't be read
+/// piece by piece.
 fn read_front<A: Access>(
     access: &mut A,
     payload: &mut Payload,
@@ -331,7 +331,7 @@ fn ends_early(chunk: &Chunk) -> Fault {
     )
 }
 
-/// Returns the decoder of the stream, taking it from the decompressors when it is first needed.
+/// Returns the decoder for the stream, taking it from the decompressors when it is first needed.
 fn decoder<'d, A: Access>(
     decoder: &'d mut Option<StreamDecoder>,
     kind: CompressionKind,

@@ -11,11 +11,11 @@ use crate::payload::Payload;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// Number of bytes of a record to read at once. The bytes of two records stay in a core's cache
-/// until they are hashed.
+/// Number of bytes of a record to read at once: few enough for the bytes of two records to stay in
+/// a core's cache until they are hashed.
 const STEP: usize = 128 << 10;
 
-/// Largest watched record that is decoded at once, in bytes: small enough to be still in the cache
+/// Largest watched record that is decoded at once, in bytes: small enough to still be in the cache
 /// when it is observed.
 const MOST_LOOKED_AT: u64 = 1 << 20;
 
@@ -46,7 +46,7 @@ pub struct WantedRecord<'f, 'b, S, W> {
     pub position: RecordPosition,
     /// Chunk that contains the record, if its header was already read; the header isn't read again.
     pub chunk: Option<Chunk>,
-    /// Buffer for the record, of the record's length.
+    /// Buffer for the record, with the record's length.
     pub place: &'b mut [u8],
     /// Observer of the record's bytes.
     pub watch: W,
@@ -57,7 +57,7 @@ impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
     ///
     /// # Errors
     ///
-    /// The errors of [`RecordFile::read_record_into`].
+    /// The same errors as [`RecordFile::read_record_into`].
     pub fn read(self) -> Result<W> {
         let mut wanted = Some(self);
         let mut pair = RecordPair::new();
@@ -76,16 +76,16 @@ impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
 pub enum PairStep<W> {
     /// More bytes were read.
     Read,
-    /// A record is in its buffer and verified, or it can't be read.
+    /// A record was read into its buffer and verified, or it can't be read.
     Ended(W, Result<()>),
 }
 
-/// A reader of records into their buffers, two at a time.
+/// A reader that reads records into their buffers, two at a time.
 ///
-/// Most of the time of reading a record from a cached file is spent on hashing, and most of the
-/// hashing time is spent on waiting for the previous step of the hash. Hashing the pieces of two
-/// records in turns takes little longer than hashing one record, and observing their bytes at the
-/// same time costs almost nothing.
+/// Reading a record from a cached file spends most of its time hashing, and hashing spends most of
+/// its time waiting for the previous step of the hash. Hashing the pieces of two records in turns
+/// takes little longer than hashing one record, and observing their bytes at the same time costs
+/// almost nothing.
 ///
 /// # Examples
 ///
@@ -152,7 +152,7 @@ enum ReadMode<'f, S> {
 #[derive(Debug)]
 struct Remaining {
     payload: Payload,
-    /// Hasher of the bytes; `None` if the bytes are hashed while they are read, like bytes copied
+    /// Hasher for the bytes; `None` if the bytes are hashed while they are read, like bytes copied
     /// from memory.
     hasher: Option<Hasher>,
 }
@@ -226,7 +226,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
         }
     }
 
-    /// Advances by one step; `None` if there is nothing left to do.
+    /// Advances by one step. Returns `None` if there is nothing left to do.
     ///
     /// At most two records are read at a time, in lanes 0 and 1. Calls `next` with the number of
     /// each lane that has no record. `next` may return `None` if it has no record at the moment.
@@ -236,7 +236,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,
     ) -> Option<PairStep<W>> {
         for number in 0..self.lanes.len() {
-            // Each stream holds a window, and would not become faster with a second record.
+            // Each stream holds a window, and wouldn't get faster with a second record.
             let is_beside_stream = self.lanes.iter().flatten().any(Lane::is_streamed);
             let lane = &mut self.lanes[number];
             if lane.is_none() && !is_beside_stream {

@@ -3,7 +3,7 @@ use super::pairs::Pairs;
 use super::state::index;
 use crate::block_pool::{BlockPool, PieceQueue};
 
-/// A step from one event to the previous event, and its frequency.
+/// A step from one event to the previous event, and the step's frequency.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     pub(super) from: u32,
@@ -99,7 +99,7 @@ impl Path {
         }
     }
 
-    /// Takes the numbers one block at a time, the last number first, and frees their memory.
+    /// Takes the numbers one block at a time, starting with the last, and frees their memory.
     pub(super) fn take_back(
         &mut self,
         blocks: &mut BlockPool,
@@ -126,7 +126,7 @@ impl Path {
     }
 }
 
-/// Number of steps taken at once: few enough to stay in the fastest cache.
+/// Number of steps to take at once: few enough to stay in the fastest cache.
 pub(super) const AT_ONCE: usize = 2048;
 
 fn extend<const N: usize>(

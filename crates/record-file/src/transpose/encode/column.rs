@@ -13,8 +13,7 @@ pub(super) enum Group {
     Other,
 }
 
-/// The values of a field, the last value first. Blocks are filled one after another, each from its
-/// end.
+/// The values of a field, in reverse order. Blocks are filled one after another, each from its end.
 #[derive(Debug, Default)]
 pub(super) struct Column {
     pub(super) node: u32,
@@ -116,7 +115,7 @@ impl Column {
     }
 
     /// Begins a block before the full one, for at least `more` bytes. The block's size depends only
-    /// on the values, since a compressor's output may depend on the sizes of blocks.
+    /// on the values, since the output of a compressor may depend on it.
     fn next_block(&mut self, more: usize, blocks: &mut BlockPool) {
         let wanted = more.max(self.len() / GROWTH);
         let block = blocks.take(wanted.clamp(SMALLEST, LARGEST));
@@ -128,7 +127,7 @@ impl Column {
         }
     }
 
-    /// Takes the content, the first byte first.
+    /// Takes the content, in forward order.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Piece> {
         let first = Piece::from(std::mem::take(&mut self.block), self.start);
         self.start = 0;

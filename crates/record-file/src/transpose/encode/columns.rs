@@ -8,14 +8,13 @@ use crate::block_pool::{BlockPool, Piece};
 use crate::varint;
 
 const NONE: u32 = u32::MAX;
-/// Number of the column with the lengths of records that are not messages.
+/// Number of the column that holds the lengths of records that are not messages.
 pub(crate) const LENGTHS: u32 = u32::MAX;
-/// Id of the record's own message. Nested messages get the following ids.
+/// Id of the record's own message. Nested messages get the subsequent ids.
 const ROOT: u32 = 4;
 /// Varints up to this value have their own state rather than a buffer.
 const MAX_INLINE: u8 = 3;
-/// Number of kinds of events for one path: ten lengths of varints and four values; other types have
-/// fewer.
+/// Maximum number of kinds of events for one path: for varints, ten lengths and four inline values.
 const KINDS: usize = INLINE as usize + MAX_INLINE as usize + 1;
 
 const BYTES: u8 = 0;
@@ -40,7 +39,7 @@ struct Event {
     kind: u8,
 }
 
-/// An event as the header of the chunk represents it.
+/// An event, as represented in the header of the chunk.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) tag: u32,
@@ -65,10 +64,10 @@ pub(crate) struct Columns {
     /// The columns, including columns that are not in use.
     columns: Vec<Column>,
     used: usize,
-    /// Lengths of the records that are not messages, as varints, the last length first.
+    /// Lengths of the records that are not messages, as varints in reverse order.
     lengths: Column,
     events: Vec<Event>,
-    /// Events of the record that was added last, in order.
+    /// Events of the most recently added record, in order.
     happened: Vec<u32>,
     open: Vec<Open>,
 }
@@ -233,7 +232,7 @@ impl Columns {
         self.columns[column as usize].take()
     }
 
-    /// Returns the columns in the order of buffers, which is by group and then by ascending size.
+    /// Returns the columns in the order of their buffers: by group, then by ascending size.
     pub(crate) fn order(&self) -> Vec<u32> {
         let mut order: Vec<_> = (0..number(self.used)).collect();
         order.sort_unstable_by_key(|&column| {
@@ -261,7 +260,7 @@ impl Columns {
         number(self.events.len())
     }
 
-    /// Returns the events of the record that was added last, as numbers.
+    /// Returns the events of the most recently added record, as numbers.
     pub(crate) fn happened(&mut self) -> &mut [u32] {
         &mut self.happened
     }
@@ -292,8 +291,8 @@ fn message_id(node: u32) -> u32 {
     node + ROOT + 1
 }
 
-/// Returns a number for the next of `len` items. Each item takes more than a byte, so memory is
-/// exhausted before the numbers are.
+/// Returns a number for the next of `len` items. Each item takes more than a byte, so memory runs
+/// out before the numbers do.
 fn number(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
 }

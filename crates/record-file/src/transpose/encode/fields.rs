@@ -13,10 +13,10 @@ const SHORT: [(What, usize); 8] = [
     (What::Bytes, 0),
 ];
 
-/// Largest depth of the messages and groups inside a record that are taken apart.
+/// Maximum nesting depth of the messages and groups inside a record that are taken apart.
 const MAX_DEPTH: usize = 100;
 
-/// Largest number of fields that a record is taken apart into. Each field takes 24 bytes of memory
+/// Maximum number of fields that a record is taken apart into. Each field takes 24 bytes of memory
 /// until the record is encoded. A message with more fields is stored in one piece, like other
 /// bytes.
 const MAX_FIELDS: usize = 4 << 20;
@@ -45,9 +45,9 @@ pub(crate) enum What {
 
 /// The fields of a record, including those of nested messages.
 ///
-/// Bytes are a message if serializing the message would restore the bytes, as far as this can be
-/// determined without the message's type: varints have the shortest form, groups begin and end, and
-/// field numbers aren't 0. So assembling the fields restores the original bytes.
+/// Bytes are considered a message if serializing that message would restore the bytes, as far as
+/// this can be determined without its type: varints have the shortest form, groups begin and end,
+/// and field numbers aren't 0. Thus, assembling the fields restores the original bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     found: Vec<Field>,
@@ -60,14 +60,15 @@ impl Fields {
         &self.found
     }
 
-    /// Finds the fields of a record. Returns false if it is not a message.
+    /// Finds the fields of a record. Returns false if the record is not a message.
     pub(crate) fn find(&mut self, record: &[u8]) -> bool {
         self.found.clear();
         self.groups.clear();
         self.message(record, 0, 0).is_some()
     }
 
-    /// Finds the fields of the message from `at` to the end of `bytes`, at nesting depth `depth`.
+    /// Finds the fields of the message from `at` to the end of `bytes`, whose nesting depth is
+    /// `depth`.
     fn message(&mut self, bytes: &[u8], mut at: usize, depth: usize) -> Option<()> {
         let around = self.groups.len();
         while at < bytes.len() {
@@ -132,8 +133,8 @@ impl Fields {
         (self.groups.len() == around).then_some(())
     }
 
-    /// Finds the fields of a possible message from `at` on; keeps no field if the bytes aren't a
-    /// message.
+    /// Finds the fields of a possible message that begins at `at`; keeps no fields if the bytes
+    /// aren't a message.
     fn submessage(&mut self, bytes: &[u8], at: usize, tag: u32, depth: usize) -> bool {
         if is_no_message(bytes, at) {
             return false;
@@ -157,7 +158,7 @@ impl Fields {
     }
 }
 
-/// Size of a field by its first byte: this many bytes, plus the value of the next byte if
+/// Size of a field, indexed by its first byte: this many bytes, plus the value of the next byte if
 /// [`HAS_LEN`] is set.
 const REACH: [u32; 256] = {
     let mut reach = [UNKNOWN; 256];
@@ -177,26 +178,26 @@ const REACH: [u32; 256] = {
     }
     reach
 };
-/// Size that leads beyond the end of most strings. The remainder of a longer string is just as
-/// unlikely to be valid.
+/// Size that extends beyond the end of most strings. If a string is longer, its remainder is just
+/// as unlikely to be a valid message.
 const BEYOND: u32 = 0x8000;
 const REACH_BITS: u32 = 0xffff;
-/// The next byte is a complete varint unless it has a continuation bit.
+/// Flag: the next byte is a varint, complete unless it has a continuation bit.
 const HAS_NEXT: u32 = 1 << 16;
 const HAS_LEN: u32 = 1 << 17;
 const OPENS: u32 = 1 << 18;
 const CLOSES: u32 = 1 << 19;
-/// The first byte isn't enough to decide.
+/// Flag: the first byte isn't enough to decide.
 const UNKNOWN: u32 = 1 << 20;
 
-/// Returns whether the remainder of `bytes` is certainly not a message. For most strings it is
-/// enough to jump over the bytes that would be the first fields. The code is the same for all types
-/// of fields, since branches on the type would be mispredicted half of the time.
+/// Returns whether the remainder of `bytes` is certainly not a message. For most strings, it is
+/// enough to skip the bytes that would be the first fields. The code is the same for all types of
+/// fields, since branches on the type would be mispredicted half the time.
 fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     let mut open = false;
     loop {
         let Some(&first) = bytes.get(at) else {
-            // The bytes end here; if a group is open, its end is missing.
+            // The bytes end here. If a group is open, its end is missing.
             return open || at > bytes.len();
         };
         let reach = REACH[usize::from(first)];
@@ -213,7 +214,7 @@ fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     }
 }
 
-/// Reads a varint of at most 32 bits in its shortest form, and returns its value and its end.
+/// Reads a varint of at most 32 bits in its shortest form, and returns its value and end.
 #[inline]
 fn varint32(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     let first = *bytes.get(at)?;

@@ -7,7 +7,7 @@ use super::state::{MAX_OFFSET, NONE, State, index};
 
 /// Number of states that a transition can name.
 const BLOCK: usize = MAX_OFFSET as usize + 1;
-/// Smallest frequency of a step for which a separate state is worthwhile.
+/// Minimum frequency of a step for which a separate state is worthwhile.
 const WORTH_A_STATE: u64 = 10;
 
 /// An event, with the data that the machine needs.
@@ -21,14 +21,13 @@ pub(super) struct Event {
     pub(super) way_out: u32,
     /// Number of steps to the event that are not in a private list.
     incoming: u64,
-    /// The steps from the event, as a range of the sorted steps.
+    /// The steps from the event, as a range in the sorted steps.
     steps: (usize, usize),
     /// True if the only step from the event needs no transition.
     pub(super) implicit: bool,
 }
 
-/// A step, and the index of its target in the private list of its source, if the target is in that
-/// list.
+/// A step, and the index of its target in its source's private list, if the target is there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) from: u32,
@@ -49,8 +48,8 @@ pub(super) struct Lists {
     public_begin: u32,
 }
 
-/// The states that wait for a place in a list: the least frequent state first and, among equally
-/// frequent states, the state with the highest number first.
+/// The states that wait for a place in a list: the least frequent first and, among equally frequent
+/// ones, the one with the highest number first.
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Lists {
@@ -140,8 +139,8 @@ impl Lists {
             return;
         }
         if let Some(at) = left_out.filter(|_| waiting.len() + 1 == end - begin) {
-            // Reaching the state in the public list would require another state, so it is placed in
-            // the private list instead.
+            // Reaching the target in the public list would require another state, so the target is
+            // placed in the private list instead.
             let step = &self.steps[at];
             self.events[step.to as usize].incoming -= step.count;
             waiting.push((Reverse(step.count), step.to));
@@ -231,7 +230,7 @@ impl Lists {
         lowest
     }
 
-    /// Returns the beginning of the block in the public list that contains a state.
+    /// Returns the beginning of the public list's block that contains a state.
     fn block_of(&self, at: u32) -> u32 {
         match self.states[at as usize].source {
             NONE => self.public_begin,
@@ -240,7 +239,7 @@ impl Lists {
     }
 }
 
-/// Places each item in a new list, filled from its end, and reports its index.
+/// Places the items in a new list, filled from its end, and reports each item's index.
 fn place(
     states: &mut Vec<State>,
     mut waiting: Waiting,

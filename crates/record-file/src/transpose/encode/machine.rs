@@ -1,16 +1,16 @@
 //! The state machine that reproduces a chain of events.
 //!
 //! A transition names a state by its distance, 0 to 63, from a base that the previous state
-//! determines. So there are lists of states: a *private* list for each event that is often followed
-//! by certain other events, and one *public* list for all other states. A list of more than 64
-//! states is divided into blocks, which are reached through states that emit nothing. Infrequent
-//! states are at the end of a list, which takes more steps to reach.
+//! determines. Therefore, there are lists of states: a *private* list for each event that is often
+//! followed by certain other events, and one *public* list for all other states. A list of more
+//! than 64 states is divided into blocks, which are reached through states that emit nothing.
+//! Infrequent states are at the end of a list, and take more steps to reach.
 use super::chain::{AT_ONCE, Chain};
 use super::lists::{Event, Lists, Placed};
 use super::state::{MAX_OFFSET, NONE, State, index};
 use crate::block_pool::{BlockPool, PieceQueue};
 
-/// Largest number of additional transitions with offset 0 that a transition's byte can hold.
+/// Maximum number of additional transitions with offset 0 that a transition's byte can hold.
 const MAX_REPEATED: u8 = 3;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Machine {
     pub(crate) states: Vec<State>,
     pub(crate) first: usize,
     events: Vec<Event>,
-    /// The transitions to write for each step, by its number in the chain.
+    /// The transitions to write for each step, indexed by the step's number in the chain.
     written: Vec<Written>,
     offsets: Vec<u8>,
 }
@@ -64,8 +64,8 @@ impl Machine {
             steps,
             ..
         } = Lists::build(chain, num_events, last);
-        // The chain ends at its first event, and the end is indicated by the absence of a
-        // transition, so that event isn't implicit.
+        // Decoding ends at the chain's first event, where the absence of a transition indicates the
+        // end, so the transition from that event isn't implicit.
         events[first as usize].implicit = false;
         let mut machine = Machine {
             first: states
@@ -83,8 +83,8 @@ impl Machine {
             let offsets = &machine.offsets[begin..];
             machine.written[step.number as usize] = Written {
                 begin: index(begin),
-                // The number of transitions is limited by the depth of the blocks of a list, and
-                // each level of blocks is 64 times larger than the previous level.
+                // The number of transitions is limited by the nesting depth of a list's blocks, and
+                // each level has 64 times as many blocks as the previous one.
                 len: u16::try_from(offsets.len()).unwrap_or(u16::MAX),
                 only: offsets.first().copied().unwrap_or(0),
             };
@@ -170,7 +170,7 @@ impl Machine {
         self.write_way(base, to);
     }
 
-    /// Adds the offsets of the way from a base to a state, through the states that lead to the
+    /// Adds the offsets of the path from a base to a state, through the states that lead to that
     /// state's block.
     fn write_way(&mut self, base: u32, mut to: u32) {
         let begin = self.offsets.len();

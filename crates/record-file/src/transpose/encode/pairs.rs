@@ -20,7 +20,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Removes all pairs, and makes room for about this many.
+    /// Removes all pairs, and makes room for about this many lookups.
     pub(crate) fn clear(&mut self, questions: usize) {
         // Clearing more slots would cost more than they save.
         let log = (questions / 4).max(1).ilog2();

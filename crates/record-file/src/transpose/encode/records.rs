@@ -10,7 +10,7 @@ pub(crate) struct Records {
     small: PieceQueue,
     /// Larger records, each in its own memory.
     large: VecDeque<Vec<u8>>,
-    /// The record that was taken last, if it was in several pieces.
+    /// The most recently taken record, if it was in several pieces.
     taken: Vec<u8>,
     /// Total size of the records, in bytes.
     size: usize,
@@ -21,7 +21,7 @@ impl Records {
         self.size
     }
 
-    /// Adds a record that is the concatenation of `parts`, `len` bytes together.
+    /// Adds a record that is the concatenation of `parts`, with `len` bytes in total.
     pub(crate) fn add(&mut self, len: u64, parts: &[&[u8]], blocks: &mut BlockPool) {
         // The parts are in memory, so their length fits.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
@@ -35,7 +35,7 @@ impl Records {
         }
     }
 
-    /// Takes the next record, which was added with this length.
+    /// Takes the next record, which has `len` bytes.
     #[inline]
     pub(super) fn take(&mut self, len: usize, blocks: &mut BlockPool) -> &[u8] {
         if len > LARGEST {

@@ -26,7 +26,7 @@ impl State {
 }
 
 /// Converts an index to a state number. There are fewer events and states than fields, and a field
-/// takes more than a byte, so memory is exhausted before the numbers are.
+/// takes more than a byte, so memory runs out before the numbers do.
 pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(NONE)
 }

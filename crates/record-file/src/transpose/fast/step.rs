@@ -3,7 +3,7 @@ use super::super::states::{Emit, State};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A value of at most 8 bytes, or without bytes, and an optional tag.
+    /// A value of at most 8 bytes, possibly none, and an optional tag.
     Small,
     /// A varint of 9 or 10 bytes.
     LongVarint,
@@ -14,7 +14,7 @@ pub(super) enum Kind {
     NonProto,
 }
 
-/// A prepared state. Its operations are data as far as possible, since branches may be
+/// A prepared state. Its operations are expressed as data where possible, since branches may be
 /// mispredicted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {

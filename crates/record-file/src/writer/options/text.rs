@@ -222,8 +222,8 @@ fn invalid(key: &str, value: Option<&str>, expected: &str) -> Error {
     ))
 }
 
-/// Formats the string that [`FromStr`] parses into the same options: the compression, and all
-/// options that differ from their defaults.
+/// Formats a string that [`FromStr`] parses into the same options: the compression, and all options
+/// that differ from their defaults.
 impl fmt::Display for WriterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transpose {

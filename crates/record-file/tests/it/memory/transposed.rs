@@ -92,9 +92,9 @@ fn a_transposing_writer_holds_the_chunk_of_each_thread_once() {
                     some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
                     writer.finish().unwrap();
                 });
-                // The caller's thread has the chunk that is being gathered. The length of each
-                // record takes a byte or two. Stored data replaces records, so the bound is less
-                // than a chunk and its compressed form.
+                // The caller's thread holds the chunk that is being gathered. The length of each
+                // record takes a byte or two. Stored data replaces the records, so the bound is
+                // less than a chunk plus its compressed form.
                 let bound = (threads as usize + 1) * (chunk + chunk / 32 + PER_THREAD) + FIXED;
                 check(&format!("writing, {options}"), used, bound);
             }

@@ -50,8 +50,8 @@ pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     payload.extend(frame.data);
 
     let end_of_data = end_after(begin, payload.len());
-    // Every record needs its own position. The fill is limited, so excessive claims don't get
-    // enough.
+    // Every record needs its own position. The fill is limited, so it is too short for excessive
+    // claims.
     let records = usize::try_from(frame.num_records.min(1 << 20)).unwrap_or(0);
     let end = end_of_data.max(boundary_from(begin + records));
     let mut payload = payload.into_iter();
@@ -115,8 +115,8 @@ pub(crate) fn varint_of(value: u64) -> Vec<u8> {
     out
 }
 
-/// Corrects the hash of every block header of a file, and the hashes of chunks as far as their
-/// sizes locate the next chunk, so that the checks after the hashes are tested.
+/// Corrects the hash of every block header in a file, and the hashes of all chunks that can be
+/// located by the sizes of earlier chunks, so that the checks after the hashes are tested.
 pub(crate) fn mend(file: &mut [u8]) {
     for block in (0..file.len()).step_by(BLOCK) {
         if let Some(header) = file.get_mut(block..block + 24) {
@@ -148,7 +148,8 @@ pub(crate) fn mend(file: &mut [u8]) {
     }
 }
 
-/// Returns `len` bytes of a chunk that begins at `begin`, without the block headers inside them.
+/// Returns the first `len` bytes of a chunk that begins at `begin`, without the block headers
+/// inside them.
 fn payload(file: &[u8], begin: usize, len: usize) -> Option<Vec<u8>> {
     if len > file.len() || begin > file.len() {
         return None;

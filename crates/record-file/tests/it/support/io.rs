@@ -9,11 +9,11 @@ use record_file::ReadAt;
 pub(crate) enum Fault {
     /// An error of the kind [`KIND`], which doesn't occur otherwise.
     Error,
-    /// A result of 0 bytes, as at the end of a file or on a full disk.
+    /// A result of 0 bytes, like at the end of a file or on a full disk.
     Zero,
 }
 
-/// The point from which calls fail.
+/// The point at which calls begin to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
     /// An offset in the file. Writes before this offset still succeed after a failure.
@@ -24,13 +24,13 @@ pub(crate) enum From {
     Calls(u64),
 }
 
-/// Kind of [`Fault::Error`].
+/// Kind of the error for [`Fault::Error`].
 pub(crate) const KIND: io::ErrorKind = io::ErrorKind::ConnectionReset;
 
 /// The behavior of calls until a fault is reached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
-    /// Largest number of bytes per call.
+    /// Maximum number of bytes per call.
     pub(crate) most: usize,
     /// True if every other call is interrupted.
     pub(crate) interrupted: bool,
@@ -63,7 +63,7 @@ impl Manner {
         }
     }
 
-    /// Returns all manners in which no bytes are lost.
+    /// Returns all kinds of behavior in which no bytes are lost.
     pub(crate) fn harmless() -> Vec<Self> {
         let mut manners = Vec::new();
         for most in [1, 7, 1000, usize::MAX] {
@@ -218,7 +218,7 @@ impl<T: Seek> Seek for Hostile<T> {
     }
 }
 
-/// Returns the kind of the I/O error inside an error of this crate.
+/// Returns the kind of the I/O error inside this crate's error.
 pub(crate) fn io_kind(error: &record_file::Error) -> Option<io::ErrorKind> {
     let source = std::error::Error::source(error)?;
     source
