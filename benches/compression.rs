@@ -1,10 +1,10 @@
-//! A benchmark of the sizes and times of weights, quantized weights, text and graph nodes with each
-//! compression: `cargo bench --bench compression`.
+//! A benchmark that measures sizes and times with each compression, for weights, quantized weights,
+//! text and graph nodes: `cargo bench --bench compression`.
 //!
 //! Trained weights are included if `benches/trained/setup.sh` has downloaded them; other weights
 //! are random. Each message is split to a file, synced, and merged into memory that was touched
-//! before. The compressions take turns. `-- --quick` makes the messages 16 times smaller, to check
-//! that the benchmark runs.
+//! beforehand. The compressions take turns. `-- --quick` makes the messages 16 times smaller, to
+//! check that the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::HashMap;
@@ -32,8 +32,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 3;
 const QUICK: u64 = 16;
 
-/// Size of each kind of data, and of the constants that contain the data, in bytes. Each constant
-/// is a chunk.
+/// Sizes of each kind of data and of each constant in it, in bytes. Each constant is a chunk.
 const KIND_BYTES: usize = 64 << 20;
 const CONSTANT_BYTES: usize = 4 << 20;
 
@@ -46,7 +45,7 @@ const WAYS: [&str; 7] = [
     "auto", "none", "snappy", "zstd:1", "zstd:3", "zstd:9", "brotli:6",
 ];
 
-/// Folder of the models that the setup script downloads.
+/// Folder to which the setup script downloads models.
 const TRAINED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/.interop/trained");
 
 /// Standard deviation of the random weights, similar to that of a trained layer.
@@ -169,8 +168,8 @@ const FLOAT: i32 = 1;
 const UINT8: i32 = 2;
 const INT8: i32 = 3;
 
-/// Returns the weights of the trained models, if available, as graphs whose constants are the
-/// models' tensors.
+/// Returns the weights of the trained models, if available, as graphs with the models' tensors as
+/// constants.
 fn trained() -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     let mut tensors = Vec::new();
     for name in ["common.onnx", "common_det.onnx", "common_old.onnx"] {
@@ -197,7 +196,7 @@ fn constants(name: &str, data: &[u8], bytes: usize) -> Parts {
     graph(name, data.chunks(bytes))
 }
 
-/// Returns a graph of constants.
+/// Returns a graph that consists of constants.
 fn graph<'a>(name: &str, contents: impl Iterator<Item = &'a [u8]>) -> Parts {
     let mut graph = Parts::new();
     for (at, content) in contents.enumerate() {
@@ -212,8 +211,8 @@ fn graph<'a>(name: &str, contents: impl Iterator<Item = &'a [u8]>) -> Parts {
     graph
 }
 
-/// Returns a normally distributed number with this standard deviation and 24 random bits, as in
-/// trained weights.
+/// Returns a normally distributed number with this standard deviation and 24 random bits, like a
+/// trained weight.
 #[allow(clippy::cast_possible_truncation, reason = "to the nearest float")]
 fn normal(random: &mut Random, deviation: f64) -> f32 {
     let mut uniform = || (random.number() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -240,8 +239,8 @@ fn quantised(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Returns random text of words from this repository's sources. Any two consecutive words are also
-/// consecutive in the sources.
+/// Returns random text made of words from this repository's sources. Any two consecutive words are
+/// also consecutive in the sources.
 fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut sources = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

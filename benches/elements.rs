@@ -1,11 +1,11 @@
 //! A benchmark of processing millions of elements one by one: `cargo bench --bench elements`. `--
-//! PACKETS` sets a number other than 20 million; `-- --quick` uses 200 times fewer, to check that
-//! the benchmark runs.
+//! PACKETS` sets a number other than 20 million; `-- --quick` uses 200 times fewer elements, to
+//! check that the benchmark runs.
 //!
 //! - A splitter that looks at every element, or divides the elements into slices by number, is
 //!   compared with `SizeSplitter`, which skips over all elements and slices them by size.
 //! - Queries over all elements of a message in memory, over the elements with a name, and over
-//!   pieces, are compared with only skipping over the elements.
+//!   pieces with many elements each, are compared with only skipping over the elements.
 //! - Reading an element by its index, from a file on disk in slices, uncompressed and with zstd, is
 //!   compared with the target of a tenth of a second.
 //!
@@ -40,16 +40,16 @@ const PACKETS: u64 = 20_000_000;
 /// Number of slices that a splitter makes.
 const SLICES: u64 = 20;
 
-/// Largest time of a custom splitter, relative to `SizeSplitter`.
+/// Maximum time for a custom splitter, relative to `SizeSplitter`.
 const SPLITTER_AIM: f64 = 1.5;
 
-/// Largest time of iterating over the elements, relative to only skipping over them.
+/// Maximum time for iterating over the elements, relative to only skipping over them.
 const HOP_AIM: f64 = 3.0;
 
-/// The same limit if two or three fields in each element are also skipped.
+/// The same limit for the case that two or three fields in each element are also skipped.
 const INSIDE_AIM: f64 = 5.0;
 
-/// Largest time of reading an element, in seconds.
+/// Maximum time for reading an element, in seconds.
 const AIM: f64 = 0.1;
 
 /// A splitter that looks at every packet, and slices them by number.
@@ -225,7 +225,7 @@ fn check(what: &str, holds: bool) -> Outcome<()> {
     }
 }
 
-/// Timed work: its name, and a function for one turn.
+/// The name of timed work, and a function that runs one turn.
 type Work<'a> = (&'a str, &'a mut dyn FnMut() -> Outcome<()>);
 
 fn row(work: Work<'_>, reference: Work<'_>, aim: f64) -> Outcome<()> {

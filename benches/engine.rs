@@ -1,9 +1,9 @@
 //! A benchmark that compares the engine with the limits of the machine, as ratios from one run:
 //! `cargo bench --bench engine`.
 //!
-//! Each row is a piece of work and a reference for the same bytes: a bare walk, a copy in memory,
-//! `cp` and `sync`, or the same work without an option. The two take turns, after one turn that
-//! isn't counted, and their medians are compared. Files are created again in every turn.
+//! Each row compares a piece of work with a reference for the same bytes: a bare walk, a copy in
+//! memory, `cp` and `sync`, or the same work without an option. The two take turns, after one turn
+//! that isn't counted, and their medians are compared. Files are recreated in every turn.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "engine/merges.rs"]
@@ -34,8 +34,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 5;
 
-/// Numbers of nodes in the planned graphs, which are the number in W2, and smaller and larger
-/// numbers.
+/// Numbers of nodes in the planned graphs: the number in W2, and smaller and larger ones.
 const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
 /// Chunk size for TensorFlow's fixtures, in bytes. The fixtures are small, so they are planned many
@@ -43,7 +42,7 @@ const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_0
 const FIXTURES_MAX: u64 = 10 << 10;
 const FIXTURE_TURNS: u64 = 500;
 
-/// Factor by which everything is smaller with `--quick`, which only checks that the benchmark runs.
+/// Factor by which `--quick` makes everything smaller, to only check that the benchmark runs.
 const QUICK: u64 = 64;
 
 /// Runs `cargo bench --bench engine -- [--quick]`.

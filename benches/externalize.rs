@@ -3,8 +3,8 @@
 //!
 //! Both read the model from the page cache and sync their output to the disk, and each runs in a
 //! separate process. The benchmark needs 8 GiB of disk; `-- --quick` makes the model 16 times
-//! smaller, to check that the benchmark runs. At the end the original of the externalized model is
-//! read and compared.
+//! smaller, to check that the benchmark runs. At the end, the original is read from the
+//! externalized model and compared.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -22,7 +22,7 @@ use proto_splitter_testkit::turns::{Contestant, in_turns};
 const ROUNDS: u64 = 5;
 const QUICK: u64 = 16;
 
-/// Argument with which this program runs the measured work.
+/// Argument that makes this program run the measured work.
 const WORK: &str = "--externalize";
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -3,9 +3,9 @@
 //!
 //! Each path runs in a separate process under valgrind's callgrind, once for one turn and once for
 //! five. The difference is the cost of four turns, without the preparation. A count depends on the
-//! code and the compiler, not on the load or the speed of the machine. A path that takes over 3 %
-//! more instructions than in `tables/instructions.md` fails the run. So does a path that takes over
-//! 3 % fewer, so that the table is kept up to date; `-- --record` writes the table again.
+//! code and the compiler, not on the load or the speed of the machine. The run fails if a path
+//! takes over 3 % more instructions than in `tables/instructions.md`, and also if it takes over 3 %
+//! fewer, so that the table is kept up to date. `-- --record` rewrites the table.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::BTreeMap;
@@ -61,16 +61,16 @@ const RECORDS: usize = 10_000;
 const FUNCTIONS_SCALE: u64 = 100;
 
 /// Number of times that a file is opened in a turn. Hash maps have random seeds, which would affect
-/// the count of a single opening.
+/// the count if the file was opened only once.
 const OPENINGS: u64 = 20;
 
 /// Number of turns in the longer of the two runs of a path.
 const TURNS: u64 = 5;
 
-/// Largest difference from the table, as a fraction of the count in the table.
+/// Maximum difference from the table, as a fraction of the count in the table.
 const TOLERANCE: f64 = 0.03;
 
-/// Argument with which the process does the counted work.
+/// Argument that makes the process do the counted work.
 const COUNTED: &str = "--counted";
 
 fn main() -> Outcome<()> {
@@ -103,13 +103,13 @@ fn run(name: &str, turns: u64) -> Outcome<()> {
     (0..turns).try_for_each(|_| turn())
 }
 
-/// Returns the instructions of one turn of a path.
+/// Returns the number of instructions that one turn of a path takes.
 fn per_turn(name: &str) -> Outcome<u64> {
     let (one, all) = (counted(name, 1)?, counted(name, TURNS)?);
     Ok(all.saturating_sub(one) / (TURNS - 1))
 }
 
-/// Returns the instructions of a process that runs turns of a path.
+/// Returns the number of instructions that a process running `turns` turns of a path takes.
 fn counted(name: &str, turns: u64) -> Outcome<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -190,7 +190,7 @@ fn graph_def() -> Outcome<MessageDescriptor> {
         .ok_or("the schema has it")?)
 }
 
-/// Returns a graph of small nodes.
+/// Returns a graph with small nodes.
 fn nodes() -> Outcome<Bytes> {
     let mut bytes = Vec::new();
     small_nodes(NODES).write_to(&mut bytes)?;
@@ -201,7 +201,7 @@ fn source() -> Outcome<Source> {
     Ok(Source::from_bytes(nodes()?, graph_def()?))
 }
 
-/// Returns the options of splitting the graph into chunks of at most 64 KiB, on one thread.
+/// Returns the options for splitting the graph into chunks of at most 64 KiB, on one thread.
 fn options(compression: Compression) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(64 << 10)

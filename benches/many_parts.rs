@@ -32,7 +32,7 @@ use proto_splitter::wire::FieldNumber;
 use proto_splitter::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
-/// Default size of a value, in bytes. Such a value becomes a chunk of the largest size.
+/// Default size of a value, in bytes. A value of this size becomes a chunk of the largest size.
 const VALUE: u64 = (1 << 30) - 16;
 
 /// Folder where files may have any size.
@@ -119,7 +119,7 @@ fn simulate(size: u64, parts: NonZeroUsize) {
     );
 }
 
-/// Writes a message of values in field 1. Only tags and lengths take disk space.
+/// Writes a message with values in field 1. Only tags and lengths take disk space.
 fn write_sparse(path: &Path, size: u64, value: u64) {
     let file = File::create(path).unwrap();
     let mut header = vec![0x0a];
@@ -161,7 +161,7 @@ fn blobs() -> MessageDescriptor {
     pool.get_message_by_name("Blobs").unwrap()
 }
 
-/// Returns reports of all parts, as if hosts had stored every chunk uncompressed.
+/// Returns reports for all parts, as if hosts had stored every chunk uncompressed.
 fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
     let Some(parts::plan::Work::Split(split)) = &message.work else {
         unreachable!("the plan of a split")

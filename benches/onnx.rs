@@ -2,10 +2,10 @@
 //! of a model: `cargo bench --bench onnx`.
 //!
 //! The models have twelve tensors of 256 MiB or 25 MiB that are not zeros. Writing is compared with
-//! `cp` and `sync` of the same bytes and, if `ONNX_PYTHON` names a Python with the package `onnx`,
-//! with `onnx.load` and `onnx.save`, which take twice the memory of the whole model. The benchmark
-//! needs 12 GiB of disk; `-- --quick` makes the models 16 times smaller, to check that the
-//! benchmark runs.
+//! `cp` and `sync` for the same bytes and, if `ONNX_PYTHON` names a Python with the package `onnx`,
+//! with `onnx.load` and `onnx.save`, which take twice the size of the whole model in memory. The
+//! benchmark needs 12 GiB of disk; `-- --quick` makes the models 16 times smaller, to check that
+//! the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::cell::Cell;
@@ -30,7 +30,8 @@ use proto_splitter_testkit::turns::{Contestant, in_turns};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A function that returns the command for a piece of work that writes to this output.
+/// A function that takes the path of an output, and returns the command for a piece of work that
+/// writes it.
 type Make<'a> = dyn Fn(&Path) -> Command + 'a;
 
 const QUICK: u64 = 16;
@@ -67,7 +68,8 @@ fn main() -> Outcome<()> {
 fn convert(input: &Path, output: &Path, form: &str) -> Outcome<()> {
     let (form, options) = match form {
         "pair" => (Form::External, ExternalOptions::new()),
-        // As in pairs that other programs write, tensors don't begin at pages of their file.
+        // Tensors don't begin at page boundaries of their file, as in pairs that other programs
+        // write.
         "dense pair" => (Form::External, ExternalOptions::new().alignment(1)),
         _ => (Form::OnePiece, ExternalOptions::new()),
     };
@@ -173,7 +175,8 @@ fn writing(tensor_bytes: u64) -> Outcome<()> {
         command.args([&at("one.onnx"), out]);
         command
     };
-    // This is the baseline for reading a pair, whose files are equally often in the page cache.
+    // This is the baseline for reading a pair, whose files are just as likely to be in the page
+    // cache.
     let copy_of = |name: &str, out: &Path| {
         let data = format!("{name}.data");
         let mut command = Command::new("sh");

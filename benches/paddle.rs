@@ -1,6 +1,6 @@
 //! A benchmark of Paddle models: listing, conversion to one file and back compared with `cp` and
 //! `sync`, and reading compared with Paddle itself. Run `cargo bench --bench paddle`, with `--
-//! --quick` for models that are 24 times smaller, or with `-- reading` for the last part alone.
+//! --quick` for models that are 24 times smaller, or with `-- reading` for only the last part.
 //!
 //! Paddle must have been installed by `tests/interop/paddle/run.sh`; without it, the last row is
 //! left out. Conversions run in separate processes, whose anonymous memory is observed.
@@ -34,15 +34,15 @@ type Measure = fn() -> Outcome<()>;
 
 const MIB: u64 = 1 << 20;
 
-/// Number of tensors of the listed model, which has 3 GiB in total.
+/// Number of tensors in the listed model, which has 3 GiB in total.
 const LISTED: u64 = 1000;
 const LISTED_BYTES: u64 = 3 << 30;
 
-/// Number of tensors of the converted model, which has 3 GiB in total.
+/// Number of tensors in the converted model, which has 3 GiB in total.
 const CONVERTED: u64 = 12;
 const CONVERTED_BYTES: u64 = 256 * MIB;
 
-/// Number of tensors of the model that Paddle also reads, which has 1 GiB in total.
+/// Number of tensors in the model that Paddle also reads, which has 1 GiB in total.
 const READ: u64 = 16;
 const READ_BYTES: u64 = 64 * MIB;
 
@@ -120,7 +120,7 @@ fn program(folder: &Path, count: u64, dims: &[i64]) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes a model of `count` tensors, each with `bytes` bytes of noise.
+/// Writes a model with `count` tensors, each with `bytes` bytes of noise.
 fn model(folder: &Path, count: u64, bytes: u64) -> Outcome<()> {
     fs::create_dir_all(folder)?;
     let rows = bytes / 4 / 1024;
@@ -166,7 +166,7 @@ fn listing() -> Outcome<()> {
     let mut file = File::create(folder.path().join("model.pdiparams"))?;
     let mut header = Vec::new();
     let spec = TensorSpec::dense(Type::Fp32, [rows, 1024]);
-    // Writing fails at the data, which is left out.
+    // Writing fails when it reaches the data, which is left out.
     let _ = write_stream(&mut header, &spec, Layout::Paddle, &mut io::empty());
     for _ in 0..LISTED {
         file.write_all(&header)?;

@@ -1,9 +1,10 @@
-//! A benchmark of planning a split of a model of 3 GiB, and of reading parts of the model: `cargo
+//! A benchmark of planning the split of a 3 GiB model, and of reading parts of the model: `cargo
 //! bench --bench parts`.
 //!
-//! The model is W1 with twelve constants of 256 MiB. It is in one piece and in an uncompressed
-//! `.cpb`, both in the page cache. The benchmark needs 7 GiB of disk and as much memory for the
-//! page cache; `-- --quick` makes the model 16 times smaller, to check that the benchmark runs.
+//! The model is W1 with twelve constants of 256 MiB. It is stored in one piece and in an
+//! uncompressed `.cpb`, both in the page cache. The benchmark needs 7 GiB of disk and as much
+//! memory for the page cache; `-- --quick` makes the model 16 times smaller, to check that the
+//! benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -33,7 +34,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 9;
 const QUICK: u64 = 16;
 
-/// Size of the blocks that are read and hashed at once.
+/// Size of the blocks that are read and hashed at once, in bytes.
 const BLOCK: usize = 256 << 10;
 
 /// Path of a node's name. [`CONSTANT`] is the index of a constant in the middle.
@@ -62,7 +63,7 @@ fn main() -> Outcome<()> {
 
 type Work<'a> = dyn Fn(Watched<File>) -> Outcome<()> + 'a;
 
-/// Measures the bytes read and the time of operations with few reads.
+/// Measures the bytes read and the time taken by operations with few reads.
 fn few_reads(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let descriptor = descriptor()?;
     let options = Workload::W1Large.split_options(scale);
@@ -117,7 +118,7 @@ fn watched(path: &Path) -> Outcome<(Watched<File>, Reads)> {
     Ok(Watched::new(File::open(path)?))
 }
 
-/// Compares reading one constant with reading and hashing as many bytes.
+/// Compares reading one constant with reading and hashing the same number of bytes.
 fn constants(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let path: FieldPath = format!("2[0].2.1[{CONSTANT}].5[\"value\"].8.4").parse()?;
     let len = usize::try_from(Workload::W1_CONSTANT_BYTES / scale)?;
@@ -168,7 +169,8 @@ fn constants(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Fills the buffer from the middle of the file, on one thread, with both hashes of a chunk.
+/// Fills the buffer from the middle of the file, on one thread, and computes both hashes of a
+/// chunk.
 fn read_and_hash(source: &File, buffer: &mut [u8]) -> Outcome<(u64, u32)> {
     let mut at = source.size()? / 2;
     let (mut hasher, mut crc32c) = (HighwayHasher::default(), 0);

@@ -5,8 +5,8 @@
 //!     cargo bench --bench peers [-- --quick] [w1 w2 w3 w3-coarse] [none zstd brotli]
 //!
 //! TensorFlow and Python run in separate, persistent processes, which measure the work itself.
-//! `--quick` makes the messages 64 times smaller, to check that the benchmark runs; names select
-//! messages and compressions.
+//! `--quick` makes the messages 64 times smaller, to check that the benchmark runs; the names
+//! select messages and compressions.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "peers/limit.rs"]
@@ -35,7 +35,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: u64 = 5;
 
-/// Factor by which the messages are smaller with `--quick`.
+/// Factor by which `--quick` makes the messages smaller.
 const QUICK: u64 = 64;
 
 /// Compressions of the files, each at its default level.
@@ -49,8 +49,8 @@ const LIMIT: &str = "limit";
 const PARSE: &str = "Python parse";
 const SERIALIZE: &str = "Python serialize";
 
-/// The measured operations, each with true if it is compared with TensorFlow. Python's operations
-/// aren't, since they begin with the whole message.
+/// The measured operations, and whether each is compared with TensorFlow. Python's operations
+/// aren't compared, since they begin with the whole message.
 const COLUMNS: [(&str, bool); 7] = [
     (TENSORFLOW, false),
     (TOUCHED, true),
@@ -218,8 +218,8 @@ fn print(workload: Workload, compression: &str, times: &[Times]) {
     println!();
 }
 
-/// A process that runs a job for each input line, and replies with `ok` and the seconds of each
-/// part.
+/// A process that runs a job for each input line, and replies with `ok` and the time of each part
+/// in seconds.
 struct Peer {
     child: Child,
     jobs: ChildStdin,
@@ -260,7 +260,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // The peer would also end at the end of its input, but possibly after this process.
+        // The peer would also exit at the end of its input, but perhaps after this process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

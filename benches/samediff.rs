@@ -1,4 +1,5 @@
-//! A benchmark of SameDiff models of 3 GiB and of 100,000 entries: `cargo bench --bench samediff`.
+//! A benchmark of SameDiff models with 3 GiB of data, and with 100,000 entries: `cargo bench
+//! --bench samediff`.
 //!
 //! It needs 10 GiB of disk; `-- --quick` makes the models 16 times smaller, to check that the
 //! benchmark runs.
@@ -32,10 +33,10 @@ const PARAMETERS: u64 = 12;
 const PARAMETER: u64 = 256 << 20;
 const ENTRIES: u64 = 100_000;
 
-/// Largest anonymous memory allowed for writing and reading large parameters, in bytes.
+/// Maximum anonymous memory allowed for writing and reading large parameters, in bytes.
 const MOST_MEMORY: u64 = 64 << 20;
 
-/// Largest time allowed for opening the file with many entries, in seconds.
+/// Maximum time allowed for opening the file with many entries, in seconds.
 const MOST_TO_OPEN: f64 = 0.2;
 
 fn main() -> Outcome<()> {
@@ -119,7 +120,8 @@ fn read_model(model: &Path, copy: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Compares writing and reading large parameters with `cp`, `sync` and `mv` of as many bytes.
+/// Compares writing and reading large parameters with `cp`, `sync` and `mv` for the same number of
+/// bytes.
 fn large(folder: &Path, len: u64) -> Outcome<()> {
     let data = folder.join("data");
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&data)?);
@@ -186,7 +188,7 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the anonymous memory of this program for a piece of work. Fails if that memory exceeds
+/// Returns the anonymous memory that this program takes for a piece of work. Fails if it exceeds
 /// the limit.
 fn memory_of(args: &[&OsStr]) -> Outcome<u64> {
     let mut command = Command::new(std::env::current_exe()?);

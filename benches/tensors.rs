@@ -1,7 +1,7 @@
-//! A benchmark of reading all tensors of a model whose tensors are separate chunks, compared with
+//! A benchmark of reading all tensors from a model whose tensors are separate chunks, compared with
 //! the same model in one piece: `cargo bench --bench tensors`.
 //!
-//! The tensors of an ONNX model, 12,000 of 4 KiB, are read one by one by their names, and all at
+//! The 12,000 tensors of an ONNX model, of 4 KiB each, are read one by one by name, and all at
 //! once. If `PROTOSPLIT` names the command, it also exports both models. `-- --quick` uses 750
 //! tensors, to check that the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
@@ -29,7 +29,7 @@ const QUICK: u64 = 16;
 const ROUNDS: u64 = 7;
 const TENSORS: u64 = 12_000;
 const TENSOR_BYTES: usize = 4 << 10;
-/// Largest time of reading the model in chunks, relative to the model in one piece.
+/// Maximum time for reading the model in chunks, relative to reading the model in one piece.
 const AIM: f64 = 1.5;
 
 fn main() -> Outcome<()> {

@@ -1,9 +1,9 @@
 //! A benchmark that compares computing sizes by field path with a bare walk over the same fields:
 //! `cargo bench --bench tree`, or `-- NODES` for another number of nodes.
 //!
-//! Like the size tree, the bare walk visits every field of every message, by recursion and a table
-//! of the fields that are messages, but it only counts the fields. The two take turns, after one
-//! turn that isn't counted.
+//! Like the size tree, the bare walk visits every field in every message, using recursion and a
+//! table of the message fields, but it only counts the fields. The two take turns, after one turn
+//! that isn't counted.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;

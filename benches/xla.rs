@@ -1,5 +1,5 @@
-//! A benchmark that compares split protos of 1 GiB with bare reading by record-file: `cargo bench
-//! --bench xla`.
+//! A benchmark that compares merging split protos of 1 GiB with merely reading their records:
+//! `cargo bench --bench xla`.
 //!
 //! It needs 4 GiB of disk and of memory; `-- --quick` makes the split protos 16 times smaller, to
 //! check that the benchmark runs. `READ_SPLIT_HLO` names XLA's own reader, which
@@ -25,10 +25,10 @@ const ROUNDS: u64 = 5;
 const QUICK: u64 = 16;
 const SIZE: u64 = 1 << 30;
 
-/// Largest time allowed for a merge to memory, relative to bare reading.
+/// Maximum time allowed for a merge to memory, relative to bare reading.
 const MOST_TIME: f64 = 1.3;
 
-/// Largest anonymous memory allowed for writing a split proto and merging it to a file, in bytes.
+/// Maximum anonymous memory allowed for writing a split proto and merging it to a file, in bytes.
 const MOST_MEMORY: u64 = 64 << 20;
 
 fn main() -> Outcome<()> {
@@ -85,7 +85,7 @@ fn head(out: &mut Vec<u8>, number: u32, len: usize) {
     put_varint(out, len as u64);
 }
 
-/// Returns a field with these bytes.
+/// Returns a field with this value.
 fn field(number: u32, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len() + 10);
     head(&mut out, number, value.len());
@@ -93,7 +93,7 @@ fn field(number: u32, value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns a module of computations, each of which is one constant of floats.
+/// Returns a module made of computations, each with one constant of floats.
 fn module(size: u64, computations: u64) -> Outcome<Vec<u8>> {
     let mut random = Random::new(7);
     let mut inside = field(1, b"module");
@@ -186,7 +186,7 @@ fn compare(folder: &Path, compression: &str, computations: u64, size: u64) -> Ou
     Ok(())
 }
 
-/// Returns the anonymous memory of this program for a piece of work. Fails if that memory exceeds
+/// Returns the anonymous memory that this program takes for a piece of work. Fails if it exceeds
 /// the limit.
 fn memory_of(args: &[&str]) -> Outcome<u64> {
     let mut command = Command::new(std::env::current_exe()?);

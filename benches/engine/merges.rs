@@ -22,8 +22,8 @@ use proto_splitter_testkit::workloads::Workload;
 
 use super::{Outcome, descriptor, remove, row, write};
 
-/// Size of the reads with which the reference reads constants, in bytes. Each window is hashed
-/// while it is in the cache.
+/// Size of the reference's reads of constants, in bytes. Each window is hashed while it is in the
+/// cache.
 const WINDOW: usize = 256 << 10;
 
 const ZSTD_LEVEL: i32 = 3;
@@ -61,7 +61,7 @@ pub(super) fn merges(folder: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures merges to memory that was touched before, and to newly allocated memory.
+/// Measures merges to memory that was touched beforehand, and to newly allocated memory.
 fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcome<()> {
     let file = ChunkedFile::open(chunked)?;
     let from = fs::read(source)?;
@@ -143,7 +143,7 @@ fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     row(&what, 13, &mut scalar, reference, &mut hashed)
 }
 
-/// Measures a merge to a message of a type known to the program. Dropping the message isn't
+/// Measures a merge to a message whose type is known at compile time. Dropping the message isn't
 /// counted.
 fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
     let from = Bytes::from(fs::read(source)?);
@@ -158,8 +158,8 @@ fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Out
     )
 }
 
-/// Reads `size` bytes of a file, and hashes them like a chunk, with the hash of record files and
-/// with crc32c.
+/// Reads `size` bytes of a file, and hashes them with both hashes of a chunk: the record file's and
+/// crc32c.
 fn hash(file: &File, size: u64, window: &mut [u8]) -> Outcome<()> {
     let mut hasher = HighwayHasher::new(Key::default());
     let mut crc = 0;

@@ -1,5 +1,5 @@
-//! Measurements of the cost of a Merkle root, for a split to a file and `verify`, with the root's
-//! hashes and without them.
+//! Measurements of the cost of a Merkle root: a split to a file and `verify`, with and without the
+//! root's hashes.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The minimum work of any merge of a file: reading all stored bytes, hashing them, and decoding
+//! The minimum work for any merge of a file: reading all stored bytes, hashing them, and decoding
 //! them if they are compressed. No layout is computed, no hashes are compared, and no bytes are
 //! moved to their final position.
 
@@ -21,13 +21,13 @@ use super::Outcome;
 /// until they are hashed.
 const WINDOW: usize = 128 << 10;
 
-/// Number of bytes after which two hashes take turns, since each hash mostly waits for its own
-/// previous step.
+/// Number of bytes that each of two hashes processes per turn. They take turns because a hash
+/// mostly waits for its own previous step.
 const TURN: usize = 256;
 
 const ZSTD_LEVEL: i32 = 3;
 
-/// The stored range of a record with all headers, and the encoded data.
+/// The range of a stored record, including all headers, and the range of its encoded data.
 struct Record {
     stored: Range<u64>,
     frame: Vec<u8>,

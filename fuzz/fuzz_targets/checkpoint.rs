@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as the index of a checkpoint, and the bytes from the last 0xff on as its
-//! data.
+//! Reads arbitrary bytes as the index of a checkpoint, and the bytes starting at the last 0xff as
+//! its data.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

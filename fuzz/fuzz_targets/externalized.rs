@@ -1,6 +1,6 @@
-//! Fuzzes externalization. If the first byte is even, the rest is a SavedModel: its constants are
-//! moved to a checkpoint, and the original must be restored unchanged. If the byte is odd, the rest
-//! replaces the record of the original in an externalized model.
+//! Fuzzes externalization. If the first byte is even, the remaining bytes are a SavedModel: its
+//! constants are moved to a checkpoint, and the original must be restored unchanged. If it is odd,
+//! the remaining bytes replace the record of the original in an externalized model.
 #![no_main]
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use proto_splitter_externalize::{
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
 use record_file::ReadAt;
 
-/// Maximum number of bytes read of an original.
+/// Maximum number of bytes to read from an original.
 const READ: u64 = 1 << 20;
 
 /// Returns a SavedModel with a constant, and with a function that has another constant.

@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as a sequence of messages, delimited or in records, as one message, and
-//! writes its elements again.
+//! Reads arbitrary bytes as one message made from a sequence of messages, delimited or in records,
+//! and writes its elements again.
 #![no_main]
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as the program of a Paddle model, with its variables, and its parameters
-//! in the order of their file.
+//! Reads arbitrary bytes as a Paddle model's program, with its variables, and its parameters in
+//! file order.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 //! Reads arbitrary bytes as the plan of work in parts or, after an odd first byte, as the report of
-//! a part. An accepted plan is executed on an existing file, whatever the plan claims about its
+//! a part. An accepted plan is executed on an existing file, regardless of what it claims about its
 //! input.
 #![no_main]
 
@@ -14,10 +14,10 @@ use proto_splitter_parts::proto::Plan;
 use proto_splitter_parts::proto::plan::Work;
 use proto_splitter_parts::{PartOptions, PartReport, PartsPlan, with_checksum};
 
-/// Maximum number of parts of a plan to run.
+/// Maximum number of parts in a plan to run.
 const PARTS: usize = 4;
 
-/// Returns a message of descriptors that is cut into a few chunks.
+/// Returns a message that consists of descriptors, and is cut into a few chunks.
 fn message() -> Vec<u8> {
     Plan::default()
         .descriptor()
@@ -25,7 +25,7 @@ fn message() -> Vec<u8> {
         .encode_to_vec()
 }
 
-/// Returns the plan of a split of `folder/m.pb`.
+/// Returns the plan for a split of `folder/m.pb`.
 fn planned(folder: &Path) -> PartsPlan {
     let source = folder.join("m.pb");
     std::fs::write(&source, message()).expect("a source");

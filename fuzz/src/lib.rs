@@ -1,4 +1,4 @@
-//! Fuzz targets for libFuzzer, which include the targets of
+//! Fuzz targets for libFuzzer, which include the targets in
 //! `crates/record-file/tests/it/targets.rs` and `crates/core/tests/it/targets`, and their seeds.
 //!
 //! Each parser of untrusted bytes has a target:
@@ -50,7 +50,7 @@ mod transfer_targets;
 #[path = "../../crates/core/tests/it/merge_support/mod.rs"]
 mod merge_support;
 
-/// Returns the target of this name.
+/// Returns the target with this name.
 ///
 /// # Panics
 ///
@@ -89,8 +89,8 @@ pub fn root() -> &'static Path {
 
 /// Returns the folder for the seeds of a target, and creates it if it doesn't exist. The folder is
 /// inside the folder that the environment variable `FUZZ_CORPUS` names, or inside `corpus` by
-/// default. Returns `None` on a machine without the sources, where a target runs with the seeds
-/// that it was packed with.
+/// default. Returns `None` on a machine without the sources, where a target runs with its packaged
+/// seeds.
 ///
 /// # Panics
 ///
@@ -103,7 +103,7 @@ pub fn corpus(name: &str) -> Option<PathBuf> {
     Some(corpus)
 }
 
-/// Adds the seeds of a target to its corpus in cargo-fuzz's folder.
+/// Adds a target's seeds to its corpus in cargo-fuzz's folder.
 ///
 /// # Panics
 ///
@@ -124,8 +124,8 @@ pub fn plant(name: &str) {
     }
 }
 
-/// Adds to the corpus of a target the fixtures in a folder of `tests/data` that have one of these
-/// extensions and aren't longer than an input.
+/// Adds fixtures to the corpus of a target: the files in a folder of `tests/data` that have one of
+/// these extensions and aren't longer than an input.
 ///
 /// # Panics
 ///

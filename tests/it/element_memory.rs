@@ -1,5 +1,5 @@
 //! Tests that iterating over hundreds of thousands of elements takes a constant amount of memory.
-//! The test has its own process, since it counts the process's allocations.
+//! The test runs in its own process, since it counts the process's allocations.
 
 use std::hint::black_box;
 
@@ -56,7 +56,7 @@ impl ComposableSplitter for LookUp {
             seen += 1;
             sum += value.size();
         }
-        // The first ten keys are repeated at the end, and the last entry of a key counts.
+        // The first ten keys are repeated at the end, and the last entry for a key counts.
         assert_eq!((seen, sum), (ENTRIES, 10));
         Ok(())
     }

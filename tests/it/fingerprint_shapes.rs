@@ -203,7 +203,7 @@ fn where_tensorflow_fails_that_is_said_and_the_stored_fingerprint_stays() {
         "{saved:?}"
     );
     assert_eq!(fingerprint::read(&to).unwrap().unwrap(), stored);
-    // In one piece the model has a fingerprint.
+    // In one piece, the model has a fingerprint.
     let whole = temp.path().join("whole");
     let saved = dir.save(&whole, &SaveOptions::new()).unwrap();
     let FingerprintOutcome::Written(written) = saved.fingerprint else {

@@ -47,7 +47,7 @@ fn fields(of: &FingerprintDef) -> BTreeMap<String, u64> {
     .into()
 }
 
-/// Creates a folder with the variables of a model, and its message from another file.
+/// Creates a folder with the variables of a model, and with a message from another file.
 fn folder_with(model: &str, file: &Path, name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(file, folder.path().join(name)).unwrap();

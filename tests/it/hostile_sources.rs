@@ -257,12 +257,12 @@ fn a_source_that_is_no_file_is_refused() {
     }
 }
 
-/// Checks that the work doesn't grow with the square of the size: these cases would then take far
-/// too long.
+/// Checks that the work doesn't grow with the square of the size: otherwise, these cases would take
+/// far too long.
 #[test]
 fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(1 << 10);
-    // A singular submessage is in very many pieces, so no path can name a value inside it.
+    // A singular submessage is in many pieces, so no path can name a value inside it.
     let pieces = b"\x22\x02\x3a\x00".repeat(50_000);
     let error = SizeSplitter
         .plan(Source::from_bytes(pieces, kitchen_sink()), &options)

@@ -25,10 +25,10 @@ mod merge_fixtures;
 mod numbers;
 /// Properties of every split and merge, on random messages.
 mod properties;
-/// Properties of files of random messages, with several files, trailers in chunks, every way of
+/// Properties of files with random messages: with several files, trailers in chunks, every way of
 /// merging, and any number of threads.
 mod random_files;
-/// Properties of messages of random types.
+/// Properties of messages with random types.
 mod random_schemas;
 /// The bytes read from sources, and how often they are read.
 mod reads;
@@ -47,7 +47,7 @@ mod splitters;
 mod stopping;
 /// Splits to pipes and connections.
 mod streaming;
-/// Requirements of TensorFlow's own tests of its splitters.
+/// Behavior that TensorFlow's RFC requires, and ports of TensorFlow's own tests.
 mod tensorflow_interface;
 mod tensorflow_split_tests;
 /// Identical bytes from any number of threads and all ways of splitting and merging.

@@ -11,7 +11,7 @@ use proto_splitter::merge::{ChunkStore, MergeCheck, Merger, ReadOptions};
 
 use crate::fixtures::{data, descriptor};
 
-/// Returns the values of all pairs `"key": "value"` in order, which is enough to read a manifest.
+/// Returns the values in all pairs `"key": "value"`, in order, which is enough to read a manifest.
 fn values<'a>(json: &'a str, key: &str) -> Vec<&'a str> {
     let key = format!("\"{key}\": \"");
     json.split(&key)
@@ -100,7 +100,7 @@ fn without_the_type_the_path_that_needs_it_is_named() {
         let equal = |merged: &[u8]| message(&descriptor, merged) == message(&descriptor, &source);
         match Merger::new().merge_to_bytes(&path) {
             // A moved element leaves an empty one in its place, and slices are appended, so these
-            // files merge without the type.
+            // files can be merged without the type.
             Ok(merged) => assert!(equal(&merged), "{name}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SchemaNeeded, "{name}: {error}");
@@ -111,7 +111,7 @@ fn without_the_type_the_path_that_needs_it_is_named() {
                 stopped += 1;
             }
         }
-        // The plain interpretation is right for all files of TensorFlow's types.
+        // The plain interpretation is right for all files with TensorFlow's types.
         let options = ReadOptions::new().assume_plain(true);
         assert!(
             equal(
@@ -190,7 +190,8 @@ fn map_entry(name: &str, key: Type, value: Type, value_name: &str) -> Descriptor
     }
 }
 
-/// Returns the types of Google's test files, from their description in the shared notes.
+/// Returns the types of the messages in Google's test files, according to their description in the
+/// shared notes.
 fn testdata_pool() -> DescriptorPool {
     use Label::{Optional, Repeated};
     let string_node = DescriptorProto {

@@ -11,7 +11,7 @@ use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, mess
 
 use crate::rewriting::reading;
 
-/// Returns the name, the kind and the values of each list of numbers in a message.
+/// Returns the name, kind and values of each list of numbers in a message.
 fn lists(model: &DynamicMessage) -> Vec<(String, Kind, Vec<Value>)> {
     let fields = model.descriptor();
     let numbers = fields.fields().filter(|field| {
@@ -37,7 +37,7 @@ fn scalar(value: &Value) -> ScalarValue {
     }
 }
 
-/// Returns a string by which two values can be compared, even NaNs.
+/// Returns a string by which values can be compared, including NaNs.
 fn shown(value: &ScalarValue) -> String {
     format!("{value:?}")
 }
@@ -120,8 +120,8 @@ fn a_number_among_packed_ones_is_replaced() {
             if values.is_empty() || matches!(kind, Kind::Enum(_) | Kind::Bool) {
                 continue;
             }
-            // In two places at once, a number of several bytes replaces a number that may have had
-            // one byte.
+            // In two places at once, a number with several bytes replaces a number that may have
+            // had only one byte.
             let places = [0, values.len() - 1];
             let mut changes = Changes::new();
             let mut expected = model.clone();

@@ -47,7 +47,7 @@ fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> H
         if split.byte_exact() {
             assert!(merged == bytes, "seed {seed}: {habits:?}");
         }
-        // This merge uses only the placeholders, like a reader of a part of the message.
+        // This merge uses only the placeholders, like a reader that reads a part of the message.
         let mut metadata = split.metadata.clone();
         metadata.source_layout.clear();
         let merged = Merger::new()

@@ -1,5 +1,5 @@
-//! Tests of properties of files of random messages of random types, for any profile, cuts, number
-//! of files and number of threads.
+//! Tests of files with random messages of random types, for any profile, cuts, number of files and
+//! number of threads.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,7 +23,8 @@ use proto_splitter_testkit::schemas::{Schema, schema};
 /// Default number of messages.
 const CASES: u64 = 400;
 
-/// Number of messages of each schema, since making a schema takes as long as several messages.
+/// Number of messages for each schema, since making a schema takes as long as making several
+/// messages.
 const OF_ONE_SCHEMA: u64 = 5;
 
 /// The number of files of each kind.

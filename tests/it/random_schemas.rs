@@ -1,4 +1,4 @@
-//! Tests of properties of splits and merges of random messages of random types.
+//! Tests that split and merge random messages of random types.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,8 @@ use proto_splitter_testkit::splits::{self, Outcome};
 /// Default number of messages.
 const CASES: u64 = 10_000;
 
-/// Number of messages of each schema, since making a schema takes as long as several messages.
+/// Number of messages for each schema, since making a schema takes as long as making several
+/// messages.
 const OF_ONE_SCHEMA: u64 = 10;
 
 /// The number of messages with each outcome.

@@ -1,4 +1,4 @@
-//! Tests of the number of bytes of a source that are read for a plan, a part, and a merge.
+//! Tests of the number of bytes that are read from a source for a plan, a part, and a merge.
 
 use std::fs;
 use std::ops::Range;
@@ -38,7 +38,7 @@ fn unread(reads: &[Range<u64>], of: Range<u64>) -> u64 {
     missing
 }
 
-/// Returns a Const node whose `tensor_content` consists of this many zeros.
+/// Returns a `Const` node whose `tensor_content` consists of `len` zeros.
 fn constant(name: &str, len: u64) -> Sparse {
     let tensor = Sparse::default()
         .bytes([8, 1])
@@ -118,7 +118,8 @@ fn with_constants() -> Vec<u8> {
     bytes
 }
 
-/// Returns a chunked file of the model [`with_constants`], the reads of the file, and its size.
+/// Returns a chunked file with the model from [`with_constants`], the reads from the file, and its
+/// size.
 fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()

@@ -19,8 +19,8 @@ pub(crate) fn reading() -> ReadOptions {
     ReadOptions::new().descriptor(kitchen_sink())
 }
 
-/// Splits a message into chunks of at most `max` bytes, or of up to eight times as many if some
-/// values can't be divided.
+/// Splits a message into chunks of at most `max` bytes, or up to eight times as many if some values
+/// can't be divided.
 fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
     let (input, prefix) = (folder.join("in.pb"), folder.join("out"));
     fs::write(&input, model).unwrap();
@@ -67,7 +67,7 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
                 .filter(|other| other.step == entry.step)
                 .count()
                 == 1;
-            // The path of a map's entry names its value.
+            // The path of a map entry refers to the entry's value.
             if !once || size != entry.size {
                 continue;
             }
@@ -151,9 +151,9 @@ fn replaced(file: &ChunkedFile, path: &FieldPath, new: &[u8]) -> Result<(File, R
     Ok((target, rewritten))
 }
 
-/// Returns the message as merged only by the placeholders, and its chunked file. After a value is
-/// replaced, a file no longer records the positions of its source's bytes, so later merges return
-/// this message.
+/// Returns the message that a merge using only placeholders returns, and its chunked file. After a
+/// value is replaced, a file no longer records the positions of its source's bytes, so later merges
+/// return this message.
 fn canonical(model: &[u8], folder: &Path) -> (Vec<u8>, ChunkedFile) {
     let file = split(model, folder, 500);
     let target = targets(model).into_iter().next().unwrap();

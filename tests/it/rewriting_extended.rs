@@ -1,4 +1,4 @@
-//! Tests of rewriting files with features of the extended profile, and with trailers of other
+//! Tests of rewriting files with features of the extended profile, and with trailers from other
 //! writers.
 
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use proto_splitter::record_file::{
 };
 use proto_splitter::split::{LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions};
 
-/// Returns a file descriptor with this many messages, whose names have 300 bytes.
+/// Returns a file descriptor with `messages` messages, whose names have 300 bytes each.
 fn model(messages: usize) -> FileDescriptorProto {
     let named = |number: usize| DescriptorProto {
         name: Some(format!("{number:0300}")),
@@ -121,7 +121,7 @@ fn chunks_in_several_files_come_to_one() {
 #[test]
 fn chunks_go_to_several_files_of_at_most_what_was_asked_for() {
     let model = model(40);
-    // The source is one file, or several files of another size.
+    // The source is one file, or several files with another maximum size.
     for from in [None, Some(LEAST_MAX_FILE_SIZE)] {
         let folder = tempfile::tempdir().unwrap();
         let options = extended().max_file_size(from);
@@ -263,7 +263,7 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
     }
     assert_eq!(names(folder.path()), before);
 
-    // Files of another split already exist.
+    // Files from another split already exist.
     let others = folder.path().join("others");
     fs::create_dir(&others).unwrap();
     let earlier = SizeSplitter
@@ -318,7 +318,7 @@ fn several_files_are_beside_what_a_symbolic_link_leads_to() {
     let link = links.join("link.cpb");
     std::os::unix::fs::symlink("../real/m.cpb", &link).unwrap();
     let options = several(LEAST_MAX_FILE_SIZE, Compression::None).force(true);
-    // The first time, the link is broken; the second time, its target is the output.
+    // The first time, the link is broken; the second time, its target is the previous output.
     for _ in 0..2 {
         let rewritten = recompress_to_file(&file, &link, &options).unwrap();
         assert_eq!(names(&links), ["link.cpb"]);

@@ -28,7 +28,7 @@ fn model(name: &str) -> PathBuf {
     data("tensorflow").join(name)
 }
 
-/// Returns options for chunks of at most this many bytes, with separate chunks for values of a
+/// Returns options for chunks of at most `max` bytes, with separate chunks for values of at least a
 /// hundred bytes.
 fn small_chunks(max: u64) -> SplitOptions {
     SplitOptions::new()
@@ -40,7 +40,7 @@ fn options(max: u64) -> SaveOptions {
     SaveOptions::new().split(small_chunks(max))
 }
 
-/// Returns all files below a folder by relative path.
+/// Returns all files below a folder, by relative path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];

@@ -44,7 +44,7 @@ fn the_bytes_of_a_typed_message_are_not_copied() {
     dynamic.set_field_by_name("tensor_content", Value::Bytes(content.clone()));
     let split = SizeSplitter.split_with(&dynamic, &options).unwrap();
     assert_eq!(bytes_chunk(&split).as_ptr(), content.as_ptr());
-    // The values of a serialized message in memory aren't copied either.
+    // The values in a serialized message in memory aren't copied either.
     let serialized = Bytes::from(typed.encode_to_vec());
     let source = Source::from_bytes(serialized.clone(), typed.descriptor());
     let split = SizeSplitter.split_with(source, &options).unwrap();
@@ -98,7 +98,7 @@ fn a_typed_message_loses_unknown_fields_where_a_dynamic_one_and_the_bytes_keep_t
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("model");
     let mut bytes = SavedModel::default().encode_to_vec();
-    // Field 777 stands for a field of a future schema.
+    // Field 777 represents a field from a future schema.
     bytes.extend_from_slice(b"\xca\x30\x05newer");
     let descriptor = fixtures::descriptor(SAVED_MODEL);
     std::fs::write(prefix.with_extension("pb"), &bytes).unwrap();

@@ -546,7 +546,7 @@ fn what_holds_a_type_that_contains_itself_can_be_shown() {
     splitter.plan(&source, &options).unwrap_err();
 }
 
-/// A splitter that begins a slice at each of these element indices.
+/// A splitter that begins slices at the given element indices.
 struct Slices(&'static [u64]);
 
 impl ComposableSplitter for Slices {

@@ -1,4 +1,4 @@
-//! Tests that work that is cancelled or fails at any moment leaves no files.
+//! Tests that no files are left behind by work that is cancelled or fails at any moment.
 
 use std::fs;
 use std::io;
@@ -79,8 +79,8 @@ fn stop_at_every_read(
         }
         assert!(is_empty(folder.path()), "at read {at}");
         stopped += 1;
-        // Stops at each of the first reads, which are for planning, and then at fewer and fewer
-        // reads.
+        // Stops at each of the first reads, which are for planning, and then at increasing
+        // intervals.
         at += 1 + at / 10;
     }
 }
@@ -290,7 +290,7 @@ fn a_merge_to_a_writer_that_fails_after_any_number_of_bytes_fails() {
     Merger::new().merge_to(&prefix, &mut Full(size)).unwrap();
 }
 
-/// An operation that reads a file, and writes another file or a part of the message.
+/// An operation that reads a file, and writes another file or returns a part of the message.
 type Work = fn(&dyn ReadAt, &Progress) -> Result<()>;
 
 const OTHER_WORK: [(&str, bool, Work); 9] = [

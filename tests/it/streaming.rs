@@ -76,7 +76,7 @@ fn a_stream_is_never_several_files() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
 }
 
-/// Checks that the constants of 3 MiB are read this many times.
+/// Checks that each constant of 3 MiB is read `times` times.
 fn reads_of_large_constants(how: &str, times: u64) {
     let (watched, reads) = Watched::new(model());
     let size = model().len() as u64;
@@ -84,14 +84,14 @@ fn reads_of_large_constants(how: &str, times: u64) {
     SavedModelSplitter
         .write_to_with(source, &mut io::sink(), &options(how, 3))
         .unwrap();
-    // Two constants differ. Two others are equal, so only one of the two is written; to compare the
-    // two, both are read twice.
+    // Two constants differ from all others. Two more are equal, so only one of them is written; to
+    // compare them, both are read twice.
     let [others, equal] = [2, 2].map(|constants: u64| constants * (3 << 20));
     let large = others * times + equal / 2 * times + equal * 2;
     let read: u64 = reads.take().iter().map(|read| read.end - read.start).sum();
     let rest = size - others - equal;
-    // Everything but the constants is read for planning, hashing and writing, and partly again to
-    // find the ends of slices.
+    // Everything except the constants is read for planning, hashing and writing, and parts are read
+    // again to find the ends of slices.
     let bounds = large..large + 4 * rest;
     assert!(bounds.contains(&read), "{how}: {read}, not in {bounds:?}");
 }
@@ -249,7 +249,7 @@ impl<F: Fn() + Send + Sync> ReadAt for Sensitive<F> {
     }
 }
 
-/// Waits for another thread, which may have ended.
+/// Waits until another thread sets a flag, unless that thread has ended.
 fn wait_for(flag: &AtomicBool) {
     let waits = (0..60_000).take_while(|_| !flag.load(Ordering::SeqCst));
     waits.for_each(|_| sleep(Duration::from_millis(1)));
@@ -297,7 +297,7 @@ fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
         assert_eq!(error.kind(), ErrorKind::Cancelled, "{how}");
         assert_eq!(reads.load(Ordering::Relaxed), 1, "{how}");
 
-        // Another thread reads the constant when the sink fails for the small one.
+        // Another thread is reading the large constant when the sink fails at the small one.
         let [begun, failed] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let (sensitive, reads) = source({
             let (begun, failed) = (Arc::clone(&begun), Arc::clone(&failed));

@@ -11,7 +11,7 @@ use proto_splitter_testkit::models::Parts;
 
 use crate::fixtures::descriptor;
 
-/// Returns a node of about this many bytes. In a large node, most of the bytes are in a tensor.
+/// Returns a node of about `size` bytes. In a large node, most of the bytes are in a tensor.
 fn node(index: usize, size: usize) -> Parts {
     let content = "c".repeat(size.saturating_sub(30));
     let tensor = Parts::new().varint(1, 1).text(4, &content);
@@ -66,7 +66,7 @@ fn split(splitter: &impl ComposableSplitter, bytes: &[u8], message: &str, max: u
 fn graphs_are_in_no_more_chunks_than_tensorflow_makes_of_them() {
     type Case = (&'static [usize], &'static [&'static [usize]], u64, usize);
     let cases: [Case; 8] = [
-        // The nodes are small, and within the maximum together.
+        // The nodes are small, and together within the maximum.
         (&[50; 5], &[], 700, 1),
         // There are large constants.
         (&[50, 50, 1000, 50, 1000], &[], 500, 3),

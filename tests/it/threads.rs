@@ -33,7 +33,7 @@ pub(crate) fn descriptor() -> MessageDescriptor {
         .unwrap()
 }
 
-/// Returns a message of 14 MB, with constants that wait in a file while others are compressed, two
+/// Returns a message of 14 MB with constants that wait in a file while others are compressed, two
 /// equal constants, and many small chunks.
 pub(crate) fn model() -> Bytes {
     let mut graph = Parts::new();
@@ -135,7 +135,7 @@ fn a_split_is_the_same_from_memory_from_a_file_and_from_a_reader() {
         let how: ChunkCompression = how.parse().unwrap();
         let [memory, from_file, reader] = [0, 1, 2].map(|at| split(&sources[at], &prefix, how, 2));
         assert!(memory == from_file && memory == reader, "{how}");
-        // Chunks that were never in a file are the same.
+        // Chunks that were never in a file are also the same.
         let chunked = ChunkedFile::open(prefix.with_extension("cpb")).unwrap();
         let in_memory = SavedModelSplitter
             .split_with(&sources[1], &split_options(how, 3))

@@ -81,7 +81,7 @@ fn what_was_written_is_what_the_file_says() {
     }
 }
 
-/// Computes a checksum bit by bit, so that the library isn't tested with its own code.
+/// Computes a CRC-32C checksum bit by bit, so that the library isn't tested with its own code.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for byte in bytes {

@@ -174,8 +174,8 @@ fn field(random: &mut Random, of: Type, depth: u32) -> (u64, Vec<u8>) {
     made[at].clone()
 }
 
-/// Returns a path that TensorFlow's Merger can follow from a message of the type `from`, the type
-/// at its end, which is `None` for bytes, and the text to insert there.
+/// Returns a path that TensorFlow's Merger can follow from a message of a type, the type at the
+/// path's end (`None` for a scalar), and the text to insert for a scalar.
 fn place(random: &mut Random, from: Type) -> (FieldPath, Option<Type>, &'static str) {
     let (mut path, mut at) = (FieldPath::root(), from);
     let key = |key: &str| MapKey::String(key.into());

@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::thread;
 
-/// Runs the same work on one thread per core. The threads share out the work between them.
+/// Runs `work` on one thread per core. To share the work out, `work` can take pieces from a common
+/// queue until the queue is empty.
 ///
 /// # Errors
 ///

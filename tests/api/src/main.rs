@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 type Error = Box<dyn std::error::Error>;
 
-/// Traits that types implement without an `impl`, and a marker of the compiler. Types that lack one
-/// of the first two are listed.
+/// Traits that types implement without an `impl`, and one of the compiler's markers. Types that
+/// lack one of the first two are listed.
 const AUTOMATIC: [&str; 8] = [
     "Send",
     "Sync",
@@ -36,8 +36,8 @@ fn is_generated(line: &str) -> bool {
     subject.starts_with("crate::proto::")
 }
 
-/// Returns the items of a crate, one per line. Functions in an implementation of a trait are left
-/// out, since the trait lists them.
+/// Returns the items of a crate, one per line. Functions in a trait implementation are left out,
+/// since the trait's own lines list them.
 fn items(json: &Path, name: &str) -> Result<Vec<String>, Error> {
     let builder = public_api::Builder::from_rustdoc_json(json).omit_blanket_impls(true);
     let (mut lines, mut is_in_impl_of_trait) = (Vec::new(), false);
@@ -56,7 +56,7 @@ fn items(json: &Path, name: &str) -> Result<Vec<String>, Error> {
         let lacks_a_trait = ["!core::marker::Send for ", "!core::marker::Sync for "]
             .iter()
             .any(|text| line.contains(text));
-        // The line of an inherent impl says no more than the lines of its functions.
+        // The line for an inherent impl adds nothing to the lines for its functions.
         let is_plain_impl = line.starts_with("impl ") && !line.contains(" for ");
         let is_of_trait = is_in_impl_of_trait && is_function;
         if lacks_a_trait || !(is_automatic || is_plain_impl || is_of_trait) {

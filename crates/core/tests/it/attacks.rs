@@ -19,8 +19,8 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, ErrorKind, Result};
 use record_file::Compression;
 
-/// Returns a file with a value in one place, and a chunk of 64 KiB that is used in another place
-/// this many times.
+/// Returns a file with a value in one place, and a chunk of 64 KiB that is used `times` times in
+/// another place.
 fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
     let large = len(8, vec![0; 64 << 10]);
     let mut chunked = Chunked::unmarked()
@@ -34,7 +34,7 @@ fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
 #[test]
 fn a_file_that_comes_to_far_more_than_is_stored_is_refused_when_it_is_planned() {
     let options = ReadOptions::new().descriptor(descriptor());
-    // The file is refused by the default limit and by a given limit.
+    // The default limit and a lower limit both reject the file.
     let low = options
         .clone()
         .limits(Limits::new().max_merged_size(1 << 20));
@@ -141,7 +141,8 @@ fn files_that_are_swapped_after_they_were_opened_never_give_other_bytes() {
     let (_, _, others) = in_files(b.path(), 2);
     let options = ReadOptions::new();
     for (part, other) in parts.iter().zip(&others) {
-        // After a rename, the opened file is still read.
+        // If the file at the path was replaced by renaming another file, the opened file is still
+        // read.
         let kept = fs::read(part).unwrap();
         if fs::read(other).unwrap() == kept {
             continue;
@@ -226,7 +227,7 @@ fn what_a_damaged_file_would_come_to_is_checked_before_any_of_it_is_decoded() {
         .compression(ChunkCompression::Fixed(Compression::None));
     let noise: Vec<u8> = (0..50).flat_map(noise).collect();
     let several = split(noise, &folder.path().join("several"), &several).unwrap();
-    // Without one of its files, the message can't be opened as a whole.
+    // If one of its files is missing, the message can't be opened as a whole.
     let others = fs::read_dir(folder.path()).unwrap();
     let mut others = others.map(|entry| entry.unwrap().path());
     let other = others.find(|path| path.to_string_lossy().contains("several.00002"));
@@ -271,7 +272,8 @@ fn elements() -> Vec<u8> {
     cat([len(10, int(1, 7)), len(10, len(10, [])), len(13, entry)])
 }
 
-/// Splits the elements with added chunks. If the split succeeds, its result must merge.
+/// Splits the elements with added chunks. If the split succeeds, merging its result must succeed,
+/// too.
 fn added(chunks: &[(&str, AddedChunk)], profile: Profile) -> Result<()> {
     let source = Source::from_bytes(elements(), descriptor());
     let options = SplitOptions::new().profile(profile);

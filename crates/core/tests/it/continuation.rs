@@ -1,4 +1,4 @@
-//! Tests with messages of millions of alternating fields, which are cut in source order into
+//! Tests with messages that have millions of alternating fields, which are cut in source order into
 //! continuations (tails).
 
 use crate::merge_support::{Chunked, cat, len, path};
@@ -14,7 +14,7 @@ use proto_splitter_core::split::{
 use proto_splitter_core::view::MessageView;
 use record_file::Compression;
 
-/// Number of alternations, which is more than other kinds of cuts support.
+/// Number of alternations: more than other kinds of cuts support.
 const TURNS: usize = 550_000;
 
 /// Returns alternating dependencies and messages.

@@ -1,5 +1,5 @@
-//! Tests that the error for a damaged chunk names the damage, although the merged message is also
-//! broken.
+//! Tests that the error for a damaged chunk reports the damage, even though the merged message is
+//! also broken.
 
 use std::num::NonZeroUsize;
 
@@ -13,7 +13,7 @@ use proto_splitter_core::view::size_tree::{TreeOptions, measure};
 use proto_splitter_core::{Error, ErrorKind};
 use record_file::Compression;
 
-/// Size of the messages in a chunk, in bytes, which is more than a walk reads at once.
+/// Size of the messages in a chunk, in bytes: more than a walk reads at once.
 const LARGE: usize = 1_400_000;
 
 type File = ChunkedFile<Vec<u8>>;
@@ -36,7 +36,7 @@ fn elements(number: u32, size: usize) -> Vec<u8> {
     out
 }
 
-/// Returns a file with a base, into whose end another chunk is spliced, and a slice that is only
+/// Returns a file with a base whose end gets another chunk spliced in, and a slice that is only
 /// read.
 fn file(size: usize, compression: Compression) -> Vec<u8> {
     let chunked = Chunked::marked()
@@ -46,7 +46,8 @@ fn file(size: usize, compression: Compression) -> Vec<u8> {
     cpb_with(&chunked, Layout::Alone(compression), |_| {})
 }
 
-/// The name of a way to read a file, true if it reads the whole file, and the function.
+/// The name of a way to read a file, whether it reads the whole file, and the function that does
+/// it.
 type Way = (&'static str, bool, fn(&File) -> Result<(), Error>);
 
 fn options(threads: usize) -> ReadOptions {

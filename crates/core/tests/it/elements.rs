@@ -39,7 +39,7 @@ fn message() -> FileDescriptorProto {
     }
 }
 
-/// Returns the file of a message in slices, which records reads.
+/// Returns a file that holds a message in slices, and records reads.
 fn sliced(compression: Compression) -> ChunkedFile<Counted> {
     split(SplitOptions::new().max_chunk_size(100 << 10), compression)
 }
@@ -84,7 +84,7 @@ fn an_element_of_a_sliced_field_is_found_without_reading_the_slices_before_it() 
             let read = counted.take(0..u64::MAX);
             assert_eq!(found, plain.get(&element).unwrap(), "{at}");
             // Planning and resolving the path read the first slice and the beginning of the next
-            // chunk; finding and returning the element reads its slice.
+            // chunk. Finding and returning the element reads the element's slice.
             let most = if (6_999..=7_000).contains(&at) {
                 20 << 10
             } else {
@@ -133,8 +133,8 @@ fn ranges_and_places_from_the_end_pass_over_slices_too() {
         counted.all();
         let found = all(&view);
         let read = counted.take(0..u64::MAX);
-        // The slice with an element whose value is cut out isn't contiguous, so it is scanned, at
-        // most once to count and once to find.
+        // If a slice contains an element whose value is cut out, the slice isn't contiguous, so it
+        // is scanned: at most once for counting and once for finding.
         let most = 2 * (101 << 10) + 12 * SLICE;
         assert!(
             !passes || read <= most && most < size / 2,
@@ -197,7 +197,7 @@ fn a_message_that_needs_no_cut_is_sliced_only_where_that_helps() {
     assert!(chunks(elements(10_000), &options) > 10);
     let plain = options.clone().always_chunked(false);
     assert_eq!(chunks(elements(10_000), &plain), 1);
-    // These are a field shorter than a slice, a single value, and elements that aren't contiguous.
+    // Tests a field shorter than a slice, a single value, and elements that aren't contiguous.
     assert_eq!(chunks(elements(100), &options), 1);
     assert_eq!(chunks(len(1, vec![b'n'; 100_000]), &options), 1);
     let apart = [len(3, "dependency"), len(4, len(1, "message"))].concat();
@@ -218,8 +218,7 @@ impl ReadAt for Hidden {
     }
 }
 
-/// A splitter that inspects the elements of a field, begins slices at some of them, and records the
-/// elements.
+/// A splitter that inspects and records the elements of a field, and begins slices at some of them.
 struct Look {
     field: &'static str,
     in_options: bool,
@@ -249,8 +248,8 @@ impl ComposableSplitter for Look {
     }
 }
 
-/// Returns the elements of a field that a splitter sees, and the plan. Checks that they are the
-/// same if the message is in memory or is read from a source.
+/// Returns the elements of a field that a splitter sees, and the plan. Checks that both are the
+/// same whether the message is in memory or read from a source.
 fn look(
     bytes: &[u8],
     field: &'static str,
@@ -287,7 +286,7 @@ fn look(
     memory
 }
 
-/// Returns elements with every kind of length, some with other fields between them.
+/// Returns elements with many different lengths, some with other fields between them.
 fn values(count: usize, number: u32) -> (Vec<Vec<u8>>, Vec<u8>) {
     let lengths = [0, 1, 90, 127, 128, 300, 20_000, 5, 5, 5, 5];
     let value = |at: usize| named(lengths[at % 11], at);
@@ -302,7 +301,8 @@ fn values(count: usize, number: u32) -> (Vec<Vec<u8>>, Vec<u8>) {
     (values, bytes)
 }
 
-/// Returns a message whose field 1 is a string of about this length.
+/// Returns a message whose field 1 is a string of `length` bytes, or an empty message if `length`
+/// is 0.
 fn named(length: usize, at: usize) -> Vec<u8> {
     match length {
         0 => Vec::new(),
@@ -466,7 +466,7 @@ fn pieces_of_a_field_below_have_what_is_around_it() {
 
 #[test]
 fn pieces_of_a_field_in_a_group_or_a_map_have_its_tags_and_its_key() {
-    // Field 13 stands for a map of messages, although no type declares it.
+    // Field 13 is interpreted as a map of messages, although no type declares it.
     let elements = [len(7, "a"), len(7, "b")].concat();
     let entry = len(
         13,

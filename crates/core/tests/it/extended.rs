@@ -55,7 +55,7 @@ fn a_value_over_the_maximum_is_cut_into_chunks_that_follow_each_other() {
 
 #[test]
 fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
-    // Each part has its name after its dependencies, so the dependencies of the whole message are
+    // In each part, the name follows the dependencies, so the dependencies of the whole message are
     // in two places.
     let parts: [&[usize]; 2] = [&[40; 20], &[30; 20]];
     let bytes = parts.map(|sizes| file(20, sizes).encode_to_vec()).concat();
@@ -65,8 +65,8 @@ fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
         let split = SizeSplitter.split_with(&source, &options).unwrap();
         assert!(split.chunks.len() > 4 && split.byte_exact(), "{profile:?}");
         assert_eq!(merged(&split), bytes, "{profile:?}");
-        // If only the placeholders are used, the result is an equal message with adjacent
-        // dependencies.
+        // If only the placeholders are used, the result is an equal message, in which the
+        // dependencies are adjacent.
         let metadata = ChunkMetadata {
             source_layout: Vec::new().into(),
             ..split.metadata.clone()

@@ -1,4 +1,4 @@
-//! Tests with files of the extended profile: several files for one message, and trailers that are
+//! Tests with files in the extended profile: several files for one message, and trailers that are
 //! themselves in chunks.
 
 use std::fs;
@@ -63,7 +63,7 @@ fn trailer(path: &Path) -> ChunkMetadata {
     ChunkMetadata::decode(file.read_record(last).unwrap()).unwrap()
 }
 
-/// Appends a changed trailer to the records of a file without other records.
+/// Rewrites a file so that its only record is a changed trailer.
 fn with_trailer(path: &Path, change: impl FnOnce(&mut ChunkMetadata)) {
     let mut metadata = trailer(path);
     change(&mut metadata);
@@ -192,7 +192,7 @@ fn when_a_file_cannot_take_its_place_none_appears() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("m");
     let (_, written) = split_in_files(&prefix);
-    // A folder has the name of the last file.
+    // A folder exists with the name of the last file.
     for file in &written.files {
         fs::remove_file(&file.path).unwrap();
     }
@@ -506,7 +506,7 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
         .metadata;
     inner.chunks[0].size = 0;
     inner.chunks[0].offset = 64;
-    // The inner trailer also claims to be chunked, which would never end.
+    // The inner trailer also claims to be chunked, which could continue forever.
     let mut endless = inner.clone();
     endless.trailer_level = 1;
     let mut part = inner.clone();

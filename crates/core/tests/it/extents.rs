@@ -35,7 +35,7 @@ impl InExtents {
 
 impl ReadAt for InExtents {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        // As in a source that decodes extents, a call ends at the end of an extent.
+        // A call ends at the end of an extent, as it would in a source that decodes extents.
         let extent = self.extents().find(|extent| extent.contains(&offset));
         let Some(extent) = extent else { return Ok(0) };
         let len = usize::try_from(extent.end - offset).unwrap().min(buf.len());
@@ -54,7 +54,8 @@ impl ReadAt for InExtents {
     }
 }
 
-/// Returns a message with a bytes field whose value is this source, and the message's bytes.
+/// Returns an opened message with a bytes field whose value comes from this source, and the
+/// message's bytes.
 fn message_of(value: &Arc<InExtents>) -> (Opened, Vec<u8>) {
     let mut head = vec![0x0a];
     proto_splitter_core::wire::put_varint(&mut head, value.bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! Tests that run the fuzz targets with the same bytes each time.
+//! Tests that run the fuzz targets with the same inputs each time.
 
 use crate::merge_support::random::Random;
 use crate::targets::{TARGETS, seeds};

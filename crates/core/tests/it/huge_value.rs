@@ -1,4 +1,4 @@
-//! Tests a value that no protobuf library can hold, in bounded memory.
+//! A test that handles, in bounded memory, a value that no protobuf library can hold.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MOST_MEMORY: u64 = 512 << 20;
 /// Size of a block of equal bytes, in bytes. Neighboring blocks differ.
 const BLOCK: u64 = 64 << 10;
 
-/// A source of field 1 with the value, whose bytes are generated when they are read.
+/// A source that consists of field 1 with the value. Its bytes are generated when they are read.
 struct Generated {
     header: Vec<u8>,
 }
@@ -32,8 +32,8 @@ impl Generated {
         Generated { header }
     }
 
-    /// Calls `fill` for each run of equal bytes in the `len` bytes from `offset` on, with the run's
-    /// range in these bytes and the byte's value.
+    /// Calls `fill` for each run of equal bytes in the `len` bytes that start at `offset`, with the
+    /// run's range within these bytes, and the value of its bytes.
     fn runs(&self, offset: u64, len: usize, mut fill: impl FnMut(std::ops::Range<usize>, u8)) {
         let mut at = 0;
         while at < len {

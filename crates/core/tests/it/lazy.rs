@@ -34,8 +34,8 @@ fn big(seed: u8) -> Vec<u8> {
         .collect()
 }
 
-/// Returns a message with every difficulty: placeholders of every kind, slices, paths into slices,
-/// pieces, groups and maps.
+/// Returns a message with all difficulties: placeholders of every kind, slices, paths into slices,
+/// values in pieces, groups and maps.
 fn sample() -> Chunked {
     let base = cat([
         int(1, 150),
@@ -185,7 +185,7 @@ fn no_chunk_beside_the_path_is_read() {
         let infos = &file.trailer().metadata().chunks;
         let reads = source.all();
         let read: u64 = reads.iter().map(|(_, len)| *len as u64).sum();
-        // These are the large chunks of which more than the first byte was read.
+        // These are the large chunks from which more than the first byte was read.
         let large = (0..file.len()).filter(|&chunk| infos[chunk].size == BIG as u64);
         let touched: Vec<usize> = large
             .filter(|&chunk| {
@@ -306,12 +306,12 @@ fn an_entry_has_the_last_of_its_keys_however_large_it_is() {
                 cat([len(1, "a"), len(1, "c"), value(size), len(1, "b")]),
                 "b",
             ),
-            // The bytes before the key exceed the window for skipping.
+            // There are more bytes before the key than the window for skipping holds.
             (
                 cat([group(9, len(8, vec![1; size])), len(1, "b"), value(size)]),
                 "b",
             ),
-            // Field 1 of this entry doesn't have the key's type, so it is an unknown field.
+            // Field 1 in this entry doesn't have the key's type, so it is an unknown field.
             (cat([len(1, "b"), value(size), int(1, 1)]), "b"),
             (cat([int(1, 1), value(size)]), ""),
             (value(size), ""),

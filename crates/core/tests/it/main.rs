@@ -1,4 +1,4 @@
-//! Tests of the library from outside, in one executable.
+//! Tests of the library's public interface, in one executable.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Tests cases in which the bytes alone are ambiguous, with the type, without the type, and with
+//! Tests of cases in which the bytes alone are ambiguous: with the type, without the type, and with
 //! the plain interpretation.
 
 use crate::merge_support::schema::descriptor;

@@ -230,7 +230,8 @@ fn a_part_is_what_its_metadata_says() {
     );
 }
 
-/// Reads a whole message in pieces of `step` bytes, the second half first unless `ordered` is set.
+/// Reads a whole message in pieces of `step` bytes. Unless `ordered` is set, reads the second half
+/// first.
 fn read_by_position(message: &dyn ReadAt, step: u64, ordered: bool) -> io::Result<()> {
     let size = message.size()?;
     let middle = if ordered { 0 } else { size / 2 };
@@ -276,7 +277,7 @@ fn every_reader_of_a_whole_message_compares_its_checksum() {
             let meter = Progress::default().meter(size);
             check("in parts", opened().read_parts(places, None, &meter));
 
-            // Each whole chunk is left out, or only its first half.
+            // Leaves out either every whole chunk, or only its first half.
             for share in [1, 2] {
                 let message = MessageReader::of_chunks(shared(), None).unwrap();
                 let target = tempfile::tempfile().unwrap();
@@ -481,7 +482,7 @@ fn a_merge_reads_every_chunk_once_on_any_number_of_threads() {
             file.merge_to(&mut streamed, &options).unwrap();
             assert!(streamed == expected);
             let read = source.take(0..size);
-            // The bound includes a header and the surrounding bytes for each chunk.
+            // For each chunk, the bound includes a header and the surrounding bytes.
             assert!(read < 2 * size + 2 * 41 * 200, "{read} bytes of {size}");
         }
     }
@@ -523,7 +524,7 @@ fn a_damaged_chunk_that_others_are_spliced_into_is_the_error_on_any_number_of_th
 
 #[test]
 fn records_that_share_a_record_chunk_are_decoded_once() {
-    // One record chunk has fifty incompressible values of 1000 bytes and all other records.
+    // A single record chunk has fifty incompressible values of 1000 bytes, and all other records.
     let mut state = 1u64;
     let mut noise = || {
         let mut next = || {

@@ -1,5 +1,5 @@
-//! Tests with untrusted files: each kind of damage has its own error, and no file takes the memory
-//! or time that it claims to need.
+//! Tests with untrusted files: each kind of damage has its own error, and no false claim costs
+//! memory or time.
 
 use crate::merge_support::file::{ALONE, Layout, cpb, cpb_with};
 use crate::merge_support::{Chunked, cat, int, len, path, sample};
@@ -287,7 +287,7 @@ fn every_wrong_trailer_has_its_own_error() {
     ];
     for (what, patch, kind, expected) in cases {
         let error = merge(cpb_with(&sample(), ALONE, patch)).expect_err(what);
-        // A path of a hundred steps is named in full.
+        // The error names a path of a hundred steps in full.
         let found = error.to_string().replace("9.9.", "").replace("9.9: ", "");
         assert_eq!(found, *expected, "{what}");
         assert_eq!(error.kind(), *kind, "{what}");
@@ -391,7 +391,7 @@ fn chunked_messages_nest_only_so_deep() {
     assert_eq!(error.to_string(), "chunked messages nest deeper than 48");
     assert_eq!(error.kind(), LimitExceeded);
     assert_eq!(merge(cpb(&nested(40))).unwrap(), b"");
-    // The trailer's own parser also has a limit.
+    // The parser for trailers also has a limit.
     let error = merge(cpb(&nested(60))).unwrap_err();
     assert!(
         error.to_string().contains("recursion limit reached"),

@@ -61,7 +61,7 @@ fn indices_count_over_the_pieces_of_a_message() {
         .bytes("2.1[2]", "two")
         .bytes("2.1[1]", "one");
     ok("pieces", &chunked, &whole(b"one", b"two"));
-    // The last piece of a singular value counts.
+    // If a singular value occurs twice, the last occurrence counts.
     let twice = |last: &[u8]| cat([len(5, "superseded"), int(1, 1), len(5, last)]);
     ok(
         "last",
@@ -293,7 +293,7 @@ fn packed_slices_continue_the_run() {
         .packed("", padded(3, [5; 200], 7));
     let run: Vec<u8> = [1, 2, 3, 4].into_iter().chain([5; 200]).collect();
     ok("run", &chunked, &cat([int(1, 1), len(3, run), int(4, 4)]));
-    // There is an empty run, two runs, and a run that only a slice adds.
+    // Tests an empty run, two runs, and a run that only a slice adds.
     let chunked = Chunked::marked()
         .base(cat([len(2, cat([len(3, [9]), len(3, [])])), int(4, 4)]))
         .packed("2", len(3, [1]))

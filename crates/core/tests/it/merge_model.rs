@@ -1,4 +1,4 @@
-//! Tests that compare the merge of bytes with a merge of message objects, as TensorFlow does it, on
+//! Tests that compare the merge of bytes with a merge of message objects, like TensorFlow's, for
 //! random messages and chunks.
 
 use crate::merge_support::Chunked;
@@ -11,8 +11,8 @@ use proto_splitter_core::merge::{Limits, ReadOptions, plan};
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage};
 
-/// Returns the value at a step of a message, and creates the value if it is missing. `None` if the
-/// step's index is too high.
+/// Returns the value that a step leads to in a message, creating the value if it is missing. `None`
+/// if the step's index is too high.
 fn value_at<'a>(message: &'a mut DynamicMessage, step: &Step) -> Option<&'a mut Value> {
     let field = message.descriptor().get_field(step.field.0).unwrap();
     match &step.select {

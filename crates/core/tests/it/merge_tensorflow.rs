@@ -66,7 +66,7 @@ fn every_case_of_the_table() {
         &len(8, "new"),
     );
 
-    // If a field is in a chunk with an empty tag, or in a slice, it is merged as in protobuf.
+    // A field in a chunk with an empty tag, or in a slice, is merged by protobuf's rules.
     let base = cat([
         i32(1),
         len(7, "a"),
@@ -110,7 +110,7 @@ fn every_case_of_the_table() {
     chunked.message_mut().chunked_fields.push(again);
     equal("twice", &chunked, "r { i32: 1 } r { i32: 2 } r { i32: 2 }");
 
-    // int32, int64 and uint values are decimal text. TensorFlow reads "12abc" as 12, and aborts at
+    // int32, int64 and uint values are decimal text. TensorFlow reads "12abc" as 12, and aborts on
     // garbage and overflow.
     equal("int32", &file().base([]).bytes("1", "123"), "i32: 123");
     equal("negative", &file().base([]).bytes("1", "-7"), "i32: -7");
@@ -321,7 +321,7 @@ fn every_case_of_the_table() {
         "ml { key: 8589934597 value { i32: 1 } } mv { key: 8589934597 value { i32: 2 } }",
     );
 
-    // Inside chunks, numbers may be packed or not.
+    // Inside chunks, numbers may be packed or unpacked.
     let chunked = file()
         .base(cat([int(12, 1), len(12, [2])]))
         .message("", len(12, [3]));
@@ -644,8 +644,7 @@ fn of_a_duplicate_key_the_last_entry_is_merged_into() {
 
 #[test]
 fn other_wire_types_are_unknown_fields() {
-    // A field 9 that is a varint and a field 1 that is a string have the wrong wire types, so
-    // parsers skip them.
+    // Field 9 as a varint and field 1 as a string have the wrong wire types, so parsers skip them.
     let base = cat([int(9, 5), len(1, "x"), len(9, i32(1))]);
     let chunked = file().base(base).message("9", i32(2)).bytes("1", "7");
     exact(

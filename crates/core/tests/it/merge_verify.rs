@@ -1,5 +1,5 @@
-//! Tests of the results of `verify`: every problem of a file, and whether its chunks form the
-//! original message.
+//! Tests of the results of `verify`: every problem in a file, and whether the file's chunks form
+//! the original message.
 
 use std::num::NonZeroUsize;
 

@@ -1,4 +1,4 @@
-//! Tests with files that have Merkle roots: the content that the root covers, and the roots of
+//! Tests with files that have Merkle roots: the content that a root covers, and the roots of
 //! rewritten files.
 
 use std::fs::{self, File};
@@ -39,7 +39,7 @@ pub fn options(profile: Profile) -> SplitOptions {
         .merkle_root(true)
 }
 
-/// Writes a message to this file, and returns its root.
+/// Writes a message to a file, and returns the file's root.
 pub fn write(message: &FileDescriptorProto, path: &Path, options: &SplitOptions) -> MerkleRoot {
     let written = SizeSplitter
         .write_with(message, path.with_extension(""), options)
@@ -48,7 +48,7 @@ pub fn write(message: &FileDescriptorProto, path: &Path, options: &SplitOptions)
     written.merkle_root.unwrap()
 }
 
-/// Returns the message of a file whose chunks are all checked against a root.
+/// Merges a file, checking all chunks against a root, and returns the message.
 fn merged(path: &Path, root: &MerkleRoot) -> proto_splitter_core::Result<FileDescriptorProto> {
     let file = ChunkedFile::open(path)?;
     file.require_root(root)?;
@@ -83,7 +83,7 @@ fn tree(leaves: &[Vec<u8>]) -> Vec<u8> {
     }
 }
 
-/// Computes the root of a file by its definition, without this library's code for roots.
+/// Computes a file's root from the definition of roots, without this library's code for them.
 fn by_definition(path: &Path) -> String {
     let file = ChunkedFile::open(path).unwrap();
     let mut trailer = file.trailer().metadata().clone();
@@ -307,7 +307,7 @@ fn another_schema_is_not_used_with_a_root() {
     let records = RecordFile::open(File::open(&path).unwrap(), ReaderOptions::new()).unwrap();
     let mut about = RecordsMetadata::parse(&records.metadata().unwrap().unwrap()).unwrap();
     about.file_comment = Some("other".into());
-    // The records are the same, but follow other metadata.
+    // The records are the same, but come after different metadata.
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new().metadata(&about)).unwrap();
     let mut moved = Vec::new();
     for chunk in records.chunks().skip(2) {
@@ -367,7 +367,7 @@ impl ReadAt for Counted {
 
 #[test]
 fn a_check_of_one_chunk_reads_a_hash_for_each_level_and_nothing_else() {
-    // There are so many chunks that the nodes aren't read with the end of the file.
+    // There are so many chunks that reading the end of the file doesn't include the nodes.
     let message: Vec<u8> = (0..20_000u32)
         .flat_map(|n| {
             FileDescriptorProto {
@@ -409,7 +409,7 @@ fn a_check_of_one_chunk_reads_a_hash_for_each_level_and_nothing_else() {
             more <= 32 * most,
             "chunk {chunk}: {more} bytes, {most} levels"
         );
-        // Checking the neighbor reads no further hashes, since its hashes are already known.
+        // Checking the neighbor reads no more hashes, since the hashes it needs are already known.
         let neighbor = chunk ^ 1;
         let more = count(&checked, neighbor) - count(&plain, neighbor);
         assert_eq!(more, 0, "chunk {neighbor}");

@@ -17,7 +17,7 @@ use record_file::{
 
 use crate::merkle::{message, options, write};
 
-/// The records of an uncompressed file: its chunks, the nodes of the tree, and the trailer.
+/// The records in an uncompressed file: the chunks, the nodes of the tree, and the trailer.
 struct Records {
     metadata: Vec<u8>,
     records: Vec<Vec<u8>>,
@@ -39,8 +39,8 @@ impl Records {
         }
     }
 
-    /// Returns a file of these records, with correct hashes. If the sizes of the records don't
-    /// change, neither do their positions.
+    /// Returns a file that consists of these records, with correct hashes. Records that keep their
+    /// sizes also keep their positions.
     fn file(&self) -> Vec<u8> {
         let options = WriterOptions::new()
             .compression(Compression::None)
@@ -149,12 +149,12 @@ fn every_flipped_bit_of_a_file_is_found() {
     }
 }
 
-/// Returns different bytes with the same crc32c. The checksum is linear, so among 33 changed bits
-/// there are some that together don't change it.
+/// Returns different bytes with the same crc32c. The checksum is linear, so flipping some
+/// combination of 33 bits doesn't change it.
 fn with_same_crc32c(bytes: &[u8]) -> Vec<u8> {
     let crc = |bytes: &[u8]| proto_splitter_core::checksum::crc32c(bytes);
     let before = crc(bytes);
-    // Each row has the remaining effect of a combination of changes, and the combined changes.
+    // Each row has the remaining effect of a combination of flips, and the combined flips.
     let mut basis: Vec<(u32, u64)> = Vec::new();
     for bit in 0..33 {
         let mut changed = bytes.to_vec();
@@ -225,7 +225,7 @@ fn a_chunk_with_the_right_checksums_is_refused_before_it_is_read() {
         for index in [0, 4, 8] {
             assert_eq!(file.get(&path(index)).unwrap(), original[index].as_bytes());
         }
-        // A verification without a given root finds that the chunk doesn't match the trailer.
+        // Verifying without a given root finds that the chunk doesn't match the trailer.
         let file = open(bytes).unwrap();
         let against_root = file.verify_against(&root, &ReadOptions::new()).unwrap();
         let alone = file.verify(&ReadOptions::new());
@@ -257,7 +257,7 @@ fn a_trailer_with_other_paths_is_refused() {
         error.to_string().starts_with("its Merkle root is "),
         "{error}"
     );
-    // With another tree, the trailer has another root.
+    // Changing the description of the tree changes the trailer's root.
     for tree in [
         None,
         nodes.merkle_tree.clone().map(|mut tree| {
@@ -293,7 +293,7 @@ fn nodes_anywhere_cause_no_more_than_an_error() {
         forged.merkle_tree.as_mut().unwrap().nodes_offset = offset;
         records.records[last] = forged.encode_to_vec();
         let file = open(records.file()).unwrap();
-        // The place of the nodes is not part of the root.
+        // The position of the nodes is not part of the root.
         file.require_root(&root).unwrap();
         assert!(file.stream(3).is_err(), "{offset}");
         assert!(check(records.file(), &root).is_err(), "{offset}");

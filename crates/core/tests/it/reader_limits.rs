@@ -1,4 +1,5 @@
-//! Tests that every file that a split writes is readable, and that the plan is refused otherwise.
+//! Tests that every file that a split writes is readable, and that a plan for an unreadable file is
+//! rejected.
 
 use crate::merge_support::schema::descriptor;
 use crate::merge_support::{cat, entry, group, int, len};
@@ -10,8 +11,8 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, Error, ErrorKind, Result};
 use record_file::Compression;
 
-/// Splits a message and merges the result. Returns the number of chunks, or the error of a split
-/// that was refused.
+/// Splits a message and merges the result. Returns the number of chunks, or the error if the split
+/// was refused.
 fn split_and_merge(
     splitter: &impl ComposableSplitter,
     message: &[u8],
@@ -22,7 +23,7 @@ fn split_and_merge(
     let mut file = Vec::new();
     let source = Source::from_bytes(message.to_vec(), descriptor());
     splitter.write_to_with(source, &mut file, &options.clone().always_chunked(true))?;
-    // A depth above the default must also be allowed for readers.
+    // A depth above the default limit must also be allowed when reading.
     let deepest = usize::try_from(options.get_depth_limit()).unwrap();
     let limits = Limits::new().max_message_depth(deepest);
     let file = ChunkedFile::from_source(file, &limits).unwrap();
@@ -34,8 +35,8 @@ fn split_and_merge(
     Ok(plan.chunks().len())
 }
 
-/// Returns values of a map that another value with the same key supersedes, each with a name, and
-/// true if a merge can walk through the value.
+/// Returns map values that another value with the same key supersedes, each with a name, and
+/// whether a merge can walk through the value.
 fn superseded() -> Vec<(&'static str, Vec<u8>, bool)> {
     let cut_short = vec![0x42, 0x7f, 1];
     let no_group_end = vec![0x4b, 8, 1];
@@ -106,7 +107,7 @@ fn what_is_cut_below_a_key_that_comes_twice_is_merged_again() {
     }
 }
 
-/// A splitter that cuts the bytes in the values of a map, or fits the values to the maximum.
+/// A splitter that cuts the bytes fields in a map's values, or fits the values to the maximum.
 struct InValues {
     fits: bool,
 }
@@ -163,7 +164,7 @@ fn nested(depth: usize) -> Vec<u8> {
 
 #[test]
 fn maps_that_nest_deep_are_merged_again_or_refused_when_planned() {
-    // Each case has the maximum nesting of maps, which is lower in TensorFlow's profile, where a
+    // Each case has the maximum nesting depth of maps. It is lower in TensorFlow's profile, where a
     // chunk below a key is in a nested list.
     let cases = [
         (Profile::TensorFlow, DEFAULT_DEPTH_LIMIT, 49),
@@ -192,7 +193,7 @@ fn maps_that_nest_deep_are_merged_again_or_refused_when_planned() {
 
 #[test]
 fn more_chunks_than_a_trailer_can_tell_of_are_refused_when_planned() {
-    // With each element in a slice, there is little content and a large trailer.
+    // If each element is in its own slice, there is little content and a large trailer.
     let options = SplitOptions::new()
         .profile(Profile::Extended)
         .max_chunk_size(4000)
@@ -218,8 +219,7 @@ fn more_chunks_than_a_trailer_can_tell_of_are_refused_when_planned() {
     assert!(refused.to_string().starts_with(why), "{refused}");
 }
 
-/// A splitter that cuts the bytes in every value of the map, and returns an error if a value can't
-/// be cut.
+/// A splitter that cuts the bytes field in every value of a map, and fails if a value can't be cut.
 struct InEveryValue;
 
 impl ComposableSplitter for InEveryValue {
@@ -234,7 +234,7 @@ impl ComposableSplitter for InEveryValue {
     }
 }
 
-/// Checks entries of writers that put a value before its key, or omit a default key.
+/// Checks entries from writers that put a value before its key, or omit a default key.
 #[test]
 fn an_entry_whose_value_comes_first_is_merged_again() {
     for size in [100 << 10, 17 << 20] {

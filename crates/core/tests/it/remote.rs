@@ -1,5 +1,5 @@
-//! Tests of the reads of a slow source. Opening reads both ends; afterwards only the requested data
-//! is read.
+//! Tests of the reads from a slow source. Opening reads both ends; afterwards, only the requested
+//! data is read.
 #![allow(
     clippy::single_range_in_vec_init,
     reason = "lists of ranges, some of them of one"
@@ -22,7 +22,7 @@ const CHUNK: usize = 100_000;
 const HEAD: u64 = 64 << 10;
 const TAIL: u64 = 256 << 10;
 
-/// A source that records its reads and announcements.
+/// A source that records reads and announcements.
 #[derive(Clone)]
 struct Noted {
     bytes: Arc<Vec<u8>>,
@@ -195,7 +195,7 @@ fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
         ("no record begins at its offset", |m| {
             m.chunks[5].offset += 1
         }),
-        // This is the checksum of another chunk of the same size.
+        // This is the checksum of another chunk with the same size.
         ("crc32c", |m| {
             for info in &mut m.chunks {
                 info.crc32c = Some(crc32c::crc32c(&value(4)));
@@ -224,7 +224,7 @@ fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
             let mut merged = Vec::new();
             let error = file.merge_to(&mut merged, &options).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
-            // Cheap checks are made before anything is written.
+            // Cheap checks are done before anything is written.
             let is_looked = is_told || expected.contains("crc32c");
             assert_eq!(merged.is_empty(), !is_looked, "{expected}");
             let found = file.verify(&options);

@@ -146,7 +146,7 @@ fn check_records(fixture: &Fixture) {
     let file = fixture.open();
     let name = &fixture.name;
     let mut expected = fixture.records().into_iter();
-    // Files from array_record end with a footer, which isn't a record of the user.
+    // Records after the expected ones are the trailer records that array_record adds.
     let mut trailer = 0;
     for chunk in file.chunks() {
         let chunk = chunk.unwrap();

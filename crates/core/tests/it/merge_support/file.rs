@@ -14,7 +14,7 @@ use super::Chunked;
 pub enum Layout {
     /// Each record is alone in a record chunk.
     Alone(Compression),
-    /// Record chunks of this size hold as many records as fit.
+    /// Record chunks of at most this size hold as many records as fit.
     Together(u64),
 }
 
@@ -72,7 +72,8 @@ impl Counted {
         std::mem::take(&mut *self.reads.lock().unwrap())
     }
 
-    /// Returns the number of bytes of `range` read since the last call, counting repeated reads.
+    /// Returns the number of bytes in `range` that were read since the last call, counting repeated
+    /// reads.
     pub fn take(&self, range: std::ops::Range<u64>) -> u64 {
         let reads = self.all();
         let within = |&(start, len): &(u64, usize)| {

@@ -137,7 +137,7 @@ impl Chunked {
         out
     }
 
-    /// Creates a chunked message without placeholders, as TensorFlow does.
+    /// Creates a chunked message without placeholders, like TensorFlow's.
     pub fn unmarked() -> Self {
         let mut out = Chunked::default();
         out.metadata.version = Some(VersionDef {
@@ -211,7 +211,7 @@ impl Chunked {
         self
     }
 
-    /// Sets the number of elements of the last chunk.
+    /// Sets the number of elements in the last chunk.
     pub fn elements(mut self, count: u64) -> Self {
         let field = self.message_mut().chunked_fields.last_mut();
         field.unwrap().elements = count;

@@ -94,8 +94,8 @@ pub(super) fn several_files(data: &[u8]) {
     }
 }
 
-/// Tests a trailer that is chunked repeatedly. The number, places and bytes of each level may be
-/// false.
+/// Tests a trailer that is chunked repeatedly. At each level, the number, the positions and the
+/// bytes may be false.
 pub(super) fn trailer_levels(data: &[u8]) {
     let random = &mut Random::of_bytes(data);
     let mut inner = Chunked::marked()
@@ -105,7 +105,7 @@ pub(super) fn trailer_levels(data: &[u8]) {
     inner.version = version();
     inner.extended_message = inner.message.take();
     let mut records: Vec<Vec<u8>> = vec![cat([int(1, 1), len(8, [])]), b"value".to_vec()];
-    // The records come first, so that their positions are known when they are referenced.
+    // The records come first, so that their positions are known before they are referenced.
     let (_, mut positions) = record_file(&borrowed(&records));
     for (info, position) in inner.chunks.iter_mut().zip(&positions) {
         info.offset = *position;

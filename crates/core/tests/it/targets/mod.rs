@@ -1,5 +1,5 @@
-//! Fuzz targets of this crate: functions that take arbitrary bytes and check invariants of the
-//! results. `/fuzz` runs the targets with libFuzzer, and `fuzzed.rs` runs them with the same bytes
+//! Fuzz targets for this crate: functions that take arbitrary bytes and check invariants of the
+//! results. `/fuzz` runs the targets with libFuzzer, and `fuzzed.rs` runs them with the same inputs
 //! each time.
 #![allow(
     unreachable_pub,
@@ -59,8 +59,8 @@ fn options() -> [ReadOptions; 3] {
     ]
 }
 
-/// Checks that all ways to merge a file agree, that a verification without problems implies a
-/// successful merge, and that the value at a path equals the value in the merged message.
+/// Checks that all ways to merge a file agree, that a file which passes verification can be merged,
+/// and that the value at a path equals the value in the merged message.
 fn hold<S: ReadAt>(file: &ChunkedFile<S>, paths: &[FieldPath]) {
     let _ = (file.summaries(), file.schema());
     for options in options() {
@@ -100,7 +100,7 @@ fn hold<S: ReadAt>(file: &ChunkedFile<S>, paths: &[FieldPath]) {
             }
         }
     }
-    // If all hashes match the root, each chunk can be read with the root required.
+    // If all hashes match the root, each chunk can be read while the root is required.
     if let Ok(Some(root)) = file.trailer().merkle_root() {
         let problems = file.verify_against(&root, &ReadOptions::new());
         let required = file.require_root(&root);
@@ -141,9 +141,9 @@ fn records() -> [Vec<u8>; 4] {
     [content(3), content(8), len(8, []), b"12".to_vec()]
 }
 
-/// Tests bytes as a trailer, alone and after a few records. The position of each record is set and,
-/// unless the claimed size is odd, its size, so that the content is tested rather than the
-/// arithmetic.
+/// Tests bytes as a trailer, alone and after a few records. The position of each record is
+/// corrected, and so is its size unless the claimed size is odd, so that the content is tested
+/// rather than the arithmetic.
 fn trailer(data: &[u8]) {
     let known = Trailer::parse(data, &limits());
     if let Ok(trailer) = &known {
@@ -171,8 +171,8 @@ fn trailer(data: &[u8]) {
     }
 }
 
-/// Returns a file of chunks, each with a place in a message. There may be placeholders, and chunks
-/// may be unordered, nested, twice at one place, of the wrong kind, or damaged.
+/// Returns a file of chunks, each with a place in a message. There may be placeholders. Chunks may
+/// be unordered, nested, used twice in one place, damaged, or of the wrong kind.
 pub fn file_from(random: &mut Random<'_>) -> (Chunked, Vec<FieldPath>) {
     let mut chunked = Chunked::unmarked();
     chunked.metadata.splice_marker = random.below(2) == 1;
