@@ -42,7 +42,7 @@ const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_0
 const FIXTURES_MAX: u64 = 10 << 10;
 const FIXTURE_TURNS: u64 = 500;
 
-/// Factor by which `--quick` makes everything smaller, to only check that the benchmark runs.
+/// Factor by which `--quick` makes everything smaller, just to check that the benchmark runs.
 const QUICK: u64 = 64;
 
 /// Runs `cargo bench --bench engine -- [--quick]`.

@@ -204,8 +204,8 @@ fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
     split.part_ends.iter().enumerate().map(report).collect()
 }
 
-/// Returns the number of ranges of the source in these chunks, counting consecutive pieces as one
-/// range.
+/// Returns the number of source ranges that these chunks consist of, where consecutive pieces count
+/// as one range.
 fn runs(chunks: &[parts::split_plan::Chunk]) -> usize {
     let pieces = chunks.iter().flat_map(|chunk| chunk.pieces.chunks(2));
     let pieces = pieces.filter(|piece| piece[1] & 1 == 0 && piece[1] > 0);

@@ -1,5 +1,5 @@
 //! A benchmark of writing ONNX models of 3 GiB and of 300 MiB, and of listing the 100,000 tensors
-//! of a model: `cargo bench --bench onnx`.
+//! in a model: `cargo bench --bench onnx`.
 //!
 //! The models have twelve tensors of 256 MiB or 25 MiB that are not zeros. Writing is compared with
 //! `cp` and `sync` for the same bytes and, if `ONNX_PYTHON` names a Python with the package `onnx`,
@@ -78,7 +78,7 @@ fn convert(input: &Path, output: &Path, form: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Compares listing all tensors of a model with skipping the fields that a list has to skip.
+/// Compares listing all tensors in a model with skipping the fields that listing has to skip.
 fn listing() -> Outcome<()> {
     let tensor = |at: u32| TensorProto {
         dims: vec![3, 3],

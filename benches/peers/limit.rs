@@ -17,8 +17,8 @@ use proto_splitter_testkit::cores::on_all_cores;
 
 use super::Outcome;
 
-/// Size of a read, in bytes. The bytes of two reads of different records stay in a core's cache
-/// until they are hashed.
+/// Size of a read, in bytes: small enough for two reads to stay in a core's cache until they are
+/// hashed.
 const WINDOW: usize = 128 << 10;
 
 /// Number of bytes that each of two hashes processes per turn. They take turns because a hash
@@ -34,7 +34,7 @@ struct Record {
     len: usize,
 }
 
-/// The records of an open file, and touched memory for all stored and decoded bytes.
+/// The records in an open file, and memory for all stored and decoded bytes, touched beforehand.
 pub(crate) struct Limit {
     file: File,
     records: Vec<Record>,

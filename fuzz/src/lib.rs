@@ -156,12 +156,12 @@ pub fn plant_fixtures(name: &str, folder: &str, extensions: &[&str]) {
     }
 }
 
-/// Adds a small SameDiff model, its classic file, and the fixtures of other forms to the corpus of
-/// `samediff`.
+/// Adds a small SameDiff model, the same model in the classic file format, and fixtures in other
+/// forms to the corpus of `samediff`.
 ///
 /// # Panics
 ///
-/// If they can't be written.
+/// If the seeds can't be written.
 pub fn plant_samediff() {
     use proto_splitter_samediff::{
         Array, ArrayInfo, Draft, Graph, Model, Nd4jType, SameDiffVariable, SameDiffWriteOptions,

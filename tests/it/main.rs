@@ -1,5 +1,5 @@
 //! Tests of behavior that users rely on, through the public interface. All tests are in one binary,
-//! which is linked only once.
+//! so that only one has to be linked.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -65,7 +65,7 @@ fn copy(name: &str, to: &Path) {
     assert_eq!(files(&model(name)), files(to));
 }
 
-/// Returns the contents of a model as a list.
+/// Returns a list of the model's contents as text.
 fn listing(dir: &SavedModelDir) -> String {
     let mut text = String::new();
     for graph in dir.meta_graphs().unwrap() {

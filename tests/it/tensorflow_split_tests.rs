@@ -1,4 +1,4 @@
-//! Ports of TensorFlow's own tests of its splitters.
+//! Ports of TensorFlow's own tests for its splitters.
 
 use proto_splitter::container::{ChunkKind, ChunkedFile};
 use proto_splitter::merge::Merger;

@@ -83,7 +83,7 @@ pub(crate) struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Returns the header of the block at `block`, inside the chunk from `begin` to `end`.
+    /// Returns the header for the block at `block`, inside the chunk from `begin` to `end`.
     pub(crate) fn within(block: u64, begin: u64, end: u64) -> Self {
         BlockHeader {
             previous_chunk: block - begin,

@@ -1,4 +1,4 @@
-//! The records of a chunk in memory.
+//! A chunk's records in memory.
 use bytes::Bytes;
 
 use crate::codec::Memory;

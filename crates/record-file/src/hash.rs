@@ -23,7 +23,7 @@ const PACKET: usize = 32;
 #[derive(Clone)]
 pub(crate) struct Hasher {
     inner: HighwayHasher,
-    /// Number of bytes that wait for the remainder of a packet.
+    /// Number of bytes that wait until a packet is complete.
     waiting: usize,
 }
 

@@ -248,7 +248,7 @@ impl<I: RecordInput> RecordInput for ReadAhead<I> {
             buf.copy_from_slice(bytes);
             return Ok(buf.len());
         }
-        // A stream keeps the bytes that it needs, and must not be read further than requested.
+        // A stream keeps the bytes that it needs, and must not be read beyond the request.
         if self.inner.as_slice().is_some() || !self.goes_back() || buf.len() > AHEAD / 2 {
             return self.inner.read_full(offset, buf);
         }

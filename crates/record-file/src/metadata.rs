@@ -41,7 +41,7 @@ pub struct RecordsMetadata {
     pub record_writer_options: Option<String>,
     /// Number of records in the file, if the writer knew it.
     pub num_records: Option<i64>,
-    /// All other fields, including extensions, with their tags, unchanged.
+    /// All other fields, including extensions, as encoded with their tags.
     pub unknown: Vec<u8>,
 }
 

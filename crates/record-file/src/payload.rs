@@ -16,7 +16,7 @@ use crate::varint;
 /// copied.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
-/// Largest number of block headers inside the payload of [`AT_ONCE`] blocks.
+/// Maximum number of block headers inside the payload of [`AT_ONCE`] blocks.
 const MOST_HEADERS: usize = 5;
 
 /// Number of bytes of a chunk's data to read together with its header: the bytes before the record
@@ -223,7 +223,7 @@ impl Payload {
         if is_small || self.window.left_from(self.pos) > 0 || !input.is_vectored() {
             return Ok(0);
         }
-        // Reads at most as many bytes as stay in a core's cache until they are hashed.
+        // Reads only as many bytes as stay in a core's cache until they are hashed.
         let most = self.left.min(AT_ONCE * PAYLOAD);
         let len = usize::try_from(most).map_or(buf.len(), |most| most.min(buf.len()));
         let mut headers = [[0; BLOCK_HEADER_LEN]; MOST_HEADERS];
@@ -328,7 +328,7 @@ impl Payload {
         self.finish(input).err().unwrap_or(fault)
     }
 
-    /// Returns the hasher of the data so far; the caller hashes the remaining data.
+    /// Returns the hasher for the data so far; the caller hashes the remaining data.
     pub(crate) fn take_hasher(&mut self) -> Hasher {
         self.hasher.take().unwrap_or_else(Hasher::new)
     }
@@ -371,7 +371,7 @@ fn hash_along(hasher: Option<&mut Hasher>, piece: &[u8], mut copy: impl FnMut(&[
     }
 }
 
-/// Returns how many of the `len` bytes from `pos` on are in the same block.
+/// Returns how many of the `len` bytes that start at `pos` are in the same block.
 fn until_block_end(pos: u64, len: usize) -> usize {
     usize::try_from(BLOCK - pos % BLOCK).map_or(len, |room| room.min(len))
 }
@@ -400,8 +400,8 @@ impl Window {
     }
 
     /// Returns `len` bytes of the file at `at`, from the input's memory or from the window. Refills
-    /// the window if necessary, at most to the end of the chunk's data, of which `left` bytes
-    /// remain.
+    /// the window if necessary, at most to the end of the chunk's data, which has `left` more
+    /// bytes.
     fn raw<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,

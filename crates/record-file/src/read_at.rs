@@ -91,8 +91,8 @@ pub trait ReadAt: Send + Sync {
     /// Returns the range around `offset` that is best read with one call, for example because its
     /// bytes are decoded together; `None` if the size of calls doesn't matter.
     ///
-    /// A reader of the whole source then reads one range after another, or several at once on
-    /// threads.
+    /// A reader that reads the whole source then reads one range after another, or several at once
+    /// on threads.
     fn extent(&self, offset: u64) -> Option<Range<u64>> {
         let _ = offset;
         None

@@ -259,7 +259,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// record files. [`Io`](crate::ErrorKind::Io) if the input fails.
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the
     /// options allow; the record can still be [streamed](Self::read_record_stream) or
-    /// [skipped](Self::skip_record). After an error the reader doesn't move, so that the read can
+    /// [skipped](Self::skip_record). After an error, the reader doesn't move, so that the read can
     /// be repeated after a temporary failure (such as the end of a file that is still being
     /// written).
     #[inline]

@@ -150,11 +150,11 @@ impl Stored {
 /// Divisor of the records' size that gives the minimum additional room. With less room, the
 /// remaining buffers would be moved too often.
 const LEAST_ROOM: u64 = 8;
-/// Largest room for small chunks, in bytes: up to this size, the room equals the size of the
+/// Maximum room for small chunks, in bytes: up to this size, the room equals the size of the
 /// records, and no buffers are moved.
 const SMALL_ROOM: u64 = 1 << 20;
 
-/// Returns the memory needed to decode a chunk, including its stored data, in bytes; `None` if the
+/// Returns the memory needed to decode a chunk, including the stored data, in bytes; `None` if the
 /// chunk claims too much for the `known` bytes of its data.
 pub(crate) fn transposed_room(
     header: &ChunkHeader,

@@ -68,7 +68,7 @@ pub struct RecordWriter<W> {
     format: Format,
     chunk_size: u64,
     encoder: Encoder,
-    /// The records of the chunk that isn't encoded yet.
+    /// The records for the next chunk, which isn't encoded yet.
     gathered: Gathered,
     begin: Begin,
     /// Size of the gathered records that counts toward the chunk's limit, including 8 bytes per
@@ -547,7 +547,7 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Writes a chunk of gathered records that were encoded into `data`.
+    /// Writes a chunk with gathered records that were encoded into `data`.
     fn write_gathered(
         &mut self,
         header: &ChunkHeader,

@@ -11,8 +11,8 @@ const STARTED_FOR: &str = "TEST_IN_OWN_PROCESS";
 /// Runs the body of a test in a separate process, so that the test can stay in the same executable
 /// as all other tests.
 ///
-/// The process runs the same executable for this test alone. Call this function from the test
-/// itself, since the name of the test is taken from the function that contains `body`.
+/// The process runs the same executable for this test alone. Call this function directly from the
+/// test, since the name of the test is taken from the function that contains `body`.
 ///
 /// # Panics
 ///

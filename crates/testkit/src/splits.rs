@@ -82,7 +82,7 @@ pub fn check<S: ComposableSplitter>(
     Outcome::Split(Box::new(split))
 }
 
-/// Checks that the error for a refused split states the number of bytes and the maximum that it
+/// Checks that the error for a refused split states a number of bytes and the maximum that it
 /// exceeds.
 fn check_refusal(error: &Error, options: &SplitOptions) {
     let text = error.to_string();

@@ -18,7 +18,7 @@ const INNER_BYTES: u64 = 512 << 10;
 const CUT_EVERY: u64 = 64;
 const CUT_BYTES: u64 = 4 << 20;
 
-/// A message for measurements, and the size of its chunks.
+/// A message to measure with, and the size of its chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// A SavedModel of 1 GiB with four float constants of 256 MiB, split into chunks of 64 MiB.

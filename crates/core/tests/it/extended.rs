@@ -1,4 +1,4 @@
-//! Tests of the extended profile: values in several chunks, and readers that refuse such values.
+//! Tests of the extended profile: values in several chunks, and readers that reject such values.
 
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost::Message;

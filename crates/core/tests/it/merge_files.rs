@@ -449,7 +449,7 @@ fn a_slice_that_says_its_field_is_not_looked_into() {
     }
 }
 
-/// Returns a message with `count` elements of `size` bytes, each of which is a chunk with a
+/// Returns a message with `count` elements of `size` bytes. Each element is a chunk with a
 /// placeholder for another chunk.
 fn nested(count: u8, size: usize) -> (Chunked, Vec<u8>) {
     let inside = |at: u8, value: &[u8]| {
@@ -662,8 +662,8 @@ fn options_for_a_type_of_the_program_know_its_fields() {
     let version: VersionDef = Merger::new().options(&options).read(&prefix).unwrap();
     assert_eq!(version.splitter_version, 5);
     assert!(Merger::new().read_dynamic(&prefix, descriptor()).unwrap() == text("i32: 5"));
-    // The `Debug` of a descriptor recurses endlessly for a type that contains itself, but the
-    // `Debug` of the options doesn't.
+    // `Debug` for a descriptor recurses endlessly if the type contains itself, but `Debug` for the
+    // options doesn't.
     assert!(format!("{:?}", ReadOptions::new().descriptor(descriptor())).contains("t.T"));
 }
 

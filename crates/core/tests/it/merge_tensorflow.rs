@@ -17,8 +17,8 @@ fn typed(chunked: &Chunked) -> proto_splitter_core::Result<Vec<u8>> {
 fn equal(what: &str, chunked: &Chunked, expected: &str) {
     let merged = typed(chunked).unwrap_or_else(|error| panic!("{what}: {error}"));
     let (merged, expected) = (message(&merged), text(expected));
-    // `assert_eq` can't be used, since prost-reflect's `Debug` of a descriptor recurses endlessly
-    // for a type that contains itself.
+    // `assert_eq` can't be used, since prost-reflect's `Debug` for a descriptor recurses endlessly
+    // if the type contains itself.
     assert!(merged == expected, "{what}:\n{merged}\n{expected}");
 }
 

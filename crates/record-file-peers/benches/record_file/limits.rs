@@ -162,7 +162,7 @@ pub(crate) fn hash_and_zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) ->
     Ok(total)
 }
 
-/// Returns the pieces, each compressed with the C library of brotli.
+/// Returns the pieces, each compressed with brotli's C library.
 pub(crate) fn brotli_pieces(pieces: &[Vec<u8>], level: u8) -> Outcome<Vec<Vec<u8>>> {
     let mut out = Vec::new();
     for piece in pieces {
@@ -177,7 +177,7 @@ pub(crate) fn brotli_pieces(pieces: &[Vec<u8>], level: u8) -> Outcome<Vec<Vec<u8
     Ok(out)
 }
 
-/// Decompresses each piece with the C library of brotli.
+/// Decompresses each piece with brotli's C library.
 pub(crate) fn brotli_decompress(pieces: &[Vec<u8>], out: &mut [u8]) -> Outcome<u64> {
     let mut total = 0;
     for piece in pieces {

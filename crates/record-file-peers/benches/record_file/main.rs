@@ -380,8 +380,8 @@ fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     small_records("(c) brotli:6", &messages, settings, turns)
 }
 
-/// Measures files in the page cache, which every turn creates anew, and compares with the other
-/// crate and array_record.
+/// Measures files in the page cache, which every turn recreates, and compares them with the files
+/// of the other crate and array_record.
 fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     // The folder is in target/, so it is on the disk used for builds.
     let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().ok_or("a folder")?)?;

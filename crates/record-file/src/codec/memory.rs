@@ -5,7 +5,7 @@ const BUFFERS: usize = 2;
 /// Largest chunk, stored or decoded, that is read together with the previous chunk, in bytes. When
 /// chunks are read in pairs, a third buffer is kept if all buffers have at most this size.
 pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
-/// Size up to which a buffer is used for any smaller request, in bytes.
+/// Size up to which a buffer is reused for any smaller request, in bytes.
 const SMALL: u64 = 64 << 10;
 
 /// The unused buffers.

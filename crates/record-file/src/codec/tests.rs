@@ -191,7 +191,7 @@ fn the_blocks_of_a_frame_say_how_much_it_can_hold_at_most() {
                 let size = sample.len() as u64;
                 let most = zstd::most_content(&frame).unwrap();
                 assert!(most >= size && most <= size + (128 << 10), "{most} {size}");
-                // A stream that can't hold its claimed size is refused before memory is allocated
+                // A stream that can't hold its claimed size is rejected before memory is allocated
                 // for that size.
                 let error = Decoders::default()
                     .decompress(CompressionKind::Zstd, &frame, 1 << 42)

@@ -6,9 +6,9 @@ use crate::plain_record::plain_record_position;
 use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordFile<S> {
-    /// Fills a buffer with bytes of an uncompressed record, from its byte `offset` on. The record
+    /// Fills a buffer with bytes from an uncompressed record, starting at byte `offset`. The record
     /// has `len` bytes, and is alone in a chunk that begins at `begin`. Reads no other bytes, and
-    /// verifies neither hashes nor that there is such a record, so callers must verify the bytes by
+    /// verifies neither hashes nor that the record exists, so callers must verify the bytes by
     /// other means.
     ///
     /// # Errors

@@ -8,8 +8,9 @@ use crate::error::{Error, Result};
 use crate::input::RecordInput;
 use crate::metadata::RecordsMetadata;
 
-/// An iterator over the records of a [`RecordReader`], created by iterating over the reader or over
-/// a mutable reference to it. The iterator ends after an error; the reader itself can continue.
+/// An iterator over the records from a [`RecordReader`], created by iterating over the reader or
+/// over a mutable reference to it. The iterator ends after an error; the reader itself can
+/// continue.
 ///
 /// # Examples
 ///

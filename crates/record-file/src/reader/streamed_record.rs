@@ -14,7 +14,7 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::position::RecordPosition;
 
-/// The next record of a [`RecordReader`], read as a stream.
+/// The next record from a [`RecordReader`], read as a stream.
 ///
 /// The reader has already moved past the record, even if not all of the record is read. The read
 /// that returns the last bytes verifies all bytes before them, and fails, with an [`io::Error`]
@@ -281,7 +281,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(())
     }
 
-    /// Moves the next position past the chunk, once every record of the chunk has been skipped or
+    /// Moves the next position past the chunk, once every record in the chunk has been skipped or
     /// streamed.
     fn pass_if_read(&mut self, chunk: &Chunk) {
         if self.index as u64 >= chunk.records() {

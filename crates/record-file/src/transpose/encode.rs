@@ -4,7 +4,7 @@
 //! *event*, the output of a state of the decoder's machine. The field's value is added to the
 //! *column* of its path ([`columns`]), the chain of events is stored as steps from one event to the
 //! next, and the frequencies of the steps determine the state machine ([`machine`]). Other writers
-//! of this format produce the same bytes from the same records, up to differences between
+//! for this format produce the same bytes from the same records, except for differences between
 //! compressors.
 mod chain;
 mod column;

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::varint;
 
-/// A reader of the numbers in the header.
+/// A reader for the numbers in the header.
 pub(super) struct Header<'a> {
     pub(super) rest: &'a [u8],
     pub(super) begin: u64,

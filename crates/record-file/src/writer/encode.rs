@@ -105,7 +105,7 @@ impl Encoder {
         })
     }
 
-    /// Encodes a transposed chunk of one record, which the header doesn't count.
+    /// Encodes a transposed chunk with one record, which the header doesn't count.
     pub(super) fn encode_metadata(
         &mut self,
         compression: &Compression,
@@ -216,7 +216,7 @@ impl Gathered {
         }
     }
 
-    /// Adds the only record of an uncompressed chunk, hashing it as it is copied.
+    /// Adds the only record in an uncompressed chunk, hashing the record as it is copied.
     pub(super) fn add_hashed(&mut self, len: u64, parts: &[&[u8]], hasher: &mut Hasher) {
         self.add(len, &[], 0);
         for part in parts {

@@ -155,7 +155,7 @@ impl WriterOptions {
     /// Sets the multiple, in bytes, to which the file is padded when it is flushed or finished, up
     /// to [`LARGEST_PADDING`]. Default: 1, which means no padding.
     ///
-    /// Files padded to 64 KiB can be concatenated.
+    /// Files padded to a multiple of 64 KiB can be concatenated.
     #[must_use]
     pub const fn final_padding(mut self, bytes: u64) -> Self {
         self.final_padding = bytes;
@@ -166,9 +166,9 @@ impl WriterOptions {
     ///
     /// The resulting file doesn't depend on this number. Up to this many chunks and their
     /// compressed forms are held at a time. Chunks of 64 KiB or more that are neither compressed
-    /// nor transposed are only hashed by threads; if such a chunk consists of one record of 1 MiB
-    /// or more, a thread copies the record while the previous record is written, so only two such
-    /// records are held.
+    /// nor transposed are only hashed by threads; if such a chunk consists of one record of at
+    /// least 1 MiB, a thread copies the record while the previous record is written, so only two
+    /// such records are held.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;

@@ -9,7 +9,7 @@ use crate::chunk::ChunkHeader;
 use crate::error::Result;
 use crate::threads::Threads;
 
-/// An encoded chunk from a thread, with the memory of its records.
+/// A chunk that a thread has encoded, with the memory that held its records.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) header: ChunkHeader,

@@ -44,7 +44,7 @@ pub(crate) type Patch<W> = fn(&mut BlockSink<W>, u64, &ChunkHeader, Frame) -> io
 #[derive(Debug)]
 pub(crate) struct BlockSink<W> {
     inner: W,
-    /// Position in the file of the next byte, including the buffered bytes.
+    /// File position of the next byte, counting buffered bytes as written.
     pos: u64,
     buffer: Vec<u8>,
 }

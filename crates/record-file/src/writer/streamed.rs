@@ -1,5 +1,5 @@
-//! Writing a record that is never in memory as a whole, or only in its compressed or its original
-//! form.
+//! Writing a record without holding all of it in memory, or holding it in only one form, compressed
+//! or original.
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::RecordWriter;

@@ -8,7 +8,8 @@ use crate::support::frame::{self, Frame, varint_of};
 
 pub(crate) const BEGIN: u64 = 64;
 
-/// Reads the only chunk of a file in all ways, checks that they agree, and returns the records.
+/// Reads the only chunk in a file in all ways, checks that the results agree, and returns the
+/// records.
 pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let bytes = frame::file(std::slice::from_ref(frame));
     let options = ReaderOptions::new();

@@ -12,7 +12,8 @@ use crate::support::{Fixture, formats, noise};
 
 type Records = Vec<(RecordPosition, Vec<u8>)>;
 
-/// Returns files of several chunks, with block headers between and inside them, in every format.
+/// Returns files with several chunks, in every format, with block headers between and inside the
+/// chunks.
 fn files() -> Vec<Vec<u8>> {
     let mut files: Vec<_> = [
         "cpp_pad1000_flush.riegeli",

@@ -1,5 +1,5 @@
-//! Tests of the layout of bytes around block boundaries, which compare files with files assembled
-//! byte by byte.
+//! Tests of the layout around block boundaries, which compare files with files assembled byte by
+//! byte.
 use record_file::{
     Compression, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
     WriterOptions,
@@ -10,7 +10,7 @@ use crate::support::noise;
 
 const BLOCK: usize = 1 << 16;
 
-/// Returns the data of a simple chunk of one record.
+/// Returns the data of a simple chunk with one record.
 fn data(record: &[u8]) -> Vec<u8> {
     let size = varint_of(record.len() as u64);
     [&[0], &varint_of(size.len() as u64)[..], &size, record].concat()

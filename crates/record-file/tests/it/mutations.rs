@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// Makes some changes of the kinds that fuzzers make.
+/// Makes some of the changes that fuzzers typically make.
 fn mutate(data: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     const EDGES: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, 0x3f, 0x40, 0xfe];
     for _ in 0..=random.below(4) {

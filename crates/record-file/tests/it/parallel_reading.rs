@@ -17,7 +17,7 @@ enum Event {
     Failed(ErrorKind, Option<u64>, String),
 }
 
-/// Reads to the end, or to an error that repeats.
+/// Reads to the end or to a repeated error.
 fn events<I: RecordInput>(mut reader: RecordReader<I>, recover: bool) -> Vec<Event> {
     let events = Arc::new(Mutex::new(Vec::new()));
     if recover {
@@ -85,7 +85,7 @@ fn every_file_reads_alike_on_any_number_of_threads_and_piece_by_piece_damaged_on
     }
 }
 
-/// Returns a file of many chunks, and the positions of its records.
+/// Returns a file with many chunks, and the positions of its records.
 fn written(text: &str) -> (Vec<u8>, Vec<(RecordPosition, Vec<u8>)>) {
     let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
     let mut records = Vec::new();
@@ -131,7 +131,7 @@ fn a_projection_counts_at_once_for_what_was_read_ahead_with_another() {
     }
 }
 
-/// Returns small chunks, with a large chunk of one record after every third small chunk.
+/// Returns small chunks, with a large chunk that has one record after every third small chunk.
 fn mixed(text: &str) -> Vec<u8> {
     let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
     for seed in 0..24 {

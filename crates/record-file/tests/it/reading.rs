@@ -13,7 +13,7 @@ use crate::support::{Fixture, all, sha256, valid};
 
 type Regions = Vec<(u64, u64)>;
 
-/// Returns all records of a reader, and the regions it skips.
+/// Returns all records from a reader, and the regions it skips.
 fn read_all<I: RecordInput>(reader: RecordReader<I>) -> (Vec<(RecordPosition, String)>, Regions) {
     let regions = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&regions);

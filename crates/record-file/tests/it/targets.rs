@@ -395,7 +395,7 @@ pub(crate) fn seeds(target: &str, dir: &std::path::Path) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Returns the first records of a file in the form that [`round_trip`] takes.
+/// Returns the first records in a file, in the form that [`round_trip`] takes.
 fn records_of(file: &[u8]) -> Vec<u8> {
     const LARGEST: usize = 2000;
     let mut out = vec![0, 255];

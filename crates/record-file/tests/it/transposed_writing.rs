@@ -9,7 +9,7 @@ use record_file::{
 use crate::support::message::{bytes_field, group, messages, serialize, tag, varint_field};
 use crate::support::{Fixture, noise, valid};
 
-/// Returns all records of a file.
+/// Returns all records in a file.
 fn records(file: &RecordFile<&[u8]>) -> Vec<Vec<u8>> {
     file.chunks()
         .map(|chunk| chunk.unwrap())

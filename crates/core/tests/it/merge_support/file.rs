@@ -72,8 +72,8 @@ impl Counted {
         std::mem::take(&mut *self.reads.lock().unwrap())
     }
 
-    /// Returns the number of bytes in `range` that were read since the last call, counting repeated
-    /// reads.
+    /// Returns the number of bytes in `range` that were read since the last call, including
+    /// repeated reads.
     pub fn take(&self, range: std::ops::Range<u64>) -> u64 {
         let reads = self.all();
         let within = |&(start, len): &(u64, usize)| {

@@ -167,7 +167,7 @@ impl Decoder {
     }
 }
 
-/// Returns the length of an element with this tag, not counting the bytes of a literal.
+/// Returns the length of an element with this tag, without the bytes of a literal.
 const fn element_len(tag: u8) -> usize {
     match tag & 3 {
         0 => match tag >> 2 {

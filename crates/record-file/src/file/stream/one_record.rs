@@ -134,8 +134,8 @@ impl OneRecord {
         self.check_end(access)
     }
 
-    /// Returns the compression and the stored bytes of a record that wasn't read yet, or the record
-    /// itself if it is in memory.
+    /// Returns the compression and the stored bytes of a record that hasn't been read yet, or the
+    /// record itself if it is in memory.
     pub(crate) fn into_stored(self) -> Result<(CompressionKind, Payload), Self> {
         match self.state {
             State::Plain(payload) => Ok((CompressionKind::None, *payload)),

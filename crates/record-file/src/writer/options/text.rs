@@ -84,7 +84,7 @@ impl<'a> Parsed<'a> {
                 });
                 Ok(())
             }
-            // In another implementation, this option chooses between two encoders of the same
+            // In another implementation, this option chooses between two encoders for the same
             // format.
             "brotli_encoder" => match value {
                 Some("rbrotli_or_cbrotli" | "cbrotli" | "rbrotli") => Ok(()),

@@ -56,7 +56,7 @@ fn most_stored(file: &[u8]) -> usize {
     usize::try_from(stored.max().unwrap()).unwrap()
 }
 
-/// Returns the parameters of the tests, with chunks of many messages.
+/// Returns the parameters for the tests, with chunks of many messages.
 fn cases() -> impl Iterator<Item = (usize, Compression)> {
     let sizes = [4 * MIB, 16 * MIB, 64 * MIB].into_iter();
     sizes.flat_map(|chunk| [Compression::None, Compression::zstd(1)].map(|by| (chunk, by)))

@@ -70,7 +70,7 @@ pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     begin
 }
 
-/// Returns the end of `len` payload bytes that begin at `begin`, counting the block headers inside
+/// Returns the end of `len` payload bytes that begin at `begin`, including the block headers inside
 /// them.
 fn end_after(begin: usize, len: usize) -> usize {
     let mut end = begin;
