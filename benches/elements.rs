@@ -6,7 +6,7 @@
 //!   compared with `SizeSplitter`, which skips over all elements and slices them by size.
 //! - Queries over all elements of a message in memory, over the elements with a name, and over
 //!   pieces with many elements each, are compared with only skipping over the elements.
-//! - Reading an element by its index, from a file on disk in slices, uncompressed and with zstd, is
+//! - Reading an element by its index, from a sliced file on disk, uncompressed and with zstd, is
 //!   compared with the target of a tenth of a second.
 //!
 //! The contestants take turns, after one turn that isn't counted, and each checks its result. The
@@ -225,7 +225,7 @@ fn check(what: &str, holds: bool) -> Outcome<()> {
     }
 }
 
-/// The name of timed work, and a function that runs one turn.
+/// The name of a piece of work, and a function that runs one turn of it.
 type Work<'a> = (&'a str, &'a mut dyn FnMut() -> Outcome<()>);
 
 fn row(work: Work<'_>, reference: Work<'_>, aim: f64) -> Outcome<()> {

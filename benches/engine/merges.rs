@@ -1,5 +1,5 @@
-//! Measurements of merges to memory, and of reading one constant of the largest file, compared with
-//! the lowest possible cost for the same bytes.
+//! Measurements of merges to memory, and of reading one constant from the largest file, compared
+//! with the lowest possible cost for the same bytes.
 
 use std::fs::{self, File};
 use std::hint::black_box;

@@ -193,8 +193,8 @@ impl<R: Read> RecordInput for Sequential<R> {
 /// Size of the read that serves small requests, in bytes.
 const AHEAD: usize = 256 << 10;
 
-/// An input that reads more than small requests ask for, and serves later small requests, for
-/// example for headers, from the bytes read.
+/// An input that reads ahead on small requests, and serves later small requests, for example for
+/// headers, from these bytes.
 #[derive(Debug)]
 pub(crate) struct ReadAhead<I> {
     pub(crate) inner: I,

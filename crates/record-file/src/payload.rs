@@ -376,7 +376,7 @@ fn until_block_end(pos: u64, len: usize) -> usize {
     usize::try_from(BLOCK - pos % BLOCK).map_or(len, |room| room.min(len))
 }
 
-/// The bytes of the last read of the file; empty for an input in memory.
+/// The bytes from the most recent read of the file; empty for an input in memory.
 #[derive(Debug, Default)]
 struct Window {
     bytes: Vec<u8>,

@@ -97,7 +97,7 @@ struct Failed {
     chunk: Option<Chunk>,
 }
 
-/// Upper bound of the decompressed size of one byte, with any codec.
+/// Upper bound on the decompressed size of one stored byte, with any codec.
 const MOST_EXPANDED: u64 = 1 << 24;
 
 type Callback = Box<dyn FnMut(&SkippedRegion) -> bool + Send>;

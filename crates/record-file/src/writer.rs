@@ -36,7 +36,7 @@ use streamed::Source;
 /// A writer that writes records to a file, and gathers small records in chunks.
 ///
 /// [`finish`](Self::finish) completes the file; dropping an unfinished writer leaves a truncated
-/// file. After an error every later write fails.
+/// file. After an error, every later write fails.
 ///
 /// # Memory
 ///
@@ -243,7 +243,7 @@ impl<W: Write> RecordWriter<W> {
     /// This is the weakest of the three flushes.
     ///
     /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding)
-    /// ask for it, so frequent flushes make a file larger. Without new records a flush writes
+    /// ask for it, so frequent flushes make a file larger. Without new records, a flush writes
     /// nothing.
     ///
     /// # Errors
@@ -253,7 +253,7 @@ impl<W: Write> RecordWriter<W> {
         self.attempt(Self::push_all)
     }
 
-    /// Pushes all records like [`push`](Self::push), and flushes the underlying writer. Afterwards
+    /// Pushes all records like [`push`](Self::push), and flushes the underlying writer. Afterwards,
     /// the records are in the file, even if this process ends abruptly, and other processes can
     /// read them.
     ///

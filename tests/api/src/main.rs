@@ -1,11 +1,11 @@
-//! Compares the public API of crates with the lists that are committed, or writes the lists again.
+//! Compares the public API of crates with the committed lists, or rewrites the lists.
 //!
 //! ```text
 //! api-lists LISTS DOCS [--record]
 //! ```
 //!
-//! `LISTS` has a file for each crate, with a line for each public item. `DOCS` has rustdoc's JSON
-//! output for the crates.
+//! `LISTS` is a folder with a file for each crate, which has a line for each public item. `DOCS` is
+//! a folder with rustdoc's JSON output for the crates.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

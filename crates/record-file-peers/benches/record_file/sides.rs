@@ -1,4 +1,4 @@
-//! Writing to reused memory and reading from it with the two crates.
+//! Writing to reused memory, and reading from memory, with the two crates.
 use std::io::{Cursor, Read, Seek, Write};
 
 use record_file::{

@@ -175,7 +175,7 @@ impl Decoders {
         }
     }
 
-    /// Keeps the parts that another stream can reuse.
+    /// Keeps the parts of a stream's decoder that another stream can reuse.
     pub(crate) fn give_back(&mut self, stream: StreamDecoder) {
         if let StreamDecoder::Zstd { decoder, .. } = stream
             && decoder.memory() <= KEPT_CONTEXT

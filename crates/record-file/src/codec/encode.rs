@@ -129,7 +129,7 @@ impl Encoders {
         Compressor::new(compression, size, self.zstd.take())
     }
 
-    /// Keeps the parts that another stream can reuse.
+    /// Keeps the parts of a compressor that another stream can reuse.
     pub(super) fn keep(&mut self, compressor: Compressor) {
         match compressor {
             Compressor::Zstd(encoder) => self.zstd = Some(encoder),
@@ -166,7 +166,7 @@ impl std::fmt::Debug for Encoders {
     }
 }
 
-/// A compressed stream that is fed piece by piece: the output doesn't depend on how the input is
+/// A compressed stream that is fed piece by piece. Its output doesn't depend on how the input is
 /// divided.
 pub(crate) struct StreamEncoder {
     by: By,

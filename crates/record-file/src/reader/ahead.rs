@@ -35,7 +35,7 @@ pub(super) struct Ahead {
     fault: Option<(Fault, Option<Chunk>)>,
 }
 
-/// The result of reading ahead, for the reader's position.
+/// The result of reading ahead at the reader's position.
 pub(super) enum AtHand {
     Chunk(Chunk),
     Fault,

@@ -1,7 +1,7 @@
 //! Chunks of a file in memory, verified two at a time.
 //!
 //! Every step of a hash waits for the previous step, so two hashes that take turns take little
-//! longer than one. Therefore the next chunk is read together with the current one, if records are
+//! longer than one. Therefore, the next chunk is read together with the current one, if records are
 //! read in order and both chunks are small. An error in the next chunk is ignored until the reader
 //! reaches that chunk, reads it again, and reports the error as for any other chunk.
 use super::RecordReader;

@@ -68,7 +68,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(())
     }
 
-    /// Loads the chunk at `begin`; a chunk that is too large isn't needed for seeking to its end.
+    /// Loads the chunk at `begin`, or moves past a chunk that is too large if the index is at its
+    /// end.
     fn go_into(&mut self) -> Result<(), Fault> {
         match self.load() {
             Err(fault) if fault.error.kind() == ErrorKind::LimitExceeded => {

@@ -74,7 +74,7 @@ pub(crate) struct FastWalk {
     step: u32,
     /// Number of bytes of transitions consumed to reach the next state.
     pub(crate) transition: usize,
-    /// Number of following transitions that have no byte.
+    /// Number of subsequent transitions that have no byte of their own.
     free: u32,
     /// Number of bytes emitted.
     pub(crate) filled: usize,

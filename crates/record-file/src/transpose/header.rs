@@ -22,7 +22,7 @@ impl Header<'_> {
             .map_err(|_| Error::corrupt(begin, format!("transposed chunk: {what} out of range")))
     }
 
-    /// Takes a count of items that each take at least one byte of the header.
+    /// Takes the count of items that each take at least one byte in the header.
     pub(super) fn count(&mut self, what: &'static str) -> Result<usize> {
         let count = self.u32(what)?;
         usize::try_from(count)

@@ -93,7 +93,7 @@ impl FieldProjection {
     }
 }
 
-/// The part of a message or field to read.
+/// The part to read from a message or field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Selected<'a> {
     /// All of the message or field.
@@ -113,7 +113,7 @@ impl<'a> Selected<'a> {
         }
     }
 
-    /// Returns the part to read of a field in this message.
+    /// Returns the part to read from a field in this message.
     pub(crate) fn field(self, number: u32) -> Self {
         match self {
             Selected::All => Selected::All,

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::varint;
 
-/// The claims of a chunk about its records.
+/// A chunk's claims about its records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claims {
     pub(crate) begin: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Claims {
     pub(crate) stored: u64,
 }
 
-/// Assembles the wanted parts of all records of a chunk.
+/// Assembles the wanted parts of all records in a chunk.
 pub(crate) fn run(
     machine: &Machine<'_>,
     transitions: &[u8],
@@ -73,7 +73,7 @@ struct Run<'a> {
     ends: Vec<u64>,
     /// The enclosing messages and groups.
     open: Vec<Open<'a>>,
-    /// The part of the innermost message or group in `open` to read.
+    /// The part to read from the innermost message or group in `open`.
     selected: Selected<'a>,
     root: Selected<'a>,
 }
@@ -85,7 +85,7 @@ struct Open<'a> {
     /// State that ended the message or group, which has its tag.
     state: u32,
     group: bool,
-    /// The part of the enclosing message to read.
+    /// The part to read from the enclosing message.
     around: Selected<'a>,
 }
 
@@ -94,7 +94,7 @@ struct Walk<'a> {
     states: &'a [State],
     transitions: &'a [u8],
     at: u32,
-    /// Number of following transitions that have no byte.
+    /// Number of subsequent transitions that have no byte of their own.
     free: u32,
 }
 

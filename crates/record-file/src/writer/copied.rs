@@ -19,7 +19,7 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// Any error from reading the chunk, including a wrong hash; [`Io`](crate::ErrorKind::Io) if
-    /// writing fails. After an error every later write fails.
+    /// writing fails. After an error, every later write fails.
     ///
     /// # Examples
     ///

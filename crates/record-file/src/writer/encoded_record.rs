@@ -217,7 +217,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if there is less data than was encoded;
     /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the data differs;
-    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error every later write
+    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error, every later write
     /// fails.
     pub fn write_encoded_record(
         &mut self,
@@ -239,8 +239,8 @@ impl<W: Write> RecordWriter<W> {
     /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes than before;
     /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the bytes differ;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file would exceed the maximum
-    /// length; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error every later
-    /// write fails.
+    /// length; [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error, every
+    /// later write fails.
     pub fn write_plain_record(
         &mut self,
         record: &PlainRecord,

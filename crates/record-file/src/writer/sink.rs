@@ -11,8 +11,8 @@ use crate::hash::Hasher;
 /// Minimum size of a slice that is written without being copied to the buffer, in bytes.
 const GATHER_BELOW: u64 = 32 << 10;
 const BUFFER: usize = 256 << 10;
-/// Number of blocks that are written in one call. Systems accept at most 1024 slices per call, and
-/// each block needs two slices, in addition to the slices of the parts.
+/// Maximum number of blocks that are written in one call. Systems accept at most 1024 slices per
+/// call, and each block needs two slices, in addition to the slices of the parts.
 const BLOCKS_AT_ONCE: u64 = 500;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];

@@ -148,7 +148,7 @@ fn mixed(text: &str) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Reads, streams and skips records in turns.
+/// Alternately reads, streams and skips records.
 fn in_every_way<I: RecordInput>(
     mut reader: RecordReader<I>,
 ) -> Vec<(Option<RecordPosition>, Vec<u8>)> {

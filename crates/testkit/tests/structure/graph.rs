@@ -119,7 +119,7 @@ pub(crate) fn cycles_of(mut graph: Graph) -> Vec<String> {
     found
 }
 
-/// Returns one of the shortest cycles of a graph.
+/// Returns one of the shortest cycles in a graph.
 fn shortest(graph: &Graph) -> Option<Vec<String>> {
     let rings = graph.edges.keys().filter_map(|start| ring(graph, start));
     let shortest = rings.min_by_key(Vec::len)?;

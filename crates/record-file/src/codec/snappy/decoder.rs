@@ -16,7 +16,7 @@ pub(crate) struct Decoder {
     produced: u64,
     /// The beginning of an element, or of the size, that is still incomplete.
     partial: Vec<u8>,
-    /// Bytes of a literal that have yet to arrive.
+    /// Number of bytes of a literal that have yet to arrive.
     literal: u64,
     /// The bytes that copies may refer to, followed by the decoded bytes that the caller hasn't
     /// taken yet.

@@ -82,10 +82,10 @@ pub enum PairStep<W> {
 
 /// A reader that reads records into their buffers, two at a time.
 ///
-/// Reading a record from a cached file spends most of its time hashing, and hashing spends most of
-/// its time waiting for the previous step of the hash. Hashing the pieces of two records in turns
-/// takes little longer than hashing one record, and observing their bytes at the same time costs
-/// almost nothing.
+/// When a record is read from a cached file, most of the time is spent hashing, and most of the
+/// hashing time is spent waiting for the previous step of the hash. Hashing the pieces of two
+/// records alternately takes little longer than hashing one record, and observing their bytes at
+/// the same time costs almost nothing.
 ///
 /// # Examples
 ///
@@ -128,9 +128,9 @@ struct Lane<'f, 'b, S, W> {
     way: ReadMode<'f, S>,
     place: &'b mut [u8],
     watch: W,
-    /// Number of wanted bytes that were read.
+    /// Number of bytes read so far.
     at: usize,
-    /// Number of read bytes that were hashed.
+    /// Number of bytes hashed so far.
     hashed: usize,
 }
 
@@ -229,8 +229,8 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
     /// Advances by one step. Returns `None` if there is nothing left to do.
     ///
     /// At most two records are read at a time, in lanes 0 and 1. Calls `next` with the number of
-    /// each lane that has no record. `next` may return `None` if it has no record at the moment.
-    /// While a record is decoded as a stream, no second record is begun.
+    /// each lane that has no record; `next` may return `None` if no record is available at the
+    /// moment. While a record is decoded as a stream, no second record is begun.
     pub fn step(
         &mut self,
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,

@@ -2,7 +2,7 @@
 use crate::block_pool::{BlockPool, LARGEST, Piece, SMALLEST};
 use crate::varint;
 
-/// The kinds of columns. All columns of a bucket have the same kind.
+/// The kinds of columns. All columns in a bucket have the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Group {
     #[default]
@@ -115,7 +115,7 @@ impl Column {
     }
 
     /// Begins a block before the full one, for at least `more` bytes. The block's size depends only
-    /// on the values, since the output of a compressor may depend on it.
+    /// on the values, since a compressor's output may depend on block sizes.
     fn next_block(&mut self, more: usize, blocks: &mut BlockPool) {
         let wanted = more.max(self.len() / GROWTH);
         let block = blocks.take(wanted.clamp(SMALLEST, LARGEST));

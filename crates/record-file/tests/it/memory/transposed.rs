@@ -69,7 +69,8 @@ fn options(chunk: usize, compression: Compression) -> WriterOptions {
         .chunk_size(chunk as u64)
 }
 
-/// Returns messages for two full chunks and a partial chunk, or for more chunks if they are small.
+/// Returns messages for two full chunks and a partial chunk, or for more chunks if the chunks are
+/// small.
 fn some(messages: &[Vec<u8>], chunk: usize) -> impl Iterator<Item = &[u8]> {
     let mut left = (9 * chunk / 4).max(40 * MIB);
     let fits = move |message: &&[u8]| {

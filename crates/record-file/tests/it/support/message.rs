@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::frame::varint;
 
-/// The fields of a message, in their order.
+/// The fields of a message, in order.
 pub(crate) type Fields = Vec<(u32, Value)>;
 
 #[derive(Debug, Clone)]
