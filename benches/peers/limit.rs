@@ -27,7 +27,8 @@ const TURN: usize = 256;
 
 const ZSTD_LEVEL: i32 = 3;
 
-/// The range of a stored record, including all headers, and the range of its encoded data.
+/// The range of a stored record, including all headers, and a zstd frame with its content, unless
+/// it is uncompressed.
 struct Record {
     stored: Range<u64>,
     frame: Vec<u8>,

@@ -30,8 +30,8 @@ pub(crate) fn next_boundary(pos: u64) -> u64 {
     }
 }
 
-/// Returns whether a chunk can begin or end here. A chunk at the start of a block begins before the
-/// block's header, so the header itself and the position right after it are excluded.
+/// Returns whether a chunk can begin or end at `pos`. A chunk at the start of a block begins before
+/// the block's header, so the header itself and the position right after it are excluded.
 pub(crate) fn is_chunk_boundary(pos: u64) -> bool {
     !(1..=BLOCK_HEADER).contains(&(pos % BLOCK))
 }

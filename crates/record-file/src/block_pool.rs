@@ -15,8 +15,7 @@ pub(crate) struct BlockPool {
 }
 
 impl BlockPool {
-    /// Returns a block of the largest size in the pool up to `wanted` bytes. Its content is
-    /// unspecified.
+    /// Returns a block of the pool's largest size up to `wanted` bytes. Its content is unspecified.
     pub(crate) fn take(&mut self, wanted: usize) -> Vec<u8> {
         let wanted = wanted.clamp(SMALLEST, LARGEST);
         let class = (wanted / SMALLEST).ilog2();

@@ -458,7 +458,7 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Returns a reader for one record. A record in its own simple chunk is read in bounded memory
-    /// (with snappy, only if no copy refers back by more than 64 KiB); for other records the whole
+    /// (with snappy, only if no copy refers back by more than 64 KiB); for other records, the whole
     /// chunk is decoded.
     ///
     /// # Errors
@@ -525,7 +525,7 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(RecordStream::of_memory(self, record))
     }
 
-    /// Returns the compression of a chunk that has data. The first byte of the data determines it.
+    /// Returns the compression of a chunk that has data, according to the first byte of the data.
     ///
     /// # Errors
     ///
