@@ -82,7 +82,7 @@ pub trait ReadAt: Send + Sync {
     /// Announces that these ranges will be read next, in this order. The default implementation
     /// does nothing.
     ///
-    /// Returns immediately. A slow source can then fetch the ranges in the background, several at a
+    /// Returns immediately; a slow source can then fetch the ranges in the background, several at a
     /// time. If fetching fails, the read that requests the bytes returns the error.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let _ = ranges;

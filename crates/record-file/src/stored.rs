@@ -66,8 +66,8 @@ impl Stored {
     }
 
     /// Reserves memory for all data of a chunk that isn't read yet. For a transposed chunk, the
-    /// memory has room to decode the chunk in place. Returns `None` if the memory that the header
-    /// claims to need is too much for the `known` bytes of the chunk's data.
+    /// memory has room to decode the chunk in place. Returns `None` if the header claims to need
+    /// more memory than a chunk with `known` bytes of data may get.
     pub(crate) fn with_room(
         chunk: &Chunk,
         decoders: &mut Decoders,
@@ -123,8 +123,8 @@ impl Stored {
     }
 
     /// Reads the data of a transposed chunk into memory in which it can be decoded in place.
-    /// Returns `None` if the memory that the header claims to need is too much for the `known`
-    /// bytes of the chunk's data.
+    /// Returns `None` if the header claims to need more memory than a chunk with `known` bytes of
+    /// data may get.
     pub(crate) fn read_with_room<I: RecordInput + ?Sized>(
         payload: &mut Payload,
         input: &mut I,
