@@ -165,7 +165,7 @@ impl Archive for ModelArchive {
         }
         let (file, start) = self.stored_at(raw.start)?;
         let (last_file, last) = self.stored_at(raw.end.checked_sub(1)?)?;
-        // Changes never split the data of a tensor, so if both of its ends are in the file, all of
+        // Changes never split a tensor's data, so if both ends of the data are in the file, all of
         // it is.
         let is_whole = file == last_file && last.checked_sub(start) == Some(len - 1);
         is_whole.then(|| (self.model.spans().file(file), start..start + len))
@@ -217,7 +217,7 @@ impl UniqueNames {
         let name = |at: usize| all.get(at).map_or("", |tensor| tensor.name());
         let path = |at: usize| all.get(at).map_or_else(String::new, |tensor| tensor.path());
         let mut by_name: Vec<usize> = (0..all.len()).collect();
-        // Tensors with the same name stay in the order of the model.
+        // Tensors with the same name keep their order in the model.
         by_name.sort_unstable_by(|&a, &b| name(a).cmp(name(b)).then(a.cmp(&b)));
         let (mut by_path, mut last) = (Vec::new(), None);
         by_name.retain(|&at| {

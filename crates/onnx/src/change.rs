@@ -21,8 +21,8 @@ pub(crate) enum Change {
     },
 }
 
-/// The fields removed from a tensor when its data is moved inside: the data's location, and fields
-/// that the data overrides.
+/// The fields removed from a tensor when its data is moved into the model: the data's location, and
+/// fields that the data overrides.
 const OUTSIDE: &[u32] = &[
     4,
     5,

@@ -10,8 +10,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use sha1::{Digest, Sha1};
 
-/// Compares the SHA-1 of a whole file with the expected checksums, each of which comes with the
-/// name of a tensor.
+/// Compares a file's SHA-1 with the expected checksums, each of which is paired with the name of a
+/// tensor.
 ///
 /// # Errors
 ///

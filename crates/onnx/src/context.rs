@@ -30,7 +30,7 @@ const CONTENT: &[u8] = b"ep_cache_context";
 const MODE: &[u8] = b"embed_mode";
 const MAIN: &[u8] = b"main_context";
 
-/// Numbers of the fields in use.
+/// Numbers of the fields that this module uses.
 mod field {
     pub(super) const NODE_NAME: u32 = 3;
     pub(super) const NODE_ATTRIBUTE: u32 = 5;
@@ -49,7 +49,7 @@ const INT: u64 = 2;
 pub(crate) struct Context {
     /// Name of the node.
     pub(crate) node: String,
-    /// Range in the model of the content, or of the path of its file.
+    /// Range in the model that contains the content, or the path of its file.
     pub(crate) value: Range<u64>,
     pub(crate) is_embedded: bool,
     /// Offsets of the attributes `ep_cache_context` and `embed_mode`.
@@ -67,7 +67,7 @@ pub(crate) enum Part {
 }
 
 impl Context {
-    /// Reads the location of the content of the node at `range`; `None` if the node has no content.
+    /// Locates the content of the node at `range`; returns `None` if the node has no content.
     pub(crate) fn find(cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<Option<Context>> {
         let mut name = None;
         let (mut is_theirs, mut is_main) = (false, true);
@@ -110,7 +110,7 @@ impl Context {
         }))
     }
 
-    /// Returns the kind of the attribute at this offset, if it describes the location.
+    /// Returns the kind of the attribute at this offset, if it describes the content's location.
     pub(crate) fn part(&self, attribute: u64) -> Option<Part> {
         match attribute {
             at if at == self.content => Some(Part::Content),
@@ -165,7 +165,7 @@ impl Context {
         }
     }
 
-    /// Adds the node to an error.
+    /// Adds the node's name to an error.
     pub(crate) fn named(&self, error: Error) -> Error {
         error.context(format!("node \"{}\"", self.node))
     }
@@ -199,7 +199,7 @@ fn mode_of(mode: u64) -> Change {
     }
 }
 
-/// Returns the attribute that declares that the content is a path.
+/// Returns the `embed_mode` attribute for content that is a path.
 fn embed_mode() -> Vec<u8> {
     let (mut attribute, mut out) = (Vec::new(), Vec::new());
     put_bytes(&mut attribute, field::NAME, MODE);
@@ -214,7 +214,7 @@ fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
     put_varint(out, value);
 }
 
-/// Writes a field of bytes.
+/// Writes a `bytes` field.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_varint(out, tag(FieldNumber(number), WireType::Len));
     put_varint(out, bytes.len() as u64);

@@ -35,7 +35,7 @@ impl TypedField {
         }
     }
 
-    /// Returns the field for the elements of this type.
+    /// Returns the field for elements of this type.
     pub(crate) fn of(data_type: DataType) -> Option<TypedField> {
         use DataType as D;
         Some(match data_type {

@@ -1,9 +1,9 @@
-//! Writing the elements of a tensor as raw data, either copied, or converted from fields of
-//! separate elements.
+//! Writing the elements of a tensor as raw data, either copied or converted from fields that
+//! contain separate elements.
 //!
-//! The comments in `onnx.proto` define the storage of each type in its field: half and 8-bit floats
-//! are stored as their bits in an `int32`, two 4-bit or four 2-bit elements share one entry, and a
-//! complex number takes two entries.
+//! The comments in `onnx.proto` define how the elements of each type are stored in its field: half
+//! and 8-bit floats are stored as their bits in an `int32`, two 4-bit or four 2-bit elements share
+//! one entry, and a complex number takes two entries.
 
 use std::io::Write;
 use std::ops::Range;

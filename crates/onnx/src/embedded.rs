@@ -1,8 +1,8 @@
 //! A safetensors file with a model in its header, read as one message.
 //!
 //! The package `onnx-safetensors` and [`EmbeddedPlan`](crate::external::EmbeddedPlan) write such
-//! files. Each initializer has the data of the tensor with the same name, which overrides any data
-//! in the header.
+//! files. Each initializer gets its data from the tensor with the same name, which overrides any
+//! data in the header.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -47,8 +47,8 @@ impl OnnxSource {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::InvalidMessage`] if it isn't a
-    /// safetensors file, has no model in its header, or the size of a tensor differs from the
-    /// model's; [`ErrorKind::LimitExceeded`].
+    /// safetensors file, has no model in its header, or the size of a tensor doesn't match its
+    /// initializer; [`ErrorKind::LimitExceeded`].
     pub fn open_embedded(path: impl AsRef<Path>, options: &OnnxOptions) -> Result<OnnxSource> {
         let path = path.as_ref();
         let input = Candidate::new(path).map_err(|error| named(error, path))?;
@@ -130,7 +130,7 @@ fn open(
     Ok((warnings, count))
 }
 
-/// The tensors of the file, as the data of initializers.
+/// The tensors in the file, which are the data of the model's initializers.
 struct Tensors<'a> {
     metadata: &'a Metadata,
     /// Offset of the tensors in the file.

@@ -35,15 +35,16 @@ pub(crate) use safetensors::{LEN_LEN as HEADER_LEN_LEN, MAX_HEADER_LEN};
 pub use write::{Form, write_one_piece};
 pub use written::WrittenOnnx;
 
-/// Default minimum size of tensors that are moved out of the model, in bytes, as in `onnx`.
+/// Default minimum size of tensors that are moved out of the model, in bytes; the same as in
+/// `onnx`.
 pub const DEFAULT_MIN_SIZE: u64 = 1024;
 
 /// Minimum value of `min_size` that is allowed without force, in bytes. onnxruntime refuses models
 /// whose scalars and small shapes are external.
 pub const LEAST_MIN_SIZE: u64 = 64;
 
-/// Maximum size of one-dimensional integer tensors that stay inside, in bytes: shapes, axes and
-/// indices, which shape inference has to read.
+/// Maximum size of one-dimensional integer tensors that stay in the model, in bytes. They may be
+/// shapes, axes or indices, which shape inference has to read.
 pub const MAX_SHAPE_CARRIER: u64 = 64 << 10;
 
 /// Default alignment of large tensors, in bytes. Tensors with this alignment can be mapped on every
@@ -172,7 +173,7 @@ impl ExternalOptions {
         self
     }
 
-    /// Sets the number of threads that copy. Default: one per core.
+    /// Sets the number of threads that copy data. Default: one per core.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
@@ -228,7 +229,7 @@ impl ExternalOptions {
         self.force
     }
 
-    /// Returns the number of threads that copy.
+    /// Returns the number of threads that copy data.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }

@@ -162,7 +162,7 @@ impl Root {
         self.open_checked(relative, links)
     }
 
-    /// Checks the target of the path before it is opened, and again afterwards.
+    /// Opens a file, and checks the path's target before and afterwards.
     fn open_checked(&self, relative: &Path, links: Links) -> io::Result<File> {
         let root = fs::canonicalize(&self.path)?;
         let path = self.path.join(relative);

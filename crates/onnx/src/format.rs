@@ -1,4 +1,4 @@
-//! ONNX in the registry of formats.
+//! The ONNX format, for the format registry.
 
 use std::fs;
 use std::ops::Range;
@@ -410,7 +410,7 @@ fn embedded(
     })
 }
 
-/// Writes the model to one file. A file in chunks is merged, with all its checks.
+/// Writes the model to one file. A chunked file is merged, with all the usual checks.
 fn one_piece(
     opened: &Opened,
     model: &MessageReader,

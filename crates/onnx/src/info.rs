@@ -24,7 +24,7 @@ use crate::walk::TensorRole;
 /// Number of bytes of the model that are read at once: 1 MiB.
 const READ_LEN: usize = 1 << 20;
 
-/// Maximum number of opsets, of inputs and of outputs to list.
+/// Maximum number of opsets, inputs or outputs to list.
 const MOST: usize = 100;
 
 /// Maximum number of missing files to list.
@@ -131,7 +131,7 @@ struct Facts<'a> {
     lists: [(&'static str, Listed); 3],
 }
 
-/// The first items of a list, and the number of further ones.
+/// The first items of a list, and the number of items left out.
 #[derive(Default)]
 struct Listed {
     values: Vec<String>,
@@ -229,7 +229,7 @@ fn text(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Reads a small message; `None` if it is large, or damaged, which doesn't affect the other
+/// Reads a small message; `None` if it is large or damaged. Damage doesn't affect the other
 /// properties.
 fn message<M: Message + Default>(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<M>> {
     if range.end - range.start > MAX_SIZE {

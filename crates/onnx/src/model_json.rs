@@ -1,4 +1,4 @@
-//! A model as JSON, as in the headers of safetensors files.
+//! Models as JSON, the form they have in the headers of safetensors files.
 
 use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage};
@@ -16,7 +16,7 @@ pub(crate) fn model_of(text: &str) -> Result<Vec<u8>> {
         Error::new(ErrorKind::InvalidMessage, message)
     };
     let json = serde_json::from_str(text).map_err(invalid)?;
-    // Unknown fields are an error, so that fields of newer versions of ONNX aren't lost silently.
+    // Unknown fields are an error, so that fields from newer ONNX versions aren't lost silently.
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     DynamicMessage::deserialize_with_options(model_descriptor(), plain(json), &options)
         .map(|message| message.encode_to_vec())
@@ -24,7 +24,7 @@ pub(crate) fn model_of(text: &str) -> Result<Vec<u8>> {
         .map_err(invalid)
 }
 
-/// Converts JSON to serde's values. With the feature `arbitrary_precision`, which another crate may
+/// Converts JSON to a serde value. With the feature `arbitrary_precision`, which another crate may
 /// enable, the library deserializes a number as a map, which messages don't accept.
 fn plain(json: Json) -> Value {
     match json {

@@ -82,7 +82,7 @@ pub struct ExternalReference {
     pub location: PathBuf,
     /// Offset of the data in the file, in bytes.
     pub offset: u64,
-    /// Size of the data in bytes, if given. As in onnxruntime, 0 means that it isn't given.
+    /// Size of the data in bytes, if given. As in onnxruntime, 0 means that no size is given.
     pub length: Option<u64>,
     /// SHA-1 of the whole file, in hexadecimal.
     pub checksum: Option<String>,
@@ -109,7 +109,7 @@ impl ExternalReference {
                 "offset" => &mut offset,
                 "length" => &mut length,
                 "checksum" => &mut checksum,
-                // Keys of onnxruntime for reordered weights. Files with these keys also have the
+                // onnxruntime's keys for reordered weights. Files with these keys also have the
                 // usual ones.
                 prepacked if prepacked.starts_with("prepacked") => continue,
                 unknown => {

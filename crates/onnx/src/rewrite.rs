@@ -1,5 +1,5 @@
-//! Rewriting a model with changes to some tensors, as a message of spans. All unchanged parts are
-//! spans of the old model.
+//! Rewriting a model with changes to some tensors, as a message made of spans. All unchanged parts
+//! are spans of the old model.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::spans::{Mark, SourceId, SpansBuilder};
@@ -10,8 +10,8 @@ use crate::context::{Context, Part};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, Visitor};
 
-/// A trait that decides which tensors and contents of compiled nodes to change. It may add files to
-/// the message.
+/// A decision about which tensors and compiled-node contents to change. It may add files to the
+/// message.
 pub(crate) trait Decide {
     fn tensor(
         &mut self,
@@ -29,8 +29,8 @@ pub(crate) trait Decide {
     ) -> Result<Change>;
 }
 
-/// A visitor that copies a model to a message of spans. The lengths of messages around changes are
-/// updated.
+/// A visitor that copies a model to a message made of spans. The lengths of messages around changes
+/// are updated.
 pub(crate) struct Rewriter<'b> {
     builder: &'b mut SpansBuilder,
     /// The model.

@@ -102,7 +102,7 @@ impl OnnxSource {
         opened.map_err(|error| named(error, path))
     }
 
-    /// Opens the model in an open input, or in an object of a store.
+    /// Opens the model in an open input, or in an object in a store.
     pub(crate) fn of_input(input: &Candidate<'_>, options: &OnnxOptions) -> Result<OnnxSource> {
         if input.is_local() {
             let opened = OnnxSource::open_model(input, options);
@@ -212,7 +212,7 @@ impl OnnxSource {
         self.spans.total_size()
     }
 
-    /// Returns the message's bytes, by position.
+    /// Returns the message's bytes, for random access.
     pub fn reader(&self) -> &Arc<dyn ReadAt> {
         &self.reader
     }
@@ -244,13 +244,13 @@ impl OnnxSource {
         self.external_contexts
     }
 
-    /// Returns whether the model has checksums of files, which are compared when the files are
+    /// Returns true if the model has checksums of files, which are compared when the files are
     /// read.
     pub(crate) fn has_checksums(&self) -> bool {
         self.has_checksums
     }
 
-    /// Returns whether the message has bytes of files other than the model's.
+    /// Returns true if the message has bytes from files other than the model's own.
     pub(crate) fn is_put_together(&self) -> bool {
         self.external_tensors + self.external_contexts > 0
     }

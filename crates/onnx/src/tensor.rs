@@ -62,7 +62,7 @@ pub(crate) struct Tensor {
     pub(crate) entries: Entries,
 }
 
-/// A part of a model in memory, with its positions in the model.
+/// A part of a model that is in memory. Positions are offsets in the model.
 struct Window<'a> {
     start: u64,
     bytes: &'a [u8],
@@ -126,9 +126,8 @@ impl Tensor {
         };
     }
 
-    /// Parses a small tensor of the usual form: without references, and with tags of one byte.
-    /// Returns `None` for any other tensor, which [`read`](Self::read) handles or reports as an
-    /// error.
+    /// Parses a small tensor of the usual form: without references, and with one-byte tags. Returns
+    /// `None` for any other tensor, which [`read`](Self::read) handles or reports as an error.
     ///
     /// This must not take longer than skipping the tensor's fields.
     fn read_plain(&mut self, window: &Window<'_>) -> Option<()> {

@@ -315,7 +315,7 @@ impl ModelTensors {
     }
 
     /// Returns the problems of the tensors, one line each: data whose length doesn't match type and
-    /// shape, unknown types, and initializers of one graph with the same name. Reads separate
+    /// shape, unknown types, and initializers in one graph that have the same name. Reads separate
     /// elements in order to count them, but no raw data.
     ///
     /// # Errors

@@ -20,8 +20,8 @@ use crate::tensor::Tensor;
 
 pub(crate) use crate::cursor::Cursor;
 
-/// Default maximum nesting depth of messages in a model, as in protobuf's own readers. A graph in a
-/// node's attribute is three levels deeper than the node's own graph.
+/// Default maximum nesting depth of messages in a model, the same as in protobuf's own readers. A
+/// graph in a node's attribute is three levels deeper than the node's own graph.
 pub const DEFAULT_MAX_DEPTH: u32 = 100;
 
 /// Maximum size of the name of a node or function, in bytes. Longer names aren't read.
@@ -173,7 +173,7 @@ impl Place<'_> {
         self.has(Kind::Training)
     }
 
-    /// Returns true if the place is in a graph of an attribute.
+    /// Returns true if the place is in an attribute's graph.
     pub(crate) fn in_subgraph(&self) -> bool {
         let attribute = |frame: &Frame| frame.kind == Kind::Attribute;
         let graph = |frame: &Frame| frame.kind == Kind::Graph;
@@ -194,8 +194,8 @@ impl Place<'_> {
         })
     }
 
-    /// Returns true if the tensor's own name identifies it, as for initializers of the model's own
-    /// graph.
+    /// Returns true if the tensor's own name identifies it, as it does for initializers of the
+    /// model's own graph.
     pub(crate) fn has_own_name(&self) -> bool {
         let outer = |frame: &Frame| matches!(frame.kind, Kind::Model | Kind::Graph);
         self.role == TensorRole::Initializer && self.frames.iter().all(outer)

@@ -42,8 +42,8 @@ pub(crate) fn element_type(number: i64) -> Result<(Type, u64)> {
     }
 }
 
-/// Returns the size in bytes of a tensor with these dims, or `None` if it exceeds a signed 64-bit
-/// number.
+/// Returns the size in bytes of a tensor with these dims, or `None` if the size doesn't fit in a
+/// signed 64-bit number.
 pub(crate) fn data_size(dims: &[u64], element: u64) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);

@@ -1,4 +1,4 @@
-//! Paddle in the registry of formats.
+//! The Paddle format, for the format registry.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ use crate::splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};
 use crate::stream::{Layout, StreamKind, len};
 use crate::{NAMES, variables};
 
-/// Paddle models: a program (`.pdmodel`, `__model__`, or `.json` of Paddle 3.x) with its parameters
-/// (`.pdiparams`, `__params__`, or one file per parameter).
+/// Paddle models: a program (`.pdmodel`, `__model__`, or the `.json` that Paddle 3.x writes) with
+/// its parameters (`.pdiparams`, `__params__`, or one file per parameter).
 ///
 /// A model is opened by any of its names. It is both a message of type [`MODEL`] and an archive of
 /// its parameters. A program is only a `ProgramDesc` if its parameters are missing, or if it is
@@ -125,7 +125,7 @@ impl Format for PaddleFormat {
             Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
                 return open_program(input, options);
             }
-            // A message that was merged from chunks has the content of several files.
+            // A message that was merged from chunks contains several files.
             Err(_) if wanted == Some(MODEL) && is_message(path) => {
                 return Opened::of_input(input, options.get_descriptor().cloned(), options);
             }
@@ -242,7 +242,7 @@ impl Format for PaddleFormat {
 }
 
 /// Adds the model's name to an error about a form that the model doesn't support. Callers add the
-/// name to other errors.
+/// name to all other errors.
 fn about(model: &Path, error: Error) -> Error {
     let name = model.display().to_string();
     let is_named = name.is_empty() || error.file().is_some() || error.to_string().contains(&name);
@@ -386,7 +386,7 @@ const fn element(number: Type, dtype: DType) -> ElementRule {
     ElementRule::new(number as u64, dtype, NO_FIELD)
 }
 
-/// A field number that tensors don't have.
+/// A number that no field of a tensor has.
 const NO_FIELD: u32 = 99;
 
 /// Converts Paddle's data type to a [`DType`].
@@ -416,7 +416,7 @@ pub fn type_of(dtype: DType) -> Option<Type> {
     Type::try_from(i32::try_from(element.number).ok()?).ok()
 }
 
-/// The parameters of a model, by name or, without a program, by counter.
+/// The parameters of a model, by name or, if there is no program, by counter.
 #[derive(Debug)]
 struct Parameters {
     model: PaddleModel,

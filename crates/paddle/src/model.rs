@@ -1,4 +1,4 @@
-//! Models: a program and the files of its parameters.
+//! Models, each of which is a program with its parameter files.
 
 mod append;
 mod find;
@@ -113,13 +113,14 @@ impl PaddleOpenOptions {
     }
 }
 
-/// The kind of program of a model.
+/// The kind of a model's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProgramKind {
     /// A serialized `ProgramDesc`.
     Desc,
-    /// A JSON program of Paddle 3.x. It has no `ProgramDesc`, so only its parameters are listed.
+    /// A JSON program, written by Paddle 3.x. It has no `ProgramDesc`, so only its parameters are
+    /// listed.
     Pir,
 }
 
@@ -241,7 +242,7 @@ impl PaddleModel {
         })
     }
 
-    /// Returns the parameter with this name, with its file.
+    /// Returns the parameter with this name, and its file.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<(&ParameterFile, &Parameter)> {
         let file = self.files.get(self.index.file_of(name)?)?;
@@ -257,8 +258,8 @@ impl PaddleModel {
         Some((file, file.parameters().get(within)?))
     }
 
-    /// Checks all parameter files with [`ParameterFile::verify`], and that no file has changed
-    /// since it was opened.
+    /// Checks all parameter files with [`ParameterFile::verify`], and checks that no file has
+    /// changed since it was opened.
     ///
     /// # Errors
     ///
@@ -334,7 +335,7 @@ fn open_program(path: &Path) -> Result<OpenProgram> {
     })
 }
 
-/// Opens the files of a program's parameters in this folder, one file per parameter.
+/// Opens a program's parameter files in this folder, one per parameter.
 fn open_separate(
     program: &Path,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! The names of the parts of a program and a model.
+//! Names for the parts of a program and a model.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
@@ -10,8 +10,8 @@ use prost::Message;
 /// Maximum size of a `TensorDesc` to show, in bytes.
 const MAX_DESC: usize = 1024;
 
-/// Names of parts in a tree of sizes. An op has its first output and its type, a variable its name
-/// and kind, a parameter its name and tensor, and an attribute or a file its name.
+/// Names for parts in a size tree. An op is named by its first output and its type, a variable by
+/// its name and kind, a parameter by its name and tensor, and an attribute or a file by its name.
 pub const NAMES: [NameRule; 7] = [
     ("paddle.framework.proto.OpDesc", op),
     ("paddle.framework.proto.OpDesc.Attr", named),

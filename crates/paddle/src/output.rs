@@ -31,7 +31,7 @@ pub enum Arrangement {
     /// All parameters in one file: `NAME.pdiparams` next to `NAME.pdmodel` or `NAME.json`, and
     /// `__params__` next to any other program.
     Combined(Layout),
-    /// One file per parameter, named after the parameter, and the program as `__model__`. A
+    /// One file per parameter, named after the parameter, and the program as `__model__`. The
     /// `.pdiparams.info` is [left out](WrittenModel::left_out).
     Separate(Layout),
 }
@@ -109,7 +109,7 @@ pub struct WrittenModel {
     /// Paths of all files, the program first.
     pub files: Vec<PathBuf>,
     /// Names of the original files that the [arrangement](Arrangement) leaves out. A
-    /// `.pdiparams.info` belongs to a file of all parameters; Paddle runs a model without it.
+    /// `.pdiparams.info` belongs to a file with all parameters; Paddle runs a model without it.
     pub left_out: Vec<String>,
 }
 
@@ -138,14 +138,14 @@ pub fn convert(
     })
 }
 
-/// Writes the files of a model from its message, which may be a file in chunks (`.cpb`) or a plain
+/// Writes the files of a model from its message, which may be a chunked file (`.cpb`) or a plain
 /// file. Unless another [arrangement](PaddleWriteOptions::arrangement) is set, the files are the
 /// original ones, byte for byte.
 ///
 /// # Errors
 ///
 /// The errors of [`convert`]; [`ErrorKind::InvalidMessage`] if the file isn't a message of type
-/// [`MODEL`], or its fields aren't in the order of their numbers; any error of a file in chunks.
+/// [`MODEL`], or its fields aren't in the order of their numbers; any error from a chunked file.
 pub fn write_model(
     message: impl AsRef<Path>,
     folder: impl AsRef<Path>,

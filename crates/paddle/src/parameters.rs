@@ -1,4 +1,4 @@
-//! Parameter files: streams one after another, or one file per parameter.
+//! Parameter files, which contain all streams one after another, or one stream per file.
 
 mod walk;
 mod write;
@@ -70,16 +70,16 @@ pub struct ParameterFile {
 }
 
 impl ParameterFile {
-    /// Opens a file of all parameters. `specs` come from the [program](crate::parameters). They
+    /// Opens a file with all parameters. `specs` come from the [program](crate::parameters). They
     /// name the streams, and each stream must match its spec. Without `specs`, the kind of each
     /// stream is detected: a dense tensor, selected rows or a vocabulary, tried in this order.
     /// Without a layout, the layout in which the whole file is valid is used.
     ///
     /// # Errors
     ///
-    /// Each error has the file, the parameter and the offset. The errors of [`Stream::read`] for a
-    /// stream; [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, if there are
-    /// bytes after the last stream, or if a stream's type or dims differ from its spec;
+    /// Each error names the file, the parameter and the offset. The errors of [`Stream::read`] for
+    /// a stream; [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, if there
+    /// are bytes after the last stream, or if a stream's type or dims differ from its spec;
     /// [`ErrorKind::Io`] if the file can't be opened or read.
     pub fn open(
         path: impl AsRef<Path>,
@@ -112,7 +112,7 @@ impl ParameterFile {
         Ok(ParameterFile::new(part, layout, false, parameters))
     }
 
-    /// Opens a file of one parameter.
+    /// Opens a file with one parameter.
     pub(crate) fn separate(
         part: FilePart,
         spec: &ParameterSpec,

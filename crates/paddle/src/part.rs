@@ -1,5 +1,5 @@
-//! The files of a model, whose spans are read by position. Only a few files are open at a time, and
-//! each must be unchanged since the model was opened.
+//! The files of a model, for random access. Only a few files are open at a time, and none may have
+//! changed since the model was opened.
 
 use std::io;
 use std::ops::Range;

@@ -39,10 +39,10 @@ pub struct PaddleVariable {
     pub name: String,
     /// Index of the block that declares the variable.
     pub block: usize,
-    /// Kind of the variable, as a number of `VarType.Type`; newer versions of Paddle may have kinds
-    /// that [`kind`](Self::kind) doesn't support.
+    /// Kind of the variable, as a number from `VarType.Type`; newer versions of Paddle may have
+    /// kinds that [`kind`](Self::kind) doesn't support.
     pub kind_number: i32,
-    /// Type of the elements, as a number of `VarType.Type`, if declared.
+    /// Type of the elements, as a number from `VarType.Type`, if declared.
     pub dtype_number: Option<i32>,
     /// Size of each dimension, -1 if unknown; `None` if not declared.
     pub dims: Option<Vec<i64>>,
@@ -152,7 +152,7 @@ fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidMessage`] if it isn't a `ProgramDesc`, with the offset, or if two variables
-/// of a block have the same name; [`ErrorKind::LimitExceeded`] if a variable is larger than 1 MiB;
+/// in a block have the same name; [`ErrorKind::LimitExceeded`] if a variable is larger than 1 MiB;
 /// [`ErrorKind::Io`].
 pub fn variables(program: &dyn ReadAt) -> Result<Vec<PaddleVariable>> {
     let size = program.size()?;
@@ -219,7 +219,7 @@ fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
     ))
 }
 
-/// The error message for a pickle.
+/// Error message for a pickle.
 pub(crate) const PICKLE: &str = "a Python pickle, which may run any code and is never opened here; load it with \
      paddle.load and save the model with paddle.jit.save or paddle.static.save_inference_model";
 
@@ -259,7 +259,7 @@ pub struct ParameterSpec {
 }
 
 impl ParameterSpec {
-    /// Creates the spec of a parameter with this name and kind, without other requirements.
+    /// Creates the spec for a parameter with this name and kind, without other requirements.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: StreamKind) -> Self {
         ParameterSpec {
@@ -271,7 +271,7 @@ impl ParameterSpec {
         }
     }
 
-    /// Creates the spec of a dense tensor with this type and these dims, where -1 stands for an
+    /// Creates the spec for a dense tensor with this type and these dims, where -1 stands for an
     /// unknown dim.
     #[must_use]
     pub fn dense(name: impl Into<String>, dtype: Type, dims: impl Into<Vec<i64>>) -> Self {
@@ -377,8 +377,8 @@ impl ParameterSpec {
     }
 }
 
-/// Returns the parameters among variables, in the order in which Paddle writes them: sorted by the
-/// bytes of their names.
+/// Returns those variables that are parameters, in the order in which Paddle writes them: sorted by
+/// the bytes of their names.
 ///
 /// # Errors
 ///

@@ -44,7 +44,8 @@ impl ComposableSplitter for ProgramDescSplitter {
 }
 
 /// A splitter for a whole model, as [`PaddleModel::source`](crate::PaddleModel::source) returns it.
-/// It cuts the data of parameters, and the same parts of the program as [`ProgramDescSplitter`].
+/// It cuts the data of parameters, and the same parts of the program that [`ProgramDescSplitter`]
+/// cuts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelSplitter;
 

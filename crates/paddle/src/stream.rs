@@ -1,8 +1,8 @@
-//! Tensor streams: the storage of a Paddle tensor in a file, in three layouts.
+//! Tensor streams, which store a Paddle tensor in a file in one of three layouts.
 //!
-//! A [`Stream`] has the locations of a tensor's parts. Only its header is read to find them. Use
-//! [`read_data`](Stream::read_data) to read the data into a buffer, and [`write_stream`] to write a
-//! stream from a reader.
+//! A [`Stream`] has the locations of a tensor's parts, which are found by reading only the header.
+//! Use [`read_data`](Stream::read_data) to read the data into a buffer, and [`write_stream`] to
+//! write a stream from a reader.
 //!
 //! ```
 //! use proto_splitter_paddle::proto::framework::var_type::Type;

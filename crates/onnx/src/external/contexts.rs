@@ -15,7 +15,7 @@ pub(super) const ENDING: (&str, &str) = ("_ctx", ".bin");
 /// The compiled-node contents that are moved out of a model, and their files.
 #[derive(Debug, Default)]
 pub(super) struct Contexts {
-    /// Contents in the order of the model.
+    /// Contents, in the order of their nodes in the model.
     pub(super) leaving: Vec<LeavingContext>,
     pub(super) files: Vec<DataFile>,
 }
@@ -40,8 +40,8 @@ impl Contexts {
         });
     }
 
-    /// Returns the file of the content that begins at `start` in the model; `None` if it stays
-    /// inside.
+    /// Returns the file of the content that begins at `start` in the model; `None` if the content
+    /// stays in the model.
     pub(super) fn file_of(&self, start: u64) -> Option<usize> {
         let leaving = &self.leaving;
         let found = leaving.binary_search_by_key(&start, |one| one.range.start);

@@ -30,7 +30,7 @@ use crate::walk::{Place, TensorRole};
 /// Key of the model in the metadata of the header.
 pub(crate) const KEY: &str = "onnx";
 
-/// Location that means that the data is in the safetensors file itself.
+/// Location for data that is in the safetensors file itself.
 const HERE: &str = ".";
 
 /// A plan to write a model to one safetensors file: its tensors, and the model in its header.
@@ -137,7 +137,7 @@ impl EmbeddedPlan {
         })
     }
 
-    /// Returns the number of tensors of the file.
+    /// Returns the number of tensors in the file.
     pub fn tensor_count(&self) -> usize {
         self.plan.tensor_count()
     }
@@ -205,7 +205,8 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the model as JSON, with the names of its schema, and the number of bytes left out.
+/// Returns the model as JSON, with the field names from its schema, and the number of bytes left
+/// out.
 fn json_of(skeleton: &dyn ReadAt) -> Result<(String, u64)> {
     let size = skeleton.size()?;
     // The model is even larger as JSON.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::data_type::TypedField;
 use crate::proto::tensor_proto::DataType;
 
-/// A file of data.
+/// A data file.
 #[derive(Debug)]
 pub(super) struct DataFile {
     /// Name in the folder of the model.

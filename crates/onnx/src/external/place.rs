@@ -29,11 +29,11 @@ use super::{ExternalOptions, contexts, safetensors};
 use crate::options::OnnxOptions;
 use crate::source::OnnxSource;
 
-/// Endings of the names of data until the model refers to the final names. There are two endings,
-/// since a killed process may have left a model that refers to one of them.
+/// Endings for the names of data files until the model refers to the final names. There are two
+/// endings, since a killed process may have left a model that refers to one of them.
 const INTERIM: [&str; 2] = [".new1", ".new2"];
 
-/// Ending of the names of data files in the safetensors format.
+/// Ending for the names of data files in the safetensors format.
 const SAFETENSORS: &str = ".safetensors";
 
 /// Extension of data files that may have an index.
@@ -183,7 +183,7 @@ pub(super) fn replace(
     Ok(old.remove(&[], target, made_from))
 }
 
-/// Renames data to its final names, and makes the model refer to them.
+/// Renames the data files to their final names, and makes the model refer to these.
 fn rename(
     (target, made_from): (&Path, &MadeFrom),
     interim: &[PathBuf],
@@ -202,8 +202,8 @@ fn rename(
     model.commit()
 }
 
-/// Makes `to` another name of a file, replacing an existing file; copies it if the file system has
-/// no links.
+/// Makes `to` another name for a file, replacing an existing file; copies the file if the file
+/// system has no links.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let beside = to.with_file_name(format!(".protosplit-{name}.tmp"));
@@ -224,7 +224,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
     })
 }
 
-/// Removes data with interim names, of this run and of earlier ones that were killed.
+/// Removes data files with interim names, from this run and from earlier ones that were killed.
 fn remove_interim(target: &Path, keep: &[&Path]) {
     let folder = target.parent().filter(|folder| *folder != Path::new(""));
     let entries = fs::read_dir(folder.unwrap_or(Path::new(".")));

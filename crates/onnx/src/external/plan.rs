@@ -43,8 +43,8 @@ const INSIDE: &[u32] = &[
 /// Maximum alignment: 1 GiB.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
-/// Maximum ratio of the size of raw data to the size in the model: a varint of one byte becomes an
-/// `int64`. Exact sizes are known only after the elements are converted. Until then, this ratio
+/// Maximum ratio of a tensor's size as raw data to its size in the model: a one-byte varint becomes
+/// an `int64`. Exact sizes are known only after the elements are converted. Until then, this ratio
 /// limits the sizes that a model can claim.
 const MAX_GROWTH: u64 = 8;
 
@@ -82,7 +82,7 @@ pub struct ExternalPlan {
     pub(super) options: ExternalOptions,
     pub(super) skeleton: Spans,
     pub(super) leaving: Vec<Leaving>,
-    /// Data files of tensors.
+    /// Data files that contain tensors.
     pub(super) files: Vec<DataFile>,
     pub(super) contexts: Contexts,
 }
@@ -204,8 +204,8 @@ impl ExternalPlan {
         self.files.iter().chain(&self.contexts.files)
     }
 
-    /// Returns the path and content of the file that maps tensors to data files, if there are
-    /// several data files, in the safetensors format.
+    /// Returns the path and content of the file that maps tensors to data files. Only a model with
+    /// several safetensors files has one.
     pub(super) fn index(&self) -> Result<Option<(PathBuf, String)>> {
         if self.options.data_format == DataFormat::Raw || self.files.len() < 2 {
             return Ok(None);

@@ -90,7 +90,7 @@ pub(super) fn header<'a>(
     Ok((head, start + at))
 }
 
-/// Returns the name of a data file of a model called `name`.
+/// Returns the name of a data file for a model called `name`.
 fn file_name(name: &str, at: usize, count: usize) -> String {
     let stem = name.strip_suffix(".onnx").unwrap_or(name);
     match count {
@@ -160,7 +160,7 @@ fn unique_names(leaving: &mut [Leaving]) {
     }
 }
 
-/// Returns the map of tensors to data files, as the libraries of the format write it.
+/// Returns the map from tensors to data files, as the format's libraries write it.
 pub(super) fn index(leaving: &[Leaving], files: &[DataFile]) -> Result<String> {
     let total: u64 = leaving.iter().map(|one| one.len).sum();
     let places = leaving.iter().filter_map(|one| {

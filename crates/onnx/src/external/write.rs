@@ -221,7 +221,7 @@ impl ExternalPlan {
     }
 }
 
-/// A writer that limits the number of bytes to that of a tensor, since another tensor follows.
+/// A writer that ignores bytes beyond a tensor's size, since another tensor follows.
 struct Bounded<'m, W> {
     sink: W,
     left: u64,

@@ -156,7 +156,8 @@ fn a_model_converts_to_each_target_and_settings_are_checked() {
     }
 }
 
-/// Returns a model with equal, typed, small and large tensors, and its `.cpb`.
+/// Returns a model with equal, typed, small and large tensors, and the paths of its `.onnx` and
+/// `.cpb` files.
 fn in_chunks(folder: &Path, compression: &str) -> (ModelProto, PathBuf, PathBuf) {
     let mut typed = raw("typed", []);
     typed.raw_data = None;
@@ -281,8 +282,8 @@ impl ReadAt for Counting {
     }
 }
 
-/// Returns the number of reads and of bytes read for reading each of `count` tensors by its name,
-/// from a file of more than `least` chunks.
+/// Reads each of `count` tensors by name from a file with more than `least` chunks, and returns the
+/// number of reads and the number of bytes read.
 fn work_of_reading(count: u32, least: usize, tensor: impl Fn(u32) -> TensorProto) -> (u64, u64) {
     let model = of_initializers((0..count).map(tensor).collect::<Vec<_>>());
     let options = SplitOptions::new()

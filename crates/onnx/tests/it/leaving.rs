@@ -28,7 +28,7 @@ fn externalise(path: &std::path::Path, options: &ExternalOptions) -> ModelProto 
     ModelProto::decode(&fs::read(&target).unwrap()[..]).unwrap()
 }
 
-/// Returns the names of the external tensors of a written model.
+/// Returns the names of the external tensors in a written model.
 fn outside(path: &std::path::Path) -> Vec<String> {
     use proto_splitter_onnx::{OnnxOptions, OnnxSource};
     let options = OnnxOptions::new().keep_external(true);

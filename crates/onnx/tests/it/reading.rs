@@ -14,7 +14,7 @@ fn open_format(path: &Path, options: &OpenOptions) -> proto_splitter_core::Resul
     OnnxFormat.open(&Candidate::new(path)?, options)
 }
 
-/// Reads a model with one tensor of 4 bytes in a file of 10, "0123456789".
+/// Reads a model with one 4-byte tensor, whose data file is "0123456789".
 fn read(entries: &[(&str, &str)]) -> Result<Vec<u8>, String> {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("sub")).unwrap();
@@ -398,7 +398,7 @@ fn a_checksum_is_compared_with_its_file() {
     );
 }
 
-/// Returns a model of two tensors whose data file doesn't have the SHA-1 that the tensors declare.
+/// Returns a model with two tensors whose data file doesn't have the SHA-1 that they declare.
 fn with_another_checksum(folder: &Path) -> PathBuf {
     let of = |name, offset| {
         let entries = [

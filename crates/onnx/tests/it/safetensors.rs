@@ -20,7 +20,7 @@ use crate::support::{
 
 static FORMATS: Registry = Registry::new(&[&OnnxFormat]);
 
-/// Returns a tensor of separate floats.
+/// Returns a tensor with separate floats.
 fn typed(name: &str, values: &[f32]) -> TensorProto {
     TensorProto {
         dims: vec![i64::try_from(values.len()).unwrap()],

@@ -23,13 +23,13 @@ pub struct Appended {
     pub bytes: u64,
 }
 
-/// Appends a tensor to the parameters of a model. The parameters must be in one file, in the sized
-/// layout. `path` is any of the model's names, or the file itself, which may be empty.
+/// Appends a tensor to the parameters of a model. The parameters must be in a single file in the
+/// sized layout. `path` is any of the model's names, or the file itself, which may be empty.
 ///
 /// If there is a program, the tensor must be its next parameter, in the order of the parameters'
-/// names, since a file is filled one tensor after another. `data` must have exactly the bytes of
-/// the tensor. As with [`append`](crate::append), the existing content is unchanged. If appending
-/// fails, the file is truncated to its old size.
+/// names, since a file is filled one tensor after another. `data` must have exactly as many bytes
+/// as the tensor. As with [`append`](crate::append), the existing content is unchanged. If
+/// appending fails, the file is truncated to its old size.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;
@@ -52,8 +52,8 @@ pub struct Appended {
 ///
 /// The errors of [`PaddleModel::open`](super::PaddleModel::open) for the program, and of
 /// [`append`](crate::append); [`ErrorKind::InvalidConfig`] if each parameter is in a separate file,
-/// if the program has no further parameter, if its next parameter has another type or other dims,
-/// if a level of LoD doesn't divide the tensor, or if `data` has more bytes than the tensor.
+/// if the program has no more parameters, if its next parameter has another type or other dims, if
+/// a level of LoD doesn't divide the tensor, or if `data` has more bytes than the tensor.
 pub fn append_to_model(
     path: impl AsRef<Path>,
     options: &PaddleOpenOptions,

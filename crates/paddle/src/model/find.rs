@@ -14,7 +14,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::part::FilePart;
 use crate::program::pir_parameters;
 
-/// Name of a program in a folder in Paddle's older releases.
+/// Name that older Paddle releases give to a program in a folder.
 pub(crate) const OLD_PROGRAM: &str = "__model__";
 
 /// Name of the file with all parameters next to a program called [`OLD_PROGRAM`].
@@ -25,8 +25,8 @@ pub(crate) const OLD_PARAMETERS: &str = "__params__";
 pub(super) struct Found {
     /// Program: a `ProgramDesc` or JSON.
     pub(super) program: Option<PathBuf>,
-    /// File of all parameters. If there is a program but no such file, each parameter has a
-    /// separate file.
+    /// File that contains all parameters. If there is a program but no such file, each parameter
+    /// has a separate file.
     pub(super) parameters: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! An index of the parameters of several files.
+//! An index of the parameters in several files.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::parameters::ParameterFile;
 #[derive(Debug)]
 pub(super) struct Index {
     /// Index of the file that contains each parameter, by the parameter's name. Empty if there is a
-    /// single file, which has an index of its own.
+    /// single file, which has its own index.
     by_name: HashMap<String, usize>,
     /// For each file, the number of parameters in this file and all earlier ones.
     ends: Vec<usize>,

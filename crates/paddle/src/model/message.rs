@@ -1,4 +1,4 @@
-//! A model as one message, which consists of spans of its files. Only headers are read.
+//! A model as one message, which consists of spans of the model's files. Only headers are read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::proto::model::parameter::Kind;
 use crate::proto::model::parameter_file::Layout;
 use crate::stream::StreamKind;
 
-/// Field numbers of `proto/proto_splitter/paddle/model.proto`.
+/// Field numbers in `proto/proto_splitter/paddle/model.proto`.
 pub(crate) mod field {
     pub(crate) mod model {
         pub(crate) const PROGRAM_FILE: u32 = 1;
@@ -66,7 +66,7 @@ pub const MODEL: &str = "proto_splitter.paddle.Model";
 
 impl PaddleModel {
     /// Returns the model as one message of type [`MODEL`], which can be split, inspected or
-    /// compared. Its bytes stay in the files.
+    /// compared. The bytes stay in the files.
     ///
     /// ```
     /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -104,7 +104,7 @@ impl PaddleModel {
         Ok(Source::from_spans(Arc::new(self.spans()?), descriptor))
     }
 
-    /// Returns the model as one message, whose bytes are read by position.
+    /// Returns the model as one message, for random access.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
     Err(error.at_offset(offset).at_path(name))
 }
 
-/// A builder of a message, field by field.
+/// A builder that writes a message field by field.
 struct Fields(SpansBuilder);
 
 impl Fields {

@@ -54,9 +54,9 @@ impl PaddleModel {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the number of buffers or the size of a buffer is wrong; then
-    /// nothing was read. Otherwise, the errors of [`read_all`](Self::read_all); then some buffers
-    /// may have been filled.
+    /// [`ErrorKind::InvalidConfig`] if the number of buffers or the size of a buffer is wrong, in
+    /// which case nothing was read. Otherwise, the errors of [`read_all`](Self::read_all), after
+    /// which some buffers may have been filled.
     pub fn read_all_to<'a>(
         &'a self,
         buffers: impl IntoIterator<Item = &'a mut [u8]>,

@@ -31,7 +31,7 @@ struct Gap {
     /// Range in the message.
     range: Range<u64>,
     file: Arc<File>,
-    /// Offset of its first byte in the file.
+    /// Offset in the file of the range's first byte.
     offset: u64,
 }
 
@@ -45,8 +45,8 @@ impl Gap {
     }
 }
 
-/// A writer of the files of a model, one after another. Large parts are copied on threads, once the
-/// other parts of the files are written.
+/// A writer for the files of a model, one after another. Threads copy large parts once the other
+/// parts of the files are written.
 pub(super) struct Files<'m> {
     staging: Staging,
     message: &'m MessageReader,
@@ -157,7 +157,7 @@ impl<'m> Files<'m> {
         // The last parameter file may still be open.
         self.end_file()?;
         match self.arrangement {
-            // The companion is named after the file of all parameters, which isn't written.
+            // The companion is named after the file with all parameters, which isn't written.
             Arrangement::Separate(_) => {
                 self.left_out.push(name);
                 Ok(())
@@ -192,7 +192,7 @@ impl<'m> Files<'m> {
         self.parameters.separate = separate;
     }
 
-    /// Prepares to write the parameters of a file. Called once the file's fields are known.
+    /// Prepares to write the parameters in a file. Called once the file's fields are known.
     pub(super) fn begin_parameter_file(&mut self) -> Result<()> {
         if self.parameters.has_begun {
             return Ok(());
@@ -271,8 +271,8 @@ impl<'m> Files<'m> {
         Ok(())
     }
 
-    /// Checks the order of parameters: Paddle reads a file of all parameters in the order of their
-    /// names.
+    /// Checks the order of parameters, since Paddle reads a file with all parameters in the order
+    /// of their names.
     fn check_order(&mut self, incoming: &Incoming) -> Result<()> {
         if self.seen > 1 && incoming.name <= self.last {
             return Err(invalid(
@@ -348,7 +348,7 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// Copies the ranges left to threads, and syncs the files to the disk.
+    /// Copies the ranges that were left to threads, and syncs the files to the disk.
     fn fill_gaps(&mut self) -> Result<()> {
         let gaps = std::mem::take(&mut self.gaps);
         let places: Vec<_> = gaps.iter().map(Gap::place).collect();

@@ -11,7 +11,7 @@ use crate::stream::{
     Layout, MAX_LOD_LEVELS, Piece, StreamKind, StreamParts, len, pieces, read_desc,
 };
 
-/// Maximum size of LoD or rows to hold in memory: 1 MiB. Larger ones go to a temporary file.
+/// Maximum size of LoD or rows to hold in memory: 1 MiB. Anything larger goes to a temporary file.
 const MAX_IN_MEMORY: usize = 1 << 20;
 
 /// Offset of the description in the address space of the parameter's three parts.

@@ -1,6 +1,6 @@
-//! Parsing the message of a model while it arrives, from front to back.
+//! Parsing a model's message while it arrives, from front to back.
 //!
-//! A message in chunks is merged to a sink that writes files, so the message itself is neither
+//! A chunked message is merged into a sink that writes files, so the message itself is neither
 //! written nor held in memory. Small fields are collected, and fields that may be large are passed
 //! on immediately. Fields must be in the order of their numbers, as every serializer writes them:
 //! the parts of a file before a tensor's data must be known when the data arrives.
@@ -22,7 +22,7 @@ use crate::stream::MAX_DESC_SIZE;
 /// Maximum size of a name, in bytes.
 const MAX_NAME: u64 = 64 << 10;
 
-/// Maximum size of a tag with a length or a number, in bytes.
+/// Maximum size of a tag and the length or number after it, in bytes.
 const MAX_HEADER: usize = 20;
 
 /// The nested messages that are parsed.
@@ -37,7 +37,7 @@ enum Context {
 }
 
 impl Context {
-    /// Returns whether a field may occur several times.
+    /// Returns true if a field may occur several times.
     fn is_repeated(self, number: u32) -> bool {
         match self {
             Context::Model => {
@@ -66,7 +66,7 @@ struct Frame {
 /// The expected input.
 #[derive(Debug)]
 enum State {
-    /// A tag, with a length or a number.
+    /// A tag and the length or number after it.
     Header,
     /// The remainder of a string, for the field with this number.
     Text(u32, u64),
@@ -127,7 +127,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
     }
 
     /// Skips the bytes at the start of `range`, which come next in the message, if threads can copy
-    /// them. Skips no more than the rest of a file or of a tensor's data. Returns the number of
+    /// them. Skips at most the remainder of a file or of a tensor's data. Returns the number of
     /// bytes skipped.
     pub(super) fn leave_out(&mut self, range: Range<u64>) -> Result<u64> {
         let State::Through(to @ (Through::File | Through::Data), left) = self.state else {
@@ -207,7 +207,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
                     self.number(number, value).and_then(|()| self.close())
                 }
             }
-            // Paddle ignores fields of this type in a description.
+            // Paddle ignores fields with this wire type in a description.
             Some(WireType::Fixed32) if is_desc => self.desc_field(4),
             Some(WireType::Fixed64) if is_desc => self.desc_field(8),
             _ => Err(self.unknown(number)),

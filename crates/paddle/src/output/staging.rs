@@ -37,7 +37,7 @@ impl Staging {
             let message = "the folder already exists and isn't empty";
             return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(target));
         }
-        // The usual mode of folders, restricted by the umask.
+        // The usual mode for folders, restricted by the umask.
         #[cfg(unix)]
         let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
         #[cfg(not(unix))]

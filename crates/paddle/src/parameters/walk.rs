@@ -58,7 +58,7 @@ fn likely(part: &FilePart) -> Result<Layout> {
     })
 }
 
-/// Reads the headers of all streams of a file, in this layout.
+/// Reads the headers of all streams in a file with this layout.
 pub(super) fn walk(
     part: &FilePart,
     specs: Option<&[ParameterSpec]>,

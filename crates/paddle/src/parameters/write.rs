@@ -10,10 +10,10 @@ use proto_splitter_core::{Error, Result};
 use super::ParameterFile;
 use crate::stream::{Layout, TensorSpec, write_stream, write_vocabulary};
 
-/// A writer of a file of streams. The file appears at its path once it is finished.
+/// A writer for a file of streams. The file appears at its path once it is finished.
 ///
-/// The file doesn't contain the names of tensors. Paddle assigns the tensors in the file to the
-/// program's parameters, sorted by name.
+/// The file doesn't contain the names of tensors. Paddle assigns the tensors in the file, in order,
+/// to the program's parameters, sorted by name.
 ///
 /// ```
 /// use proto_splitter_paddle::proto::framework::var_type::Type;

@@ -1,4 +1,5 @@
-//! Programs of Paddle 3.x ("PIR"): JSON, without a `ProgramDesc`. Only their parameters are read.
+//! Paddle 3.x programs ("PIR"), which are JSON without a `ProgramDesc`. Only their parameters are
+//! read.
 //!
 //! ```text
 //! {"base_code": {"magic": "pir", ..}, "program": {"regions": [{"blocks": [{"ops": [
@@ -82,7 +83,7 @@ pub(crate) fn looks_like_json(front: &[u8]) -> bool {
     first == Some(&b'{')
 }
 
-/// Returns the parameters of a program, in the order of its parameter file.
+/// Returns the parameters of a program, in the order in which its parameter file stores them.
 pub(crate) fn parameters(program: &dyn ReadAt) -> Result<Vec<ParameterSpec>> {
     let size = program.size()?;
     if size > MAX_JSON_SIZE {

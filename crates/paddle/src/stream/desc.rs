@@ -6,8 +6,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::dtype::element_type;
 use crate::proto::framework::var_type::Type;
 
-/// Number of the field for the data, in a message that combines the data and its description. No
-/// valid description has such a field.
+/// Number of the data field in a message that combines the data and its description. No valid
+/// description has a field with this number.
 pub(crate) const DATA_FIELD: u32 = 100;
 
 /// A `TensorDesc` whose dims are all known.

@@ -28,7 +28,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Each error has the offset. [`ErrorKind::UnsupportedVersion`] if a version isn't 0;
+    /// Each error names the offset. [`ErrorKind::UnsupportedVersion`] if a version isn't 0;
     /// [`ErrorKind::LimitExceeded`] if there are more than [`MAX_LOD_LEVELS`] or the `TensorDesc`
     /// is larger than [`MAX_DESC_SIZE`]; [`ErrorKind::InvalidMessage`] for any other error in the
     /// stream; [`ErrorKind::InvalidConfig`] if the layout doesn't support the kind;
@@ -126,7 +126,7 @@ fn paddle(mut header: Header<'_>, kind: StreamKind) -> Result<Stream> {
     ))
 }
 
-/// Reads a stream in the layout of the model format's table.
+/// Reads a stream in the layout from the model format's table.
 fn model_format(mut header: Header<'_>) -> Result<Stream> {
     let start = header.position;
     header.version("the version of the stream")?;
@@ -161,7 +161,7 @@ fn stream(
     }
 }
 
-/// A position in the header of a stream. The stream ends at `end` or before.
+/// A position in the header of a stream, which ends at `end` or earlier.
 struct Header<'a> {
     source: &'a dyn ReadAt,
     position: u64,
@@ -169,7 +169,7 @@ struct Header<'a> {
     /// Bytes read at the beginning of the stream.
     window: [u8; SIZED_WINDOW],
     window_at: Range<u64>,
-    /// Number of these bytes, which is smaller if the stream is shorter.
+    /// Number of bytes in the window; a short stream doesn't fill it.
     window_len: usize,
 }
 

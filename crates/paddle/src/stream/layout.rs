@@ -29,7 +29,7 @@ pub enum Layout {
     /// u32 0 | u64 levels | levels x { u64 bytes | offsets, u64 each } | u32 0 | i32 desc size | TensorDesc | data
     /// ```
     ///
-    /// SelectedRows, only in files of one variable:
+    /// SelectedRows, only in files with one variable:
     ///
     /// ```text
     /// u32 0 | u64 count | count x i64 row | i64 height | u32 0 | i32 desc size | TensorDesc | data
@@ -127,7 +127,8 @@ impl From<parameter_file::Layout> for Layout {
     }
 }
 
-/// The kind of value in a stream. The stream doesn't contain it; the program's variable declares it.
+/// The kind of value in a stream. The stream doesn't store its kind; the program's variable
+/// declares it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamKind {

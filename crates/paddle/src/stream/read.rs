@@ -12,8 +12,8 @@ use super::{Stream, len};
 
 impl Stream {
     /// Reads the elements into `buffer`, which must have the size of [`data`](Self::data). To read
-    /// with several threads, call `read_exact_at` of the source for a part of the elements in each
-    /// thread.
+    /// with several threads, call the source's `read_exact_at` in each thread, for a part of the
+    /// elements.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl Stream {
         read_bytes(source, self.parts.data.clone())
     }
 
-    /// Reads the offsets of each level of LoD, as stored in the file.
+    /// Reads the offsets in each level of LoD, as stored in the file.
     ///
     /// # Errors
     ///

@@ -119,7 +119,7 @@ impl TensorSpec {
     }
 
     /// Fails unless the offsets of each level begin with 0, don't decrease, and end with the number
-    /// of sequences of the next level or, for the last level, of rows.
+    /// of sequences in the next level or, for the last level, of rows.
     pub(crate) fn check_lod(&self) -> Result<()> {
         for (at, level) in self.lod.iter().enumerate() {
             let counted = match self.lod.get(at + 1) {

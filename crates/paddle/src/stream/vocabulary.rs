@@ -66,12 +66,12 @@ where
 }
 
 impl Stream {
-    /// Reads the words of a vocabulary and their IDs, in the order of the file. Returns an empty
-    /// list for other kinds.
+    /// Reads the words of a vocabulary and their IDs, in file order. Returns an empty list for
+    /// other kinds.
     ///
     /// # Errors
     ///
-    /// Each error has the offset. [`ErrorKind::InvalidMessage`] if a word isn't Unicode;
+    /// Each error names the offset. [`ErrorKind::InvalidMessage`] if a word isn't Unicode;
     /// [`ErrorKind::LimitExceeded`] if a word is larger than 1 MiB; [`ErrorKind::Io`].
     pub fn words(&self, source: &dyn ReadAt) -> Result<Vec<(String, i32)>> {
         let mut words = Vec::new();

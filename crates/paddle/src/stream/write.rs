@@ -7,7 +7,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use super::{Layout, Piece, StreamParts, TensorSpec, pieces};
 
 /// Writes a tensor of any size as a stream, and returns the size of the stream in bytes. `data`
-/// reads the elements. For data in memory, pass `&mut &data[..]`.
+/// provides the elements; for data in memory, pass `&mut &data[..]`.
 ///
 /// # Errors
 ///

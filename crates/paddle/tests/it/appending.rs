@@ -1,4 +1,4 @@
-//! Files in the sized layout, to which tensors are appended.
+//! Appending tensors to files in the sized layout.
 
 use std::fs;
 use std::io::{self, Read};
@@ -63,7 +63,7 @@ fn appending_to_another_layout_is_refused() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// Returns a file of two tensors.
+/// Returns a file with two tensors.
 fn two(folder: &Path) -> PathBuf {
     let path = folder.join("parameters");
     let mut writer = ParameterWriter::create(&path, Layout::Sized, false).unwrap();
@@ -170,7 +170,7 @@ fn nothing_is_appended_to_a_damaged_file() {
         bytes[at] = byte;
         bytes
     };
-    // The first stream consists of its size, 22 bytes of header with a description of 4, and 5
+    // The first stream consists of its size, a 22-byte header with a 4-byte description, and 5
     // bytes of data.
     let second = 8 + 24 + 5;
     for (bytes, wanted) in [

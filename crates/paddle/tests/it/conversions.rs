@@ -22,7 +22,7 @@ use proto_splitter_paddle::{
 
 use crate::support::{files, fixtures};
 
-/// Returns complete models: Paddle's, and one with only a vocabulary.
+/// Returns complete models: those written by Paddle, and one with only a vocabulary.
 fn models(folder: &Path) -> Vec<PaddleModel> {
     let of = [
         "infer_fc",
@@ -59,8 +59,8 @@ fn models(folder: &Path) -> Vec<PaddleModel> {
     models
 }
 
-/// Returns the parameters of `combined_all_dtypes` as Paddle writes each to a separate file, one of
-/// them in a folder.
+/// Returns the parameters of `combined_all_dtypes` in separate files, as Paddle writes them, with
+/// one file in a subfolder.
 fn all_types_in_separate_files(folder: &Path) -> PaddleModel {
     for (name, bytes) in files(&fixtures().join("vars_all_dtypes")) {
         let path = folder.join(name);
@@ -194,7 +194,7 @@ fn there_and_back(model: &PaddleModel, arrangement: Arrangement) {
         &PaddleWriteOptions::new().arrangement(original),
     )
     .unwrap();
-    // Only a file of all parameters has a companion.
+    // Only a file with all parameters has a companion.
     let bytes = |files: Vec<(String, Vec<u8>)>| -> Vec<Vec<u8>> {
         let files = files
             .into_iter()
@@ -357,7 +357,7 @@ fn parts_are_named_in_a_tree() {
     );
 }
 
-/// Returns a model of one file with this parameter.
+/// Returns a model with one file, which contains this parameter.
 fn one(parameter: Parameter) -> Model {
     Model {
         parameter_files: vec![ParameterFile {

@@ -23,7 +23,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns a field of each wire type that a field can begin with.
+/// Returns a field for each wire type that a field can begin with.
 fn fields(number: u64) -> [(bool, Vec<u8>); 5] {
     let field = |wire: u64, value: &[u8]| [varint(number << 3 | wire), value.to_vec()].concat();
     let group = [&[8, 1][..], &varint(number << 3 | 4)].concat();
@@ -36,7 +36,7 @@ fn fields(number: u64) -> [(bool, Vec<u8>); 5] {
     ]
 }
 
-/// Returns the stream of a tensor of three bytes with this description.
+/// Returns the stream of a three-byte tensor with this description.
 fn stream(desc: &[u8]) -> Vec<u8> {
     let size = u32::try_from(desc.len()).unwrap().to_le_bytes();
     [&[0; 16][..], &size, desc, &DATA].concat()
@@ -93,7 +93,7 @@ fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written
     comes_back(&open(&all), folder.path(), &all);
 }
 
-/// Converts a model to a file in chunks, a plain message, and the sized layout, and back.
+/// Converts a model to a chunked file, a plain message, and the sized layout, and back.
 fn comes_back(model: &PaddleModel, folder: &Path, bytes: &[u8]) {
     let path = |name: &str| folder.join(name);
     for size in [64, 1 << 20] {

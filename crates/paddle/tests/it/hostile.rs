@@ -1,5 +1,5 @@
-//! Truncated, contradictory and false files: each has a specific error, which names the file, the
-//! tensor and the offset.
+//! Truncated, contradictory and false files: each causes a specific error, which names the file,
+//! the tensor and the offset.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,8 @@ use proto_splitter_paddle::{
 
 use crate::support::fixtures;
 
-/// Returns a stream of type FP32 and shape [2] with these changes: bytes at an offset.
+/// Returns a stream of type FP32 and shape [2] with these changes, each of which replaces the bytes
+/// at an offset.
 fn stream(changes: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let spec = TensorSpec::dense(Type::Fp32, [2]).lod([vec![0, 2]]);
@@ -360,7 +361,7 @@ fn rows_that_the_matrix_does_not_have_are_found_by_verify() {
     }
 }
 
-/// Returns a program with a parameter of each of these names.
+/// Returns a program with one parameter for each of these names.
 fn program(names: &[&str]) -> Vec<u8> {
     let tensor = TensorDesc {
         data_type: Type::Fp32.into(),

@@ -113,7 +113,8 @@ fn lines(bytes: usize) -> Vec<String> {
     (0..bytes / 40).map(line).collect()
 }
 
-/// A large value: its name, a program of about this many bytes with it, and the path of the cut.
+/// A large value: its name, a function that returns a program of about this many bytes with it, and
+/// the path of the cut.
 type Large = (&'static str, fn(usize) -> ProgramDesc, &'static str);
 
 /// All parts that are or could be large in real programs.
@@ -467,7 +468,7 @@ fn one_text_of_many_is_cut_only_where_readers_are_to_know_of_it() {
     assert!(merged.unwrap() == bytes);
 }
 
-/// A reader of this many bytes of text, without holding them in memory.
+/// A reader that returns this many bytes of text, without holding them in memory.
 struct Text(u64);
 
 impl ReadAt for Text {
@@ -485,8 +486,8 @@ impl ReadAt for Text {
 
 const MIB: u64 = 1 << 20;
 
-/// Returns a program with an op for each element of `ops`: the field number of the strings in the
-/// op's attribute, their count, and the size of each in MiB.
+/// Returns a program with an op for each element of `ops`, which contains the field number of the
+/// strings in the op's attribute, the number of strings, and the size of each in MiB.
 fn huge(ops: &[(u32, u64, u64)]) -> Spans {
     let mut spans = SpansBuilder::new();
     let text = spans.reader("text", Arc::new(Text(3000 * MIB))).unwrap();

@@ -33,8 +33,8 @@ fn a_name_and_a_counter_lead_to_the_same_parameter_in_one_file_and_in_several() 
     }
 }
 
-/// Returns the shortest of several times for finding and opening all parameters of a file without a
-/// program, each by its counter.
+/// Measures several times how long it takes to find and open all parameters by counter in a file
+/// without a program, and returns the shortest time.
 fn time_to_find_all(count: usize) -> Duration {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.pdiparams");

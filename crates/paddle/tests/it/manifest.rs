@@ -23,7 +23,7 @@ pub(crate) fn entries() -> Vec<(PathBuf, Value)> {
     entries.map(with_folder).collect()
 }
 
-/// Opens the files with an entry's tensors, each with its names, in order.
+/// Opens the files with an entry's tensors, and names the tensors in order.
 fn open(folder: &Path, entry: &Value) -> Option<Vec<ParameterFile>> {
     let tensors = entry["tensors"].as_array().unwrap();
     let spec = |tensor: &Value| {

@@ -1,4 +1,4 @@
-//! Opening models by their names, their variables, and Paddle in the registry of formats.
+//! Opening models by their names and through the format registry, and listing their variables.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -389,7 +389,7 @@ fn a_folder_of_parameters_alone_goes_with_a_program_that_is_elsewhere() {
         error.to_string().contains("\"fc_1.b_0\" is in no file"),
         "{error}"
     );
-    // A file of all parameters takes precedence, as it does next to a program.
+    // A file with all parameters takes precedence, as it does next to a program.
     let options = PaddleOpenOptions::new().program(fixtures().join("infer_fc/model.pdmodel"));
     let model = PaddleModel::open_with(fixtures().join("infer_fc_noclip"), &options).unwrap();
     assert_eq!(model.files().len(), 1);

@@ -12,8 +12,8 @@ use proto_splitter_paddle::proto::FILE_DESCRIPTOR_SET;
 
 use crate::support::fixtures;
 
-/// Returns fields and values by their numbers on the wire, with everything that affects parsing.
-/// Names of types are left out where 3.x has renamed them.
+/// Returns fields and enum values by their numbers on the wire, with everything that affects
+/// parsing. Names of types that 3.x has renamed are left out.
 fn wire(file: &FileDescriptorProto) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for message in &file.message_type {
@@ -25,7 +25,7 @@ fn wire(file: &FileDescriptorProto) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the name in 2.6.2 for a type that 3.x has renamed.
+/// Returns the 2.6.2 name of a type that 3.x has renamed.
 fn old(name: &str) -> String {
     let name = name
         .replace("DENSE_TENSOR", "LOD_TENSOR")

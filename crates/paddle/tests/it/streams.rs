@@ -1,4 +1,4 @@
-//! Writing streams of every layout, and reading them back.
+//! Writing streams in every layout, and reading them back.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,7 +128,7 @@ fn data_that_ends_early_and_a_tensor_that_contradicts_itself_are_refused() {
     assert!(write_stream(&mut io::sink(), &texts, Layout::Paddle, &mut io::empty()).is_err());
 }
 
-/// A file of any size whose data is zeros, which counts the bytes read.
+/// A file of any size whose data is all zeros. It counts the bytes read.
 struct Counting {
     headers: Vec<(u64, Vec<u8>)>,
     size: u64,

@@ -1,4 +1,5 @@
-//! Properties that hold for any bytes taken for a stream, shared by the tests and the fuzzer.
+//! Properties that hold for any bytes that are parsed as a stream, shared by the tests and the
+//! fuzzer.
 
 use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, TensorSpec, write_stream};
 
