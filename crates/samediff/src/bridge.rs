@@ -1,4 +1,4 @@
-//! Conversions from and to classic, SDNB, SDZ and safetensors files.
+//! Conversions between this crate's format and classic, SDNB, SDZ and safetensors files.
 
 mod classic;
 mod export;
@@ -32,7 +32,7 @@ pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 /// # Errors
 ///
 /// [`ErrorKind::InvalidGraph`] or [`ErrorKind::InvalidArray`], or another error in the file;
-/// [`ErrorKind::NotConvertible`] if the file already is a model of this crate's format, or has
+/// [`ErrorKind::NotConvertible`] if the file already is a model in this crate's format, or has
 /// content that this format can't represent; [`ErrorKind::Io`] if the file can't be read.
 ///
 /// ```

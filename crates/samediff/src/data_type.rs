@@ -47,7 +47,7 @@ pub enum Nd4jType {
     Utf8,
 }
 
-/// The properties of a type in the formats.
+/// A type's properties in the file formats.
 struct Row {
     dtype: Nd4jType,
     code: i8,
@@ -70,7 +70,7 @@ const fn row(dtype: Nd4jType, code: i8, name: &'static str, width: u8, extras: i
     }
 }
 
-/// Properties in the order of [`Nd4jType`].
+/// Properties, in the order of [`Nd4jType`]'s variants.
 const ROWS: [Row; 14] = [
     row(Nd4jType::Bool, 1, "BOOL", 1, 1 << 19),
     row(Nd4jType::Half, 3, "HALF", 2, 1 << 12),

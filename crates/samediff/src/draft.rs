@@ -60,7 +60,7 @@ pub struct Draft {
     others: Vec<(String, Content)>,
 }
 
-/// Index of an array's file in [`Draft::files`].
+/// The index of an array's file in [`Draft::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct FileIndex(usize);
 
@@ -111,7 +111,7 @@ struct DraftFile {
     home: Option<(u64, String)>,
     /// Older files whose content may equal this file's.
     candidates: Vec<FileIndex>,
-    /// The array of the file, once opened.
+    /// The file's array, once opened.
     opened: OnceLock<Array>,
 }
 
@@ -126,7 +126,7 @@ impl DraftFile {
         }
     }
 
-    /// Returns the array of the file. If it is deflated, it is opened only once.
+    /// Returns the file's array. If the file is deflated, it is opened only once.
     fn array(&self) -> crate::Result<&Array> {
         if let Some(array) = self.opened.get() {
             return Ok(array);
@@ -139,7 +139,7 @@ impl DraftFile {
 /// The content of an entry.
 #[derive(Clone)]
 enum Content {
-    /// An entry of another archive.
+    /// An entry in another archive.
     Entry(Archive, EntryIndex),
     Bytes(Vec<u8>),
     Array(Array),
@@ -159,7 +159,7 @@ impl fmt::Debug for Content {
 }
 
 impl Content {
-    /// Returns the array of the content.
+    /// Returns the array in the content.
     fn array(&self) -> crate::Result<Array> {
         match self {
             Content::Entry(archive, index) => Array::open(archive, *index),

@@ -13,7 +13,7 @@ pub enum ErrorKind {
     NotAnArchive,
     /// The archive's records contradict each other, or the size of the file.
     DamagedArchive,
-    /// Two entries of the archive have the same name.
+    /// Two entries in the archive have the same name.
     DuplicateEntry,
     /// An entry's name leads outside the archive, or is not a plain relative path.
     UnsafeName,
@@ -29,7 +29,7 @@ pub enum ErrorKind {
     InvalidText,
     /// A tag's name is not allowed.
     InvalidTag,
-    /// Two tags differ only in case, or not at all.
+    /// Two tags are equal, or differ only in case.
     DuplicateTag,
     /// The tag doesn't exist.
     UnknownTag,
@@ -37,7 +37,7 @@ pub enum ErrorKind {
     InvalidLine,
     /// A line of `params.txt` has a type column, which this reader doesn't support.
     UnsupportedLineType,
-    /// Two lines of one file have the same name.
+    /// Two lines in a file have the same name.
     DuplicateLine,
     /// A reference is not `id` or `tag/id`.
     InvalidReference,
@@ -45,11 +45,11 @@ pub enum ErrorKind {
     DanglingReference,
     /// `graph.fb`, or the graph of a classic file, can't be decoded.
     InvalidGraph,
-    /// Two variables, or two operations, of one graph have the same name.
+    /// Two variables, or two operations, in a graph have the same name.
     DuplicateName,
     /// An operation uses a variable that the graph doesn't have.
     UnknownVariable,
-    /// The names and the values of an operation's arguments don't match in number.
+    /// The number of names of an operation's arguments differs from the number of values.
     ArgumentMismatch,
     /// A variable or constant has no parameter file, or no parameter has this name.
     MissingParameter,
@@ -63,7 +63,7 @@ pub enum ErrorKind {
     ArrayMismatch,
     /// The array is too large for a FlatBuffer, whose limit is 2 GiB.
     ArrayTooLarge,
-    /// A name can't be written to a text file of the format, since it contains whitespace.
+    /// A name can't be written to one of the format's text files, since it contains whitespace.
     NameNotRepresentable,
     /// The target format can't represent the source's content.
     NotConvertible,
@@ -73,7 +73,7 @@ pub enum ErrorKind {
     InvalidConfig,
     /// The output file already exists.
     AlreadyExists,
-    /// The folder of the output doesn't exist.
+    /// The folder for the output doesn't exist.
     NoFolder,
     /// The operation was [cancelled](core::progress::CancelToken::cancel).
     Cancelled,

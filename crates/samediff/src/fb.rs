@@ -1,9 +1,9 @@
-//! FlatBuffers: tables with the schemas under `schemas/`, read by position and written in one pass.
+//! FlatBuffers: tables with the schemas under `schemas/`, read on demand and written in one pass.
 //!
 //! The code that `planus` and `flatc` generate needs `unsafe`, and the whole buffer in memory.
 //! Instead, this module treats the schema as data: [`schema`] is generated from the `.fbs` files,
-//! and interpreted by one reader and one writer. Thus, a classic file of 2 GiB can be read while
-//! its arrays stay in the file.
+//! and interpreted by one reader and one writer. Thus, a 2 GiB classic file can be read while its
+//! arrays stay in the file.
 //!
 //! ```text
 //! buffer   u32 offset of the root table
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     I64,
     String,
     Table(&'static TableType),
-    /// The bytes of an array, which are not read with the table.
+    /// The bytes of an array, which aren't read together with the table.
     Payload,
     I8s,
     I32s,

@@ -1,4 +1,4 @@
-//! The SameDiff formats in the registry of formats.
+//! The SameDiff formats, for the format registry.
 
 mod properties;
 mod tensors;
@@ -26,7 +26,7 @@ use tensors::Tensors;
 /// Default name of the tag that an import creates.
 pub const IMPORTED_TAG: &str = "model";
 
-/// The setting of a conversion that names a tag.
+/// The conversion setting that names a tag.
 const TAG: &str = "tag";
 
 const SETTINGS: &[ConvertSetting] = &[ConvertSetting {
@@ -53,8 +53,8 @@ const SAFETENSORS: ConvertTarget = ConvertTarget {
 ///
 /// Tensors are called `TAG/NAME`, and the states of updaters `TAG/updater/NAME#0`, `#1` and so on.
 /// A name without a tag refers to the newest tag. An input that isn't in the zip format has one
-/// tag, [`IMPORTED_TAG`]. The setting `tag` of a conversion names the tag to write or, for an
-/// import, the tag to create.
+/// tag, [`IMPORTED_TAG`]. The conversion setting `tag` names the tag to write or, for an import,
+/// the tag to create.
 ///
 /// ```
 /// use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions, Registry};
@@ -194,8 +194,8 @@ impl Format for SafetensorsFormat {
 }
 
 /// Looks for a model in a zip archive whose first entry is called `first`. Other writers may put
-/// the list of tags anywhere. If the archive is truncated or lacks the list, other files of a model
-/// suffice, so that opening the archive reports the problem.
+/// the list of tags after other entries. If the archive is truncated or lacks the list, any other
+/// file of a model suffices, so that opening the archive reports the problem.
 fn recognize_archive(candidate: &Candidate<'_>, first: &[u8]) -> Option<Confidence> {
     let file = candidate.source().ok()?;
     let Ok(archive) = zip::Archive::open(file, &SameDiffLimits::new()) else {
@@ -240,8 +240,8 @@ fn convert(
     Ok(left_out.into_iter().fold(converted, Converted::note))
 }
 
-/// Converts a file. Returns the number of bytes written, and a line about the content that was left
-/// out.
+/// Converts a file. Returns the number of bytes written, and a line that describes the content that
+/// was left out.
 fn write(
     any: Any,
     target: &ConvertTarget,

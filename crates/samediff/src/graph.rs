@@ -13,7 +13,7 @@ pub(crate) use rename::rename_variable;
 use crate::fb::Object;
 use crate::{Nd4jType, VarType};
 
-/// A variable, constant, placeholder or result of an operation.
+/// A variable, a constant, a placeholder, or the result of an operation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SameDiffVariable {
@@ -25,7 +25,7 @@ pub struct SameDiffVariable {
     pub kind: VarType,
     /// Length of each dimension, or -1 for a variable length; `None` if the shape is unknown.
     pub shape: Option<Vec<i64>>,
-    /// Content of a classic file for which this struct has no field.
+    /// Content from a classic file for which this struct has no field.
     pub(crate) classic: Object,
 }
 
@@ -80,7 +80,7 @@ pub struct Operation {
     pub b_args: Arguments<bool>,
     /// Type arguments.
     pub d_args: Arguments<Nd4jType>,
-    /// Content of a classic file for which this struct has no field.
+    /// Content from a classic file for which this struct has no field.
     pub(crate) classic: Object,
 }
 
@@ -124,7 +124,7 @@ pub struct Graph {
     pub operations: Vec<Operation>,
     /// Variables that training minimizes.
     pub loss_variables: Vec<String>,
-    /// Content of a classic file for which this struct has no field.
+    /// Content from a classic file for which this struct has no field.
     pub(crate) classic: Object,
 }
 

@@ -16,7 +16,7 @@ pub(crate) const GRAPH: &str = "graph.fb";
 pub(crate) const PARAMS: &str = "params.txt";
 pub(crate) const UPDATER: &str = "updater.txt";
 pub(crate) const TRAINING_CONFIG: &str = "trainingConfig.fb";
-/// Suffix of the name of an array's file.
+/// Suffix of array file names.
 pub(crate) const ARRAY_SUFFIX: &str = ".fb";
 
 /// The folder below a tag that contains an array's file.
@@ -24,7 +24,7 @@ pub(crate) const ARRAY_SUFFIX: &str = ".fb";
 pub enum Role {
     /// `params/`: the values of a variable or constant.
     Parameter,
-    /// `updater/`: a state of the updater, such as a moment of Adam's.
+    /// `updater/`: a state of the updater, such as one of Adam's moments.
     UpdaterState,
 }
 

@@ -1,4 +1,4 @@
-//! Limits of a reader.
+//! Limits for a reader.
 
 /// Default maximum number of entries: 10 million. See [`SameDiffLimits::max_entries`].
 pub const DEFAULT_MAX_ENTRIES: u64 = 10_000_000;
@@ -58,7 +58,7 @@ impl SameDiffLimits {
         }
     }
 
-    /// Limits the number of entries of an archive. Default: [`DEFAULT_MAX_ENTRIES`].
+    /// Limits the number of entries in an archive. Default: [`DEFAULT_MAX_ENTRIES`].
     #[must_use]
     pub const fn max_entries(mut self, entries: u64) -> Self {
         self.max_entries = entries;
@@ -72,7 +72,7 @@ impl SameDiffLimits {
         self
     }
 
-    /// Limits the size of a line of a text file, in bytes. Default: [`DEFAULT_MAX_LINE_SIZE`].
+    /// Limits the size of a line in a text file, in bytes. Default: [`DEFAULT_MAX_LINE_SIZE`].
     #[must_use]
     pub const fn max_line_size(mut self, bytes: u64) -> Self {
         self.max_line_size = bytes;
@@ -80,7 +80,7 @@ impl SameDiffLimits {
     }
 
     /// Limits the memory for the lines of a text file, in bytes. Default:
-    /// [`DEFAULT_MAX_LIST_MEMORY`]. A reference of two characters takes about 60 bytes.
+    /// [`DEFAULT_MAX_LIST_MEMORY`]. A two-character reference takes about 60 bytes.
     #[must_use]
     pub const fn max_list_memory(mut self, bytes: u64) -> Self {
         self.max_list_memory = bytes;
@@ -95,16 +95,16 @@ impl SameDiffLimits {
         self
     }
 
-    /// Limits the total size of the temporary files for deflated arrays of an archive, in bytes.
+    /// Limits the total size of the temporary files for deflated arrays in an archive, in bytes.
     /// Default: [`DEFAULT_MAX_INFLATED_SIZE`]. An array needs a temporary file only if it is read
-    /// by position, or if its table is after its data.
+    /// in random order, or if its table is after its data.
     #[must_use]
     pub const fn max_inflated_size(mut self, bytes: u64) -> Self {
         self.max_inflated_size = bytes;
         self
     }
 
-    /// Returns the maximum number of entries of an archive.
+    /// Returns the maximum number of entries in an archive.
     pub const fn get_max_entries(&self) -> u64 {
         self.max_entries
     }
@@ -119,7 +119,7 @@ impl SameDiffLimits {
         self.max_graph_size
     }
 
-    /// Returns the maximum size of a line of a text file, in bytes.
+    /// Returns the maximum size of a line in a text file, in bytes.
     pub const fn get_max_line_size(&self) -> u64 {
         self.max_line_size
     }

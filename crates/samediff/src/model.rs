@@ -36,14 +36,14 @@ impl ModelOptions {
         }
     }
 
-    /// Sets the limits of the reader. Default: [`SameDiffLimits::new`].
+    /// Sets the limits for the reader. Default: [`SameDiffLimits::new`].
     #[must_use]
     pub const fn limits(mut self, limits: SameDiffLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Returns the limits of the reader.
+    /// Returns the limits for the reader.
     pub const fn get_limits(&self) -> &SameDiffLimits {
         &self.limits
     }
@@ -96,9 +96,9 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::NotAnArchive`], or any error of
+    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::NotAnArchive`], or any error in
     /// the archive; [`ErrorKind::MissingEntry`] if it has no `tags.txt`, or a tag has no folder;
-    /// any error of the tags.
+    /// any error in the tags.
     pub fn open(path: impl AsRef<Path>) -> Result<Model> {
         Model::open_with(path, &ModelOptions::new())
     }
@@ -157,9 +157,9 @@ impl Model {
         Ok(model)
     }
 
-    /// Fails if an entry that the format doesn't define has a different name in its local header.
-    /// No checksum covers the names in the directory, so damage to the name of an array would
-    /// otherwise go unnoticed.
+    /// Fails if an entry that the format doesn't define has a different name in its local header
+    /// than in the directory. No checksum covers the names in the directory, so damage to the name
+    /// of an array would otherwise go unnoticed.
     fn check_strange_names(&self) -> Result<()> {
         let files = self.archive.directory().files();
         let strange = files.filter(|(_, record)| !self.knows(&record.name));
@@ -215,7 +215,7 @@ impl Model {
         self.by_fold.get(&fold(name)).copied()
     }
 
-    /// Adds the file to an error.
+    /// Adds the file's name to an error.
     fn named(&self, error: Error) -> Error {
         match &self.path {
             Some(path) => error.in_file(path.display()),
@@ -335,7 +335,7 @@ impl<'m> TagView<'m> {
         self.read_graph(Unknown::PassedOver)
     }
 
-    /// Reads the graph for making another model from it.
+    /// Reads the graph in order to make another model from it.
     pub(crate) fn read_graph(&self, unknown: Unknown) -> Result<Graph> {
         let index = self.require(layout::GRAPH)?;
         let limits = &self.model.limits;
@@ -354,7 +354,7 @@ impl<'m> TagView<'m> {
         })
     }
 
-    /// Reads the list of the files with the values of the tag's variables and constants.
+    /// Reads the list of the files that contain the values of the tag's variables and constants.
     ///
     /// # Errors
     ///
@@ -364,8 +364,8 @@ impl<'m> TagView<'m> {
         Arrays::read(self.model, self.index, Role::Parameter, Some(index))
     }
 
-    /// Reads the list of the files with the states of the tag's updater. It is empty for an
-    /// untrained model.
+    /// Reads the list of the files that contain the states of the tag's updater. The list is empty
+    /// for an untrained model.
     ///
     /// # Errors
     ///
@@ -401,7 +401,7 @@ impl<'m> TagView<'m> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if the configuration exceeds the limit for graphs; any error of
+    /// [`ErrorKind::LimitExceeded`] if the configuration exceeds the limit for graphs; any error in
     /// the archive.
     pub fn training_config(&self) -> Result<Option<Vec<u8>>> {
         let index = self.find(layout::TRAINING_CONFIG);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum length of a tag's name, in bytes, as for names in file systems.
+/// Maximum length of a tag's name, in bytes; the same as for names in file systems.
 pub const MAX_TAG_LEN: usize = 255;
 
 /// Names that Windows reserves for devices, with or without an extension.

@@ -43,7 +43,7 @@ impl FileRef {
         }
     }
 
-    /// Returns the tag whose folder contains the file, if it isn't the tag with the reference.
+    /// Returns the tag whose folder contains the file, if that isn't the tag with the reference.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
@@ -70,7 +70,7 @@ impl std::str::FromStr for FileRef {
 
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidReference`] if it is neither `id` nor `tag/id`.
+    /// [`ErrorKind::InvalidReference`] if the text is neither `id` nor `tag/id`.
     fn from_str(text: &str) -> Result<FileRef> {
         let (tag, id) = match text.split_once('/') {
             Some((tag, id)) => (Some(tag), id),
@@ -95,7 +95,7 @@ pub(crate) struct Line {
     pub(crate) refs: Vec<FileRef>,
 }
 
-/// Memory for a name or a reference, in addition to its characters, in bytes.
+/// Memory that a name or a reference takes in addition to its characters, in bytes.
 const KEPT: u64 = 48;
 
 /// The remaining memory for the lines of a file.

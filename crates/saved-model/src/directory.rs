@@ -39,8 +39,8 @@ pub const MODEL_STEM: &str = "saved_model";
 /// `variables/`, `assets/`, `fingerprint.pb` and any other files.
 ///
 /// The model is read on demand, in any of its forms, except that a `.pbtxt` is parsed as a whole.
-/// If there are several model files, the first one in the order above is used, as in TensorFlow's
-/// Merger.
+/// If there are several model files, the first one in the order above is used, as TensorFlow's
+/// Merger does.
 #[derive(Debug)]
 pub struct SavedModelDir {
     path: PathBuf,
@@ -100,7 +100,7 @@ impl SavedModelDir {
         Ok(meta_graphs.find(|meta_graph| meta_graph.has_tags(tags)))
     }
 
-    /// Returns a reader of the model's [`message_size`](Self::message_size) bytes. Whatever the
+    /// Returns a reader for the model's [`message_size`](Self::message_size) bytes. Whatever the
     /// model's form, these are the bytes of a `saved_model.pb`.
     pub fn reader(&self) -> Arc<dyn ReadAt> {
         self.model.data()

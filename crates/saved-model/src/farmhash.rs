@@ -11,7 +11,7 @@ const CAT: u64 = 0xc6a4_a793_5bd1_e995;
 const BLOCK: usize = 64;
 const SEED: u64 = 81;
 
-/// Computes the `Fingerprint64` of bytes that arrive in pieces of any size.
+/// A hasher that computes the `Fingerprint64` of bytes that arrive in pieces of any size.
 ///
 /// The hash mixes the input block by block, but ends with the last 64 bytes, which may span two
 /// blocks. Therefore, the block mixed last is kept next to the current one, and a full block is
@@ -248,7 +248,7 @@ fn short(s: &[u8]) -> u64 {
     }
 }
 
-/// The part of the hash that inputs of 17 to 32 and of 33 to 64 bytes have in common.
+/// The part of the hash that is the same for inputs of 17 to 32 and of 33 to 64 bytes.
 struct Quarter {
     a: u64,
     sum: u64,
@@ -311,7 +311,7 @@ fn half_word(s: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Returns the top bytes of a linear congruential generator.
+    /// Returns bytes from a linear congruential generator, which are the top bytes of its states.
     fn sample(len: usize) -> Vec<u8> {
         let mut x = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
@@ -323,8 +323,8 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    /// Returns checkpoint hashes computed by TensorFlow 2.21, each with the number of bytes in the
-    /// `variables.index`.
+    /// Returns checkpoint hashes computed by TensorFlow 2.21, each with the size of its
+    /// `variables.index` in bytes.
     fn expected() -> impl Iterator<Item = (usize, u64)> {
         include_str!("farmhash.txt").lines().map(|line| {
             let (len, hash) = line.split_once(' ').unwrap();

@@ -12,8 +12,8 @@
 //! | `checkpoint_hash` | the bytes of `variables/variables.index`; 0 if there are none |
 //!
 //! For a `.cpb`, the hashes also depend on the chunks. They differ from the hashes of the same
-//! model as a `.pb`, and between two ways to split the model; see `chunked.rs`. For some files that
-//! TensorFlow reads, it can't compute a fingerprint: see [`FingerprintError::Refused`].
+//! model as a `.pb`, and between two ways to split the model; see `chunked.rs`. TensorFlow can read
+//! some files for which it can't compute a fingerprint; see [`FingerprintError::Refused`].
 
 mod chunked;
 mod plain;
@@ -101,7 +101,7 @@ pub(crate) struct Hashes {
 }
 
 impl Hashes {
-    /// Returns the fingerprint, without a uuid, of the model with these hashes in a folder.
+    /// Returns the fingerprint of the model in `folder` that has these hashes, without a uuid.
     pub(crate) fn in_folder(self, folder: &Path) -> FingerprintDef {
         FingerprintDef {
             saved_model_checksum: self.saved_model_checksum,
@@ -125,7 +125,7 @@ fn checkpoint_hash(folder: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-/// Reads a folder's `fingerprint.pb`; `None` if there is none.
+/// Reads a folder's `fingerprint.pb`; returns `None` if there is none.
 ///
 /// # Errors
 ///

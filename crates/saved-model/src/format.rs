@@ -1,4 +1,4 @@
-//! SavedModel in the registry of formats.
+//! The SavedModel format, for the format registry.
 
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ impl Format for SavedModelFormat {
     }
 }
 
-/// Returns the names of the model's file, in the order in which readers prefer them.
+/// Returns the possible names of the model's file, in the order in which readers look for them.
 fn files() -> [String; 2] {
     [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| format!("{MODEL_STEM}.{extension}"))
 }

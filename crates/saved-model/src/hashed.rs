@@ -1,4 +1,4 @@
-//! Hashes of messages in the form that C++ serializes deterministically.
+//! Hashes of messages in C++'s deterministic serialization.
 
 use proto_splitter_core::Result;
 

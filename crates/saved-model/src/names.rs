@@ -1,12 +1,12 @@
-//! The names of the parts of a SavedModel.
+//! Names for the parts of a SavedModel.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
 use proto_splitter_graph_def::type_and_shape;
 
-/// Names of the parts of a `SavedModel` in a tree of sizes. A meta graph has its first tag, and an
-/// object its kind and name. The names of the parts of graphs are in
-/// [`proto_splitter_graph_def::NAMES`].
+/// Names for the parts of a `SavedModel` in a size tree. A meta graph is named by its first tag,
+/// and an object by its kind and name. [`proto_splitter_graph_def::NAMES`] has the names for the
+/// parts of graphs.
 pub const NAMES: [NameRule; 3] = [
     ("tensorflow.MetaGraphDef", meta_graph),
     ("tensorflow.SavedObject", object),

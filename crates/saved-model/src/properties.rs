@@ -10,10 +10,10 @@ use proto_splitter_graph_def::proto::{DataType, TensorShapeProto};
 use crate::proto::tensor_info::Encoding;
 use crate::proto::{SignatureDef, TensorInfo};
 
-/// Maximum number of meta graphs, of tags and of signatures to list.
+/// Maximum number of meta graphs, tags or signatures to list.
 const MOST: u64 = 100;
 
-/// Maximum size of a name or signature, in bytes. Larger ones aren't read.
+/// Maximum size of a name or signature, in bytes. Anything larger isn't read.
 const MAX_SIZE: u64 = 64 << 10;
 
 /// Field numbers on the paths to these properties.

@@ -2,7 +2,7 @@
 //! `proto/tensorflow/core/protobuf`.
 //!
 //! Includes the messages that collections hold in serialized form (`VariableDef`, `QueueRunnerDef`,
-//! `CondContextDef`, ...) and `FingerprintDef`. The types of a graph are those of
+//! `CondContextDef`, ...) and `FingerprintDef`. The types for graphs are in
 //! [`proto_splitter_graph_def::proto`].
 
 #![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
@@ -17,7 +17,7 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/tensorflow.rs");
 
-/// `tensorflow.error`: the status codes that a `QueueRunnerDef` names.
+/// `tensorflow.error`: the status codes to which a `QueueRunnerDef` refers.
 pub mod error {
     include!("proto/tensorflow.error.rs");
 }

@@ -13,7 +13,7 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 /// A splitter for `tensorflow.SavedModel`. It cuts all parts of the meta graphs: graphs, object
 /// graphs, collections, signatures and assets.
 ///
-/// A meta graph itself never becomes a chunk: TensorFlow's Merger could read such a file, but its
+/// A meta graph never becomes a chunk as a whole: TensorFlow's Merger could read the file, but its
 /// fingerprint code couldn't. Instead, the messages in the meta graph become chunks.
 ///
 /// ```

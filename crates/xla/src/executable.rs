@@ -1,4 +1,4 @@
-//! Executables inside a message with their options. Both are read as one message.
+//! Executables inside a message with their options. Both messages are read as one.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -26,12 +26,12 @@ const ON_CPU: u32 = 3;
 /// Field of an `xla.ExecutableAndOptionsProto` that contains an executable as bytes.
 const SERIALIZED: u32 = 1;
 
-/// Field with the name of the client. Only executables for GPUs have it.
+/// Field for the name of the client. Only executables for GPUs have it.
 const CLIENT: u32 = 3;
 
 /// An executable stored as bytes in an `xla.ExecutableAndOptionsProto`.
 pub(crate) struct Executable {
-    /// Message of the executable. If the executable is a split proto, the message is assembled.
+    /// The executable as one message, which is assembled if the executable is a split proto.
     pub(crate) message: Arc<dyn ReadAt>,
     /// The executable, if it is a split proto.
     pub(crate) split: Option<SplitProto>,
@@ -108,7 +108,7 @@ pub(crate) fn unpacked(outer: &Arc<dyn ReadAt>) -> Result<Arc<dyn ReadAt>> {
     Executable::find(outer)?.tree(outer)
 }
 
-/// Returns the fields that lead to the module in an unpacked message. They depend on the
+/// Returns the fields that lead to the module in an unpacked message, which depend on the
 /// executable's platform.
 pub(crate) fn unpacked_module(tree: &dyn ReadAt) -> Result<&'static [u32]> {
     let fields = fields(tree, 0..tree.size()?)?;

@@ -1,4 +1,4 @@
-//! XLA's modules and executables in the registry of formats.
+//! XLA's modules and executables, for the format registry.
 
 mod parts;
 
@@ -50,10 +50,10 @@ use parts::{LAYER, Parts};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XlaFormat;
 
-/// File extension of modules in one piece.
+/// File extension for modules in one piece.
 const HLO_ENDING: &str = ".hlo.pb";
 
-/// Names of the members of a module.
+/// Names for the members of a module.
 const NAMES: &[NameRule] = &[
     ("xla.HloComputationProto", |member| {
         Ok(MemberName {
@@ -280,7 +280,7 @@ fn is_named(path: &Path, ending: &str) -> bool {
     name.is_some_and(|name| name.ends_with(ending))
 }
 
-/// Returns the type of a message in one piece, from its name and its layers.
+/// Returns the type of a message in one piece, based on its file name and its layers.
 fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
     if !layers.is_empty() {
         return Some(EXECUTABLE_AND_OPTIONS);
@@ -288,7 +288,7 @@ fn type_in_one_piece(path: &Path, layers: &[Layer]) -> Option<&'static str> {
     is_named(path, HLO_ENDING).then_some(HLO_PROTO)
 }
 
-/// Returns the text that XLA writes if it can't write a module.
+/// Returns the text that XLA writes when it can't write a module.
 fn given_up(head: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(head).ok()?;
     // Messages begin with a tag, and an `F` isn't a valid tag.

@@ -1,4 +1,4 @@
-//! The layers around an executable: the compression of a cache entry, and the metadata of IFRT.
+//! The layers around an executable: the compression of a cache entry, and IFRT's metadata.
 
 use std::fmt;
 use std::io::Read;
@@ -26,7 +26,7 @@ const SIGNATURE: usize = 64;
 /// Size of the compile time before the entry, in bytes.
 const COMPILE_TIME: usize = 4;
 
-/// IFRT's metadata of an executable, `xla.ifrt.SerializedXlaExecutableMetadata`.
+/// IFRT's metadata for an executable, `xla.ifrt.SerializedXlaExecutableMetadata`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct IfrtMetadata {
     #[prost(int32, tag = "1")]
@@ -75,7 +75,7 @@ impl Codec {
         match head {
             #[cfg(feature = "codecs")]
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Codec::Zstd),
-            // At any compression level, the check bits of a zlib header are valid.
+            // The check bits of a zlib header are valid at any compression level.
             [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Codec::Zlib),
             _ => None,
         }
@@ -115,8 +115,8 @@ pub(crate) fn is_wrapped(input: &Candidate<'_>) -> bool {
     metadata(head).or_else(in_entry).is_some()
 }
 
-/// Returns the metadata of IFRT and its range, if the bytes begin with it. The bytes must include
-/// the whole metadata, and the beginning of the executable.
+/// Returns IFRT's metadata and its range, if the bytes begin with it. The bytes must include the
+/// whole metadata, and the beginning of the executable.
 fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let (len, start) = decode_varint(head)?;
     let end = start.checked_add(usize::try_from(len).ok()?)?;
@@ -124,7 +124,7 @@ fn metadata(head: &[u8]) -> Option<(Range<usize>, IfrtMetadata)> {
     let metadata = IfrtMetadata::decode(read).ok()?;
     let names_runtime = metadata.version > 0 && metadata.runtime_name.starts_with("pjrt");
     let is_records = rest.len() >= SIGNATURE && is_record_file(rest).unwrap_or(false);
-    // Lists of arbitrary messages also begin with a length followed by a message.
+    // Other lists of messages also begin with a length followed by a message.
     (is_records || names_runtime).then_some((start..end, metadata))
 }
 
@@ -188,7 +188,7 @@ fn decompressed(source: &dyn ReadAt, codec: Codec) -> Result<std::fs::File> {
     Ok(file)
 }
 
-/// A source, read from its beginning.
+/// A source that is read from its beginning.
 struct Sequence<'a> {
     source: &'a dyn ReadAt,
     at: u64,

@@ -28,14 +28,14 @@ pub use schema::descriptor_pool;
 pub use split_proto::{Finding, SplitProto};
 pub use write::{Draft, MAX_MERGE_RECORD, WriteOptions};
 
-/// Full name of the type of HLO modules with related data.
+/// Full name of the message type for HLO modules with related data.
 pub const HLO_PROTO: &str = "xla.HloProto";
 
-/// Full name of the type of executables for GPUs.
+/// Full name of the message type for GPU executables.
 pub const GPU_EXECUTABLE: &str = "xla.gpu.GpuExecutableProto";
 
-/// Full name of the type of executables with their compile options.
+/// Full name of the message type for executables with their compile options.
 pub const EXECUTABLE_AND_OPTIONS: &str = "xla.ExecutableAndOptionsProto";
 
-/// Full name of the type of executables for CPUs.
+/// Full name of the message type for CPU executables.
 pub const CPU_EXECUTABLE: &str = "xla.cpu.CompilationResultProto";

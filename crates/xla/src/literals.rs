@@ -1,4 +1,4 @@
-//! The constants of a module: literals with the names of their instructions.
+//! The constants in a module: literals with the names of their instructions.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,18 +15,18 @@ const MAX_DEPTH: usize = 32;
 /// Maximum size of a name or shape, in bytes.
 const MAX_SMALL: u64 = 1 << 20;
 
-/// The form in which a literal stores elements of a type.
+/// The form in which a literal stores its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Elements have the same bytes as in memory, in a bytes field or a packed field.
     Raw,
-    /// Packed varints. Only this many low bytes of each varint are used.
+    /// Packed varints, of which only this many low bytes each are used.
     Varints(usize),
     /// Several elements share a byte. Their order in the byte is unknown.
     Packed,
 }
 
-/// The element types: the number, the type, the field with the elements, and their form.
+/// The element types: the number of each, the type, the field with the elements, and their form.
 const TYPES: &[(u64, DType, u32, Form)] = &[
     (1, DType::Bool, 2, Form::Varints(1)),
     (2, DType::I8, 15, Form::Raw),
@@ -69,7 +69,7 @@ struct Literal {
     pieces: Vec<Range<u64>>,
 }
 
-/// The constants of a message with a module.
+/// The constants in a message with a module.
 pub(crate) struct Literals {
     message: Arc<dyn ReadAt>,
     /// Fields that lead to the module.
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Literals {
 }
 
 impl Literals {
-    /// Creates the list of the constants in the module that these fields lead to.
+    /// Creates the list of constants in the module to which these fields lead.
     pub(crate) fn new(message: Arc<dyn ReadAt>, module: &'static [u32]) -> Literals {
         Literals {
             message,
@@ -95,7 +95,7 @@ impl Literals {
         }
     }
 
-    /// Returns the headers of the constants, in the order of the module.
+    /// Returns the headers of the constants, in module order.
     pub(crate) fn infos(&self) -> Result<Vec<TensorInfo>> {
         Ok(self
             .list()?
@@ -104,7 +104,7 @@ impl Literals {
             .collect())
     }
 
-    /// Returns a reader of a constant's elements.
+    /// Returns a reader for a constant's elements.
     pub(crate) fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         let found = self.list()?.iter().find(|literal| literal.info == *info);
         let Some(literal) = found else {
@@ -216,7 +216,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns the values of all fields with a number. The fields contain messages or bytes.
+    /// Returns the values of all fields that have this number and contain messages or bytes.
     fn fields(&mut self, range: Range<u64>, number: u32) -> Result<Vec<Range<u64>>> {
         let mut values = Vec::new();
         self.each(range, |_, field| {
@@ -264,7 +264,7 @@ impl Walk<'_> {
         }
         let mut name = self.text(range, 1)?;
         if !self.names.insert(name.clone()) {
-            // Names are unique in a module, unless the module is invalid.
+            // Names are unique in a valid module.
             let computation = self.text(computation.clone(), 1)?;
             name = format!("{computation}/{name}");
             let (first, mut count) = (name.clone(), 1);

@@ -63,13 +63,13 @@ pub(crate) mod proto {
 
 use proto::{Index, OverrideRecord, RecordType, SplitProtoManifest};
 
-/// Maximum size of a manifest, in bytes. A manifest of 16 MiB describes four million records.
+/// Maximum size of a manifest, in bytes. A 16 MiB manifest describes four million records.
 pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
 
-/// Value of `field_type` for an override of a string or bytes.
+/// Value of `field_type` for an override of a string or bytes field.
 pub(crate) const TYPE_STRING: i32 = 1;
 
-/// Value of `field_type` for an override of a message, which XLA doesn't define.
+/// Value of `field_type` for an override of a message. XLA doesn't define it.
 pub(crate) const TYPE_MESSAGE: i32 = 1000;
 
 /// The purpose of one record of a split proto.
@@ -83,11 +83,11 @@ pub enum RecordKind {
     /// The bytes of the message at this path, which replace an earlier value. This is an extension
     /// that XLA's reader refuses.
     OverrideMessage(FieldPath),
-    /// Unknown; readers skip the record.
+    /// An unknown purpose; readers skip the record.
     Unknown,
 }
 
-/// A manifest: the first record of a split proto.
+/// A manifest, which is the first record of a split proto.
 ///
 /// ```
 /// use proto_splitter_xla::{Manifest, RecordKind};
@@ -112,8 +112,8 @@ impl Manifest {
         }
     }
 
-    /// Returns true if bytes are a manifest rather than another message. In a manifest, the type is
-    /// a dotted name, and every entry has a form that writers use. Thus, another message that
+    /// Returns true if `bytes` are a manifest rather than another message. In a manifest, the type
+    /// is a dotted name, and every entry has a form that writers use. Thus, another message that
     /// begins with a string isn't mistaken for a manifest.
     ///
     /// ```
@@ -143,7 +143,7 @@ impl Manifest {
     ///
     /// [`ErrorKind::InvalidMessage`] if it isn't a manifest; [`ErrorKind::UnsupportedVersion`] if
     /// it has an override of an undefined kind; [`ErrorKind::InvalidPath`] if the path of an
-    /// override is invalid. Each error has the number of the record.
+    /// override is invalid. Each error names the record's number.
     pub fn parse(bytes: &[u8]) -> Result<Manifest> {
         if !Manifest::is_one(bytes) {
             let message = "record 0 is not the manifest of a split proto";
@@ -303,7 +303,7 @@ mod tests {
     fn other_messages_are_no_manifests() {
         for (bytes, expected) in [
             (&b"\x0a\x0cxla.HloProto"[..], true),
-            // A file descriptor: first a name, then a syntax.
+            // A file descriptor, with a name followed by a syntax.
             (b"\x0a\x07a.proto\x62\x06proto3", false),
             // A type without a package, first with one record, then without records.
             (b"\x0a\x01T\x12\x02\x12\x00", true),

@@ -1,4 +1,4 @@
-//! Profiles: files of records, each of which is a part of one `tensorflow.profiler.XSpace`.
+//! Profiles, in files whose records are parts of one `tensorflow.profiler.XSpace`.
 
 mod draft;
 mod events;
@@ -25,15 +25,15 @@ use crate::{descriptor_pool, schema};
 
 pub use draft::ProfileDraft;
 
-/// Full name of the type of profiles.
+/// Full name of the message type for profiles.
 pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 
-/// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files of records.
+/// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files, which consist of records.
 ///
-/// Records are merged like in XProf: planes by their names, lines by their ids, and metadata by its
-/// names. However, the events of a line that comes from several records keep the order of the
-/// records, whereas XProf sorts them. The message stays in the records, except for events whose
-/// numbers or times change. These events are written to a temporary file.
+/// Records are merged like in XProf: planes by name, lines by id, and metadata by name. However,
+/// the events of a line that comes from several records keep the order of the records, whereas
+/// XProf sorts them. The message stays in the records, except for events whose numbers or times
+/// change. These events are written to a temporary file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -57,7 +57,7 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProfileFormat;
 
-/// File extensions of profiles, in one piece and in records.
+/// File extensions for profiles, in one piece and in records.
 const ENDINGS: [&str; 2] = [".xplane.pb", ".xplane.riegeli"];
 
 /// Maximum size of a first record that is read to recognize a profile, in bytes.

@@ -1,4 +1,4 @@
-//! Descriptors of the types that XLA splits: names, numbers and types of their fields.
+//! Descriptors of the types that XLA splits, with the names, numbers and types of their fields.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! Reading a split proto: its records as one message.
+//! Reading the records of a split proto as one message.
 
 mod assemble;
 mod findings;
@@ -16,7 +16,7 @@ use crate::schema;
 
 pub use findings::Finding;
 
-/// An open split proto. Its records form a message, whose bytes are read by position.
+/// An open split proto. Its records form a message with random access to its bytes.
 ///
 /// Opening reads only the manifest and the headers of chunks. If an override leads into an element
 /// or a map entry, the messages on its path are read, too. The message consists of the bytes of all
@@ -47,7 +47,7 @@ pub struct SplitProto {
     records: Arc<Records>,
     message: Arc<dyn ReadAt>,
     size: u64,
-    /// Path of the file, if it was opened as one.
+    /// Path of the file, if the split proto was opened from one.
     path: Option<PathBuf>,
 }
 
@@ -100,7 +100,7 @@ impl SplitProto {
         Ok(opened.called(path))
     }
 
-    /// Opens a source if it is a split proto; returns `None` otherwise.
+    /// Opens a source if it is a split proto, and otherwise returns `None`.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl SplitProto {
         }
         let entries = manifest.records().len() as u64;
         let found = records.find(entries.saturating_add(1))?;
-        // Records of an unknown kind may be missing, since XLA's reader allows that, too.
+        // Records of an unknown kind may be missing, which XLA's reader also allows.
         let is_needed = |kind: &RecordKind| *kind != RecordKind::Unknown;
         let needed = manifest.records().iter().rposition(is_needed);
         let needed = needed.map_or(1, |last| last as u64 + 2);
@@ -168,7 +168,7 @@ impl SplitProto {
         &self.manifest
     }
 
-    /// Returns the message, read by position.
+    /// Returns the message, for random access.
     pub fn message(&self) -> &Arc<dyn ReadAt> {
         &self.message
     }
@@ -195,7 +195,7 @@ fn opaque(manifest: &Manifest) -> Vec<std::ops::Range<u64>> {
     ranges
 }
 
-/// Returns true if a source is a file of records that begins with a manifest.
+/// Returns true if a source is a record file that begins with a manifest.
 pub(crate) fn is_split_proto(source: Arc<dyn ReadAt>) -> Result<bool> {
     if !is_record_file(&source)? {
         return Ok(false);

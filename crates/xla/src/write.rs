@@ -1,4 +1,4 @@
-//! Writing split protos: dividing a message into records like XLA's writers, and writing the file.
+//! Writing split protos. A message is divided into the same records as by XLA's writers.
 
 mod cut;
 mod oversized;
@@ -23,14 +23,14 @@ use record::Record;
 /// Maximum size of a merge record, in bytes. This is the limit of protobuf's parser.
 pub const MAX_MERGE_RECORD: u64 = i32::MAX as u64;
 
-/// Minimum size of records that are streamed, in bytes. Each record has a separate chunk, whether
+/// Minimum size of records that are streamed, in bytes. Each record gets a separate chunk, whether
 /// it is streamed or not.
 const STREAM_FROM: u64 = 8 << 20;
 
 /// The compression that XLA's writers use.
 const SNAPPY: Compression = Compression::Snappy { level: 2 };
 
-/// Maximum size of the input of snappy, in bytes.
+/// Maximum input size for snappy, in bytes.
 const MAX_SNAPPY: u64 = u32::MAX as u64 / 2;
 
 /// Options for writing a split proto.
@@ -49,8 +49,8 @@ impl WriteOptions {
         WriteOptions::default()
     }
 
-    /// Sets the compression of chunks. Default: none for an `xla.ExecutableAndOptionsProto` and
-    /// snappy for other types, as in XLA.
+    /// Sets the compression of chunks. Default: the same as XLA's, which is none for an
+    /// `xla.ExecutableAndOptionsProto` and snappy for other types.
     #[must_use]
     pub fn compression(mut self, compression: impl Into<Option<Compression>>) -> Self {
         self.compression = compression.into();
@@ -115,7 +115,7 @@ impl WriteOptions {
 
 /// A planned split proto, which assigns the bytes of a message to records.
 ///
-/// An `xla.HloProto` is cut into its module without computations, and each computation. An
+/// An `xla.HloProto` is cut into its module without computations, and into single computations. An
 /// `xla.gpu.GpuExecutableProto` is cut into its assembly, its binary, its compiled graphs, each
 /// constant, and the remaining fields. An `xla.ExecutableAndOptionsProto` is cut into the
 /// executable and the remaining fields. Any other message is cut between fields.
@@ -163,7 +163,7 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`], with the contents of the record, if a record would have more than
+    /// [`ErrorKind::Uncuttable`], which describes the record, if a record would have more than
     /// [`MAX_MERGE_RECORD`] bytes; [`ErrorKind::InvalidMessage`] if the message breaks the wire
     /// format; [`ErrorKind::Io`] if it can't be read.
     pub fn new(message: Arc<dyn ReadAt>, message_type: &str) -> Result<Draft> {
@@ -178,8 +178,8 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// The errors of [`new`](Self::new), but [`ErrorKind::Uncuttable`] only if a record that is too
-    /// large has no large values to move out.
+    /// The errors of [`new`](Self::new). However, [`ErrorKind::Uncuttable`] only occurs if a record
+    /// stays too large after all large values have been moved out.
     pub fn extended(message: Arc<dyn ReadAt>, descriptor: &MessageDescriptor) -> Result<Draft> {
         let message_type = descriptor.full_name();
         let cut = cut::cut(&*message, message_type, Some(descriptor))?;

@@ -183,7 +183,7 @@ pub(super) fn replace(
     Ok(old.remove(&[], target, made_from))
 }
 
-/// Renames the data files to their final names, and makes the model refer to these.
+/// Renames the data files to their final names, and makes the model refer to these names.
 fn rename(
     (target, made_from): (&Path, &MadeFrom),
     interim: &[PathBuf],

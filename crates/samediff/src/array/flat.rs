@@ -1,4 +1,4 @@
-//! The file of an array: a FlatArray as the root of a FlatBuffer.
+//! Array files, each of which is a FlatBuffer with a FlatArray as its root.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -43,7 +43,7 @@ enum Data {
     /// Bytes without a checksum, or with a checksum that was already compared.
     Positioned(Span, Arc<dyn ReadAt>),
     Stored(Span, StoredEntry),
-    /// Bytes after the header in a deflated entry.
+    /// Bytes after the header of a deflated entry.
     Deflated(Span, Archive, EntryIndex),
 }
 
@@ -105,7 +105,7 @@ impl Array {
         Array::from_bytes(info, super::strings::encode(texts))
     }
 
-    /// Opens the array of an entry, reading only its beginning.
+    /// Opens the array in an entry, reading only the entry's beginning.
     pub(crate) fn open(archive: &Archive, index: EntryIndex) -> Result<Array> {
         let open = || {
             let len = archive.record(index).len;
@@ -139,7 +139,7 @@ impl Array {
                 let data = Data::Deflated(span, archive.clone(), index);
                 Ok(Array { info, data })
             }
-            // Other writers may put the table after the data.
+            // Some writers put the table after the data.
             Err(error) if error.kind() == ErrorKind::Io => {
                 let whole = archive.positioned(index)?;
                 let (info, span) = parse(&whole)?;
@@ -173,7 +173,7 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the bytes can't be read, or an error of the archive.
+    /// [`ErrorKind::Io`] if the bytes can't be read, or an error in the archive.
     pub fn bytes(&self) -> Result<ArrayElements> {
         let span = self.span();
         let inner: Box<dyn Read + Send> = match &self.data {
@@ -289,8 +289,8 @@ impl Array {
         a.equals(b)
     }
 
-    /// Returns the description to write to a file: the elements are little-endian, and their order
-    /// is unchanged.
+    /// Returns the description to write to a file, where the elements are little-endian and keep
+    /// their order.
     pub(crate) fn written_info(&self) -> ArrayInfo {
         self.info.clone().with_byte_order(ArrayByteOrder::Little)
     }
@@ -333,7 +333,7 @@ impl ArrayElements {
     /// # Errors
     ///
     /// [`ErrorKind::LimitExceeded`] if there are more than `limit` bytes; [`ErrorKind::Io`] if the
-    /// bytes can't be read, or an error of the archive.
+    /// bytes can't be read, or an error in the archive.
     pub fn read_to_vec(mut self, limit: u64) -> Result<Vec<u8>> {
         if self.len > limit {
             let message = format!("the array has {} bytes; the limit is {limit}", self.len);

@@ -1,4 +1,4 @@
-//! The description of an array: type, shape, and the order of its bytes.
+//! Descriptions of arrays: type, shape, and the order of elements and bytes.
 
 use crate::data_type::TYPE_BITS;
 use crate::{Error, ErrorKind, Nd4jType, Result};
@@ -31,7 +31,7 @@ impl Order {
     }
 }
 
-/// The order of the bytes of an element.
+/// The order of the bytes in an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ArrayByteOrder {
     /// Lowest byte first.
@@ -63,8 +63,8 @@ impl ArrayByteOrder {
 /// rank | dimensions (rank) | strides in elements (rank) | extras | element-wise stride | 99 'c' or 102 'f'
 /// ```
 ///
-/// Each bit of the extras has a meaning: 8 marks an empty array, and others represent the type. A
-/// scalar has rank 0 and one element, whereas an empty array of rank 0 has none.
+/// Each bit of the extras has a meaning: the bit 8 marks an empty array, and other bits represent
+/// the type. A scalar has rank 0 and one element, whereas an empty array of rank 0 has none.
 ///
 /// ```
 /// use proto_splitter_samediff::{ArrayInfo, Nd4jType};
@@ -163,7 +163,7 @@ impl ArrayInfo {
         self.order
     }
 
-    /// Returns the order of the bytes of an element.
+    /// Returns the order of the bytes in an element.
     #[must_use]
     pub fn byte_order(&self) -> ArrayByteOrder {
         self.byte_order
@@ -207,8 +207,8 @@ impl ArrayInfo {
         info
     }
 
-    /// Returns the distance of neighboring elements in each dimension, in elements. All distances
-    /// are zero for an empty array.
+    /// Returns the distance between neighboring elements in each dimension, in elements. All
+    /// distances are zero for an empty array.
     fn strides(&self) -> Vec<i64> {
         let mut strides = vec![0; self.shape.len()];
         if self.element_count == 0 {
@@ -227,7 +227,7 @@ impl ArrayInfo {
         strides
     }
 
-    /// Parses the shape information of a file.
+    /// Parses the shape information from a file.
     pub(crate) fn from_shape_info(
         info: &[i64],
         dtype: Nd4jType,
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn shape_information_is_as_nd4j_writes_it() {
-        // The same numbers as in files of DL4J's own tests.
+        // The same numbers as in files from DL4J's own tests.
         let info = ArrayInfo::new(Nd4jType::Float, [2, 3]).unwrap();
         assert_eq!(info.to_shape_info(), [2, 2, 3, 3, 1, 8192, 1, 99]);
         let info = ArrayInfo::empty(Nd4jType::Int32);

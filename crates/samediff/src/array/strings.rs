@@ -1,11 +1,11 @@
-//! Arrays of strings.
+//! Encoding and decoding arrays of strings.
 //!
 //! ```text
 //! i64 (n + 1): the beginning of each string and the end of the last, little-endian | the strings
 //! ```
 //!
 //! The offsets are always little-endian, even if the array's flag is big-endian: Java writes its
-//! memory unchanged, and only sets the flag.
+//! memory unchanged, and just sets the flag.
 
 use crate::{Error, ErrorKind, Result};
 

@@ -1,4 +1,4 @@
-//! Reading array elements in C order that are stored in Fortran order.
+//! Reading arrays in C order that are stored in Fortran order.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ const BLOCK: u64 = 16 << 20;
 /// Minimum size of a read, if a file is larger than a block: 4 KiB.
 const PIECE: u64 = 4 << 10;
 
-/// Number of columns copied together, so that the adjacent elements of a row are written at once.
+/// Number of columns copied together, so that adjacent elements of a row are written at once.
 const GROUP: usize = 16;
 
-/// A reader of elements in C order that are stored in Fortran order.
+/// A reader that returns elements in C order that are stored in Fortran order.
 ///
 /// Elements that differ only in the first index form a *column*, and are contiguous in the source.
 /// Elements with the same first index form a *row*, and are contiguous in C order. A block of rows
@@ -47,7 +47,7 @@ enum Plan {
 }
 
 impl Transposed {
-    /// Creates a reader of the data at `offset`, with elements of `width` bytes.
+    /// Creates a reader for the data at `offset`, with elements of `width` bytes.
     pub(super) fn new(source: Arc<dyn ReadAt>, offset: u64, shape: &[u64], width: usize) -> Self {
         Transposed {
             source,
@@ -158,7 +158,7 @@ impl Slabs {
         self.columns.div_ceil(self.per_slab)
     }
 
-    /// Returns the number of columns of a slab.
+    /// Returns the number of columns in a slab.
     fn columns_of(&self, slab: u64) -> u64 {
         self.per_slab.min(self.columns - slab * self.per_slab)
     }
@@ -178,7 +178,7 @@ impl Slabs {
         self.source.read_exact_at(at, &mut buf[start..])
     }
 
-    /// Copies the elements to a temporary file, in slabs of more columns.
+    /// Copies the elements to a temporary file, in slabs with more columns.
     fn respooled(self, per_slab: u64, whole: u64) -> io::Result<Slabs> {
         check_space(&std::env::temp_dir().join("transposed"), whole).map_err(io::Error::other)?;
         let mut file = tempfile::tempfile()?;
@@ -361,7 +361,7 @@ fn scatter<const W: usize>(
     }
 }
 
-/// Transposes columns into rows, in squares, each of which fits into the processor's cache.
+/// Transposes columns into rows, one square at a time. Each square fits into the processor's cache.
 fn turn<const W: usize>(columns: &[u8], rows: &mut [u8], (width, height): (usize, usize)) {
     const SIDE: usize = 32;
     let (columns, _) = columns.as_chunks::<W>();
@@ -410,8 +410,8 @@ mod tests {
         bytes
     }
 
-    /// Reads an array of this shape in C order, with these sizes of blocks and pieces. Returns the
-    /// elements, and the reads of the source.
+    /// Reads an array of this shape in C order, with blocks and pieces of these sizes. Returns the
+    /// elements, and the offset and length of each read.
     fn read(shape: &[u64], block: u64, piece: u64) -> (Vec<u32>, Vec<(u64, u64)>) {
         let source = Arc::new(Watched {
             bytes: stored(shape),

@@ -19,8 +19,7 @@ use crate::{
     TagContent, VarType,
 };
 
-/// The fields of arrays whose data is outside of their table. Each has a name for the data's
-/// location.
+/// The fields of arrays whose data is outside of their table, and the data's location in words.
 const ELSEWHERE: [(usize, &str); 4] = [
     (flat_array::BUFFER_CHUNKS, "in chunks"),
     (flat_array::EXTERNAL_FILE, "in another file"),
@@ -136,7 +135,7 @@ pub(super) fn convert(
     }
 }
 
-/// Fails unless the number of names of an updater's states is zero, or equals the number of values.
+/// Fails unless an updater's states have no names, or one name for each value.
 fn check_keys(table: &Object, values: usize) -> Result<()> {
     let keys = match table.get(updater_state::UPDATER_STATE_KEYS) {
         Some(Value::Strings(keys)) => keys.len(),
@@ -164,7 +163,7 @@ pub(super) fn read_id(table: &Object) -> Id {
     )
 }
 
-/// Reads a variable, its id, and the table of its array.
+/// Reads a variable, and returns it with its id and its array's table.
 fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Object>)> {
     let Some(name) = table.take_string(flat_variable::NAME) else {
         let message = "a variable has no name";

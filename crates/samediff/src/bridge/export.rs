@@ -73,8 +73,8 @@ pub fn write_classic(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
-/// Describes, in one line for the user, the content of a tag that a classic file can't contain.
-/// Returns `None` if there is no such content.
+/// Describes, in one line for the user, the content of a tag that a classic file can't contain;
+/// `None` if a classic file can contain everything.
 ///
 /// ```
 /// use proto_splitter_samediff::{Draft, Graph, Model, Operation, SameDiffWriteOptions, TagContent};
@@ -120,7 +120,8 @@ pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
     )))
 }
 
-/// Returns true if arguments have other names than the names that reading a classic file assigns.
+/// Returns true if the names of arguments differ from the names that reading a classic file
+/// assigns.
 fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
     let mut numbered = arguments.iter().enumerate();
     numbered.any(|(at, (name, _))| *name != format!("{prefix}{at}"))
@@ -134,7 +135,7 @@ struct Payload {
     start: u64,
 }
 
-/// Writes the tables. Returns them, and the payloads that must follow.
+/// Writes the tables, and returns them with the payloads that must follow.
 fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
     let mut export = Export::default();
     let table = export.graph(tag)?;
@@ -166,7 +167,7 @@ fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
 #[derive(Default)]
 struct Export {
     arrays: Vec<Array>,
-    /// Index of each file's array, which several tables may share.
+    /// Index of each file's array. Several tables may share an array.
     known: HashMap<ArrayFile, usize>,
 }
 
@@ -267,7 +268,7 @@ impl Export {
         Ok(all)
     }
 
-    /// Sets the values of an updater's states. States without names are named by numbers.
+    /// Sets the values of an updater's states. States without names are numbered.
     fn set_states(
         &mut self,
         state: &mut Object,
@@ -295,7 +296,7 @@ struct Ids<'g> {
 }
 
 impl<'g> Ids<'g> {
-    /// Assigns numbers. Numbers from an original classic file are kept. Otherwise, the outputs of
+    /// Assigns numbers. Numbers from the original classic file are kept. Otherwise, the outputs of
     /// an operation share the operation's number, and every other variable gets a new number.
     fn of(graph: &'g Graph) -> Ids<'g> {
         let mut variables: HashMap<&str, (i32, i32)> = HashMap::new();

@@ -36,8 +36,8 @@ pub(super) fn read_header_len(source: &dyn ReadAt) -> Result<Option<u64>> {
     Ok(header_len(&head, size))
 }
 
-/// Returns the length of the header, if a file of this size begins with one. The header's length is
-/// followed by `{`.
+/// Returns the length of the header, if a file of this size begins with one. After the length, the
+/// header begins with `{`.
 pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     let (len, rest) = head.split_first_chunk()?;
     let len = u64::from_le_bytes(*len);
@@ -45,8 +45,8 @@ pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     (rest.first() == Some(&b'{') && fits).then_some(len)
 }
 
-/// Reads a file, whose tensors all become variables. Other content of the header becomes metadata
-/// of the graph.
+/// Reads a file, whose tensors all become variables. All other content in the header becomes
+/// metadata of the graph.
 pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagContent> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidArray, message);
     // The header isn't larger than the file.
@@ -186,7 +186,7 @@ pub fn write_safetensors(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
-/// Returns the arrays of a tag in the order of the file.
+/// Returns the arrays of a tag in the order in which the file stores them.
 fn arrays(tag: &TagView<'_>) -> Result<Vec<(String, Dtype, Array)>> {
     let parameters = tag.parameters()?;
     let mut arrays = Vec::new();

@@ -34,15 +34,15 @@ const HEADER: usize = 32;
 
 const VERSION: i32 = 1;
 
-/// Maximum number of shards of a model. Each shard is an open file.
+/// Maximum number of shards in a model. Each shard is an open file.
 const MAX_SHARDS: u32 = 4096;
 
-/// An SDNB file, which may be a shard.
+/// An SDNB file, which is a whole model or a shard.
 struct Part {
     source: Arc<dyn ReadAt>,
     /// The graph, whose spans are in the section after the header.
     graph: Object,
-    /// Offset of the data of large arrays in the file.
+    /// Offset in the file of the data of large arrays.
     blobs: u64,
 }
 
@@ -316,7 +316,7 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
             .into_iter()
             .filter(|variable| !known.contains(&name(variable))),
     );
-    // Arrays of other shards are inserted by number, in a slot that SDNB files leave empty.
+    // Arrays from other shards are inserted by number, in a slot that SDNB files leave empty.
     let mut arrays = Vec::new();
     for variable in &mut variables {
         if let Some((part, array)) = found.remove(&name(variable)) {
@@ -383,7 +383,7 @@ fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the table of an array whose data is in the graph, in the form of a classic file.
+/// Returns the table of an array whose data is in the graph, in the form that classic files use.
 fn embedded(array: &Array, budget: &mut Budget) -> Result<Object> {
     budget.spend(array.data_len())?;
     let info = array.info();

@@ -1,4 +1,4 @@
-//! Round trips of real graphs and files of other formats.
+//! Round trips for real graphs and for files in other formats.
 
 mod fields;
 mod large;
@@ -157,7 +157,7 @@ fn real_graphs_come_back_as_they_were() {
     assert!(arrays == 0 || arrays > 50, "{arrays}");
 }
 
-/// Returns a FlatVariable of an SDNB file. The data of its array is either `data` in the table, or
+/// Returns a FlatVariable for an SDNB file. The data of its array is either `data` in the table, or
 /// `blob` after the graph.
 fn variable(
     index: i32,

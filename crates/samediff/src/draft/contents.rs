@@ -36,7 +36,7 @@ impl TagContent {
         self.parameters.iter().map(|(name, array)| (&**name, array))
     }
 
-    /// Returns the states of the updaters of the graph's variables, by name.
+    /// Returns the updater states of the graph's variables, by name.
     pub fn states(&self) -> impl ExactSizeIterator<Item = (&str, &[Array])> {
         let states = self.states.as_deref().unwrap_or_default().iter();
         states.map(|(name, arrays)| (&**name, &**arrays))

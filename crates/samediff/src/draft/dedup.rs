@@ -10,8 +10,8 @@ use crate::{Array, Result};
 
 impl Draft {
     /// Makes equal arrays share one file. Arrays with the same type, shape and checksum are
-    /// compared byte by byte. The checksum of an array that isn't in a file yet is computed only if
-    /// another array has the same length.
+    /// compared byte by byte. For an array that isn't in a file yet, the checksum is only computed
+    /// if another array has the same length.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ impl Draft {
     /// Adds a tag, which becomes the newest one.
     ///
     /// An array isn't written again if it equals the array with the same name in the previous tag.
-    /// Arrays are compared while the older ones are written, so the older ones are read only once.
+    /// Arrays are compared while the older arrays are written, which are therefore read only once.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Draft {
         Ok(candidates)
     }
 
-    /// Drops all tags except this one. Files that it shares with dropped tags stay.
+    /// Drops all tags except this one. Files that it shares with dropped tags are kept.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Drops a tag. Files that it shares with other tags stay.
+    /// Drops a tag. Files that it shares with other tags are kept.
     ///
     /// # Errors
     ///
@@ -227,13 +227,13 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds all tags of another draft, which become the newest ones.
+    /// Adds all tags from another draft, which become the newest ones.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::DuplicateTag`] if a tag is in both (rename one first);
-    /// [`ErrorKind::DuplicateEntry`] if an entry that the format doesn't define is in both. On
-    /// error the draft is unchanged.
+    /// [`ErrorKind::DuplicateTag`] if both drafts have the same tag (rename one first);
+    /// [`ErrorKind::DuplicateEntry`] if both have the same entry that the format doesn't define. On
+    /// error, the draft is unchanged.
     pub fn merge(&mut self, mut other: Draft) -> Result<()> {
         for tag in &other.tags {
             self.check_new(&tag.tag)?;
@@ -306,8 +306,8 @@ fn check_arrays(
     Ok(())
 }
 
-/// Sorts the arrays of a graph in the order of its variables. Fails unless exactly the variables
-/// with values have arrays.
+/// Sorts the arrays of a graph in the order of its variables. Fails unless there are arrays for all
+/// variables with values, and for no others.
 fn in_order(graph: &Graph, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<(String, Vec<Array>)>> {
     let by_name = graph.by_name();
     let mut places = Vec::with_capacity(arrays.len());

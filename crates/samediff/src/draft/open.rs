@@ -1,4 +1,4 @@
-//! A draft of an existing model.
+//! Creating a draft from an existing model.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The entries of a draft's archive.
+//! The entries in a draft's archive.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,13 +10,13 @@ use crate::{Error, ErrorKind, Result};
 /// An entry to be written.
 pub(super) enum Entry<'d> {
     Content(String, &'d Content),
-    /// The file of an array. It isn't written if it turns out to equal an older one.
+    /// The file of an array, which isn't written if it turns out to equal an older file.
     Array(String, FileIndex),
-    /// The list of a tag's arrays. It depends on which files turn out to be equal.
+    /// The list of a tag's arrays, which depends on which files turn out to be equal.
     List(String, usize, Role),
 }
 
-/// The entries of a model in the order of writing, and the locations of its arrays.
+/// The entries of a model, in the order in which they are written, and the locations of its arrays.
 pub(super) struct Plan<'d> {
     draft: &'d Draft,
     pub(super) entries: Vec<Entry<'d>>,

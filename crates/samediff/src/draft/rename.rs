@@ -32,7 +32,7 @@ impl Draft {
     /// variable doesn't exist; [`ErrorKind::DuplicateName`] if another variable has the new name;
     /// [`ErrorKind::NameNotRepresentable`] if the variable has values and the new name isn't
     /// allowed in a list; [`ErrorKind::NotConvertible`] if the graph, which is written again, has
-    /// unknown fields; any error in the graph. On error the draft is unchanged.
+    /// unknown fields; any error in the graph. On error, the draft is unchanged.
     ///
     /// ```
     /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, TagContent, VarType, SameDiffVariable};

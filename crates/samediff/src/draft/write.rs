@@ -95,7 +95,7 @@ pub struct WrittenSameDiff {
     pub size: u64,
     /// Number of array files.
     pub arrays: u64,
-    /// Number of new arrays that equal older ones, and share their files.
+    /// Number of new arrays that equal older ones and share the older ones' files.
     pub shared: u64,
 }
 
@@ -107,7 +107,7 @@ impl Draft {
     ///
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file exists and `force`
     /// isn't set; [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no tag;
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io), or any error of the source archives.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io), or any error in the source archives.
     pub fn write(
         &self,
         path: impl AsRef<Path>,
@@ -233,8 +233,8 @@ impl<W: Write + Seek> Run<'_, W> {
             seen.as_mut().map_or(Ok(()), |seen| seen(bytes))
         };
         let added = match content {
-            // `zip` isn't used to copy entries, since it loses the alignment. This copy also
-            // compares the checksum.
+            // `zip` isn't used to copy entries, since it loses their alignment. Copying the entry
+            // here also compares its checksum.
             Content::Entry(archive, index) => archive
                 .stream(*index)
                 .and_then(|stream| writer.add(name, stream, written)),
@@ -296,11 +296,11 @@ impl<W: Write + Seek> Run<'_, W> {
     }
 }
 
-/// Arrays that are compared with a file's data while it is written.
+/// Arrays that are compared with a file's data while the file is written.
 struct Compared {
     /// Range of the data in the file.
     data: Range<u64>,
-    /// Number of bytes of the file written so far.
+    /// Number of bytes written to the file so far.
     at: u64,
     rivals: Vec<Rival>,
 }

@@ -5,7 +5,7 @@ use record_file::ReadAt;
 use super::Budget;
 use crate::Result;
 
-/// Location of the bytes of an array in a buffer.
+/// The location of an array's bytes in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
@@ -40,7 +40,7 @@ impl Value {
     }
 }
 
-/// A table, with its present fields by slot, in ascending order.
+/// A table, with the fields that are present, sorted by slot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
     fields: Vec<(usize, Value)>,

@@ -21,7 +21,7 @@ pub(crate) enum Unknown {
 
 /// Reads the root table of a buffer. Payloads stay in the buffer, and are returned as spans.
 ///
-/// Errors are of `kind`, with the offset in the buffer.
+/// Errors have the kind `kind`, and the offset in the buffer.
 pub(crate) fn read(
     source: &dyn ReadAt,
     root: &'static TableType,
@@ -167,7 +167,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A buffer that is read by position, one window at a time.
+/// A random-access buffer that is read one window at a time.
 struct Buffer<'a> {
     source: &'a dyn ReadAt,
     len: u64,

@@ -164,8 +164,8 @@ impl Writer {
     }
 }
 
-/// Returns the vtable of a table, and the table's length. Fields of 8 bytes come first, followed by
-/// fields of 4 bytes and of 1 byte.
+/// Returns the vtable of a table, and the table's length. 8-byte fields come first, followed by
+/// 4-byte and 1-byte fields.
 fn lay_out(table: &Object) -> Result<(Vec<u16>, usize)> {
     let width = |value: &Value| match value {
         Value::I64(_) => 8,

@@ -5,10 +5,10 @@ use std::fmt::Display;
 use crate::bridge::config_to_json;
 use crate::{Arguments, Graph, Operation, SameDiffVariable, VarType};
 
-/// Maximum number of variables, and of operations, to list.
+/// Maximum number of variables or operations to list.
 const MOST: usize = 1000;
 
-/// Maximum size of the part of a training configuration to show, in bytes.
+/// Maximum number of bytes of a training configuration to show.
 const MAX_CONFIG: usize = 64 << 10;
 
 /// Returns the properties of a graph and its training configuration, as names and values.

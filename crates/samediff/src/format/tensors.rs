@@ -26,7 +26,7 @@ pub(super) struct Tensors {
     /// The tag to use for a name without a tag.
     default: Option<String>,
     arrays: Vec<(String, Held)>,
-    /// Number of arrays of each tag of a model.
+    /// Number of arrays in each tag of a model.
     counts: Vec<usize>,
     /// Index of each name in `arrays`.
     by_name: HashMap<String, usize>,
@@ -75,7 +75,7 @@ impl Tensors {
         })
     }
 
-    /// Returns the arrays of an import. Without a tag, their names have no prefix.
+    /// Returns the arrays of an import. If there is no tag, their names have no prefix.
     pub(super) fn of_import(content: &TagContent, tag: Option<&str>) -> Tensors {
         let named = content.parameters();
         let arrays = named.map(|(name, array)| {
@@ -140,7 +140,7 @@ impl Tensors {
         }
     }
 
-    /// Returns the description of an array with this name.
+    /// Returns the description of an array, with this name.
     fn info(&self, name: &str, held: &Held, array: &Array) -> TensorInfo {
         let info = tensor_info(name.to_owned(), array);
         match (held, &self.model) {
@@ -284,7 +284,7 @@ struct Owners {
 }
 
 impl Owners {
-    /// Adds an array. An unreadable array is listed with its error, since it takes up space, too.
+    /// Adds an array. An unreadable array also takes up space, so it is listed with its error.
     fn add(
         &mut self,
         model: &Model,
@@ -310,7 +310,7 @@ impl Owners {
         });
     }
 
-    /// Adds the entries of a tag other than arrays.
+    /// Adds all entries of a tag except for arrays.
     fn add_others(&mut self, model: &Model, tag: TagView<'_>) {
         for path in [
             layout::GRAPH,
@@ -347,7 +347,7 @@ fn tensor_name(tag: &str, role: Role, name: &str, index: usize) -> String {
     }
 }
 
-/// Returns the description of an array whose values are read in C order and little-endian.
+/// Returns the description of an array whose values are read in C order, as little-endian elements.
 fn tensor_info(name: String, array: &Array) -> TensorInfo {
     let info: &ArrayInfo = array.info();
     let shape = if info.is_empty_scalar() {

@@ -117,7 +117,7 @@ fn required(table: &mut Object, slot: usize, what: &str) -> Result<String> {
     name.ok_or_else(|| Error::new(ErrorKind::InvalidGraph, format!("{what} has no name")))
 }
 
-/// Pairs names with values. Fails if their numbers differ.
+/// Pairs names with values. Fails unless there are as many names as values.
 fn pair<T>(names: Vec<String>, values: Vec<T>, what: &str) -> Result<Arguments<T>> {
     if names.len() != values.len() {
         let message = format!(

@@ -1,4 +1,4 @@
-//! Renaming a variable of a graph.
+//! Renaming a variable in a graph.
 
 use super::Graph;
 use crate::fb::schema::flat_graph::{flat_graph as slots, flat_node, flat_variable, updater_state};

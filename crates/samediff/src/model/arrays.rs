@@ -90,12 +90,12 @@ impl<'m> Arrays<'m> {
         Some(&self.items[index].1)
     }
 
-    /// Opens an array: reads the beginning of its file, but not its data.
+    /// Opens an array by reading the beginning of its file, but not its data.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidArray`] or [`ErrorKind::UnsupportedArray`] if the file isn't a readable
-    /// array; any error of the archive.
+    /// array; any error in the archive.
     pub fn open(&self, file: &ArrayFile) -> Result<Array> {
         self.model.open_file(*file)
     }

@@ -95,7 +95,8 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::Cancelled`] if it was cancelled.
+    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::Cancelled`] if the check was
+    /// cancelled.
     pub fn check(&self, options: &CheckOptions) -> Result<Report> {
         let mut checker = Checker {
             model: self,
@@ -123,12 +124,12 @@ impl Model {
 struct Checker<'m> {
     model: &'m Model,
     report: Report,
-    /// Descriptions of the arrays that have been opened; `None` for damaged ones.
+    /// Descriptions of the arrays opened so far; `None` for damaged ones.
     infos: HashMap<ArrayFile, Option<ArrayInfo>>,
 }
 
 impl<'m> Checker<'m> {
-    /// Records an error in the model. An error of the system ends the check.
+    /// Records an error in the model. Errors from the system end the check.
     fn note(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::Io | ErrorKind::Cancelled => Err(error),

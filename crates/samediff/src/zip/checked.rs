@@ -1,7 +1,7 @@
-//! Comparing the checksum of an entry with the checksum in the archive while the entry is read.
+//! Comparing an entry's checksum with the checksum in the archive while the entry is read.
 //!
-//! If the checksum differs, a reader of all bytes of an entry gets an error before the last byte.
-//! This applies to a stream ([`Checked`]), a part of a stream ([`Within`]), and reads by position
+//! If the checksum differs, a reader that reads all bytes of an entry gets an error before the last
+//! byte. This applies to a stream ([`Checked`]), a part of a stream ([`Within`]), and random access
 //! in any order ([`Positions`]). [`EntrySum`] does the same while bytes are copied and deflated.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ use record_file::ReadAt;
 use super::section::Section;
 use crate::{Error, ErrorKind, Result};
 
-/// The expected length and checksum of an entry, and the actual ones of the bytes read so far.
+/// The expected length and checksum of an entry, and the length and checksum of the bytes read so
+/// far.
 #[derive(Clone)]
 pub(crate) struct EntrySum {
     left: u64,
@@ -181,8 +182,8 @@ impl<R: Read> Read for Within<R> {
     }
 }
 
-/// The bytes of a stored entry, read by position. If the checksum differs from the archive's, the
-/// last read of missing bytes fails, whatever the order of reads.
+/// The bytes of a stored entry, for random access. If the checksum differs from the archive's, the
+/// read that completes the entry fails, whatever the order of reads.
 pub(crate) struct Positions {
     section: Section,
     sum: EntrySum,
@@ -192,7 +193,7 @@ pub(crate) struct Positions {
 /// The bytes of an entry that have been read.
 #[derive(Default)]
 struct Seen {
-    /// Start of each contiguous range of bytes read, with its end and its checksum.
+    /// Contiguous ranges of bytes read: the start of each, with its end and its checksum.
     stretches: BTreeMap<u64, (u64, Hasher)>,
     /// Total number of bytes read.
     len: u64,

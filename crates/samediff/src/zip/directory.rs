@@ -1,7 +1,7 @@
 //! The central directory: the entries and their locations.
 //!
-//! The crate `zip` isn't used to read the directory, since it silently keeps the last of two
-//! entries with the same name. All other reads use this directory, so there is only one
+//! The crate `zip` isn't used to read the directory, since it silently keeps only the last of
+//! several entries with the same name. All other reads use this directory, so there is only one
 //! interpretation of an archive.
 
 use std::collections::HashMap;
@@ -74,7 +74,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Returns whether the entry is a folder.
+    /// Returns true if the entry is a folder.
     pub(crate) fn is_folder(&self) -> bool {
         self.name.ends_with('/')
     }

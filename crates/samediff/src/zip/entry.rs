@@ -1,4 +1,5 @@
-//! The bytes of entries. Stored entries are read by position, and deflated ones as a stream.
+//! The bytes of entries. Stored entries support random access, and deflated ones are read as a
+//! stream.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use crate::{Error, ErrorKind, Result};
 
 const LOCAL_MAGIC: u32 = 0x0403_4b50;
 
-/// The flag of encrypted entries.
+/// The flag for encrypted entries.
 const ENCRYPTED: u16 = 1;
 
-/// The flag of entries that are followed by their checksum and lengths.
+/// The flag for entries that are followed by their checksum and lengths.
 const SUMMED_BEHIND: u16 = 1 << 3;
 
 /// Special length, which means that the real length is in an extra field.
@@ -93,7 +94,7 @@ impl Archive {
         self.locate(index).map(drop)
     }
 
-    /// Adds the entry and the archive's file to an error.
+    /// Adds the names of the entry and the archive's file to an error.
     pub(crate) fn named(&self, error: Error, index: EntryIndex) -> Error {
         let error = error.in_entry(&self.record(index).name);
         match &self.file {
@@ -177,8 +178,8 @@ impl Archive {
         }
     }
 
-    /// Returns the bytes of any entry by position. First reads all bytes to compare the checksum,
-    /// and inflates a deflated entry.
+    /// Returns the bytes of any entry, for random access. First reads all bytes to compare the
+    /// checksum, and inflates a deflated entry.
     pub(crate) fn positioned(&self, index: EntryIndex) -> Result<Arc<dyn ReadAt>> {
         if let Some(entry) = self.stored(index)? {
             io::copy(&mut entry.stream(), &mut io::sink())?;
@@ -247,7 +248,7 @@ impl Archive {
     }
 }
 
-/// An uncompressed entry, which can be read by position.
+/// An uncompressed entry, which supports random access.
 #[derive(Clone)]
 pub(crate) struct StoredEntry {
     section: Section,
@@ -260,13 +261,14 @@ impl StoredEntry {
         Checked::new(Box::new(self.section.clone()), self.sum.clone())
     }
 
-    /// Returns the bytes by position. Once all bytes have been read, the checksum is compared.
+    /// Returns the bytes, for random access. Once all bytes have been read, the checksum is
+    /// compared.
     pub(crate) fn positions(&self) -> Positions {
         Positions::new(self.section.clone(), self.sum.clone())
     }
 }
 
-/// Reads bytes without comparing the checksum, as needed for the beginning of an entry.
+/// Reads bytes without comparing the checksum, which is useful for the beginning of an entry.
 impl ReadAt for StoredEntry {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.section.read_at(offset, buf)

@@ -1,11 +1,11 @@
-//! A range of a source, which can be read by position and as a stream.
+//! A range of a source, which can be read in any order or as a stream.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 
 use record_file::ReadAt;
 
-/// A range of a source, which can be read by position and as a stream.
+/// A range of a source, which can be read in any order or as a stream.
 #[derive(Clone)]
 pub(crate) struct Section<S = Arc<dyn ReadAt>> {
     pub(super) source: S,

@@ -1,4 +1,4 @@
-//! The bytes of a deflated entry, made readable by position.
+//! Random access to the bytes of a deflated entry.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -29,7 +29,7 @@ pub enum ZipCompression {
     /// New entries are uncompressed. Entries from another archive keep their compression.
     #[default]
     Keep,
-    /// Entries are uncompressed, so they can be read by position.
+    /// Entries are uncompressed, so they support random access.
     Stored,
     /// Entries are deflated. This takes long, and hardly shrinks floating-point numbers.
     Deflated,
@@ -72,8 +72,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             ZipCompression::Deflated => CompressionMethod::Deflated,
         };
         // Lengths are written with 64 bits, since the length of a stream isn't known in advance.
-        // The time is the earliest possible, so that the output doesn't depend on the time of
-        // writing.
+        // The time is the earliest possible, so that the output doesn't depend on when it is
+        // written.
         let options = SimpleFileOptions::default()
             .compression_method(method)
             .large_file(true)
@@ -91,14 +91,14 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Returns true if an entry of another archive stays deflated.
+    /// Returns true if an entry from another archive stays deflated.
     pub(crate) fn keeps_deflated(&self, archive: &Archive, index: EntryIndex) -> bool {
         let deflated = archive.record(index).method == Method::Deflated;
         deflated && self.compression != ZipCompression::Stored
     }
 
-    /// Copies a deflated entry of another archive to an entry with this name. Its bytes are also
-    /// inflated, for its checksum and for `seen`.
+    /// Copies a deflated entry from another archive to an entry with this name. The bytes are also
+    /// inflated, for the checksum and for `seen`.
     pub(crate) fn copy_deflated(
         &mut self,
         name: &str,
@@ -163,7 +163,7 @@ struct Tap {
 }
 
 impl Tap {
-    /// Inflates the bytes of the archive at `at`, except for those inflated before.
+    /// Inflates `bytes`, which begin at `at` in the archive, except for those already inflated.
     fn see(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let end = self.end.min(at + bytes.len() as u64);
         if at <= self.next && self.next < end {
@@ -182,7 +182,7 @@ impl Tap {
     fn finish(mut self) -> Result<()> {
         let inflated = self.inflated.try_finish();
         inflated.map_err(|error| self.inflated.get_ref().explained(error))?;
-        // After a complete stream, another byte isn't accepted.
+        // A complete stream doesn't accept another byte.
         let more = self.inflated.write(&[0]);
         let sink = self.inflated.get_ref();
         if !matches!(more, Ok(0)) {

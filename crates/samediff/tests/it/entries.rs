@@ -1,4 +1,4 @@
-//! Models as arbitrary entries of an archive.
+//! Models as arbitrary entries in an archive.
 
 use std::io::{Cursor, Read, Write};
 use std::sync::Arc;
@@ -50,8 +50,8 @@ impl Entries {
         assert_eq!(self.0.len() + 1, before, "{name}");
     }
 
-    /// Replaces the second tag's graph by another valid graph, and then replaces bytes of the new
-    /// graph in the given places.
+    /// Replaces the second tag's graph with another valid graph, and then replaces the bytes
+    /// `there` in the new graph, in up to `places` places.
     pub(crate) fn put_graph(&mut self, there: &[u8], instead: &[u8], places: usize) {
         let mut bytes = graph_of_names();
         let found = bytes.windows(there.len()).enumerate();
@@ -85,7 +85,7 @@ impl Entries {
     }
 }
 
-/// Returns the first error of opening and checking an archive.
+/// Opens and checks an archive, and returns the first error.
 pub(crate) fn first_error(archive: Vec<u8>) -> Error {
     match open(archive) {
         Err(error) => error,
@@ -136,10 +136,11 @@ fn entry_of(content: TagContent, name: &str) -> Vec<u8> {
 /// Number that means all places in calls of [`Entries::put_graph`].
 pub(crate) const ALL: usize = usize::MAX;
 
-/// Encoded beginning of the integer arguments of [`graph_of_names`]: their count, and the first.
+/// Encoded beginning of the integer arguments in [`graph_of_names`]: their count, and the first of
+/// them.
 pub(crate) const ARGUMENTS: &[u8] = &[2, 0, 0, 0, 0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
 
-/// Returns the file of a graph without values, in which any name may replace another.
+/// Returns the file of a graph without values, in which any name may be replaced with another.
 fn graph_of_names() -> Vec<u8> {
     let mut graph = Graph::default();
     for name in ["var-1", "var-2", "in-1", "out-1", "loss-1"] {

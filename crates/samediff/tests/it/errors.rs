@@ -1,4 +1,4 @@
-//! Tests that problems of a model are reported with their name, entry and line.
+//! Tests that problems in a model are reported with their name, entry and line.
 
 use std::collections::HashMap;
 use std::sync::Arc;

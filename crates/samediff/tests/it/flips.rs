@@ -1,5 +1,4 @@
-//! Tests of bit flips in an archive: a reader of all bytes of an entry gets an error with the
-//! location.
+//! Tests of bit flips in an archive: reading all bytes of a damaged entry fails with the location.
 
 use std::fs;
 use std::io::{Cursor, Read, Write};
@@ -17,14 +16,14 @@ static FORMATS: Registry = Registry::new(&[&SameDiffFormat, &SafetensorsFormat])
 
 type Outcome = Result<Vec<u8>, String>;
 
-/// Returns an array of 16 KiB in Fortran order.
+/// Returns a 16 KiB array in Fortran order.
 fn fortran() -> Array {
     let array = floats(&[8, 512], 0.0);
     let bytes = array.bytes().unwrap().read_to_vec(1 << 30).unwrap();
     Array::from_bytes(array.info().clone().with_order(Order::F), bytes).unwrap()
 }
 
-/// Returns a model of two tags that share arrays.
+/// Returns a model with two tags that share arrays.
 fn model(compression: ZipCompression) -> Vec<u8> {
     let mut draft = Draft::new();
     for (tag, w) in [("a", 1.0), ("b", 3.0)] {
@@ -41,7 +40,7 @@ fn model(compression: ZipCompression) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// Returns an archive with an SDNB file, as Java's loader reads it, stored or deflated.
+/// Returns an archive that contains an SDNB file, stored or deflated, as Java's loader expects it.
 fn sdz(method: zip::CompressionMethod) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/samediff/model.sdnb");
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -164,7 +163,7 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
     }
 }
 
-/// Returns the offsets of the bytes of names in the directory.
+/// Returns the offset of every byte of a name in the directory.
 fn names_in_directory(archive: &[u8]) -> Vec<usize> {
     let magic = b"PK\x01\x02";
     let starts = archive.windows(4).enumerate();

@@ -140,7 +140,7 @@ pub(crate) struct Memory {
     files: Vec<File>,
 }
 
-/// Everything that a reader sees of a model.
+/// Everything in a model that a reader sees.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Snapshot {
     tags: Vec<TagSnapshot>,
@@ -170,8 +170,7 @@ fn numbered<T: Eq + std::hash::Hash>(all: impl IntoIterator<Item = T>) -> Vec<us
 }
 
 impl Snapshot {
-    /// Returns the content of a model, read again completely; `arrays` is the number of its array
-    /// entries.
+    /// Reads all content of a model. `arrays` is the number of the model's array entries.
     pub(crate) fn of(model: &Model, arrays: usize) -> Snapshot {
         let mut files: Vec<ArrayFile> = Vec::new();
         let mut read = |arrays: proto_splitter_samediff::Arrays<'_>| {
@@ -329,7 +328,7 @@ impl Memory {
         self.tags = vec![self.tags.swap_remove(tag)];
     }
 
-    /// Renames a variable, and returns whether the graph of the tag has it.
+    /// Renames a variable; returns false if the tag's graph doesn't have it.
     pub(crate) fn rename_variable(&mut self, tag: usize, from: &str, to: &str) -> bool {
         let tag = &mut self.tags[tag];
         let known = tag.graph.variable(from).is_some();
@@ -397,8 +396,8 @@ impl Memory {
         self.tags[tag].stray.push(file);
     }
 
-    /// Applies the deduplication of writing, which replaces each file by an equal older file of the
-    /// same name. Returns the number of replaced files.
+    /// Applies the deduplication that writing performs, which replaces each file with an equal
+    /// older file for the same name. Returns the number of replaced files.
     pub(crate) fn settle(&mut self) -> usize {
         let mut instead = HashMap::new();
         let mut written: Vec<usize> = Vec::new();

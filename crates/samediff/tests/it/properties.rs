@@ -27,7 +27,7 @@ enum Edit {
     Deduplicate,
     CollectGarbage,
     Save(ZipCompression),
-    /// Saves, and adds a file without references.
+    /// Saves the draft, and adds a file without references.
     Stray(usize, Value),
 }
 

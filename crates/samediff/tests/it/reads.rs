@@ -54,7 +54,7 @@ fn name(number: u64) -> String {
     format!("w{number}")
 }
 
-/// Returns a tag of eight arrays of 1 MiB, whose data is watched; one of them can differ.
+/// Returns a tag with eight 1 MiB arrays, whose data is watched. One of the arrays can differ.
 fn content(other: Option<u64>) -> (TagContent, Watched) {
     let mut bytes = Vec::new();
     for number in 0..COUNT {
@@ -105,7 +105,7 @@ fn noise(seed: u64) -> Vec<u8> {
     words.collect()
 }
 
-/// Returns a tag of eight incompressible arrays.
+/// Returns a tag with eight incompressible arrays.
 fn noisy() -> TagContent {
     let mut graph = Graph::default();
     for number in 0..COUNT {

@@ -15,7 +15,8 @@ struct Schema {
     enums: Vec<String>,
 }
 
-/// Parses the subset of schemas in use: one namespace, tables, and enumerations of bytes.
+/// Parses the subset of the schema language that the schemas use: one namespace, tables, and byte
+/// enumerations.
 fn parse(text: &str) -> Schema {
     let code: String = text
         .lines()

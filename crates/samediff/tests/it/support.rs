@@ -1,4 +1,4 @@
-//! Models to test with.
+//! Models for the tests.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use proto_splitter_samediff::{
     SameDiffWriteOptions, TagContent, VarType, WrittenSameDiff,
 };
 
-/// Returns an array of floats that count up from `first`.
+/// Returns an array of consecutive floats, starting with `first`.
 pub(crate) fn floats(shape: &[u64], first: f32) -> Array {
     let info = ArrayInfo::new(Nd4jType::Float, shape).unwrap();
     let mut value = first;
@@ -70,7 +70,7 @@ pub(crate) fn values(array: &Array) -> Vec<u8> {
     array.values().unwrap().read_to_vec(1 << 30).unwrap()
 }
 
-/// Returns the names of the entries, in the order of the archive, as `zip` reads them.
+/// Returns the names of the entries in archive order, as `zip` reads them.
 pub(crate) fn entries(path: &Path) -> Vec<String> {
     let archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
     archive

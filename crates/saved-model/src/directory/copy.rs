@@ -1,4 +1,4 @@
-//! Copying all files of a folder except for the model's.
+//! Copying all files in a folder except for the model's.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -10,8 +10,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::options::Copying;
 
-/// Number of bytes of a file to copy between two progress reports. The operating system copies the
-/// bytes. If the file system can share blocks between files, no data is copied.
+/// Number of bytes to copy between two progress reports. The operating system copies the bytes. If
+/// the file system can share blocks between files, no data is copied.
 const STEP: u64 = 64 << 20;
 
 /// Copies the content of the folder `from` to the folder `to`, following links, except for the
@@ -76,15 +76,15 @@ const MOST_COPIES: u32 = 16;
 /// The folders that a walk has visited.
 #[derive(Default)]
 struct Visited {
-    /// Folders that contain the current one, including itself.
+    /// The current folder, and the folders that contain it.
     above: Vec<PathBuf>,
     /// Number of visits of each folder.
     count: HashMap<PathBuf, u32>,
 }
 
 impl Visited {
-    /// Enters the folder `real`, whose path is `from`. Limits the number of copies, since a few
-    /// links to folders with more links could otherwise make more copies than there is space for.
+    /// Enters the folder `real`, whose path is `from`. Limits the number of copies of a folder:
+    /// otherwise, a few links to folders with more links could fill the disk.
     fn enter(&mut self, real: PathBuf, from: &Path) -> Result<()> {
         let count = self.count.entry(real.clone()).or_default();
         *count += 1;
@@ -100,8 +100,8 @@ impl Visited {
     }
 }
 
-/// Returns true if a folder isn't empty, and contains only files in `except`, and folders that
-/// contain only such files.
+/// Returns true if a folder isn't empty, and contains only files in `except`, and folders to which
+/// the same applies.
 fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     let is_within = |file: &PathBuf| file.starts_with(folder);
     if !except.iter().any(is_within) {

@@ -3,7 +3,7 @@
 //! The order of steps makes this safe. First, the complete new model file is renamed to its final
 //! name. Then, `fingerprint.pb` is replaced. Finally, the old model file is removed. If the process
 //! is interrupted at any point, the folder has the old model, the new model, or both, which are
-//! equal. Running the conversion again continues from there.
+//! then equal. Running the conversion again continues from there.
 
 use std::fs;
 #[cfg(unix)]
@@ -73,7 +73,7 @@ impl SavedModelDir {
             ModelForm::Plain | ModelForm::Text => Vec::new(),
         };
         let old = model_path(path, old);
-        // Without this, a crash could lose both files.
+        // If the folder weren't synced, a crash could lose both files.
         sync_folder(path).map_err(|error| Error::from(error).in_file(path))?;
         fs::remove_file(&old).map_err(|error| Error::from(error).in_file(&old))?;
         if warn_unless_synced(&model_path(path, target)) {

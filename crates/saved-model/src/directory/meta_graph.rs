@@ -1,4 +1,4 @@
-//! The contents of a model, which are located without reading the whole model.
+//! The parts of a model, which are located without reading the whole model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use record_file::ReadAt;
 use crate::hashed::Canonical;
 use crate::proto::{AssetFileDef, SavedVariable, SignatureDef, VariableDef};
 
-/// A message in a model, with its location and its name. It is read on demand.
+/// A message in a model, with its location and name, which is read on demand.
 #[derive(Clone)]
 pub struct Lazy<M> {
     name: String,
@@ -82,9 +82,9 @@ pub struct MetaGraph {
 pub struct ModelVariable {
     /// Name of the variable.
     pub name: String,
-    /// Type of the elements. Models of TensorFlow 1 don't record it, so it is `None` for these.
+    /// Type of the elements; `None` in TensorFlow 1 models, which don't record it.
     pub dtype: Option<DataType>,
-    /// Shape; `None` in models of TensorFlow 1.
+    /// Shape; `None` in TensorFlow 1 models.
     pub shape: Option<TensorShapeProto>,
     /// True if training changes the variable.
     pub trainable: bool,
@@ -146,7 +146,7 @@ impl MetaGraph {
         self.index
     }
 
-    /// Returns the tags, by which callers choose a meta graph to load.
+    /// Returns the tags that callers use to choose a meta graph to load.
     pub fn tags(&self) -> &[String] {
         &self.tags
     }
@@ -202,8 +202,7 @@ impl MetaGraph {
         Ok(found)
     }
 
-    /// Returns the variables of the object graph or, in a model of TensorFlow 1, of the
-    /// collections.
+    /// Returns the variables in the object graph or, in a TensorFlow 1 model, in the collections.
     ///
     /// # Errors
     ///

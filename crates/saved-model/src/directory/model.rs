@@ -1,4 +1,4 @@
-//! Reading the message of a SavedModel from each form of a model file.
+//! Reading a SavedModel message from any form of model file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ impl ModelForm {
     /// All forms. If a folder has several model files, the first of these forms is used.
     pub(super) const ALL: [ModelForm; 3] = [ModelForm::Chunked, ModelForm::Plain, ModelForm::Text];
 
-    /// Returns the extension of the file's name.
+    /// Returns the file name's extension.
     pub fn extension(self) -> &'static str {
         match self {
             ModelForm::Chunked => CHUNKED_EXTENSION,
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Model {
 }
 
 impl Model {
-    /// Opens the model of a folder.
+    /// Opens the model in a folder.
     pub(super) fn open(folder: &Path) -> Result<Model> {
         for form in ModelForm::ALL {
             let path = model_path(folder, form);
@@ -120,7 +120,7 @@ impl Model {
         self.message.total_size()
     }
 
-    /// Returns a reader of the message's bytes.
+    /// Returns a reader for the message's bytes.
     pub(super) fn data(&self) -> Arc<dyn ReadAt> {
         self.message.clone().into()
     }
@@ -163,7 +163,7 @@ impl Model {
         }
     }
 
-    /// Returns the hashes of the model's fingerprint.
+    /// Returns the hashes for the model's fingerprint.
     pub(super) fn hashes(&self, progress: &Progress) -> Result<Hashes, FingerprintError> {
         match self.message.chunked_file() {
             Some(file) => fingerprint::chunked_hashes(file, progress),
@@ -172,7 +172,7 @@ impl Model {
     }
 }
 
-/// Maximum nesting depth of messages in text, as in protobuf itself. Parsing is recursive.
+/// Maximum nesting depth of messages in text, the same as in protobuf itself. Parsing is recursive.
 const DEEPEST_TEXT: usize = 100;
 
 /// Fails if messages in text are nested more deeply than the limit.

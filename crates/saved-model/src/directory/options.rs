@@ -18,7 +18,7 @@ pub enum TargetForm {
     Auto,
     /// `saved_model.pb`.
     Plain,
-    /// `saved_model.cpb`. A model that needn't be split becomes a single chunk.
+    /// `saved_model.cpb`. A model that doesn't need to be split becomes a single chunk.
     Chunked,
 }
 
@@ -77,8 +77,8 @@ impl SaveOptions {
         self
     }
 
-    /// Sets a callback that is called while a file is copied, with the number of bytes copied so
-    /// far and in total. Default: none.
+    /// Sets a callback that is called while a file is copied, with the file's path, the number of
+    /// bytes copied so far, and the file's size. Default: none.
     #[must_use]
     pub fn on_copy(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         self.copying.report = Some(Arc::new(report));
@@ -108,7 +108,7 @@ impl SaveOptions {
 
 type Report = dyn Fn(&Path, u64, u64) + Send + Sync;
 
-/// The listeners for the copying of files.
+/// The progress listeners for copying files.
 #[derive(Clone, Default)]
 pub(super) struct Copying {
     report: Option<Arc<Report>>,

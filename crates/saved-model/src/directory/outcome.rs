@@ -1,4 +1,4 @@
-//! The outcome for a model's `fingerprint.pb`.
+//! The effect of writing a model on its `fingerprint.pb`.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{ModelForm, model_path};
 use crate::fingerprint::{self, FingerprintError};
 use crate::proto::FingerprintDef;
 
-/// The outcome for a model's `fingerprint.pb`.
+/// The effect of writing a model on its `fingerprint.pb`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FingerprintOutcome {
     /// The fingerprint was computed again, with this result.

@@ -1,4 +1,4 @@
-//! Copying a SavedModel's folder with its model in another form, atomically.
+//! Copying a SavedModel's folder atomically, with its model in another form.
 
 use std::fs;
 use std::io;
@@ -27,13 +27,13 @@ use super::{MODEL_STEM, ModelForm, model_path};
 pub struct Rebuilt<T> {
     /// Result of writing the model.
     pub filled: T,
-    /// Outcome for `fingerprint.pb`.
+    /// Effect on `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
 }
 
 /// Creates the folder `to` with the content of the folder `from`, except for the model. `fill`
-/// writes the model; its argument is the path of the model file without an extension. The variables
-/// are compared with their checksums; other files have no checksums.
+/// writes the model; its argument is the path of the model file without an extension. The
+/// variables' checksums are compared; other files have no checksums.
 ///
 /// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) calls this, and writes the model in
 /// the requested form.
@@ -41,10 +41,10 @@ pub struct Rebuilt<T> {
 /// # Errors
 ///
 /// [`ErrorKind::AlreadyExists`] if `to` exists and isn't empty, or is created in the meantime,
-/// unless force is set; [`ErrorKind::InvalidConfig`] if an existing `to` is not a SavedModel, if
+/// unless `force` is set; [`ErrorKind::InvalidConfig`] if an existing `to` is not a SavedModel, if
 /// one folder is inside the other, or if a link leads from one into the other;
 /// [`ErrorKind::NoFolder`] if the parent folder of `to` doesn't exist;
-/// [`ErrorKind::ChecksumMismatch`] if a variable is damaged; [`ErrorKind::Io`]; and any error of
+/// [`ErrorKind::ChecksumMismatch`] if a variable is damaged; [`ErrorKind::Io`]; and any error from
 /// `fill`.
 pub fn rebuild<T, E: From<Error>>(
     from: &Path,
@@ -70,10 +70,10 @@ pub fn rebuild_except<T, E: From<Error>>(
 ) -> Result<Rebuilt<T>, E> {
     let to = check_target(from, to, options.force)?;
     let temporary = TemporaryFolder::beside(&to, None)
-        // The error doesn't name the temporary folder, which the caller doesn't know.
+        // The error names the target, since the caller doesn't know the temporary folder.
         .map_err(|error| Error::from(io::Error::from(error.kind())).in_file(&to))?;
     let folder = temporary.path();
-    // Steps that the data may cause to fail come first, since copying may take long.
+    // Steps that may fail because of the data come first, since copying may take long.
     let filled = fill(&folder.join(MODEL_STEM))?;
     let finish = || -> Result<FingerprintOutcome> {
         let mut models = ModelForm::ALL.map(|form| model_path(from, form)).to_vec();
@@ -103,7 +103,7 @@ pub fn rebuild_except<T, E: From<Error>>(
     })
 }
 
-/// Returns the other files with chunks of a folder's model.
+/// Returns the files, other than the main file, that contain chunks of a folder's model.
 pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     let model = model_path(folder, ModelForm::Chunked);
     if model.is_file() {
@@ -113,8 +113,8 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the other files with chunks to which the model in a folder refers. These files may have
-/// any names. Returns an empty list if the model can't be read, which other code reports.
+/// Returns the other chunk files to which the model in a folder refers, which may have any names.
+/// Returns an empty list if the model can't be read, since other code reports that.
 fn named_parts(folder: &Path) -> Vec<PathBuf> {
     let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
         return Vec::new();
@@ -123,7 +123,7 @@ fn named_parts(folder: &Path) -> Vec<PathBuf> {
     named.map(|file| folder.join(&file.path)).collect()
 }
 
-/// Returns the path of the result. Fails if writing there would lose other content.
+/// Returns the path to write to. Fails if writing there would lose other content.
 fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;
@@ -294,7 +294,7 @@ fn recover(to: &Path) -> Result<()> {
 }
 
 /// Renames a folder. The new name must be unused, or belong to an empty folder. The system checks
-/// this; if this function checked it first, content could appear between the check and the
+/// this: if this function checked it first, content could appear between the check and the
 /// renaming.
 fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
     // Not every system replaces an empty folder. This doesn't remove a folder with content.
@@ -303,7 +303,7 @@ fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
     fs::rename(folder, to)
 }
 
-/// Returns true if the error means that the name belongs to a folder with content.
+/// Returns true if the error means that the target is a folder with content.
 fn is_taken(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -326,7 +326,7 @@ mod tests {
         (folder, from, to)
     }
 
-    /// Rebuilds a folder. `meanwhile` makes changes at the same time.
+    /// Rebuilds a folder, and calls `meanwhile` to make changes at the same time.
     fn rebuild_while(from: &Path, to: &Path, force: bool, meanwhile: impl FnOnce()) -> Result<()> {
         let options = SaveOptions::new().force(force).keep_fingerprint(true);
         let fill = |prefix: &Path| {

@@ -26,9 +26,9 @@ pub struct Saved {
     pub model_path: PathBuf,
     /// Form of the model's file.
     pub form: ModelForm,
-    /// Size of the model as a message, in bytes. A `saved_model.pb` would have this size.
+    /// Size of the model as one serialized message, in bytes: the size of a `saved_model.pb`.
     pub message_size: u64,
-    /// Outcome for `fingerprint.pb`.
+    /// Effect on `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
     /// True if anything changed. Only a conversion in place can leave everything unchanged.
     pub changed: bool,
@@ -127,7 +127,7 @@ impl SavedModelDir {
         }
     }
 
-    /// Extends the error about a model that is too large with the model's largest parts.
+    /// Adds the model's largest parts to the error for a model that is too large.
     fn with_largest(&self, error: Error) -> Error {
         let options = ReadOptions::new().descriptor(descriptor(SAVED_MODEL).ok());
         let data = self.model.data();

@@ -10,7 +10,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Returns the temporary name of a folder while it is replaced in two steps.
+/// Returns the temporary path of a folder while it is replaced in two steps.
 pub(super) fn aside(to: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".protosplit-");
     name.push(to.file_name().unwrap_or_default());

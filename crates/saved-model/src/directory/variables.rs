@@ -20,10 +20,9 @@ pub fn variables(folder: &Path) -> Result<Option<Bundle>> {
     Bundle::open(prefix).map(Some)
 }
 
-/// Compares the checksums of the variables in the folder of a SavedModel, before the folder is
-/// copied.
+/// Compares the checksums of the variables in a SavedModel's folder, before the folder is copied.
 ///
-/// Missing files and checkpoints of a newer version don't make a copy fail.
+/// Missing files don't make a copy fail, and neither do checkpoints of a newer version.
 pub(super) fn check_variables(folder: &Path, progress: &Progress) -> Result<()> {
     let options = BundleOptions::new().progress(progress.clone());
     let checked = variables(folder).and_then(|bundle| match bundle {

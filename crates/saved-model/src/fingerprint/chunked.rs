@@ -31,7 +31,7 @@ use crate::hashed::{Canonical, Edits, Hashed as _};
 
 type Result<T> = std::result::Result<T, FingerprintError>;
 
-/// The chunks of a file, and the number of their bytes hashed so far.
+/// The chunks of a file, and the number of bytes hashed so far.
 struct Chunks<'a, S> {
     file: &'a ChunkedFile<S>,
     meter: Meter,
@@ -115,7 +115,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     })
 }
 
-/// Returns the tags of `meta_graphs[0]`'s field.
+/// Returns the tags that lead to this field of `meta_graphs[0]`.
 fn target(field: u32) -> [FieldIndex; 3] {
     [Kind::Field(META_GRAPHS), Kind::Index(0), Kind::Field(field)]
         .map(|kind| FieldIndex { kind: Some(kind) })
@@ -126,7 +126,7 @@ fn matches(tags: &[FieldIndex], target: &[FieldIndex]) -> usize {
     tags.iter().zip(target).take_while(|(a, b)| a == b).count()
 }
 
-/// Returns a chunked message that is reduced to the fields that lead to the three parts.
+/// Returns a copy of a chunked message with only the fields that lead to the three parts.
 fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     let targets = [GRAPH_DEF, SIGNATURE_DEF, OBJECT_GRAPH_DEF].map(target);
     let mut fields = Vec::new();
@@ -158,16 +158,15 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     }
 }
 
-/// The types of a message into which TensorFlow merges a chunk above the target, as far as they
-/// matter.
+/// The relevant types of messages into which TensorFlow merges a chunk above the target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MergedInto {
     GraphDef,
     Other,
 }
 
-/// Implements TensorFlow's `HashFields`, which covers the chunks at or below the target in the
-/// order of the list.
+/// Implements TensorFlow's `HashFields`, which covers the chunks at or below the target, in the
+/// order in which the fields are listed.
 fn fields_hash<S: ReadAt>(
     chunks: &Chunks<'_, S>,
     message: &ChunkedMessage,

@@ -62,8 +62,8 @@ pub(super) fn first_meta_graph(
         .ok_or_else(|| FingerprintError::refused("it has no meta graph"))
 }
 
-/// Computes the hash after TensorFlow's `SimpleDelete`. This function empties the library and the
-/// versions, so that both are present even if they weren't before.
+/// Computes the hash after the effects of TensorFlow's `SimpleDelete`, which empties the library
+/// and the versions, so that both are present even if they weren't before.
 fn program_hash(
     canonical: &mut Canonical<'_>,
     meta_graph: &[Range<u64>],

@@ -103,7 +103,7 @@ fn attr(
     Ok(decoded.value)
 }
 
-/// Returns the number after the last underscore of a name. Parses it like `absl::SimpleAtoi`.
+/// Returns the number after the last underscore in a name. Parses it like `absl::SimpleAtoi`.
 pub(super) fn suffix_uid(name: &[u8]) -> Option<i64> {
     let last = name.rsplit(|&byte| byte == b'_').next()?;
     let text = std::str::from_utf8(last).ok()?;

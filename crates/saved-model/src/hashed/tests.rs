@@ -26,7 +26,7 @@ fn check(message: &str, bytes: &[u8], expected: &[u8]) {
     assert!(segments <= 1, "a canonical message is one span");
 }
 
-/// Returns a map entry of a string and an empty message.
+/// Returns a map entry with a string key and an empty message as its value.
 fn entry(number: u8, key: &str) -> Vec<u8> {
     let len = u8::try_from(key.len()).unwrap();
     let mut bytes = vec![number << 3 | 2, len + 4, 0x0a, len];
@@ -60,7 +60,7 @@ fn integer_keys_are_put_by_their_value() {
 fn an_entry_has_its_key_and_its_value_even_where_they_are_defaults() {
     check("NodeDef", b"\x2a\x00", b"\x2a\x04\x0a\x00\x12\x00");
     check("FunctionDef", b"\x42\x00", b"\x42\x04\x08\x00\x10\x00");
-    // The value comes first, followed by two keys and a field that entries don't have.
+    // The value comes first, followed by two keys and a field that isn't in the schema.
     check(
         "NodeDef",
         b"\x2a\x0a\x12\x00\x0a\x01x\x0a\x01y\x18\x05",

@@ -27,7 +27,7 @@ pub(super) struct Parts {
     message: Whole,
     layers: Vec<Layer>,
     split: Option<SplitProto>,
-    /// Constants, found on first use.
+    /// Constants, which are found on first use.
     literals: OnceLock<Option<Literals>>,
 }
 

@@ -16,17 +16,17 @@ use super::fields::{ProfileReader, field, is};
 use super::plane::{Line, Plane};
 use crate::write::{MAX_MERGE_RECORD, RecordBytes};
 
-/// Compression of the profiler's own writer.
+/// Compression that the profiler's own writer uses.
 const BROTLI: Compression = Compression::brotli(6);
 
 /// Alignment to which files are padded, in bytes.
 const PADDING: u64 = 64 << 10;
 
-/// A plan of the records of a profile. The first record has everything except for lines. Each other
-/// record has a line of a plane, or a run of the line's events.
+/// A plan for the records of a profile. The first record has everything except for lines. Each
+/// other record has a line of a plane, or the line with a run of its events.
 ///
 /// XProf merges planes with the same name, and lines with the same id. Planes that merging would
-/// change are entirely in the first record, which XProf keeps unchanged.
+/// change stay whole in the first record, which XProf keeps unchanged.
 ///
 /// ```
 /// use std::sync::Arc;

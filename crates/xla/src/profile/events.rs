@@ -1,4 +1,4 @@
-//! Events of a line, and the changes that merging makes to them.
+//! The events of a line, and the changes that merging makes to them.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -16,8 +16,8 @@ use crate::write::RecordBytes;
 /// Picoseconds per nanosecond.
 const PICOSECONDS: i64 = 1000;
 
-/// New numbers of metadata, after its plane was merged into another one. Numbers that aren't listed
-/// are unchanged.
+/// New numbers for metadata whose plane was merged into another one. Numbers that aren't listed are
+/// unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     pub(super) events: HashMap<i64, i64>,
@@ -25,7 +25,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Returns true if all numbers are unchanged.
+    /// Returns true if no number changes.
     pub(super) fn are_same(&self) -> bool {
         let same = |map: &HashMap<i64, i64>| map.iter().all(|(from, to)| from == to);
         same(&self.events) && same(&self.stats)
@@ -40,12 +40,12 @@ impl Numbers {
     }
 }
 
-/// Events of a line, and the changes to them.
+/// The events of a line, and the changes to make to them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Events {
     /// Runs of consecutive events.
     pub(super) runs: Vec<Range<u64>>,
-    /// New numbers of the events' metadata, if any change.
+    /// New numbers for the events' metadata, if any number changes.
     numbers: Option<Arc<Numbers>>,
     /// Number of nanoseconds to add to the events' times.
     shift: i64,
@@ -108,7 +108,7 @@ impl ProfileReader<'_> {
         for part in self.fields(event)? {
             match part.number.0 {
                 1 if is_number(&part, 1) => number = self.number(part.value)?,
-                // An event has either an offset or a number of occurrences.
+                // An event has either an offset or an occurrence count.
                 2 if delay != 0 && is_number(&part, 2) => offset = self.number(part.value)?,
                 5 if delay != 0 && is_number(&part, 5) => offset = 0,
                 4 if is(&part, 4) => {

@@ -1,4 +1,4 @@
-//! The fields of a profile: reading them by their ranges, and adding them to lists of spans.
+//! Reading the fields of a profile by their ranges, and adding fields to lists of spans.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use record_file::ReadAt;
 /// Maximum size of a name, in bytes.
 const MAX_NAME: u64 = 1 << 20;
 
-/// A reader of the fields in ranges of a message.
+/// A reader for the fields in ranges of a message.
 pub(super) struct ProfileReader<'a> {
     bytes: &'a dyn ReadAt,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
@@ -20,7 +20,7 @@ pub(super) struct ProfileReader<'a> {
 }
 
 impl<'a> ProfileReader<'a> {
-    /// Creates a reader of a message.
+    /// Creates a reader for a message.
     pub(super) fn new(bytes: &'a dyn ReadAt) -> Result<ProfileReader<'a>> {
         let size = bytes.size()?;
         Ok(ProfileReader {
@@ -50,7 +50,7 @@ impl<'a> ProfileReader<'a> {
         Ok(fields)
     }
 
-    /// Returns the first field of a range.
+    /// Returns the first field in a range.
     pub(super) fn next_field(&mut self, range: Range<u64>) -> Result<Option<Field>> {
         self.cursor.set_range(range);
         self.cursor.next()
@@ -65,7 +65,7 @@ impl<'a> ProfileReader<'a> {
         Ok(self.cursor.bytes(range)?.to_vec())
     }
 
-    /// Returns a number by the range of its varint.
+    /// Returns the number whose varint is at this range.
     pub(super) fn number(&mut self, range: Range<u64>) -> Result<i64> {
         let number = decode_varint(self.cursor.bytes(range)?);
         Ok(number.map_or(0, |(number, _)| number.cast_signed()))

@@ -1,5 +1,5 @@
 //! Merging the records of a profile like XProf, without copying them. Planes and lines are joined.
-//! If a plane is merged into another one, the numbers of its metadata and its times may change.
+//! When a plane is merged into another one, its times and the numbers of its metadata may change.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -67,7 +67,7 @@ pub(super) fn message(source: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<
 struct Space<'a> {
     reader: ProfileReader<'a>,
     planes: Vec<Plane>,
-    /// Last plane with each name.
+    /// For each name, the last plane that has it.
     by_name: HashMap<Vec<u8>, usize>,
     rest: SpanList,
     /// Errors, warnings and names of hosts added so far, each with its field number.
@@ -103,7 +103,7 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
-    /// Merges any later record into the profile.
+    /// Merges a later record into the profile.
     fn merge(&mut self, range: Range<u64>) -> Result<()> {
         let mut planes = Vec::new();
         for field in self.reader.fields(range)? {
@@ -115,7 +115,7 @@ impl<'a> Space<'a> {
                     self.push_rest(&field);
                 }
             }
-            // XProf ignores other fields of a profile, except in the first record.
+            // XProf ignores a profile's other fields, except in the first record.
         }
         // The search goes backwards. Planes in the same record aren't merged with each other.
         let mut added = Vec::new();

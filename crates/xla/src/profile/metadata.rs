@@ -1,4 +1,4 @@
-//! Metadata of a plane, merged by name into that of another plane.
+//! Merging the metadata of a plane into another plane's metadata, by name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -11,14 +11,14 @@ use proto_splitter_core::wire::WireType;
 use super::events::Numbers;
 use super::fields::{ProfileReader, field, is, is_number, put_number};
 
-/// Fields of a plane that are maps of metadata.
+/// Fields of a plane that are metadata maps.
 const EVENT_METADATA: u32 = 4;
 const STAT_METADATA: u32 = 5;
 
-/// Number of a plane's field with its stats.
+/// Number of the field that contains a plane's stats.
 const STATS: u32 = 6;
 
-/// The names and numbers of a plane's metadata, once another plane is merged into it.
+/// The names and numbers of a plane's metadata, needed once another plane is merged into it.
 #[derive(Debug)]
 pub(super) struct Known {
     events: ByName,
@@ -33,16 +33,16 @@ struct ByName {
     next: i64,
 }
 
-/// An entry of a map of metadata.
+/// An entry of a metadata map.
 struct Metadata {
     name: Vec<u8>,
     value: Range<u64>,
 }
 
-/// Merges the metadata and stats in `from` into those in `to`: the fields of two planes other than
-/// their heads and lines. `known` keeps the names in `to` for the next call. A known name gets its existing
-/// number, and a new name gets the next free number. Metadata without a name is left out, as in
-/// XProf.
+/// Merges the metadata and stats in `from` into those in `to`. Both contain all fields of a plane
+/// except for its head and lines. `known` keeps the names in `to` for the next call. A known name
+/// gets its existing number, and a new name gets the next free number. Like XProf, leaves out
+/// metadata without a name.
 pub(super) fn merge_metadata(
     reader: &mut ProfileReader<'_>,
     from: &SpanList,
@@ -117,7 +117,7 @@ fn known_of(reader: &mut ProfileReader<'_>, rest: &SpanList) -> Result<Known> {
     })
 }
 
-/// Returns the entries of a map of metadata, by their numbers. If several entries have the same
+/// Returns the entries of a metadata map, by their numbers. If several entries have the same
 /// number, the last one takes effect.
 fn metadata_of(
     reader: &mut ProfileReader<'_>,

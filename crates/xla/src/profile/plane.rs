@@ -1,4 +1,4 @@
-//! Planes of a profile, and their lines.
+//! The planes of a profile, and their lines.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub(super) struct Plane {
     /// Id and name.
     pub(super) head: SpanList,
     pub(super) lines: Vec<Line>,
-    /// Last line with each id.
+    /// For each id, the last line that has it.
     pub(super) by_id: HashMap<i64, usize>,
     /// Metadata and stats.
     pub(super) rest: SpanList,
@@ -81,8 +81,8 @@ impl Plane {
         self.by_id.len() == self.lines.len()
     }
 
-    /// Returns the whole plane, with its lines after its head. Another plane must not have been
-    /// merged into it.
+    /// Returns the whole plane, with its lines after its head. No other plane may have been merged
+    /// into it.
     pub(super) fn whole(&self, source: SourceId) -> SpanList {
         let mut inside = self.head.clone();
         for line in &self.lines {
@@ -131,8 +131,9 @@ impl Line {
         Ok(line)
     }
 
-    /// Merges a line with the same id. Appends its events, and keeps the earlier of the two start
-    /// times. The events of the line that starts later are delayed by the difference.
+    /// Merges another line with the same id into this one. Appends its events, and keeps the
+    /// earlier of the two start times. The events of the line that starts later are delayed by the
+    /// difference.
     pub(super) fn join(&mut self, mut from: Line) {
         let later = from.timestamp.wrapping_sub(self.timestamp);
         let (moved, by) = if from.timestamp < self.timestamp {

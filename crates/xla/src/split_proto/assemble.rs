@@ -1,4 +1,4 @@
-//! Assembling a message from records, as a list of their spans.
+//! Assembling a message from records, as a list of the records' spans.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl<'a> Assembly<'a> {
     }
 
     /// Sets the value of a field to the bytes of a record. If a field has several values, the last
-    /// one takes effect. If a message is in several pieces, they are merged.
+    /// one takes effect. If a message is in several pieces, the pieces are merged.
     fn set(&mut self, path: &FieldPath, number: u64) -> Result<()> {
         for step in path.steps() {
             self.builder.begin_field(step.field)?;
@@ -182,7 +182,7 @@ fn applied(
 #[derive(Default)]
 struct Taken {
     paths: HashSet<FieldPath>,
-    /// All prefixes of these paths.
+    /// All prefixes of the paths.
     ways: HashSet<FieldPath>,
 }
 
@@ -195,7 +195,7 @@ impl Taken {
         self.paths.insert(path);
     }
 
-    /// Returns true if a path equals one of these paths, is a prefix of one, or has one as a
+    /// Returns true if `path` equals one of these paths, is a prefix of one, or has one as a
     /// prefix.
     fn overlaps(&self, path: &FieldPath) -> bool {
         let mut way = path.clone();
@@ -207,8 +207,8 @@ impl Taken {
     }
 }
 
-/// Returns the path with keys of the right types, if it leads to a string or bytes, or to a message
-/// that is overridden as a whole. Any path is accepted in an unknown type.
+/// Returns the path with keys of the right types, if it leads to a string or bytes field, or to a
+/// message that is overridden as a whole. Accepts any path if the message's type is unknown.
 fn typed(
     path: &FieldPath,
     kind: &RecordKind,

@@ -1,4 +1,4 @@
-//! Irregularities of a split proto that readers ignore.
+//! Irregularities in a split proto that readers ignore.
 
 use std::fmt;
 
@@ -10,15 +10,14 @@ use super::SplitProto;
 use crate::HLO_PROTO;
 use crate::manifest::RecordKind;
 
-/// An irregularity of a split proto that can still be read.
+/// An irregularity in a split proto that can still be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// Records of unknown purpose, which readers skip: the number of the first such record, and
-    /// their count.
-    UnknownRecords(u64, u64),
-    /// Records that the manifest doesn't list: the number of the first such record, and their
+    /// Records of unknown purpose, which readers skip: the number of the first one, and their
     /// count.
+    UnknownRecords(u64, u64),
+    /// Records that the manifest doesn't list: the number of the first one, and their count.
     ExtraRecords(u64, u64),
     /// Bytes after the last record that aren't chunks: their offset, and their number.
     ExtraBytes(u64, u64),
@@ -108,7 +107,7 @@ impl SplitProto {
         Ok(())
     }
 
-    /// Returns true if the file's name is that of an optimized module, which has assigned buffers.
+    /// Returns true if the file is named like an optimized module, which has assigned buffers.
     fn is_optimized_dump(&self) -> bool {
         let name = self.path.as_ref().and_then(|path| path.file_name());
         let is_after = |name: &std::ffi::OsStr| {

@@ -17,10 +17,10 @@ use super::{MAX_MERGE_RECORD, oversized, uncuttable};
 use crate::manifest::RecordKind;
 use crate::{EXECUTABLE_AND_OPTIONS, GPU_EXECUTABLE, HLO_PROTO};
 
-/// Target size of the records of a message that XLA doesn't split, in bytes.
+/// Target size for the records of a message that XLA doesn't split, in bytes.
 const GENERIC_RECORD: u64 = 1 << 30;
 
-/// Maximum size of a name in an error, in bytes. Longer names are shortened.
+/// Maximum size of a name in an error message, in bytes. Longer names are shortened.
 const MAX_NAME: u64 = 200;
 
 type Cut = Vec<Record>;
@@ -104,8 +104,8 @@ impl Cutter<'_> {
         list
     }
 
-    /// Returns the module without its computations, the remaining fields of the message, each
-    /// computation, and whether there is a module.
+    /// Returns the module without its computations, the remaining fields of the message, the
+    /// computations, and true if there is a module.
     fn parts_of_module(&mut self) -> Result<(SpanList, SpanList, Vec<Range<u64>>, bool)> {
         let (mut inside, mut outside) = (SpanList::default(), SpanList::default());
         let (mut computations, mut has_module) = (Vec::new(), false);

@@ -18,7 +18,7 @@ use crate::manifest::RecordKind;
 /// records.
 const MIN_VALUE: u64 = 1 << 20;
 
-/// Maximum nesting depth of messages, as in protobuf's own parsers.
+/// Maximum nesting depth of messages, the same as in protobuf's own parsers.
 const MAX_DEPTH: usize = 100;
 
 /// A value that can be moved out of a record.
@@ -111,7 +111,7 @@ impl Search<'_> {
                 is_bulky = true;
                 continue;
             };
-            // If a singular field occurs twice, the last one takes effect.
+            // If a singular field occurs several times, its last value takes effect.
             let is_single = |other: &&Field| other.number == field.number;
             if !known.is_list() && fields.iter().filter(is_single).count() > 1 {
                 is_bulky = true;
@@ -125,8 +125,8 @@ impl Search<'_> {
             });
             match known.kind() {
                 Kind::Message(inside) => self.message(field.value.clone(), &inside, true)?,
-                // XLA's reader accepts such overrides for paths of one step, but XLA's writers
-                // create them only for three types.
+                // XLA's reader accepts these overrides if their paths have one step, but XLA's
+                // writers create them only for three types.
                 Kind::String | Kind::Bytes => self.found.push(Value {
                     kind: RecordKind::Override(self.path.clone()),
                     range: field.value.clone(),
@@ -154,8 +154,8 @@ impl Search<'_> {
         Ok(fields)
     }
 
-    /// Returns the number of elements in earlier records, if `number` is the field of these
-    /// elements.
+    /// Returns the number of elements in earlier records, if `number` is the elements' field;
+    /// otherwise 0.
     fn first_of(&self, number: u32) -> u64 {
         let Some((path, first)) = &self.record.first else {
             return 0;
@@ -166,7 +166,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns the message with these values replaced by empty ones.
+/// Returns the message with these values replaced with empty ones.
 fn without(
     cursor: &mut WireCursor<SourceInput<'_, InRecord<'_>>>,
     record: &SpanList,
@@ -201,7 +201,7 @@ fn without(
     Ok(list)
 }
 
-/// Adds a part of a list.
+/// Appends a range of another list.
 fn push_part(list: &mut SpanList, of: &SpanList, range: Range<u64>) {
     use proto_splitter_core::spans::SpanSource;
     for span in of.parts(range) {
@@ -212,7 +212,7 @@ fn push_part(list: &mut SpanList, of: &SpanList, range: Range<u64>) {
     }
 }
 
-/// The bytes of a record, read by position.
+/// The bytes of a record, for random access.
 struct InRecord<'a> {
     message: &'a dyn ReadAt,
     record: &'a SpanList,

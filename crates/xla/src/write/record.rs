@@ -10,8 +10,8 @@ use crate::manifest::RecordKind;
 pub(super) struct Record {
     pub(super) kind: RecordKind,
     pub(super) spans: SpanList,
-    /// For a record with elements of a field: the field numbers that lead to this field, and the
-    /// number of elements in earlier records.
+    /// For a record with elements of a repeated field, the field numbers that lead to the field,
+    /// and the number of its elements in earlier records.
     pub(super) first: Option<(Vec<u32>, u64)>,
 }
 

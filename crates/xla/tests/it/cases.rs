@@ -1,4 +1,4 @@
-//! Small files with the results of XLA's own reader.
+//! Small files, compared with the results from XLA's own reader.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::fixtures::{decoded, expected, merged, message_type, read};
 /// Paths that XLA's format allows, but XLA's reader doesn't support.
 const NESTED: &[(&str, &str)] = &[("case16.riegeli", r#"{"k": "x"}"#)];
 
-/// A string that isn't UTF-8, which only a parser with the type finds.
+/// A file with a string that isn't UTF-8, which only a parser that knows the type detects.
 const NOT_UTF8: &str = "case22.riegeli";
 
 fn bytes_of(hex: &str) -> Vec<u8> {

@@ -70,7 +70,7 @@ pub(crate) fn manifest(name: &str, kinds: &[RecordKind]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a file of these records.
+/// Returns a record file with these records.
 pub(crate) fn record_file(records: &[&[u8]]) -> Vec<u8> {
     let mut writer = RecordWriter::with_defaults(Vec::new());
     for record in records {

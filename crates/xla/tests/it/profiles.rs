@@ -94,8 +94,8 @@ fn what_would_be_joined_stays_whole() {
 
 #[test]
 fn records_are_merged_by_the_rules_of_xprof() {
-    // Several new planes, and several new lines, of one record come in reverse order; existing
-    // strings of a record aren't added.
+    // If a record has several new planes or lines, they are added in reverse order. Strings that
+    // the profile already has aren't added.
     let merged = |parts: &[&[u8]]| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.xplane.riegeli");

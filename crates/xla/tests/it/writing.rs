@@ -1,4 +1,4 @@
-//! Written split protos, compared with those of XLA's own writers.
+//! Written split protos, compared with those that XLA's own writers produce.
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Format, OpenOptions, Registry};
@@ -42,7 +42,7 @@ fn hash(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Returns the [`layout`] of a file from its known properties.
+/// Returns the [`layout`] of a file, taken from its known properties.
 fn known_layout(known: &Value) -> (Vec<(u64, u64)>, Vec<String>) {
     let chunks = known["chunks"].as_array().unwrap().iter();
     let chunks = chunks.map(|chunk| {
@@ -61,7 +61,7 @@ fn modules_are_cut_into_the_records_of_xla() {
     let folder = tempfile::tempdir().unwrap();
     let mut count = 0;
     for (name, known) in expected("expected.json") {
-        // XLA leaves fields out of a dump that the module next to it has.
+        // XLA leaves out some fields of a dump, which the module next to it has.
         if !known["hlo_pb"]["differs_in"].as_array().unwrap().is_empty() {
             continue;
         }
@@ -199,7 +199,7 @@ impl ReadAt for Vast {
 
 #[test]
 fn a_computation_over_two_gib_is_refused_by_its_name() {
-    // A module with one computation "big", whose instruction has 2 GiB.
+    // A module with one computation "big", which has a 2 GiB instruction.
     let instruction: u64 = 1 << 31;
     let varint = |value: u64| {
         let mut bytes = Vec::new();
@@ -244,12 +244,12 @@ fn the_bytes_of_a_dump_are_those_of_the_last_write() {
     assert_eq!(write("a"), write("b"));
 }
 
-/// A message of small literal parts, each followed by a long run of one byte.
+/// A message that consists of small literal parts, each followed by a long run of one byte.
 struct Runs(Vec<(u64, Vec<u8>)>, u64);
 
 impl Runs {
-    /// Creates a message in which each part consists of bytes, followed by this many bytes of value
-    /// 7.
+    /// Creates a message in which each part consists of its bytes, followed by the given number of
+    /// bytes with the value 7.
     fn new(parts: Vec<(Vec<u8>, u64)>) -> Runs {
         let (mut at, mut placed) = (0, Vec::new());
         for (bytes, run) in parts {
@@ -294,7 +294,7 @@ fn head(number: u32, len: u64) -> Vec<u8> {
 #[test]
 fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
     // The module has a computation "a", and a computation "b" with two literals of 1.2 GB, one of
-    // bytes and one of floats.
+    // which has bytes and the other floats.
     let run = 1_200_000_000;
     let literal = |field| head(8, head(field, run).len() as u64 + run);
     let instruction = |field| {
@@ -330,8 +330,8 @@ fn what_is_too_large_is_planned_as_overrides_inside_of_it() {
             _ => "unknown".to_owned(),
         })
         .collect();
-    // Moving out one of the two literals is enough. Floats can't be overridden, so their whole
-    // literal is moved out.
+    // Moving out one of the two literals is enough. Floats can't be overridden, so the literal that
+    // contains them is moved out as a whole.
     assert_eq!(kinds[..3], ["merge"; 3]);
     assert_eq!(kinds.len(), 4, "{kinds:?}");
     assert_eq!(

@@ -62,8 +62,8 @@ fn texts(all: &[&str]) -> Value {
     Value::Strings(all.iter().map(|&text| text.to_owned()).collect())
 }
 
-/// Returns a classic graph that uses every field. It has variables of each kind with values, one
-/// operation, Adam's states for one variable but not for another, and a training configuration.
+/// Returns a classic graph that uses every field. It has variables of every kind, one operation,
+/// Adam's states for one variable but not for another, and a training configuration.
 fn full_graph() -> Object {
     let mut graph = filled(&FLAT_GRAPH);
     let kinds = [

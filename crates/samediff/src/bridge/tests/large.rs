@@ -8,7 +8,7 @@ use super::*;
 use crate::array::header;
 use crate::{Array, Graph, ModelOptions, Nd4jType, SameDiffVariable, VarType, graph};
 
-/// A file of zeros, except for some pieces.
+/// A file that consists of zeros, except for some pieces.
 #[derive(Default)]
 struct Sparse {
     pieces: Vec<(u64, Vec<u8>)>,
@@ -45,8 +45,8 @@ impl ReadAt for Sparse {
     }
 }
 
-/// Returns an archive of stored entries. Each entry is given by its name, its beginning, and its
-/// length, including the zeros after the beginning.
+/// Returns an archive of stored entries. Each entry has a name, a beginning, and a length that
+/// includes the zeros after the beginning.
 fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     let mut file = Sparse::default();
     let mut directory = Vec::new();
