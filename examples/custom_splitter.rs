@@ -1,4 +1,5 @@
-//! A splitter for your own message: two small trait impls, one for each type, define the cuts.
+//! A splitter for your own message, in which two small trait impls, one for each type, define the
+//! cuts.
 //!
 //!     cargo run --release --example custom_splitter
 //!

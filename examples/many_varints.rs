@@ -1,10 +1,10 @@
-//! Splits and merges fifty million numbers of one repeated field, packed and unpacked, in both
+//! Splits and merges fifty million numbers in one repeated field, packed and unpacked, in both
 //! profiles, with bounded memory.
 //!
 //!     cargo run --release --example many_varints
 //!
-//! The message is split into chunks of 4 MiB and merged again. Both operations check every byte.
-//! The example fails if the process ever used more memory than a small part of the message.
+//! The message is split into 4 MiB chunks and merged again. Both operations check every byte. The
+//! example fails if the process ever used more memory than a small part of the message.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
@@ -33,7 +33,7 @@ const COUNT: u64 = 50_000_000;
 /// Largest chunk of the message, in bytes.
 const MAX_CHUNK_SIZE: u64 = 4 << 20;
 
-/// Largest memory of the whole example, in bytes.
+/// Maximum memory that the whole example may use, in bytes.
 const MEMORY_BOUND: u64 = 32 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {

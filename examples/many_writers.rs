@@ -2,8 +2,8 @@
 //!
 //! `cargo run --example many_writers` starts this program once for each process. No process ever
 //! has the whole message. Each process writes the weights of its own layers with their paths, and
-//! returns a report. At the end, the process that committed the shards reads a tensor of the whole
-//! message.
+//! returns a report. At the end, the process that committed the shards reads a tensor from the
+//! whole message.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::env;

@@ -1,8 +1,9 @@
-//! Creates a Paddle model of 2.5 GiB, larger than a protobuf message can be, lists it, combines it
-//! into one file, writes the original files again from it, and compares them.
+//! Creates a 2.5 GiB Paddle model, which is larger than a protobuf message can be, lists it,
+//! combines it into one file, restores the original files from it, and compares them.
 //!
-//! Needs 8 GiB of disk in the folder for temporary files, or in the given folder. With a number,
-//! the model has this many MiB, at least 1, and the example needs three times as much disk.
+//! Needs 8 GiB of disk space in the folder for temporary files, or in the given folder. If a number
+//! is given, the model has this many MiB (at least 1), and the example needs three times as much
+//! space.
 //!
 //! ```text
 //! cargo run --release --example paddle_model -- [FOLDER] [MIB]
@@ -33,7 +34,7 @@ const LAYERS: u64 = 10;
 /// Default total size of the matrices, in MiB.
 const MIB: u64 = 2560;
 
-/// Largest size of a model, in MiB: 1 TiB.
+/// Maximum size of the model, in MiB: 1 TiB.
 const MOST_MIB: u64 = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -118,8 +119,8 @@ fn timed<T>(
     Ok(result)
 }
 
-/// Writes a program of matrices with this many rows, and the matrices. The first matrix equals the
-/// last one, like tied weights.
+/// Writes a program whose parameters are matrices with this many rows, and the matrices. The first
+/// matrix equals the last one, like tied weights.
 fn make(folder: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
     let names: Vec<String> = (0..LAYERS)
         .map(|layer| format!("layer_{layer}.w_0"))

@@ -1,7 +1,7 @@
-//! Writes three checkpoints of a SameDiff model, which share two thirds of their values, to one
-//! file, extracts the middle one, and checks sizes and contents. Needs about 3 GiB of disk in the
-//! folder for temporary files; the first argument is the size of a checkpoint in MiB (default:
-//! 1024).
+//! Writes three checkpoints of a SameDiff model to one file, extracts the middle one, and checks
+//! sizes and contents. The checkpoints share two thirds of their values. Needs about 3 GiB of disk
+//! in the folder for temporary files; the first argument is the size of a checkpoint in MiB
+//! (default: 1024).
 //!
 //!     cargo run --release --example samediff_checkpoints
 
@@ -17,7 +17,7 @@ use proto_splitter_samediff::{
 };
 use record_file::ReadAt;
 
-/// Number of parameters of a checkpoint. One of three changes with each checkpoint.
+/// Number of parameters in a checkpoint. Every third parameter changes with each checkpoint.
 const PARAMETERS: u64 = 12;
 
 /// Values computed from a seed, at any position, without storing them.
@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         draft.add_tag(tag.parse()?, checkpoint(number as u64, len)?)?;
     }
     let written = draft.write(&path, &SameDiffWriteOptions::new())?;
-    // There are twelve arrays of the first checkpoint, and four of each other checkpoint.
+    // There are twelve arrays from the first checkpoint, and four from each other checkpoint.
     assert_eq!((written.arrays, written.shared), (20, 16));
     let data = 20 * len;
     assert!(written.size > data && written.size < data + (1 << 16));

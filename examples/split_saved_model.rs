@@ -3,9 +3,10 @@
 //!     cargo run --release --example split_saved_model
 //!     cargo run --release --example split_saved_model -- path/to/saved_model.pb
 //!
-//! Without a path it creates a model of 2.5 GiB, and removes its files at the end. `--folder DIR`
-//! sets the folder (default: a folder under `target/`; about twice the model's size is needed),
-//! `--compression` the compression of the file (`none`, `zstd`, `brotli`, `snappy`).
+//! Without a path, it creates a 2.5 GiB model, and removes the model's files at the end. `--folder
+//! DIR` sets the folder, which needs about twice the model's size (default: a folder under
+//! `target/`). `--compression` sets the compression of the chunked file (`none`, `zstd`, `brotli`,
+//! `snappy`).
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
@@ -20,7 +21,7 @@ use proto_splitter::split::{Source, SplitExt, SplitOptions};
 use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, saved_model};
 
-/// Largest memory of the example, in bytes, however large the model is.
+/// Maximum memory that the example may use, in bytes, however large the model is.
 const MOST_MEMORY: u64 = 256 << 20;
 
 struct Args {
@@ -131,7 +132,7 @@ impl Compare {
         })
     }
 
-    /// Fails unless the file ends here too.
+    /// Fails unless the file ends here, too.
     fn finish(mut self) -> Result<(), Box<dyn Error>> {
         match self.file.read(&mut [0])? {
             0 => Ok(()),

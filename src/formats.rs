@@ -41,8 +41,7 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_xla::ProfileFormat,
     #[cfg(feature = "perfetto")]
     &proto_splitter_perfetto::PerfettoFormat,
-    // This format is the last, since another format may know more about the records than their
-    // type.
+    // This format comes last, since other formats may know more about the records than their type.
     #[cfg(feature = "sequences")]
     &proto_splitter_sequences::SequenceFormat,
 ]);

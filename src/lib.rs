@@ -28,16 +28,20 @@
 //!
 //! # Overview
 //!
-//! A [`ComposableSplitter`] decides which parts of a message become separate chunks: [`SavedModelSplitter`], [`GraphDefSplitter`],
-//! [`SizeSplitter`] for any type, or your own. Its `write` puts the chunks into `PREFIX.cpb`, a Riegeli record file; [`Merger`] combines
-//! them again. Neither builds a message object, holds the message in memory, or needs more memory for a larger message.
+//! A [`ComposableSplitter`] decides which parts of a message become separate chunks:
+//! [`SavedModelSplitter`], [`GraphDefSplitter`], [`SizeSplitter`] for any type, or your own. Its
+//! `write` puts the chunks into `PREFIX.cpb`, a Riegeli record file; [`Merger`] combines them
+//! again. Neither of them builds a message object, holds the message in memory, or needs more
+//! memory for a larger message.
 //!
 //! The merger works by reflection: it walks messages by their descriptors, or by placeholders, and needs no generated code for the
 //! message's type.
 //!
-//! The pages of [`documentation`] start from what you have: a [model](documentation::my_model_is_too_big) or a
-//! [trace](documentation::my_trace_is_too_big) that is too big, [ONNX](documentation::onnx), [Paddle](documentation::paddle) or
-//! [SameDiff](documentation::samediff) files, or a message that needs [your own splitter](documentation::your_own_splitter).
+//! The pages in [`documentation`] start from what you have: a
+//! [model](documentation::my_model_is_too_big) or a [trace](documentation::my_trace_is_too_big)
+//! that is too big, [ONNX](documentation::onnx), [Paddle](documentation::paddle) or
+//! [SameDiff](documentation::samediff) files, or a message that needs [your own
+//! splitter](documentation::your_own_splitter).
 //!
 //! # Words
 //!
@@ -45,8 +49,8 @@
 //!   bytes of a bytes or string value (kind BYTES). Chunk 0, the *base*, is the remainder of the
 //!   message.
 //! - A *placeholder* marks the position of a value that was moved to a chunk: its tag, with an
-//!   empty value. A file that declares its placeholders has *our marker*, and can be merged without
-//!   knowing its type. Files written by TensorFlow's splitters have no placeholders.
+//!   empty value. A file that declares its placeholders has *our marker*, and can be merged even if
+//!   its type is unknown. Files written by TensorFlow's splitters have no placeholders.
 //! - A *slice* is a chunk with a run of elements of a repeated field.
 //! - The *trailer* is the last record of a file, a `ChunkMetadata` that lists the place of each chunk.
 //! - A *[path](path::FieldPath)* names a place in a message. A *prefix* is the path of a file
@@ -61,18 +65,18 @@
 //! All features are on by default, except `columns` and `serde`.
 //!
 //! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` adds reading `saved_model.pbtxt`.
-//! - `externalize`: SavedModels of any size in unmodified TensorFlow.
+//! - `externalize`: loading SavedModels of any size in unmodified TensorFlow.
 //! - `onnx`, `paddle`, `samediff`, `xla`: the models, modules and executables of these projects.
-//! - `perfetto`: the type of Perfetto's traces.
-//! - `sequences`: delimited files, and record files of messages.
+//! - `perfetto`: Perfetto's traces.
+//! - `sequences`: delimited files, and record files that contain messages.
 //! - `formats`: all of the above.
-//! - `ops`: the operations of the command as functions: verifying, comparing, describing, editing; `export` adds writing tensors for
-//!   other programs, and `serde` makes the reports serializable.
-//! - `columns`: elements of messages as tables, in Parquet, Arrow and CSV.
-//! - `parts`: work divided among several independent hosts.
+//! - `ops`: the command's operations as functions: verifying, comparing, describing, editing;
+//!   `export` adds writing tensors for other programs, and `serde` makes the reports serializable.
+//! - `columns`: tables of message elements, in Parquet, Arrow and CSV.
+//! - `parts`: dividing work among several independent hosts.
 //! - `brotli`, `snappy`, `zstd`: compression of chunks; `codecs` is all three.
-//! - `merkle`: Merkle roots, with which a part of a file can be verified without reading the whole
-//!   file.
+//! - `merkle`: Merkle roots, which make it possible to verify a part of a file without reading the
+//!   whole file.
 //! - `zero-copy`: splitting typed messages without copying their values of type `Bytes`.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -121,7 +125,7 @@ pub use proto_splitter_paddle as paddle;
 #[doc(inline)]
 #[cfg(feature = "parts")]
 pub use proto_splitter_parts as parts;
-/// The type of Perfetto's traces.
+/// The format and schema of Perfetto's traces.
 #[doc(inline)]
 #[cfg(feature = "perfetto")]
 pub use proto_splitter_perfetto as perfetto;
@@ -136,7 +140,7 @@ pub use proto_splitter_saved_model::{
 /// Delimited files and record files, each read as one message.
 #[cfg(feature = "sequences")]
 pub use proto_splitter_sequences as sequences;
-/// Reading and writing TensorFlow's checkpoints.
+/// Reading and writing TensorFlow checkpoints.
 #[doc(inline)]
 #[cfg(feature = "tensorflow")]
 pub use proto_splitter_tensor_bundle as tensor_bundle;
@@ -179,7 +183,7 @@ pub fn open_with(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Re
     formats::ALL.open(path, options)
 }
 
-/// Returns the rules for the names of the parts of all known messages, for a [`size_tree`].
+/// Returns the rules for naming the parts of all known messages, for a [`size_tree`].
 pub fn member_names() -> Vec<size_tree::NameRule> {
     formats::ALL.member_names()
 }

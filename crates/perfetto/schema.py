@@ -1,5 +1,5 @@
-"""Writes src/schema.binpb: names, numbers and types of Perfetto's fields, from the package `perfetto` of PyPI, without comments, options
-and other names. With --check, compares the existing file instead. Needs the packages perfetto and protobuf."""
+"""Writes src/schema.binpb, which has the names, numbers and types of Perfetto's fields, from the PyPI package `perfetto`, without
+comments, options and other names. With --check, compares the existing file instead. Needs the packages perfetto and protobuf."""
 
 import argparse
 import pathlib

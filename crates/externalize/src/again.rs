@@ -1,6 +1,6 @@
-//! Files that an earlier run left in the folder of a model that has been saved again since.
+//! Files that an earlier run left in a model's folder, where a model has been saved since.
 //!
-//! If TensorFlow loads and saves an externalized model, it puts captured constants back into the
+//! When TensorFlow loads and saves an externalized model, it puts captured constants back into the
 //! graph, and copies the bundle as two assets that are never read. If another model is saved over
 //! the folder of an externalized model, the files of the old model remain there.
 
@@ -32,7 +32,7 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
-    /// Looks for remains in `folder`, which contains this model.
+    /// Looks for remains of an earlier run in `folder`, which contains this model.
     ///
     /// # Errors
     ///
@@ -136,15 +136,15 @@ fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
 }
 
 /// Removes an unread bundle from the assets of a model, along with the objects that pass its path
-/// on. Nodes of the main graph that pass the path on remain, with an invalid path. They do no harm,
-/// since they only reach a function that does nothing.
+/// on. Nodes of the main graph that pass the path on remain, with an invalid path. They are
+/// harmless, since they only pass it to a function that does nothing.
 pub(crate) fn forget(model: &mut SavedModel) {
     for meta_graph in &mut model.meta_graphs {
         if !names_bundle(meta_graph) || reads_bundle(meta_graph) {
             continue;
         }
         let assets = std::mem::take(&mut meta_graph.asset_file_def);
-        // New index of each asset; `None` for removed ones.
+        // New index of each asset; `None` for removed assets.
         let mut places = Vec::with_capacity(assets.len());
         let mut unfed = BTreeSet::new();
         for asset in assets {
@@ -193,7 +193,7 @@ fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
             }
         }
     }
-    // Removes the resource and its functions, too. The functions that run get the path. The
+    // Also removes the resource and its functions. The functions that run get the path. The
     // resource's name depends on the program that saved the model.
     let at = |id: i32| usize::try_from(id).unwrap_or(usize::MAX);
     let resources = objects.nodes.iter().enumerate().filter(|(_, object)| {

@@ -44,7 +44,7 @@ impl<'a> CallGraph<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if two functions have the same name, if a function refers to a missing one, or if
+    /// Fails if two functions have the same name, if a function refers to a missing function, or if
     /// calls form a cycle.
     pub(crate) fn new(graph: &'a GraphDef) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);

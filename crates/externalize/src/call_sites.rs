@@ -188,7 +188,7 @@ impl CallSite {
     }
 }
 
-/// Returns the ways in which a node calls functions with its inputs.
+/// Returns a node's ways of calling functions with its inputs.
 pub(crate) fn call_sites(node: &NodeDef) -> impl Iterator<Item = &'static CallSite> {
     CALL_SITES.iter().filter(|site| site.op == node.op)
 }
@@ -235,7 +235,8 @@ pub(crate) fn extensible(
             }
         }
     }
-    // The body of a loop returns its arguments, which callers other than the loop don't expect.
+    // The body of a loop would also return the added arguments, which callers other than the loop
+    // don't expect.
     others.extend(entries);
     refused.extend(
         others
@@ -259,7 +260,7 @@ pub(crate) fn extensible(
         .collect()
 }
 
-/// Refuses all functions of a group if any of them is refused.
+/// Refuses all functions in a group if any of them is refused.
 fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, functions: usize) {
     let mut of = vec![Vec::new(); functions];
     for (group, members) in groups.iter().enumerate() {
@@ -276,7 +277,7 @@ fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, fun
     }
 }
 
-/// Returns true if nodes may be in the frame of a loop of TensorFlow 1. Arguments are never in a
+/// Returns true if nodes may be in the frame of a TensorFlow 1 loop. Arguments are never in a
 /// frame.
 pub(crate) fn has_frames(nodes: &[NodeDef]) -> bool {
     nodes

@@ -1,4 +1,4 @@
-//! Large constants of a model, and the encoding of their values.
+//! The large constants of a model, and the encoding of their values.
 
 use std::io;
 use std::ops::Range;
@@ -111,7 +111,7 @@ impl Varints {
     }
 }
 
-/// A reader of a range of a larger source.
+/// A reader for a range of a larger source.
 #[derive(Clone)]
 pub(crate) struct SpanReader {
     data: Arc<dyn ReadAt>,

@@ -1,4 +1,5 @@
-//! The contents of constants. Their names are hashes, so that equal contents are stored once.
+//! The contents of constants. Each content is named by a hash, so that equal contents are stored
+//! once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -29,11 +30,11 @@ pub(crate) struct Content {
 
 /// The contents of all constants.
 pub(crate) struct Contents {
-    /// Contents in the order of their first occurrence in the model.
+    /// Contents, in the order in which they first occur in the model.
     pub(crate) all: Vec<Content>,
     /// Index of each constant's content.
     pub(crate) of: BTreeMap<Place, usize>,
-    /// Constants whose numbers aren't encoded in TensorFlow's way.
+    /// Constants whose numbers aren't encoded as TensorFlow encodes them.
     pub(crate) unusual: BTreeSet<Place>,
 }
 

@@ -12,16 +12,16 @@ use crate::plan::Externalized;
 use crate::record::{Record, bundle_prefix};
 
 /// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
-/// `path`. A second run thus succeeds, no matter at which step the first one was interrupted. If
+/// `path`. Thus, a second run succeeds no matter at which step the first one was interrupted. If
 /// the model isn't externalized yet, or its constants aren't mapped as the options require, changes
 /// nothing and returns `None`.
 ///
-/// Once the new `saved_model.pb` exists, two steps remain: removing the old model in chunks, and
-/// writing `fingerprint.pb`. If both were already done, changes nothing.
+/// Once the new `saved_model.pb` exists, two steps remain: removing the old chunked model, and
+/// writing `fingerprint.pb`. If both steps are already done, changes nothing.
 ///
 /// # Errors
 ///
-/// The errors of [`SavedModelDir::convert_in_place`]; any error in the record of the original.
+/// The errors of [`SavedModelDir::convert_in_place`]; any error in the original's record.
 pub fn finish_in_place(
     path: impl AsRef<Path>,
     options: &ExternalizeOptions,

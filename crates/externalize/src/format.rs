@@ -1,4 +1,4 @@
-//! Externalized models in the registry of formats.
+//! The format of externalized models, for the format registry.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,7 @@ use crate::record::{RECORD_FILE, Record, bundle_prefix};
 ///
 /// A model that TensorFlow has saved again is an ordinary SavedModel, and isn't recognized by this
 /// format. An externalized model is recognized even if its files are damaged; opening it then
-/// reports the damage. In a list of formats, this format must come before the format of
-/// SavedModels.
+/// reports the damage. In a list of formats, this format must come before the SavedModel format.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -99,7 +98,7 @@ impl Format for ExternalizedFormat {
         SavedModelFormat.variables(folder)
     }
 
-    /// Returns the same message types as the format of SavedModels.
+    /// Returns the same message types as the SavedModel format.
     fn message_types(&self) -> &'static [&'static str] {
         &[SAVED_MODEL]
     }
@@ -113,7 +112,7 @@ impl Format for ExternalizedFormat {
     }
 }
 
-/// The stored data of an original, to be checked.
+/// The stored data of an original, for verification.
 #[derive(Debug)]
 struct Kept {
     spans: Arc<Spans>,
@@ -121,7 +120,7 @@ struct Kept {
     bundle: Option<Bundle>,
     /// Number of constants.
     contents: u64,
-    /// True if the record of the original has checksums.
+    /// True if the original's record has checksums.
     has_checksums: bool,
 }
 

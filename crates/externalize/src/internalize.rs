@@ -50,8 +50,8 @@ pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
 }
 
 /// Fails if the SavedModel in the folder `path` is externalized, and its `saved_model.pb` or the
-/// stored data of its original is damaged. Useful for callers that read the `saved_model.pb`
-/// directly.
+/// stored data of its original is damaged. This is useful for callers that read the
+/// `saved_model.pb` directly.
 ///
 /// # Errors
 ///
@@ -67,9 +67,9 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 /// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`,
 /// atomically.
 ///
-/// The checksums of the original's data are compared while it is read. Models that were
-/// externalized by versions without these checksums are also accepted; for them, only the constants
-/// in the bundle are compared.
+/// The checksums of the original's data are compared while it is read. Models externalized by
+/// versions without these checksums are also accepted, but only the checksums of the constants in
+/// the bundle are compared.
 ///
 /// # Errors
 ///

@@ -17,7 +17,7 @@ use record_file::ReadAt;
 use crate::constant::Varints;
 use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix};
 
-/// Name under which errors in the original are reported, in place of a file's name.
+/// Name that errors in the original have in place of a file's name.
 const ORIGINAL: &str = "the original";
 
 impl Record {
@@ -96,7 +96,7 @@ fn differs(what: &str, found: u32, kept: u32) -> Error {
 }
 
 impl Piece {
-    /// Returns the encoding of the content as varints; `None` if it is stored as bytes.
+    /// Returns the varint encoding of the content; `None` if the content is stored as bytes.
     fn varints(&self) -> Result<Option<Varints>> {
         match usize::try_from(self.width) {
             Ok(0) => Ok(None),
@@ -121,10 +121,10 @@ struct Content {
     crc32c: Option<u32>,
 }
 
-/// The files with the contents.
+/// The files that contain the contents.
 enum Stored {
     Bundle(Bundle),
-    /// Files of this folder.
+    /// Files in this folder.
     Files(PathBuf),
 }
 
@@ -159,13 +159,13 @@ impl Stored {
         })
     }
 
-    /// Returns a reader of the content of a piece.
+    /// Returns a reader for the content of a piece.
     fn reader(&self, piece: &Piece) -> Result<Arc<dyn ReadAt>> {
         match self {
             Stored::Bundle(bundle) => Ok(tensor(bundle, &piece.content)?.0),
             Stored::Files(folder) => {
                 let path = content_path(folder, &piece.content)?;
-                // The record's checksum doesn't apply to the file, since it covers the varints.
+                // The record's checksum covers the varints, so it doesn't apply to the file.
                 Ok(Arc::new(MappedFile::new(path, None)?))
             }
         }
@@ -257,7 +257,7 @@ impl Spool {
         })
     }
 
-    /// Adds a tensor as varints. Returns their range and their crc32c.
+    /// Adds a tensor as varints, and returns the varints' range and crc32c.
     fn encode(&mut self, tensor: &dyn ReadAt, varints: Varints) -> Result<(Range<u64>, u32)> {
         let (start, mut crc) = (self.len, 0);
         let size = tensor.size()?;

@@ -1,9 +1,9 @@
 //! Moving the large constants of a SavedModel into a tensor bundle, so that unmodified TensorFlow
 //! loads a model of any size.
 //!
-//! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller one takes six times its
-//! size in memory, and running it takes twelve times. Models of this size consist mostly of
-//! constants. This crate moves the constants into a checkpoint under `assets/`. The model's own
+//! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller model takes six times its
+//! size in memory, and running it takes twelve times its size. Models of this size consist mostly
+//! of constants. This crate moves the constants into a checkpoint under `assets/`. The model's own
 //! initializer reads them into variables:
 //!
 //! ```text
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! The results of the model are the same, bit for bit. Unmodified TensorFlow loads the model with
-//! `tf.saved_model.load`, in a session of TensorFlow 1, and with the C++ loader. The conversion
-//! itself doesn't need TensorFlow.
+//! `tf.saved_model.load`, in a TensorFlow 1 session, and with the C++ loader. The conversion itself
+//! doesn't need TensorFlow.
 //!
 //! ```no_run
 //! use proto_splitter_externalize::{ExternalizeOptions, ExternalizePlan, internalize};

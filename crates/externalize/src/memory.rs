@@ -10,15 +10,15 @@ use proto_splitter_graph_def::proto::{FunctionDef, NodeDef, OpDef, op_def};
 use proto_splitter_saved_model::proto::{MetaGraphDef, SavedObject, descriptor_pool};
 
 /// Maximum memory for a decoded model without its large constants, in addition to the model's
-/// bytes: 8 GiB. A model of four million nodes takes about half of this.
+/// bytes: 8 GiB. A model with four million nodes takes about half of this.
 pub const MAX_MEMORY: u64 = 8 << 30;
 
 /// Maximum nesting depth of messages, the same as the decoder's.
 const MAX_DEPTH: u32 = 100;
 
-/// Memory of a message of ordinary size, including its slot in a list or a map, in bytes.
+/// Memory for a message of ordinary size, including its slot in a list or a map, in bytes.
 const MESSAGE: u64 = 64;
-/// Memory of a string in addition to its bytes, in bytes.
+/// Memory for a string in addition to its characters, in bytes.
 const STRING: u64 = 32;
 const NUMBER: u64 = 8;
 
@@ -80,7 +80,7 @@ impl Counter<'_> {
     }
 }
 
-/// Returns the memory of an empty message of this type, in bytes.
+/// Returns the memory for an empty message of this type, in bytes.
 fn size(of: &MessageDescriptor) -> u64 {
     let size = match of.full_name() {
         "tensorflow.MetaGraphDef" => size_of::<MetaGraphDef>(),

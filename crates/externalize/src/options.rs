@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 
 use proto_splitter_core::progress::Progress;
 
-/// Default minimum size of constants to move: 1 MiB.
+/// Default minimum size of constants to move, in bytes: 1 MiB.
 pub const DEFAULT_MIN_SIZE: u64 = 1 << 20;
 
-/// Minimum value of [`ExternalizeOptions::min_size`]. A smaller constant would hardly be larger
+/// Minimum value for [`ExternalizeOptions::min_size`]. A smaller constant would hardly be larger
 /// than its replacement.
 pub const LEAST_MIN_SIZE: u64 = 256;
 
@@ -54,8 +54,8 @@ impl ExternalizeOptions {
         self
     }
 
-    /// Sets the number of threads that read and write. Each thread has a buffer of 1 MiB. Default:
-    /// one per core.
+    /// Sets the number of threads that read and write. Each thread has a 1 MiB buffer. Default: one
+    /// per core.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
@@ -79,7 +79,7 @@ impl ExternalizeOptions {
     }
 
     /// Sets the progress listener, which can also cancel. All constants are read twice: once to
-    /// find equal ones, and once to copy them. Default: none.
+    /// find equal constants, and once to copy them. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;

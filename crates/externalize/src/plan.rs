@@ -31,7 +31,7 @@ use crate::rewrite::{self, Destination};
 use crate::scan::{MAX_REST, Scan, scan, too_large};
 use crate::select::{Reason, left_in};
 
-/// A constant that can or can't be moved.
+/// A constant that is large enough to be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConstantInfo {
@@ -45,7 +45,7 @@ pub struct ConstantInfo {
     pub dtype: DataType,
     /// Dimensions.
     pub shape: Vec<u64>,
-    /// Size, in bytes.
+    /// Size of the tensor, in bytes.
     pub size: u64,
 }
 
@@ -61,7 +61,7 @@ pub struct Externalized {
     pub model_size: u64,
     /// Total size of the moved constants, in bytes. Equal constants count once.
     pub stored: u64,
-    /// Files in the folder that belong to an earlier externalized model, and were not reused.
+    /// Files in the folder that belong to an earlier externalized model, and weren't reused.
     pub stale: Vec<PathBuf>,
 }
 
@@ -77,7 +77,7 @@ pub struct ExternalizePlan {
     left: Vec<(Constant, Reason)>,
     names: BTreeMap<(usize, usize), String>,
     rest: SavedModel,
-    /// Description of the largest part of the model without the constants.
+    /// Description of the largest part that remains in the model.
     largest: Option<String>,
     /// Remains of an earlier run in the folder.
     earlier: Earlier,
@@ -183,7 +183,7 @@ impl ExternalizePlan {
         })
     }
 
-    /// Returns the constants to move, in the order of the model.
+    /// Returns the constants to move, in the model's order.
     pub fn constants(&self) -> impl ExactSizeIterator<Item = ConstantInfo> {
         self.constants.iter().map(|constant| self.info(constant))
     }
@@ -354,7 +354,7 @@ impl ExternalizePlan {
         Ok(bytes.len() as u64)
     }
 
-    /// Returns the files of the model. In the model's own folder, the output may replace them.
+    /// Returns the model's files. In the model's own folder, the output may replace them.
     fn made_from(&self) -> MadeFrom {
         MadeFrom::Edited(vec![self.dir.model_path()])
     }
@@ -462,7 +462,7 @@ fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place,
 fn remove_stale(files: &[PathBuf]) -> Result<()> {
     for file in files {
         match fs::remove_file(file) {
-            // The temporary file of a killed process was removed in the meantime.
+            // A temporary file of a killed process, which was removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(|error| Error::from(error).in_file(file))?,
         }
@@ -474,7 +474,7 @@ fn remove_stale(files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the names of functions, by their meta graph and index.
+/// Returns the names of functions, by meta graph and index.
 fn names(model: &SavedModel) -> BTreeMap<(usize, usize), String> {
     let mut names = BTreeMap::new();
     for (index, meta_graph) in model.meta_graphs.iter().enumerate() {

@@ -19,11 +19,11 @@ use crate::content::Contents;
 /// Path of the record in a model's folder.
 pub const RECORD_FILE: &str = "assets.extra/proto_splitter_original.pb";
 
-/// Folder of the mapped files in a model's folder.
+/// Path of the folder with mapped files, in a model's folder.
 pub(crate) const MAPPED_FOLDER: &str = "assets.extra/proto_splitter_mapped";
 
-/// Maximum size of a record, in bytes. A record has the model without its constants, and a name for
-/// each constant.
+/// Maximum size of a record, in bytes. A record contains the model without its constants, and a
+/// name for each constant.
 const MAX_RECORD: u64 = crate::scan::MAX_REST * 2;
 
 /// The record version that is written.
@@ -41,7 +41,7 @@ const BUFFER_LEN: usize = 64 << 10;
 /// Tag of the field [`Record::check`].
 const CHECK_TAG: u8 = 15 << 3 | 5;
 
-/// Size of the field [`Record::check`], which is the record's last, in bytes.
+/// Size of the field [`Record::check`], which is the last one in a record, in bytes.
 const CHECK_LEN: usize = 5;
 
 /// The record, as a protobuf message. The original `saved_model.pb` is the concatenation of its
@@ -64,13 +64,13 @@ pub(crate) struct Record {
     /// crc32c of the original. `None` in version 1.
     #[prost(fixed32, optional, tag = "6")]
     pub(crate) crc32c: Option<u32>,
-    /// True if the original reads the bundle, too, because it was externalized and saved again.
+    /// True if the original also reads the bundle, because it was externalized and saved again.
     #[prost(bool, tag = "7")]
     pub(crate) keeps_bundle: bool,
     /// Size of the externalized `saved_model.pb`, in bytes; 0 if it wasn't stored.
     #[prost(uint64, tag = "8")]
     model_size: u64,
-    /// crc32c of all bytes before this field, which comes last. `None` in version 1.
+    /// crc32c of all bytes before this field, which is the last one. `None` in version 1.
     #[prost(fixed32, optional, tag = "15")]
     check: Option<u32>,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Piece {
 }
 
 impl Record {
-    /// Creates the record of a model of `size` bytes. `crcs` has the crc32c of each item of
+    /// Creates the record for a model of `size` bytes. `crcs` has the crc32c of each item of
     /// `contents.all`.
     pub(crate) fn new(
         data: &dyn ReadAt,
@@ -155,7 +155,7 @@ impl Record {
         })
     }
 
-    /// Returns the record for contents in separate files.
+    /// Returns the record with its contents in separate files.
     pub(crate) fn mapped(self) -> Record {
         Record {
             mapped: true,
@@ -200,7 +200,7 @@ impl Record {
         file.write(|sink| Ok(sink.write_all(&bytes)?))
     }
 
-    /// Reads the record in a model's folder; `None` if there is none.
+    /// Reads the record in a model's folder; returns `None` if there is none.
     ///
     /// # Errors
     ///
@@ -227,8 +227,8 @@ impl Record {
         Ok(())
     }
 
-    /// Reads the record in a model's folder, even if it belongs to another model; `None` if there
-    /// is none.
+    /// Reads the record in a model's folder, even if it belongs to another model; returns `None` if
+    /// there is none.
     ///
     /// # Errors
     ///

@@ -9,9 +9,9 @@
 //! X                        Identity        with X's attributes that begin with "_"
 //! ```
 //!
-//! The model's own initializer reads the contents into the variables. [`init`] adds it to the main
-//! graph, for loaders of TensorFlow 1 and the C++ loader. [`objects`] adds it to the object graph,
-//! for `tf.saved_model.load`.
+//! The model's own initializer reads the constants' contents into the variables. [`init`] adds it
+//! to the main graph, for TensorFlow 1 loaders and the C++ loader. [`objects`] adds it to the
+//! object graph, for `tf.saved_model.load`.
 //!
 //! In a function, `X` becomes an argument instead (see [`arguments`]). All callers pass the
 //! argument, and the functions that `tf.saved_model.load` returns capture it. Thus, functions keep
@@ -53,7 +53,7 @@ fn shared_name(content: &Content) -> String {
 pub(crate) enum Destination<'a> {
     /// A bundle in the model's `assets` folder.
     Bundle,
-    /// Separate files in this folder, from which they must not be moved.
+    /// Separate files in this folder, which must stay there.
     Local(&'a Path),
 }
 
@@ -94,10 +94,10 @@ struct Rewriter<'a> {
     next_function: u64,
     /// Contents of variables that functions read.
     in_functions: BTreeSet<usize>,
-    /// Nodes of the main graph with contents, by name. These are its constants, and the nodes that
-    /// read contents for functions.
+    /// Contents by the names of nodes in the main graph. These nodes are its constants, and the
+    /// nodes that read contents for functions.
     in_main: BTreeMap<String, usize>,
-    /// Functions with nodes that read variables.
+    /// Functions that contain nodes that read variables.
     stateful: BTreeSet<usize>,
     /// Contents that were appended to the arguments of functions.
     arguments: BTreeMap<usize, Vec<usize>>,

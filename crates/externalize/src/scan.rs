@@ -31,7 +31,7 @@ use crate::select::Reason;
 /// `saved_model.pb`.
 pub const MAX_REST: u64 = MAX_PLAIN_SIZE;
 
-/// Maximum number of nodes of a model.
+/// Maximum number of nodes in a model.
 pub const MAX_NODES: u64 = 4_000_000;
 
 /// Fields of a `FunctionDef` and of a `TensorProto`.
@@ -43,13 +43,14 @@ const VERSION: u32 = 3;
 /// The result of walking a model.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// Constants in the order of the model.
+    /// Constants, in the model's order.
     pub(crate) constants: Vec<Constant>,
     /// Large constants that can't be moved because of their encoding or type, each with the reason.
     pub(crate) stay: Vec<(Constant, Reason)>,
     /// Model without the contents of moved constants.
     pub(crate) rest: SavedModel,
-    /// Description of the largest part of the rest, if that is as large as a constant to move.
+    /// Description of the largest part of the rest, if that part has at least the minimum size of a
+    /// constant to move.
     pub(crate) largest: Option<String>,
 }
 
@@ -111,7 +112,7 @@ pub(crate) fn scan(
     })
 }
 
-/// Returns the error for a model that has `len` bytes even without its large constants.
+/// Returns the error for a model that still has `len` bytes without its large constants.
 pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
     let largest = match largest {
         Some(largest) => format!("; the largest part is {largest}"),
@@ -353,8 +354,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Records a large constant with a tensor at `range` that doesn't consist of numbers in
-    /// TensorFlow's encoding.
+    /// Records a large constant that can't be moved, because its tensor at `range` doesn't consist
+    /// of numbers in TensorFlow's encoding.
     fn immovable(&mut self, name: &str, range: Range<u64>) -> Result<()> {
         let size = range.end - range.start;
         if size < self.min_size {
@@ -412,7 +413,7 @@ impl Scanner<'_> {
     }
 
     /// Returns the last string in the field with this number. Returns an empty string if there is
-    /// none, or it is longer than any name.
+    /// none, or if it is too long for a name.
     fn text(&mut self, range: &Range<u64>, number: u32) -> Result<String> {
         const MAX_NAME: u64 = 64 << 10;
         let found = self.fields(range, number)?.pop();
@@ -461,8 +462,8 @@ impl Scanner<'_> {
         Ok(Some(path))
     }
 
-    /// Returns the content of the tensor to which `path` leads; `None` if it is too small, or
-    /// doesn't have numbers in TensorFlow's encoding.
+    /// Returns the content of the tensor to which `path` leads; `None` if the content is too small,
+    /// or doesn't consist of numbers in TensorFlow's encoding.
     fn tensor(&mut self, mut path: Vec<Field>) -> Result<Option<Found>> {
         let Some(range) = path.last().map(|tensor| tensor.value.clone()) else {
             return Ok(None);
@@ -509,7 +510,7 @@ impl Scanner<'_> {
         }))
     }
 
-    /// Returns the number in a field; 0 if it isn't a number.
+    /// Returns the number in a field; 0 if the field isn't a number.
     fn number(&mut self, field: Field) -> Result<i32> {
         if field.wire_type != WireType::Varint {
             return Ok(0);

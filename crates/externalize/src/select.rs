@@ -1,4 +1,4 @@
-//! The constants that can't be moved.
+//! Selecting the constants that can't be moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,19 +16,17 @@ use crate::constant::{Constant, Place};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The constant is in a function that is called from a function that XLA compiles as a whole,
-    /// by a call that can't pass more arguments.
+    /// A function that XLA compiles as a whole calls the constant's function, by a call that can't
+    /// pass more arguments.
     InsideCompiled,
-    /// The constant is in a function that XLA compiles as a whole, and that is called by a call
-    /// that can't pass more arguments.
+    /// XLA compiles the constant's function as a whole, and a call to it can't pass more arguments.
     CompiledWithoutCall,
-    /// The constant is in a function that XLA compiles as a whole. Compiled functions can't map
-    /// files.
+    /// XLA compiles the constant's function as a whole, and compiled functions can't map files.
     CompiledAndMapped,
     /// The constant is in a function that initializes a resource. The function could run before the
     /// constants are read.
     Initializer,
-    /// The constant's numbers aren't encoded in TensorFlow's way.
+    /// The constant's numbers aren't encoded as TensorFlow encodes them.
     UnusualEncoding,
     /// The constant contains strings, which a variable can't hold.
     Strings,
@@ -58,7 +56,7 @@ pub(crate) fn is_compiled(function: &FunctionDef) -> bool {
     )
 }
 
-/// Returns the constants of one meta graph that can't be moved.
+/// Returns the constants in one meta graph that can't be moved, with the reasons.
 pub(crate) fn left_in(
     meta_graph: &MetaGraphDef,
     constants: &[&Constant],

@@ -1,4 +1,4 @@
-//! GraphDef in the registry of formats.
+//! The GraphDef format, for the format registry.
 
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::Result;
@@ -10,10 +10,10 @@ use proto_splitter_core::view::size_tree::NameRule;
 use crate::proto::descriptor_pool;
 use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};
 
-/// A `tensorflow.GraphDef`, which is a graph of TensorFlow, often called frozen.
+/// A `tensorflow.GraphDef`, which is a TensorFlow graph, often called frozen.
 ///
 /// The files have no signature and arbitrary names, so they can't be recognized. Either the caller
-/// specifies the type, or a file in chunks records it.
+/// specifies the type, or a chunked file declares it.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Returns the names of a message's tensors, each with its first byte.
+    /// Returns the names of a message's tensors, and the first byte of each tensor.
     fn places(folder: &Path, message: &[u8]) -> Vec<(String, u8)> {
         let path = folder.join("m.pb");
         std::fs::write(&path, message).unwrap();
@@ -368,7 +368,7 @@ mod tests {
         for (at, (profile, compression, chunk)) in [
             (Profile::TensorFlow, "none", 300),
             (Profile::TensorFlow, "zstd", 300),
-            // Profiles that put all, none, or some of the tensors in separate chunks.
+            // Settings that put all, none, or some of the tensors in separate chunks.
             (Profile::Extended, "none", 100),
             (Profile::Extended, "none", 1 << 20),
             (Profile::Extended, "zstd", 1 << 20),
@@ -388,7 +388,7 @@ mod tests {
             forms.push(written.unwrap().path);
         }
         for path in forms {
-            // Unless the tensors were listed, they are found by following their paths.
+            // If the tensors weren't listed before, they are found by following their paths.
             let (listed, fresh) = (opened(&path), opened(&path));
             let tensors = listed.tensors().unwrap();
             let expected: Vec<Vec<u8>> = tensors

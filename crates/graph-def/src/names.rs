@@ -1,4 +1,4 @@
-//! The names of the parts of a graph.
+//! Names for the parts of a graph.
 
 use prost::Message;
 use proto_splitter_core::Result;
@@ -9,8 +9,8 @@ use crate::proto::{DataType, TensorShapeProto};
 /// Maximum size of a shape to show, in bytes.
 const MAX_SHAPE: usize = 1024;
 
-/// Names of the parts of a graph in a tree of sizes. A node has its name, its op and its tensor, if
-/// any; a function has the name in its signature; and a tensor has its type and shape.
+/// Names for the parts of a graph in a size tree. A node is named by its name, op and tensor, if
+/// any; a function by the name in its signature; and a tensor by its type and shape.
 ///
 /// ```
 /// use proto_splitter_core::view::MessageView;

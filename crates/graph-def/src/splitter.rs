@@ -32,7 +32,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 pub struct GraphDefSplitter;
 
 impl GraphDefSplitter {
-    /// Returns the rules that forbid cuts. A graph has no such rules.
+    /// Returns the rules that forbid cuts. There are none for a graph.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

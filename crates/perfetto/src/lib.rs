@@ -1,6 +1,7 @@
-//! Perfetto traces in a registry of formats: their schema, and recognizing them by name.
+//! The format of Perfetto traces, for a format registry: it has their schema, and recognizes them
+//! by name.
 //!
-//! The schema has the names, numbers and types of all fields of Perfetto 0.59, without comments and
+//! The schema has the names, numbers and types of all fields in Perfetto 0.59, without comments and
 //! options. `schema.py` in the crate's folder generates it from Perfetto's own Python package.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -13,16 +14,16 @@ use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, Format, OpenOptions, Opened,
 };
 
-/// Full name of the type of traces.
+/// Full name of the message type for traces.
 pub const TRACE: &str = "perfetto.protos.Trace";
 
-/// File name endings of traces, as Perfetto's tools write and expect them.
+/// File name endings for traces, as Perfetto's tools write and expect them.
 const ENDINGS: [&str; 3] = [".perfetto-trace", ".pftrace", ".perfetto_trace"];
 
 /// Descriptors of all types, as a `google.protobuf.FileDescriptorSet`.
 static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 
-/// Returns a pool with the type of traces, and all types that it uses.
+/// Returns a pool with the message type for traces, and all types that it uses.
 ///
 /// ```
 /// let pool = proto_splitter_perfetto::descriptor_pool();

@@ -19,10 +19,10 @@ use crate::strings::strings;
 /// Maximum number of data files to keep open.
 const MAX_OPEN_FILES: usize = 64;
 
-/// A checkpoint of TensorFlow, format V2: tensors by name.
+/// A TensorFlow checkpoint in format V2: tensors by name.
 ///
-/// Opening it reads the index, whose entries stay in memory and take about 200 bytes each. Data
-/// files are opened on demand, when their tensors are read.
+/// Opening a checkpoint reads the index, whose entries stay in memory and take about 200 bytes
+/// each. Data files are opened on demand, when their tensors are read.
 #[derive(Debug)]
 pub struct Bundle {
     prefix: PathBuf,
@@ -67,13 +67,13 @@ impl Bundle {
         self.num_shards
     }
 
-    /// Returns all files of the bundle, the index first.
+    /// Returns the paths of all files of the bundle, the index first.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let shards = (0..self.num_shards).map(|shard| self.data_path(shard));
         std::iter::once(index_path(&self.prefix)).chain(shards)
     }
 
-    /// Returns all tensors of the bundle, in ascending order of their names.
+    /// Returns all tensors in the bundle, sorted by name.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
@@ -86,7 +86,7 @@ impl Bundle {
         found.ok().and_then(|at| self.tensors.get(at))
     }
 
-    /// Returns a reader of a tensor's bytes by position. Once all bytes have been read, their
+    /// Returns a random-access reader for a tensor's bytes. Once all bytes have been read, their
     /// checksum is compared: see [`BundleReader`].
     ///
     /// Elements are little-endian and in C order, which means that the last dimension varies
@@ -142,7 +142,7 @@ impl Bundle {
     pub fn read(&self, tensor: &Tensor) -> Result<Vec<u8>> {
         let reader = self.reader(tensor)?;
         let mut bytes = Vec::new();
-        // The data files have at least this many bytes.
+        // The data files have at least this many bytes, so allocating them is safe.
         let len = usize::try_from(reader.len()).ok();
         if len.is_none_or(|len| bytes.try_reserve_exact(len).is_err()) {
             let message = format!("{} bytes don't fit in memory", reader.len());
@@ -153,7 +153,7 @@ impl Bundle {
         Ok(bytes)
     }
 
-    /// Reads the elements of a tensor of strings and compares their checksums.
+    /// Reads the elements of a string tensor and compares their checksums.
     ///
     /// ```text
     /// varint length of each string | masked crc32c of the lengths (4) | the strings

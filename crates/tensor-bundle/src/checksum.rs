@@ -5,8 +5,8 @@ const DELTA: u32 = 0xa282_ead8;
 
 /// Masks a crc32c for storage in a bundle: rotates it by 15 bits, and adds a constant.
 ///
-/// Masked checksums are stored since a checksum of data that contains its own checksums would be
-/// weak.
+/// Bundles store masked checksums, since a checksum over data that contains its own checksum would
+/// be weak.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::{mask_crc, unmask_crc};
@@ -19,7 +19,7 @@ pub const fn mask_crc(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(DELTA)
 }
 
-/// Returns the crc32c that was masked.
+/// Returns the crc32c from which a masked checksum was made.
 #[must_use]
 pub const fn unmask_crc(masked: u32) -> u32 {
     masked.wrapping_sub(DELTA).rotate_left(15)

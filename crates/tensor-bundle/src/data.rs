@@ -1,4 +1,4 @@
-//! The bytes of a tensor, which are contiguous or in slices.
+//! The bytes of a tensor, which are stored contiguously or in slices.
 
 use std::fs::File;
 use std::io;
@@ -12,11 +12,11 @@ use record_file::ReadAt;
 use crate::index::{Slice, Span};
 use crate::strings::ElementsCrc;
 
-/// A reader of a tensor's bytes by position, in the order of the tensor's elements.
+/// A random-access reader for a tensor's bytes, in the order of the tensor's elements.
 ///
-/// The checksum is computed as the bytes are read. If it differs, the read of the last missing
-/// bytes fails with [`ErrorKind::ChecksumMismatch`]. Before all bytes are read, nothing is
-/// compared. The bytes may be read in pieces of any size and on any number of threads, except that
+/// The checksum is computed as the bytes are read. If it differs, the read that completes the
+/// tensor fails with [`ErrorKind::ChecksumMismatch`]. Nothing is compared before all bytes have
+/// been read. The bytes may be read in pieces of any size and on any number of threads, except that
 /// strings and variants must be read from first to last.
 #[derive(Clone, Debug)]
 pub struct BundleReader {
@@ -125,7 +125,7 @@ pub(crate) struct InOrder {
 }
 
 impl Seen {
-    /// Creates the state for an unread span of elements of fixed size.
+    /// Creates the state for an unread span of fixed-size elements.
     pub(crate) fn numbers(span: &Span) -> Seen {
         Seen::Numbers(CrcOfPieces::new(span.size))
     }
@@ -143,11 +143,11 @@ impl Seen {
 }
 
 impl CheckedSpan {
-    /// Creates a reader of a span.
+    /// Creates a reader for a span.
     ///
     /// # Errors
     ///
-    /// The errors of reading the last byte, if the span is empty.
+    /// If the span is empty, the errors from comparing its checksum.
     pub(crate) fn new(
         file: Arc<File>,
         path: PathBuf,
@@ -181,7 +181,7 @@ impl CheckedSpan {
     fn read_at(&self, at: u64, buf: &mut [u8]) -> io::Result<usize> {
         let read = match self.file.read_at(self.span.offset + at, buf) {
             Ok(read) => read,
-            // The caller tries again.
+            // The caller repeats the read.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             Err(error) => return Err(self.named(error.into()).into()),
         };
@@ -241,9 +241,9 @@ pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
 }
 
 impl Sliced {
-    /// Finds the byte at the offset `at` of a tensor. Returns the index of its slice, its offset in
-    /// the slice, and the number of bytes that follow it contiguously in both the tensor and the
-    /// slice, including itself.
+    /// Finds the byte at the offset `at` of a tensor. Returns the index of the slice that contains
+    /// it, its offset in the slice, and the number of bytes, starting with this one, that are
+    /// contiguous in both the tensor and the slice.
     fn locate(&self, at: u64) -> Option<(usize, u64, u64)> {
         let (element, within) = (at / self.width, at % self.width);
         let mut index = vec![0; self.shape.len()];

@@ -1,11 +1,11 @@
-//! Types of tensors.
+//! The types of tensors.
 
 use proto_splitter_graph_def::proto::DataType;
 
 /// Returns the size of an element of this type in a bundle, in bytes; `None` for elements without a
 /// fixed size, and for references.
 ///
-/// Elements of 2 or 4 bits take a whole byte each, as in TensorFlow.
+/// As in TensorFlow, each 2-bit or 4-bit element takes a whole byte.
 ///
 /// ```
 /// use proto_splitter_graph_def::proto::DataType;
@@ -27,7 +27,7 @@ pub fn element_size(dtype: DataType) -> Option<u64> {
     })
 }
 
-/// Returns the name of a type in lower case, without the prefix of TensorFlow's `DT_FLOAT`.
+/// Returns the name of a type in lower case, without TensorFlow's prefix `DT_`.
 ///
 /// ```
 /// use proto_splitter_graph_def::proto::DataType;
@@ -41,7 +41,8 @@ pub fn dtype_name(dtype: DataType) -> String {
     name.strip_prefix("DT_").unwrap_or(name).to_lowercase()
 }
 
-/// Returns the number of elements of a shape; `None` if it overflows 64 bits.
+/// Returns the number of elements in a tensor with this shape; `None` if the number overflows 64
+/// bits.
 pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
     // If one dimension is 0, the others may be of any size.
     if shape.contains(&0) {

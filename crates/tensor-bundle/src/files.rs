@@ -9,13 +9,13 @@ fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Returns the path of the index of the bundle with this prefix.
+/// Returns the path of the index in the bundle with this prefix.
 #[must_use]
 pub fn index_path(prefix: &Path) -> PathBuf {
     with_suffix(prefix, ".index")
 }
 
-/// Returns the path of a data file of the bundle with this prefix.
+/// Returns the path of a data file in the bundle with this prefix.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::data_path;

@@ -1,4 +1,4 @@
-//! Checkpoints in the registry of formats.
+//! The checkpoint format, for the format registry.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::files::{data_path, index_path, prefix_of};
 use crate::index::{Tensor, TensorLocation};
 use crate::options::BundleOptions;
 
-/// A checkpoint of TensorFlow, format V2, given by its prefix or by any of its files.
+/// A TensorFlow checkpoint in format V2, opened by its prefix or by any of its files.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

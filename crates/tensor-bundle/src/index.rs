@@ -16,7 +16,7 @@ use crate::proto::{BundleEntryProto, BundleHeaderProto};
 use crate::slice::{self, slice_key};
 use crate::table::TableReader;
 
-/// The version of the format that is written. Newer versions aren't accepted.
+/// The format version that is written. Newer versions aren't accepted.
 pub(crate) const VERSION: i32 = 1;
 
 /// A tensor in a bundle.
@@ -47,8 +47,8 @@ pub struct Span {
     pub offset: u64,
     /// Size, in bytes.
     pub size: u64,
-    /// Unmasked crc32c of the bytes. For strings and variants, it covers each length as a number of
-    /// 4 or 8 bytes.
+    /// Unmasked crc32c of the bytes. For strings and variants, it covers each length as a 4-byte or
+    /// 8-byte number.
     pub crc32c: u32,
 }
 
@@ -105,7 +105,7 @@ impl Tensor {
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) num_shards: u32,
-    /// Tensors in ascending order of their names.
+    /// Tensors, sorted by name.
     pub(crate) tensors: Vec<Tensor>,
 }
 
@@ -152,7 +152,7 @@ impl Index {
     }
 }
 
-/// Returns the number of data files in the header.
+/// Returns the number of data files that the header declares.
 fn header(value: &[u8]) -> Result<u32> {
     let header = BundleHeaderProto::decode(value)
         .map_err(|error| invalid(format!("the header of the index: {error}")))?;
@@ -181,7 +181,7 @@ fn header(value: &[u8]) -> Result<u32> {
     }
 }
 
-/// An entry that was checked.
+/// A checked entry.
 struct Entry {
     dtype: DataType,
     shape: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Reading and writing TensorFlow's checkpoints, format V2: tensors of any size, by name.
+//! Reading and writing TensorFlow checkpoints in format V2, with tensors of any size.
 //!
 //! A checkpoint is stored as a tensor bundle, which is a set of files with a common prefix, for
 //! example `variables/variables`:

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::progress::Progress;
 
-/// Maximum number of data files of a bundle. TensorFlow has room for five digits in their names.
+/// Maximum number of data files in a bundle. TensorFlow has room for five digits in their names.
 pub const MAX_SHARDS: u32 = 99_999;
 
 /// Options for writing or checking a bundle.
@@ -36,8 +36,8 @@ impl BundleOptions {
         }
     }
 
-    /// Sets the number of threads that read and write. Each thread has a buffer of 1 MiB. Default:
-    /// one per core.
+    /// Sets the number of threads that read and write. Each thread has a 1 MiB buffer. Default: one
+    /// per core.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();

@@ -34,7 +34,7 @@ pub struct NewTensor<'a> {
 }
 
 impl<'a> NewTensor<'a> {
-    /// Creates a tensor of numbers. `data` has its elements, little-endian and in C order.
+    /// Creates a numeric tensor. `data` contains its elements, little-endian and in C order.
     pub fn new(
         name: impl Into<String>,
         dtype: DataType,
@@ -59,8 +59,8 @@ impl std::fmt::Debug for NewTensor<'_> {
 
 /// A planned bundle, with the locations of its tensors.
 ///
-/// The tensors are in ascending order of their names, without gaps. If there are several data
-/// files, they are of about the same size.
+/// The tensors are sorted by name, without gaps. If there are several data files, they have about
+/// the same size.
 #[derive(Debug)]
 pub struct BundlePlan<'a> {
     tensors: Vec<Placed<'a>>,
@@ -89,7 +89,7 @@ pub struct WrittenBundle {
 }
 
 impl<'a> BundlePlan<'a> {
-    /// Plans to write tensors to `num_shards` data files.
+    /// Plans a bundle in which `num_shards` data files contain these tensors.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl<'a> BundlePlan<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if a file exists and force isn't set; [`ErrorKind::NoFolder`]
+    /// [`ErrorKind::AlreadyExists`] if a file exists and `force` isn't set; [`ErrorKind::NoFolder`]
     /// if the folder doesn't exist; [`ErrorKind::SourceChanged`] if a tensor's data ends early;
     /// [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
     pub fn write(

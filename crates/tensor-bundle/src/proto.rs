@@ -1,7 +1,7 @@
 //! Generated code for the messages of a bundle's index, from
 //! `proto/tensorflow/core/protobuf/tensor_bundle.proto`.
 //!
-//! The types of tensors and shapes are those of [`proto_splitter_graph_def::proto`].
+//! The types for tensors and shapes are in [`proto_splitter_graph_def::proto`].
 
 #![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
 #![allow(
@@ -15,8 +15,7 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/tensorflow.rs");
 
-/// Serialized file descriptor set of this module, without the files that are in the set of
-/// `GraphDef`.
+/// Serialized file descriptor set of this module, without the files that are in `GraphDef`'s set.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {

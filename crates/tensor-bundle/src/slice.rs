@@ -13,7 +13,7 @@ use crate::proto::tensor_slice_proto::extent::HasLength;
 /// First byte of the keys of slices. No other keys begin with it.
 pub(crate) const FIRST_BYTE: u8 = 0;
 
-/// Length of a dimension that is not cut.
+/// Length that represents a whole dimension.
 const ALL_OF_IT: i64 = -1;
 
 fn length(extent: &crate::proto::tensor_slice_proto::Extent) -> i64 {
@@ -53,7 +53,7 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
     Ok(key)
 }
 
-/// Encodes a signed number so that the order of the encoded bytes is the order of the numbers. The
+/// Encodes a signed number. Encoded numbers have the same order as the numbers themselves. The
 /// encoding begins with as many one bits as there are bytes, followed by the number in two's
 /// complement. If the number is negative, all bits are inverted.
 fn put_signed(out: &mut Vec<u8>, value: i64) {

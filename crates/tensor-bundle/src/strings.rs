@@ -10,13 +10,13 @@ const MOST_VARINT: u32 = 10;
 
 /// The checksum of a tensor of strings or variants, which is computed as the bytes arrive in order.
 ///
-/// A tensor of strings is stored as all lengths, a checksum of the lengths, and all bytes. A
-/// variant is stored as its length, its bytes, and a checksum of everything so far. The checksum of
-/// the whole tensor covers the same data, except that each length is a number of 4 or 8 bytes.
+/// A string tensor is stored as all lengths, a checksum of the lengths, and all bytes. A variant is
+/// stored as its length, its bytes, and a checksum of everything so far. The checksum of the whole
+/// tensor covers the same data, except that each length is a 4-byte or 8-byte number.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementsCrc {
     is_strings: bool,
-    /// Number of elements whose lengths haven't arrived.
+    /// Number of elements whose lengths haven't arrived yet.
     left: u64,
     /// Total size of the strings whose lengths have arrived.
     total: u64,
@@ -39,7 +39,7 @@ enum Part {
         bytes: [u8; 4],
         have: usize,
     },
-    /// Bytes of elements, with the number of bytes that haven't arrived.
+    /// The bytes of elements, with the number of bytes that haven't arrived yet.
     Content(u64),
     End,
 }
@@ -54,8 +54,8 @@ impl Part {
 }
 
 impl ElementsCrc {
-    /// Creates the checksum of `count` strings or variants, which have `size` bytes from `position`
-    /// in the file on.
+    /// Creates the checksum for `count` strings or variants, which are in `size` bytes at
+    /// `position` in the file.
     pub(crate) fn new(is_strings: bool, count: u64, position: u64, size: u64) -> Self {
         let next = match count {
             0 if size == 0 || !is_strings => Part::End,
@@ -186,7 +186,7 @@ impl ElementsCrc {
     }
 }
 
-/// Returns the strings of a tensor. The checksum must have been compared before.
+/// Returns the strings in a tensor whose checksum has already been compared.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The sorted table of a bundle's index, in leveldb's format, without filters.
+//! The sorted table in a bundle's index, in leveldb's format without filters.
 //!
 //! ```text
 //! data block | ... | data block | metaindex block | index block | footer (48 bytes)

@@ -25,7 +25,7 @@ pub struct VerifiedBundle {
 /// A range of bytes to be checked separately.
 struct Job<'a> {
     tensor: &'a Tensor,
-    /// For a tensor of numbers, the index of its span, and a range in the span.
+    /// For a numeric tensor, the index of its span, and a range in the span.
     piece: Option<(usize, u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Parallel work on several threads.
+//! Dividing work among several threads.
 
 use std::num::NonZeroUsize;
 
@@ -22,7 +22,7 @@ pub fn map<T: Send>(
 /// Size of a thread's buffer, in bytes.
 pub const BUFFER_LEN: usize = 1 << 20;
 
-/// Maximum number of bytes of a tensor that a thread processes at once. A large tensor is divided,
+/// Maximum number of a tensor's bytes that a thread processes at once. A large tensor is divided,
 /// so that all threads have work until the end.
 pub(crate) const PIECE_LEN: u64 = 32 << 20;
 

@@ -1,4 +1,4 @@
-//! Messages that prost-build generates, split and read again.
+//! Splitting and reading messages that prost-build generates.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub mod album {
 ///
 /// # Errors
 ///
-/// Fails if the descriptors are not from this build.
+/// Fails if the descriptors aren't from this build.
 pub fn album_type() -> Result<MessageDescriptor> {
     let descriptors = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));
     let pool = decode_descriptor_set(descriptors)?;
@@ -24,7 +24,7 @@ pub fn album_type() -> Result<MessageDescriptor> {
     album.ok_or_else(|| Error::new(ErrorKind::InvalidSchema, "no album.Album"))
 }
 
-/// Writes an album of any size to `PREFIX.cpb`, or to `PREFIX.pb` if it needn't be cut.
+/// Writes an album of any size to `PREFIX.cpb`, or to `PREFIX.pb` if it doesn't need to be cut.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! Passing contents to functions as arguments.
 //!
 //! The caller of a function passes the contents that the function needs, so the caller needs them,
-//! too. The outermost functions capture the contents through the object graph. Each function holds
-//! its contents for as long as it exists, as it would hold variables. The main graph, and functions
+//! too. The outermost functions capture the contents through the object graph. Each function keeps
+//! its contents alive for as long as it exists, just like variables. The main graph, and functions
 //! that can't get more arguments, pass the values of variables instead.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,8 @@ const MAX_ARGUMENTS: usize = 1 << 20;
 type Passed = BTreeMap<String, Vec<usize>>;
 
 impl Rewriter<'_> {
-    /// Moves constants of functions to their callers, up to the object graph and the main graph.
+    /// Moves the constants in functions to the functions' callers, up to the object graph and the
+    /// main graph.
     pub(super) fn pass_arguments(&mut self) -> Result<()> {
         self.arguments = self.needed()?;
         let contents = self.contents;
@@ -50,7 +51,7 @@ impl Rewriter<'_> {
         self.hand_on(&passed)
     }
 
-    /// Returns the contents that each function needs, and can get as arguments. These are the
+    /// Returns the contents that each function needs and can get as arguments. These are the
     /// contents that the function itself reads, and the contents that the functions it calls need.
     fn needed(&self) -> Result<BTreeMap<usize, Vec<usize>>> {
         let Some(graph) = &self.meta_graph.graph_def else {
@@ -91,7 +92,7 @@ impl Rewriter<'_> {
             .collect())
     }
 
-    /// Makes all calls pass on the contents that their functions get.
+    /// Makes all calls pass the contents that the called functions get.
     fn hand_on(&mut self, passed: &Passed) -> Result<()> {
         let contents = self.contents;
         let mut bodies = BTreeSet::new();
@@ -139,8 +140,8 @@ impl Rewriter<'_> {
 }
 
 /// Returns, for each function, the functions to which its contents spread: its callers, and the
-/// next function called at the same call site. The last one leads back to the first, so all
-/// functions of a call site get the same contents.
+/// next function called at the same call site. The last function at a call site leads back to the
+/// first, so all of them get the same contents.
 fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
     let functions = functions(graph);
     let mut receivers = vec![BTreeSet::new(); functions.len()];
@@ -167,8 +168,8 @@ fn argument_name(content: &Content) -> String {
     format!("proto_splitter_{}", content.key)
 }
 
-/// Adds contents to a function as arguments, after its own arguments. Its constants then return the
-/// arguments.
+/// Adds arguments for contents to a function, after its own arguments. The function's constants
+/// then return these arguments.
 fn take_arguments(
     function: &mut FunctionDef,
     arguments: &[usize],
@@ -237,7 +238,7 @@ struct Caller<'a> {
     contents: &'a [Content],
 }
 
-/// The additions that a caller needs, other than nodes.
+/// The additions that a caller needs so that its calls can have more inputs.
 #[derive(Default)]
 struct Added {
     nodes: Vec<NodeDef>,
@@ -289,7 +290,7 @@ impl Caller<'_> {
         let base = format!("{}/proto_splitter_{}", call.name, of.key);
         let (handle_name, read_name) = (format!("{base}_handle"), format!("{base}_read"));
         if !added.read.contains_key(&read_name) {
-            // In a loop of TensorFlow 1, inputs must be read in the loop's frame.
+            // In a TensorFlow 1 loop, inputs must be read in the loop's frame.
             let frame = call.input.first().filter(|_| has_frames);
             let nodes = [
                 handle(&handle_name, of)
@@ -357,7 +358,7 @@ fn add_inputs<'c>(
     Ok(())
 }
 
-/// Returns true if a list has no shapes, so that it doesn't describe any output.
+/// Returns true if a list has no shapes, which means that it doesn't describe any output.
 fn is_empty(value: &Value) -> bool {
     matches!(value, Value::List(list) if list.shape.is_empty())
 }

@@ -16,7 +16,8 @@ use crate::content::Content;
 pub(super) enum Scope {
     /// The main graph: the first output of `x` is `x`.
     Main,
-    /// The body of a function: an output of `x` is `x:OUTPUT:0`, with the name of the output.
+    /// The body of a function: an output of `x` is `x:OUTPUT:0`, where `OUTPUT` is the output's
+    /// name.
     Function,
 }
 
@@ -107,7 +108,7 @@ pub(super) fn shape_proto(shape: &[u64]) -> TensorShapeProto {
     }
 }
 
-/// Returns a constant of strings. It is a scalar if the shape is empty.
+/// Returns a string constant, which is a scalar if the shape is empty.
 pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtString.into(),
@@ -124,7 +125,7 @@ pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
         .build()
 }
 
-/// Returns a scalar 1 of type `int32`, which is available after the node `after`.
+/// Returns an `int32` scalar with the value 1, which is available after the node `after`.
 pub(super) fn one(name: &str, after: Option<&str>) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtInt32.into(),
@@ -183,7 +184,7 @@ pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
         .build()
 }
 
-/// Returns a function with arguments of type string.
+/// Returns a function with string arguments.
 pub(super) fn function(name: &str, arguments: &[&str], is_stateful: bool) -> FunctionDef {
     let argument = |name: &&str| ArgDef {
         name: (*name).to_owned(),

@@ -77,7 +77,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// The nodes in which constants were replaced, and the content of each replaced constant, by name.
+/// The nodes after constants were replaced, and the content of each replaced constant, by name.
 type Replaced = (Vec<NodeDef>, Vec<(String, usize)>);
 
 fn replace(
@@ -106,7 +106,7 @@ fn replace(
 /// Returns the three nodes that replace a constant.
 ///
 /// The constant's control inputs move to the first node, so that all three nodes are in the same
-/// frame of a loop of TensorFlow 1.
+/// frame of a TensorFlow 1 loop.
 fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeDef; 3]> {
     if constant.input.iter().any(|input| !input.starts_with('^')) {
         return Err(invalid(format!(
@@ -129,8 +129,8 @@ fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeD
     Ok([handle, read, identity])
 }
 
-/// Returns an op that returns its input, and has the name of the constant that it replaces, so that
-/// references to the constant stay valid.
+/// Returns a node that returns its input, and has the name of the constant that it replaces, so
+/// that references to the constant stay valid.
 pub(super) fn replacement(
     op: &str,
     constant: NodeDef,

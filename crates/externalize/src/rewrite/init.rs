@@ -13,27 +13,27 @@ use super::{BUNDLE_NAME, Rewriter, invalid, shared_name};
 use crate::call_graph::named_functions;
 use crate::content::Content;
 
-/// Names of the nodes for the paths of the bundle's two files, which loaders set.
+/// Names of the nodes for the paths of the bundle's two files. Loaders set these paths.
 const INDEX_PATH: &str = "proto_splitter_index_path";
 const DATA_PATH: &str = "proto_splitter_data_path";
 
-/// Names of the arguments with these paths in functions.
+/// Names of the functions' arguments for these paths.
 const ARGUMENTS: [&str; 2] = ["index_path", "data_path"];
 
-/// Name of the node that calls the function that reads contents for other functions.
+/// Name of the node that calls the function that reads contents into variables.
 const INITIALIZE: &str = "proto_splitter_initialize";
 
 /// Name of the node that holds the bundle's prefix.
 const PREFIX: &str = "proto_splitter_prefix";
 
-/// Signature in which loaders look up the operation that initializes a graph.
+/// Name of the signature in which loaders look up the operation that initializes a graph.
 const INIT_SIGNATURE: &str = "__saved_model_init_op";
 const INIT_COLLECTIONS: [&str; 2] = ["saved_model_main_op", "legacy_init_op"];
 
 /// The additions to a graph.
 #[derive(Debug)]
 pub(super) struct Added {
-    /// Index of the first of the bundle's two files among the meta graph's assets.
+    /// Index of the bundle's first file among the meta graph's assets.
     pub(super) first_asset: usize,
     /// Names of the functions that create, fill and remove the variables.
     pub(super) create: String,
@@ -195,8 +195,8 @@ impl Rewriter<'_> {
     }
 
     /// Rewires the nodes that run before `init` and would read variables without values, so that
-    /// they read the contents directly, or wait. Returns these contents, by the names of the
-    /// constants.
+    /// they read the contents directly, or wait. Returns the contents that are read directly, by
+    /// the names of the constants.
     fn read_by_ancestors(&mut self, init: &str) -> Result<BTreeMap<String, usize>> {
         let moved = &self.in_main;
         let contents = self.contents;
@@ -269,7 +269,8 @@ fn assign(name: &str, handle: String, value: String, content: &Content) -> NodeD
         .build()
 }
 
-/// Returns a function that does nothing. The variables are only created when they get their values.
+/// Returns a function that does nothing, since the variables are only created when they get their
+/// values.
 fn create_function(name: &str) -> FunctionDef {
     let mut function = build::function(name, &[], false);
     function.node_def.push(build::one("one", None));
@@ -277,7 +278,7 @@ fn create_function(name: &str) -> FunctionDef {
     function
 }
 
-/// Returns a function that reads contents into their variables, one at a time.
+/// Returns a function that reads contents into variables, one at a time.
 fn initialize_function(name: &str, contents: &[&Content]) -> FunctionDef {
     let mut function = build::function(name, &ARGUMENTS, true);
     let nodes = &mut function.node_def;

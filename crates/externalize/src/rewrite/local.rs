@@ -18,7 +18,7 @@ pub(crate) fn content_path(folder: &Path, content: &Content) -> std::path::PathB
     folder.join(&content.key)
 }
 
-/// Formats a path for the node's attribute.
+/// Formats the path of a content's file for the node's attribute.
 fn region(folder: &Path, content: &Content) -> Result<String> {
     let path = content_path(folder, content);
     match path.to_str() {

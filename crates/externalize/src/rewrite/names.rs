@@ -1,4 +1,4 @@
-//! Names in use.
+//! The names that a graph already uses.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 
 use crate::call_graph::{function_name, functions};
 
-/// Part of all names that this crate adds.
+/// Part that all names added by this crate contain.
 const OURS: &str = "proto_splitter";
 
-/// The names in a graph that could conflict with added ones.
+/// The names in a graph that could conflict with added names.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
@@ -39,7 +39,7 @@ impl Names {
     }
 }
 
-/// Returns a number that is larger than the numbers at the ends of functions' names.
+/// Returns a number larger than all numbers at the ends of function names.
 pub(super) fn next_function(graph: &GraphDef) -> Result<u64> {
     let number = |name: &str| name.rsplit_once('_')?.1.parse::<u64>().ok();
     let numbers = functions(graph)

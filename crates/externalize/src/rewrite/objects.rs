@@ -1,6 +1,6 @@
 //! The object graph, from which `tf.saved_model.load` builds a model.
 //!
-//! The loader calls `_create_resource` of every resource. After creating all objects, it calls
+//! The loader calls every resource's `_create_resource`. After creating all objects, it calls
 //! `_initialize`. It calls `_destroy_resource` when the model is dropped.
 
 use std::collections::BTreeMap;
@@ -24,17 +24,17 @@ use crate::content::Content;
 /// Name of the root's child that fills the variables.
 pub(crate) const CONSTANTS_OBJECT: &str = "_proto_splitter_constants";
 
-/// Name of the constants object's child that has the index of the bundle.
+/// Name of the constants object's child for the index of the bundle.
 pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
 
 /// A constant that functions capture, as the index of its object and the index of its content.
 pub(super) type Captured = (usize, usize);
 
-/// A callback that makes a function with this name, which returns the given content.
+/// A callback that creates a function with this name, which returns the given content.
 pub(super) type Body<'b> = &'b dyn Fn(&str, &Content) -> Result<FunctionDef>;
 
 impl Rewriter<'_> {
-    /// Returns the objects of the constants that are moved.
+    /// Returns the objects of the moved constants.
     pub(super) fn captured_constants(&mut self) -> Vec<Captured> {
         let graph = self.meta_graph.graph_def.get_or_insert_default();
         let by_name: BTreeMap<&str, usize> = graph
@@ -126,7 +126,7 @@ impl Rewriter<'_> {
 
     /// Replaces captured constants with resources. If several constants have the same content, only
     /// the first one becomes a resource, to which all references to the others then point. `body`
-    /// makes the function that becomes the resource's `_create_resource` and returns the content.
+    /// creates the function that becomes the resource's `_create_resource` and returns the content.
     pub(super) fn capture_from(
         &mut self,
         objects: &mut SavedObjectGraph,
@@ -228,7 +228,7 @@ pub(crate) fn plain_object() -> SavedObject {
     }
 }
 
-/// Describes the captures and results of a function that has no arguments of its own.
+/// Describes the captures and results of a function without arguments of its own.
 fn concrete(
     objects: &mut SavedObjectGraph,
     name: &str,

@@ -14,9 +14,9 @@ use crate::call_graph::functions;
 enum Arg {
     /// The type itself.
     Is(DataType),
-    /// The name of an attribute that has the type.
+    /// The name of the attribute that has the type.
     Of(&'static str),
-    /// A list. The name of an attribute that has the types of its elements.
+    /// A list, and the name of the attribute that has the types of its elements.
     List(&'static str),
 }
 

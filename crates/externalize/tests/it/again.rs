@@ -1,4 +1,4 @@
-//! Folders that previously had an externalized model.
+//! Folders that contained an externalized model before.
 
 use std::fs;
 use std::path::Path;
@@ -116,7 +116,7 @@ fn child(name: &str, node_id: i32) -> ObjectReference {
 }
 
 /// Returns a model like those that TensorFlow saves after loading an externalized model: captured
-/// constants are in the graph, and the bundle is an asset after another one.
+/// constants are in the graph, and the bundle's files are assets after another asset.
 fn saved_again() -> SavedModel {
     let nodes = vec![constant("Const_1", 1), call("path", "Placeholder", &[])];
     let initialize = function("__inference_initialize_7", Vec::new());
@@ -202,7 +202,7 @@ fn a_model_that_was_saved_again_is_externalized_again_without_its_old_bundle() {
     assert!(matches!(words, Kind::Asset(asset) if asset.asset_file_def_index == 0));
     let bundles = objects.nodes[0].children.iter();
     let bundles = bundles.filter(|child| child.local_name == "_proto_splitter_constants");
-    // There is only one bundle, which is not the old one.
+    // There is only one bundle, which isn't the old one.
     let bundles: Vec<i32> = bundles.map(|child| child.node_id).collect();
     assert!(bundles.len() == 1 && bundles[0] > 5, "{bundles:?}");
 

@@ -1,4 +1,4 @@
-//! Tests of damage to the stored data of an original, and to the model next to it.
+//! Tests that damage to the stored data of an original, or to the model next to it, is detected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn verify(folder: &Path) -> Result<Verified> {
     FORMATS.open(folder, &OpenOptions::new())?.verify()
 }
 
-/// Returns a model with a constant of each encoding, externalized to `out` in a folder.
+/// Returns a model with a constant in each encoding, externalized to `out` in a folder.
 fn externalized(folder: &Path, mapped: bool) -> (SavedModel, PathBuf) {
     let ints = TensorProto {
         dtype: DataType::DtInt32.into(),
@@ -44,7 +44,7 @@ fn externalized(folder: &Path, mapped: bool) -> (SavedModel, PathBuf) {
     (model, out)
 }
 
-/// Fails unless `internalize` and `verify` both refuse a folder with this file changed, and returns
+/// Flips a bit in a file, checks that `internalize` and `verify` refuse the folder, and returns
 /// their errors.
 fn refused(out: &Path, file: &str, at: usize, bit: u8) -> [String; 2] {
     let path = out.join(file);
@@ -111,7 +111,7 @@ fn no_bit_of_a_constant_is_flipped_unnoticed() {
     }
 }
 
-/// A record of the version without checksums.
+/// A record in the version without checksums.
 #[derive(Clone, PartialEq, Message)]
 struct Old {
     #[prost(uint32, tag = "1")]
@@ -157,7 +157,7 @@ fn a_folder_from_before_there_were_checksums_is_taken_and_says_so() {
         let back = folder.path().join("back");
         internalize(&out, &back, &options()).unwrap();
         assert_eq!(crate::read_model(&back), model);
-        // The checksums are removed, since such a record can't have them.
+        // The checksums are removed, since a record in the old version can't have them.
         let mut bytes = record.encode_to_vec();
         bytes.extend([6 << 3 | 5, 0, 0, 0, 0]);
         fs::write(&path, bytes).unwrap();
@@ -219,7 +219,7 @@ fn what_an_interrupted_run_in_place_left_to_do_is_done_by_the_next() {
         assert!(fs::read(place.join("fingerprint.pb")).unwrap() == new);
         assert_eq!(files(&place), whole);
     }
-    // With mapped constants, the model would be a different one.
+    // With mapped constants, the result would be a different model.
     let mapped = options().mapped(true);
     assert!(finish_in_place(&place, &mapped).unwrap().is_none());
 }

@@ -156,7 +156,7 @@ fn field(number: u32, mut bytes: Vec<u8>) -> Vec<u8> {
     field
 }
 
-/// Checks that a model whose graph has these bytes is refused.
+/// Checks that a model whose graph consists of these bytes is refused.
 fn refused_graph(graph: Vec<u8>, what: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
@@ -223,7 +223,7 @@ impl Sparse {
         path
     }
 
-    /// Makes the content the last field of a message, after these bytes.
+    /// Wraps the content as the last field of a message, after the bytes `before`.
     fn wrap(&mut self, number: u32, before: &[u8]) {
         let mut head = Vec::new();
         put_varint(&mut head, u64::from(number << 3 | 2));

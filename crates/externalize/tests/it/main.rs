@@ -46,7 +46,7 @@ pub(crate) fn read_model(folder: &Path) -> SavedModel {
     SavedModel::decode(bytes.as_slice()).unwrap()
 }
 
-/// Returns a model after externalizing it.
+/// Externalizes a model, and returns the result.
 pub(crate) fn externalized(model: &SavedModel) -> SavedModel {
     let folder = tempfile::tempdir().unwrap();
     let path = write_model(folder.path(), model);
@@ -64,7 +64,7 @@ pub(crate) fn node<'n>(nodes: &'n [NodeDef], name: &str) -> &'n NodeDef {
     found.unwrap_or_else(|| panic!("no node {name}"))
 }
 
-/// Returns all files of a folder, by their relative paths.
+/// Returns the relative paths of all files in a folder.
 pub(crate) fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut to_do = vec![folder.to_owned()];

@@ -34,7 +34,7 @@ pub(crate) fn constant_of(name: &str, tensor: TensorProto) -> NodeDef {
     node
 }
 
-/// Returns a constant of 4 KiB, each byte of which is `fill`.
+/// Returns a 4 KiB constant in which every byte is `fill`.
 pub(crate) fn constant(name: &str, fill: u8) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtFloat.into(),

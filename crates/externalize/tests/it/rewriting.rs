@@ -212,7 +212,7 @@ fn numbers_in_lists_move_as_the_bytes_of_the_tensor() {
                 ..tensor(DataType::DtFloat)
             },
         ),
-        // The last value is repeated for all further elements.
+        // The last value is repeated for all later elements.
         constant_of(
             "short",
             TensorProto {

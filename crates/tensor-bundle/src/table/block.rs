@@ -3,7 +3,7 @@
 use proto_splitter_core::wire::{decode_varint, put_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A builder of a block. Keys must be added in ascending order.
+/// A builder for a block. Keys must be added in ascending order.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
     /// Number of entries between complete keys.

@@ -10,7 +10,7 @@ use super::block::BlockEntries;
 use super::{FOOTER_LEN, MAGIC, SNAPPY, TRAILER_LEN, UNCOMPRESSED};
 use crate::checksum::unmask_crc;
 
-/// Maximum size of a block of an index, in bytes. TensorFlow ends a block at 256 KiB.
+/// Maximum size of a block in an index, in bytes. TensorFlow ends a block at 256 KiB.
 pub const MAX_BLOCK_SIZE: u64 = 64 << 20;
 
 /// An open table. Only its index block is in memory.

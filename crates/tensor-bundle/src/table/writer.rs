@@ -30,14 +30,14 @@ impl Handle {
     }
 }
 
-/// A writer of a table. Keys must be added in ascending order.
+/// A writer for a table. Keys must be added in ascending order.
 #[derive(Debug)]
 pub(crate) struct TableWriter<W> {
     out: W,
     written: u64,
     block: BlockBuilder,
     index: BlockBuilder,
-    /// Last key and location of the previous block. They are added to the index once the next key
+    /// Last key and location of the previous block, which are added to the index once the next key
     /// is known.
     ended: Option<(Vec<u8>, Handle)>,
     is_empty: bool,

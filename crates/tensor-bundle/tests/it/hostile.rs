@@ -32,8 +32,8 @@ fn no_byte_of_a_bundle_can_be_changed_unnoticed() {
             _ => good.len(),
         };
         for at in 0..good.len() {
-            // Between the handles in the footer and the magic are unused zeros, and the location of
-            // an empty block.
+            // Between the handles in the footer and the magic number are unused zeros, and the
+            // location of an empty block.
             if at > footer && at < good.len() - 8 {
                 continue;
             }
@@ -112,7 +112,7 @@ fn shape(dims: &[i64]) -> Option<TensorShapeProto> {
     })
 }
 
-/// Returns the entry of two floats.
+/// Returns the entry for a tensor of two floats.
 fn entry() -> BundleEntryProto {
     BundleEntryProto {
         dtype: 1,

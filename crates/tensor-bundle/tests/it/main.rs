@@ -18,7 +18,7 @@ pub(crate) fn fixture(path: &str) -> PathBuf {
     root.join(path)
 }
 
-/// Writes a bundle of two tensors of numbers.
+/// Writes a bundle with two numeric tensors.
 pub(crate) fn small_bundle(prefix: &Path) {
     let bytes: Vec<u8> = (0..48).collect();
     let tensors = vec![

@@ -68,8 +68,8 @@ fn a_bundle_is_found_by_any_of_its_files() {
     }
 }
 
-/// Returns a bundle written by two `SaveV2` in slices, and merged. TensorFlow 2.21 reads
-/// `numbers()` from both sliced tensors.
+/// Returns a bundle that two `SaveV2` ops wrote in slices, and that was then merged. TensorFlow
+/// 2.21 reads `numbers()` from both sliced tensors.
 fn in_slices() -> Bundle {
     Bundle::open(fixture("../checkpoints/checkpoint")).unwrap()
 }
@@ -129,7 +129,7 @@ fn tensors_of_every_kind_are_listed_and_their_checksums_hold() {
     assert_eq!(strings[5], "\u{ff}".as_bytes());
 }
 
-/// Opens and reads a whole checkpoint in this folder, in one of several ways.
+/// Opens the checkpoint in this folder, and reads all of it in one of several ways.
 fn read_all(folder: &Path, way: usize) -> Result<()> {
     let bundle = Bundle::open(folder.join("checkpoint"))?;
     if way == 0 {
@@ -140,7 +140,7 @@ fn read_all(folder: &Path, way: usize) -> Result<()> {
             bundle.read(tensor)?;
             continue;
         }
-        // Reads pieces, and numbers backwards.
+        // Reads in pieces, and reads numbers backwards.
         let reader = bundle.reader(tensor)?;
         let mut places: Vec<u64> = (0..reader.len()).step_by(way).collect();
         if element_size(tensor.dtype()).is_some() {

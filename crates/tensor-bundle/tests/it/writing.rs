@@ -1,4 +1,4 @@
-//! Writing bundles, and refusing to write them.
+//! Writing bundles, and refusing to write invalid ones.
 
 use std::fs;
 use std::io;

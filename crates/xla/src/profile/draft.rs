@@ -23,7 +23,7 @@ const BROTLI: Compression = Compression::brotli(6);
 const PADDING: u64 = 64 << 10;
 
 /// A plan for the records of a profile. The first record has everything except for lines. Each
-/// other record has a line of a plane, or the line with a run of its events.
+/// other record has one line of a plane, with all of the line's events or a run of them.
 ///
 /// XProf merges planes with the same name, and lines with the same id. Planes that merging would
 /// change stay whole in the first record, which XProf keeps unchanged.
