@@ -25,7 +25,7 @@ use proto_splitter::paddle::{
 use proto_splitter::prost::Message;
 use proto_splitter::split::{SplitExt, SplitOptions};
 
-/// Number of columns of every matrix.
+/// Number of columns in every matrix.
 const COLUMNS: u64 = 1 << 12;
 
 /// Number of matrices.

@@ -21,8 +21,8 @@ pub(crate) struct CallSite {
     pub(crate) types: &'static str,
     /// Number of single inputs after the inputs for these functions.
     after: usize,
-    /// Attributes that list the types of inputs for other functions. These inputs come after the
-    /// ones for these functions.
+    /// Attributes that list the types of inputs for other functions. Those inputs come after the
+    /// inputs for these functions.
     later: &'static [&'static str],
     /// Attribute that names the body of a loop, whose outputs are the arguments of the next
     /// iteration.
@@ -76,7 +76,7 @@ const WINDOW_TYPES: [&str; 3] = [
     "Twindow_size_func_other_arguments",
 ];
 
-/// The ops of TensorFlow 2.21 with which models call functions with inputs.
+/// The TensorFlow 2.21 ops with which models call functions with inputs.
 const CALL_SITES: &[CallSite] = &[
     site("PartitionedCall", &["f"], "Tin", 0),
     site("StatefulPartitionedCall", &["f"], "Tin", 0),

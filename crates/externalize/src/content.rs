@@ -16,7 +16,7 @@ use record_file::ReadAt;
 
 use crate::constant::{Constant, Encoding, Place, SpanReader, Varints};
 
-/// The content of one or more constants.
+/// The content of a constant, or of several equal constants.
 #[derive(Clone)]
 pub(crate) struct Content {
     /// Key in the bundle.
@@ -124,7 +124,7 @@ fn key(
     Ok(hex.as_str()[..32].to_owned())
 }
 
-/// A temporary file of converted contents.
+/// A temporary file for converted contents.
 #[derive(Default)]
 struct Spool {
     file: Option<Arc<File>>,

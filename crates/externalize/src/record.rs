@@ -279,7 +279,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Returns true if the record has checksums of the original and of itself. Records of older
+    /// Returns true if the record has checksums of the original and of itself. Records in older
     /// versions have none.
     pub(crate) fn has_checksums(&self) -> bool {
         self.version != WITHOUT_CHECKSUMS

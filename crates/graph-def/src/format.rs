@@ -301,7 +301,7 @@ mod tests {
             let len = u8::try_from(content.len()).unwrap();
             [&[number << 3 | 2, len], content].concat()
         };
-        // A tensor of type uint8 with one byte.
+        // A one-byte tensor of type uint8.
         let tensor = |byte| field(8, &[&[8, 4][..], &field(4, &[byte])].concat());
         let text = field(2, b"s");
         let entry = |value: &[u8]| field(5, &[field(1, b"value"), field(2, value)].concat());

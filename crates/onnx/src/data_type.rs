@@ -102,7 +102,7 @@ pub fn raw_len(data_type: DataType, dims: &[i64]) -> Option<u64> {
     u64::try_from(bits.div_ceil(8)).ok()
 }
 
-/// Returns the number of elements of a tensor with this shape.
+/// Returns the number of elements in a tensor with this shape.
 pub(crate) fn element_count(dims: &[i64]) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);

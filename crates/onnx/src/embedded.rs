@@ -41,7 +41,7 @@ pub(crate) fn begins_as_embedded(head: &[u8]) -> bool {
 }
 
 impl OnnxSource {
-    /// Opens the model in the header of a safetensors file. The tensors of the file are the data of
+    /// Opens the model in the header of a safetensors file. The tensors in the file are the data of
     /// the model's initializers.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //! model_ctx.bin     the content of a compiled node, if there is one (onnxruntime's `EPContext`)
 //! ```
 //!
-//! The model may have any size, and any form that can be read by position: a one-piece `.onnx`, the
+//! The model may have any size, and any form that supports random access: a one-piece `.onnx`, the
 //! message of an [`OnnxSource`], or a merged `.cpb`. An [`ExternalPlan`] reads only the model's
 //! headers. Writing streams the data.
 
@@ -66,7 +66,7 @@ pub enum DataFormat {
     Raw,
     /// Safetensors, with a header before the tensors: `model.safetensors`, or
     /// `model-00001-of-00003.safetensors` and so on with `model.safetensors.index.json`. Tensors
-    /// are packed as the format requires, and equal ones are not deduplicated.
+    /// are packed as the format requires, and equal tensors aren't deduplicated.
     Safetensors,
 }
 

@@ -21,7 +21,7 @@ use crate::tensor::varint;
 use crate::tensors::ModelTensors;
 use crate::walk::TensorRole;
 
-/// Number of bytes of the model that are read at once: 1 MiB.
+/// Number of bytes to read from the model at once: 1 MiB.
 const READ_LEN: usize = 1 << 20;
 
 /// Maximum number of opsets, inputs or outputs to list.

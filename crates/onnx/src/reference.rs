@@ -110,7 +110,7 @@ impl ExternalReference {
                 "length" => &mut length,
                 "checksum" => &mut checksum,
                 // onnxruntime's keys for reordered weights. Files with these keys also have the
-                // usual ones.
+                // usual keys.
                 prepacked if prepacked.starts_with("prepacked") => continue,
                 unknown => {
                     unknown_keys.push(unknown.to_owned());

@@ -9,7 +9,7 @@ use crate::model_descriptor;
 /// Full name of the type that [`OnnxSplitter`] splits.
 pub const MODEL_PROTO: &str = "onnx.ModelProto";
 
-/// A splitter for `onnx.ModelProto`. It cuts tensors in initializers (sparse ones too) and in
+/// A splitter for `onnx.ModelProto`. It cuts tensors in initializers (including sparse ones) and in
 /// attributes, including those in subgraphs, functions and training information.
 ///
 /// The largest parts are cut first: a tensor's `raw_data` as a BYTES chunk, its typed data in

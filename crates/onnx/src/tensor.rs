@@ -15,7 +15,7 @@ use crate::elements;
 use crate::proto::tensor_proto::DataType;
 use crate::reference::Entries;
 
-/// Maximum number of dimensions of a tensor. Other readers accept far fewer.
+/// Maximum number of dimensions in a tensor. Other readers accept far fewer.
 pub const MAX_RANK: usize = 256;
 
 /// Maximum size of a tensor's name, in bytes: 16 MiB. ONNX has no limit.
@@ -126,7 +126,7 @@ impl Tensor {
         };
     }
 
-    /// Parses a small tensor of the usual form: without references, and with one-byte tags. Returns
+    /// Parses a small tensor in the usual form: without references, and with one-byte tags. Returns
     /// `None` for any other tensor, which [`read`](Self::read) handles or reports as an error.
     ///
     /// This must not take longer than skipping the tensor's fields.

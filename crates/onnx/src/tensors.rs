@@ -239,7 +239,7 @@ impl ModelTensors {
         Ok(all.tensors)
     }
 
-    /// Returns the tensors, in the order of the model.
+    /// Returns the tensors, in the model's order.
     pub fn iter(&self) -> ModelTensorIter<'_> {
         ModelTensorIter {
             all: self,
@@ -247,7 +247,7 @@ impl ModelTensors {
         }
     }
 
-    /// Returns the tensor with this index, in the order of the model.
+    /// Returns the tensor with this index, in the model's order.
     pub fn get(&self, index: usize) -> Option<ModelTensor<'_>> {
         let entry = self.entries.get(index / BLOCK)?.get(index % BLOCK)?;
         Some(ModelTensor { all: self, entry })

@@ -98,7 +98,7 @@ fn way(kind: Kind, number: u32) -> Option<Way> {
     })
 }
 
-/// Maximum number of fields of a message that lead to tensors.
+/// Maximum number of fields in a message that lead to tensors.
 const MOST_WAYS: usize = 6;
 
 /// A message on the path.
@@ -113,7 +113,7 @@ pub(crate) struct Frame {
     domain: Option<Range<u64>>,
     /// Content of a compiled node.
     context: Option<Box<Context>>,
-    /// Number of elements of each repeated field so far, by field number.
+    /// Number of elements so far in each repeated field, by field number.
     counts: [(u32, u32); MOST_WAYS],
 }
 
@@ -148,7 +148,7 @@ impl Frame {
     }
 }
 
-/// The location of a tensor, as the list of its enclosing messages, the outermost first.
+/// The location of a tensor, as a list of the enclosing messages, the outermost first.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) role: TensorRole,
@@ -270,7 +270,7 @@ impl Place<'_> {
     }
 }
 
-/// Returns the path of a field of the message at `path`.
+/// Returns the path of a field in the message at `path`.
 pub(crate) fn joined(mut path: String, label: &str, index: Option<u32>) -> String {
     if !path.is_empty() {
         path.push('.');
@@ -325,7 +325,7 @@ pub(crate) trait Visitor {
     }
 }
 
-/// Passes every tensor of the model in `source` to `visitor`, in the order of the model.
+/// Passes every tensor of the model in `source` to `visitor`, in the model's order.
 pub(crate) fn walk(
     source: &dyn ReadAt,
     size: u64,
@@ -394,8 +394,8 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Passes the attribute of the innermost node at `range` to the visitor, if it has the location
-    /// of a compiled node's content. Returns true if it does.
+    /// If the innermost node's attribute at `range` locates a compiled node's content, passes the
+    /// attribute to the visitor, and returns true.
     fn context(&mut self, range: &Range<u64>, field: &Field, index: Option<u32>) -> Result<bool> {
         let Some(frame) = self.frames.last_mut() else {
             return Ok(false);

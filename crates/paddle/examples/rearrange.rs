@@ -85,8 +85,8 @@ fn list(model: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes models with all element types of Paddle 2 and Paddle 3, levels of LoD, a scalar, an empty
-/// tensor and selected rows.
+/// Makes models with all element types from Paddle 2 and Paddle 3, levels of LoD, a scalar, an
+/// empty tensor and selected rows.
 fn make(folder: &Path) -> Result<(), Box<dyn Error>> {
     let two = [
         "BOOL",
@@ -125,7 +125,7 @@ fn make(folder: &Path) -> Result<(), Box<dyn Error>> {
     write_made(folder, "newer", [types(&three)?, shapes].concat(), false)
 }
 
-/// A tensor to make.
+/// A tensor to create.
 #[derive(Clone)]
 struct Made {
     name: String,

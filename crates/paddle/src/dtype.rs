@@ -1,4 +1,4 @@
-//! Data types of tensors, and kinds of variables. Both are values of `VarType.Type`.
+//! Data types of tensors, and kinds of variables. Both are values of the enum `VarType.Type`.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 

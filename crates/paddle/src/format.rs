@@ -278,7 +278,7 @@ fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
     by_name.or_else(|| {
         let old = matches!(name, OLD_PROGRAM | OLD_PARAMETERS);
         let beside = candidate.path().parent().is_some_and(|folder| {
-            // The file of a single variable is next to its program.
+            // A single variable's file is next to the program.
             folder.join(OLD_PROGRAM).is_file() && !looks_like_pickle(candidate.head())
         });
         (old || beside).then_some(Confidence::Possible)

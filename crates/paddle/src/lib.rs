@@ -3,7 +3,7 @@
 //! A [`PaddleModel`] is opened by any of its names. It lists [variables](PaddleModel::variables)
 //! and [parameters](PaddleModel::parameters) from headers alone. A model's
 //! [source](PaddleModel::source) presents the program and all parameters as one message of any
-//! size, without copying them. [`write_model`] writes such a message to files, in their original
+//! size, without copying them. [`write_model`] writes this message to files, in their original
 //! layout or in another one.
 //!
 //! [`stream`] reads and writes a single tensor in a file, and [`ParameterFile`] reads a file of

@@ -122,7 +122,7 @@ pub struct WrittenModel {
 /// [`ErrorKind::AlreadyExists`] if the folder exists and isn't empty, unless
 /// [`force`](PaddleWriteOptions::force) is set; [`ErrorKind::NoFolder`] if the parent folder
 /// doesn't exist; [`ErrorKind::InvalidConfig`] if the arrangement can't represent the model, or a
-/// file in the folder would be read with [the written ones](PaddleWriteOptions::force);
+/// file in the folder would be read together with [the written files](PaddleWriteOptions::force);
 /// [`ErrorKind::InvalidPath`] if a name would lead outside the folder; [`ErrorKind::SourceChanged`]
 /// if a file has changed; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
 pub fn convert(
@@ -139,8 +139,8 @@ pub fn convert(
 }
 
 /// Writes the files of a model from its message, which may be a chunked file (`.cpb`) or a plain
-/// file. Unless another [arrangement](PaddleWriteOptions::arrangement) is set, the files are the
-/// original ones, byte for byte.
+/// file. Unless another [arrangement](PaddleWriteOptions::arrangement) is set, the files equal the
+/// original files, byte for byte.
 ///
 /// # Errors
 ///

@@ -65,7 +65,7 @@ pub(crate) struct StreamParts {
     pub(crate) lod: Vec<Range<u64>>,
     /// Range of the row numbers of SelectedRows, which are 64-bit numbers.
     pub(crate) rows: Range<u64>,
-    /// Number of rows of the matrix from which SelectedRows were taken.
+    /// Number of rows in the matrix from which SelectedRows were taken.
     pub(crate) height: i64,
     /// The elements; for a vocabulary, the whole stream.
     pub(crate) data: Range<u64>,
@@ -121,7 +121,7 @@ impl Stream {
         self.parts.lod.len()
     }
 
-    /// Returns the number of rows of the matrix from which SelectedRows were taken; 0 for other
+    /// Returns the number of rows in the matrix from which SelectedRows were taken; 0 for other
     /// kinds.
     #[must_use]
     pub fn height(&self) -> i64 {

@@ -19,13 +19,13 @@ use crate::{Error, ErrorKind, Result};
 pub enum Nd4jType {
     /// One byte, 0 or 1.
     Bool,
-    /// A 16-bit float, as in IEEE 754.
+    /// A 16-bit IEEE 754 float.
     Half,
     /// A 16-bit float: the upper half of a 32-bit float.
     BFloat16,
-    /// A 32-bit float, as in IEEE 754.
+    /// A 32-bit IEEE 754 float.
     Float,
-    /// A 64-bit float, as in IEEE 754.
+    /// A 64-bit IEEE 754 float.
     Double,
     /// A signed 8-bit integer.
     Int8,

@@ -49,7 +49,7 @@ pub enum ErrorKind {
     DuplicateName,
     /// An operation uses a variable that the graph doesn't have.
     UnknownVariable,
-    /// The number of names of an operation's arguments differs from the number of values.
+    /// An operation's arguments don't have as many names as values.
     ArgumentMismatch,
     /// A variable or constant has no parameter file, or no parameter has this name.
     MissingParameter,
@@ -175,7 +175,7 @@ impl Error {
         self
     }
 
-    /// Prefixes the message with a field of a table.
+    /// Prefixes the message with the names of a table and its field.
     #[must_use]
     pub(crate) fn in_field(mut self, table: &str, field: &str) -> Self {
         if !self.inner.in_field {

@@ -10,7 +10,7 @@
 //! TAG/updater/ID.fb         one array
 //! ```
 
-/// Name of the list of tags, which is the first entry.
+/// Name of the tag list, which is the first entry.
 pub(crate) const TAGS: &str = "tags.txt";
 pub(crate) const GRAPH: &str = "graph.fb";
 pub(crate) const PARAMS: &str = "params.txt";

@@ -248,7 +248,7 @@ fn short(s: &[u8]) -> u64 {
     }
 }
 
-/// The part of the hash that is the same for inputs of 17 to 32 and of 33 to 64 bytes.
+/// The part of the hash that is the same for 17 to 32 bytes and for 33 to 64 bytes.
 struct Quarter {
     a: u64,
     sum: u64,

@@ -24,7 +24,7 @@ fn signature(signature: &mut MemberFields<'_>) -> Result<MemberName> {
 }
 
 /// Kinds of objects: the number of the kind's field, the kind's name, and the number of the field
-/// with the object's name, if any.
+/// for the object's name, if there is one.
 const KINDS: [(u32, &str, Option<u32>); 8] = [
     (4, "user object", Some(1)),
     (5, "asset", None),

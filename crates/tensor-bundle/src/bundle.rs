@@ -38,7 +38,7 @@ impl Bundle {
     ///
     /// [`ErrorKind::Io`] if the index can't be read; [`ErrorKind::InvalidMessage`] if it isn't an
     /// index or contradicts itself; [`ErrorKind::ChecksumMismatch`] if it is damaged;
-    /// [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or of a newer version.
+    /// [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or has a newer version.
     pub fn open(prefix: impl AsRef<Path>) -> Result<Bundle> {
         let path = prefix.as_ref();
         let prefix = prefix_of(path).unwrap_or_else(|| path.to_owned());

@@ -8,7 +8,7 @@ use crate::checksum::unmask_crc;
 /// Maximum size of a varint, in bytes.
 const MOST_VARINT: u32 = 10;
 
-/// The checksum of a tensor of strings or variants, which is computed as the bytes arrive in order.
+/// The checksum of a string or variant tensor, which is computed as the bytes arrive in order.
 ///
 /// A string tensor is stored as all lengths, a checksum of the lengths, and all bytes. A variant is
 /// stored as its length, its bytes, and a checksum of everything so far. The checksum of the whole
@@ -76,7 +76,7 @@ impl ElementsCrc {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if the bytes are invalid in a tensor of strings or variants;
+    /// [`ErrorKind::InvalidMessage`] if the bytes are invalid in a string or variant tensor;
     /// [`ErrorKind::ChecksumMismatch`] if a checksum among them is wrong.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) -> Result<()> {
         while let Some(&byte) = bytes.first() {

@@ -22,7 +22,7 @@ pub struct VerifiedBundle {
     pub bytes: u64,
 }
 
-/// A range of bytes to be checked separately.
+/// A range of bytes that is checked separately.
 struct Job<'a> {
     tensor: &'a Tensor,
     /// For a numeric tensor, the index of its span, and a range in the span.
@@ -50,7 +50,7 @@ impl Bundle {
                     let file = self.checked(span)?;
                     crc_of(&*file, span.offset + start, len, buffer, &meter).map(Some)
                 }
-                // The reader of strings compares the checksum.
+                // Reading the strings compares their checksum.
                 None => {
                     let reader = self.reader(job.tensor)?;
                     crc_of(&reader, 0, reader.len(), buffer, &meter).map(|_| None)

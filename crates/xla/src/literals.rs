@@ -18,7 +18,7 @@ const MAX_SMALL: u64 = 1 << 20;
 /// The form in which a literal stores its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Elements have the same bytes as in memory, in a bytes field or a packed field.
+    /// Elements have the same bytes as in memory, and are in a bytes field or a packed field.
     Raw,
     /// Packed varints, of which only this many low bytes each are used.
     Varints(usize),

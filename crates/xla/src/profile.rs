@@ -30,10 +30,10 @@ pub const XSPACE: &str = "tensorflow.profiler.XSpace";
 
 /// XLA's profiles: `.xplane.pb` files, and `.xplane.riegeli` files, which consist of records.
 ///
-/// Records are merged like in XProf: planes by name, lines by id, and metadata by name. However,
-/// the events of a line that comes from several records keep the order of the records, whereas
-/// XProf sorts them. The message stays in the records, except for events whose numbers or times
-/// change. These events are written to a temporary file.
+/// Records are merged as XProf merges them: planes by name, lines by id, and metadata by name.
+/// However, the events of a line that comes from several records keep the order of the records,
+/// whereas XProf sorts them. The message stays in the records, except for events whose numbers or
+/// times change. These events are written to a temporary file.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

@@ -173,7 +173,7 @@ impl Draft {
 
     /// Plans the records of a message with parts that are too large for XLA's reader. If a record
     /// would have more than [`MAX_MERGE_RECORD`] bytes, its large values are moved out, and follow
-    /// the record as overrides. This crate reads such files, but XLA's reader refuses the
+    /// the record as overrides. This crate reads these files, but XLA's reader refuses the
     /// overrides.
     ///
     /// # Errors

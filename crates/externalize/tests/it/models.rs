@@ -81,7 +81,7 @@ pub(crate) fn function(name: &str, nodes: Vec<NodeDef>) -> FunctionDef {
     }
 }
 
-/// Returns a [`function`] that is marked to be compiled by XLA as a whole.
+/// Returns a [`function`] with a mark that makes XLA compile it as a whole.
 pub(crate) fn compiled(name: &str, nodes: Vec<NodeDef>) -> FunctionDef {
     let mut function = function(name, nodes);
     let value = AttrValue {

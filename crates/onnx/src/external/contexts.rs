@@ -9,7 +9,8 @@ use proto_splitter_core::{MessageReader, Result};
 use super::leaving::DataFile;
 use super::same;
 
-/// Ending of the names of content files: `model_ctx.bin`, or `model_ctx-00001-of-00002.bin`.
+/// Suffix and extension of the names of content files: `model_ctx.bin`, or
+/// `model_ctx-00001-of-00002.bin`.
 pub(super) const ENDING: (&str, &str) = ("_ctx", ".bin");
 
 /// The compiled-node contents that are moved out of a model, and their files.
@@ -20,7 +21,7 @@ pub(super) struct Contexts {
     pub(super) files: Vec<DataFile>,
 }
 
-/// The content of a compiled node, to be moved out of the model.
+/// The content of a compiled node, which is moved out of the model.
 #[derive(Debug)]
 pub(super) struct LeavingContext {
     /// Range in the model.

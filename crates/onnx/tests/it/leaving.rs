@@ -216,7 +216,7 @@ fn shards_are_as_large_as_was_said_at_the_most() {
     );
 }
 
-/// Checks that elements in the field of each type become the expected raw data.
+/// Checks for each type that elements in the type's field become the expected raw data.
 #[test]
 fn typed_data_becomes_raw_data() {
     type Fill = fn(&mut TensorProto);
@@ -308,7 +308,7 @@ fn typed_data_becomes_raw_data() {
     for &(data_type, elements, fill, raw) in cases {
         let mut tensor = TensorProto {
             data_type: Some(data_type),
-            // There are enough elements for the tensor to be moved out.
+            // There are enough elements to move the tensor out.
             dims: vec![elements],
             name: Some("t".into()),
             ..Default::default()
@@ -499,7 +499,7 @@ fn the_largest_thing_that_is_left_is_named() {
     use proto_splitter_core::wire::FieldNumber;
     use proto_splitter_onnx::external::ExternalPlan;
     use record_file::ReadAt;
-    /// A source of 3 GiB of zeros.
+    /// A source with 3 GiB of zeros.
     struct Zeros;
     impl ReadAt for Zeros {
         fn read_at(&self, _: u64, buf: &mut [u8]) -> std::io::Result<usize> {
@@ -520,7 +520,7 @@ fn the_largest_thing_that_is_left_is_named() {
         ..Default::default()
     });
     builder.literal(&front.encode_to_vec()).unwrap();
-    // A second field of the graph: a string of 3 GiB.
+    // Another occurrence of the field of the graph, which contains a 3 GiB string.
     builder.begin_field(FieldNumber(7)).unwrap();
     builder.begin_field(FieldNumber(10)).unwrap();
     builder.span(zeros, 0..3 << 30).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of ONNX models: their external data, their conversions, and invalid ones.
+//! Tests with ONNX models: their external data, their conversions, and errors in invalid models.
 
 #![allow(clippy::unwrap_used)]
 

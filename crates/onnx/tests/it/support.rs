@@ -23,7 +23,7 @@ pub(crate) fn entry(key: &str, value: &str) -> StringStringEntryProto {
     }
 }
 
-/// Returns a tensor of this many bytes.
+/// Returns a tensor with this many bytes.
 pub(crate) fn raw(name: &str, bytes: impl Into<Vec<u8>>) -> TensorProto {
     let bytes = bytes.into();
     TensorProto {

@@ -25,8 +25,8 @@ pub(crate) const OLD_PARAMETERS: &str = "__params__";
 pub(super) struct Found {
     /// Program: a `ProgramDesc` or JSON.
     pub(super) program: Option<PathBuf>,
-    /// File that contains all parameters. If there is a program but no such file, each parameter
-    /// has a separate file.
+    /// File that contains all parameters. If there is a program but no file with all parameters,
+    /// each parameter has a separate file.
     pub(super) parameters: Option<PathBuf>,
 }
 

@@ -143,7 +143,7 @@ fn file_name(path: &Path) -> Result<&str> {
 }
 
 /// Fails if a tensor's description has a field that the message can't represent. Paddle ignores
-/// such fields.
+/// these fields.
 fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
     let Some((number, offset)) = parameter.stream().parts().misfit else {
         return Ok(());

@@ -19,13 +19,13 @@ use crate::stream::{Layout, StreamKind};
 /// Number of bytes collected before they are written: 256 KiB.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// Maximum number of files that wait for large parts: 64. All of these files are open.
+/// Maximum number of open files that wait for large parts: 64.
 const MAX_WAITING: usize = 64;
 
 /// Minimum size of a range that is copied by other threads: 256 KiB.
 const LEAST_GAP: u64 = 256 << 10;
 
-/// A range of the message that is still to be copied to a file.
+/// A range of the message that hasn't been copied to a file yet.
 #[derive(Debug)]
 struct Gap {
     /// Range in the message.

@@ -41,8 +41,8 @@ impl TensorSpec {
         }
     }
 
-    /// Creates a selection of rows of a matrix that has `height` rows. The first of `dims` is the
-    /// number of selected rows.
+    /// Creates a selection of rows from a matrix with `height` rows. The first element of `dims` is
+    /// the number of selected rows.
     #[must_use]
     pub fn selected_rows(
         dtype: Type,
@@ -78,7 +78,7 @@ impl TensorSpec {
         &self.dims
     }
 
-    /// Returns the number of rows of the matrix from which selected rows are taken; 0 for other
+    /// Returns the number of rows in the matrix from which selected rows are taken; 0 for other
     /// kinds.
     pub(crate) fn height(&self) -> i64 {
         self.height

@@ -75,8 +75,8 @@ fn two(folder: &Path) -> PathBuf {
     path
 }
 
-/// A reader of data that, before every read, records the content of the file being appended to,
-/// which would remain if the process ended at that moment.
+/// A reader that, before every read of the data, records the current content of the file to which
+/// the data is appended. This content would remain if the process ended at that moment.
 struct Watching<'a> {
     path: &'a Path,
     left: usize,

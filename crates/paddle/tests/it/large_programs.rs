@@ -521,7 +521,7 @@ fn more_than_1_gib_is_cut_where_it_is_large() {
     for (ops, wanted) in [
         // One engine is larger than a chunk may be.
         (&[(TEXT, 1, 1100)][..], vec![engine(0)]),
-        // Large parts are cut out in any case, and small ones stay.
+        // Large parts are always cut out, and small parts stay.
         (
             &[(TEXT, 1, 10), (TEXT, 1, 2500), (TEXTS, 2, 20)],
             vec![engine(0), engine(1)],

@@ -1,4 +1,4 @@
-//! The contents of Paddle's files as Paddle read them, from `manifest.json`.
+//! Paddle's files, compared with their contents as Paddle read them, which are in `manifest.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use crate::data_type::TYPE_BITS;
 use crate::{Error, ErrorKind, Nd4jType, Result};
 
-/// Maximum number of dimensions of an array.
+/// Maximum number of dimensions in an array.
 pub(crate) const MAX_RANK: usize = 32;
 
 /// Bit in the extras that marks an array without elements.

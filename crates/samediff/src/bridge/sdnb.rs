@@ -1,4 +1,5 @@
-//! Reading SDNB, a FlatGraph followed by large arrays, and SDZ, a zip archive of such files.
+//! Reading SDNB files, which consist of a FlatGraph and large arrays, and SDZ files, which are zip
+//! archives of SDNB files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -42,7 +43,7 @@ struct Part {
     source: Arc<dyn ReadAt>,
     /// The graph, whose spans are in the section after the header.
     graph: Object,
-    /// Offset in the file of the data of large arrays.
+    /// Offset in the file at which the data of large arrays begins.
     blobs: u64,
 }
 

@@ -81,7 +81,7 @@ impl Draft {
     }
 }
 
-/// The properties that two files must have in common to be compared.
+/// The properties in which two files must agree before they are compared.
 #[derive(PartialEq, Eq, Hash)]
 struct Print {
     role: Role,

@@ -227,7 +227,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds all tags from another draft, which become the newest ones.
+    /// Adds all tags from another draft, which become the newest tags.
     ///
     /// # Errors
     ///

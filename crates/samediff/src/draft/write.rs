@@ -192,7 +192,7 @@ struct Run<'d, W: Write + Seek> {
     meter: Meter,
     /// For each file, the files that may turn out to equal it.
     waiting: HashMap<FileIndex, Vec<FileIndex>>,
-    /// Files that turned out to equal older ones, and the older ones that replace them.
+    /// Files that turned out to equal older files, and the older files that replace them.
     instead: HashMap<FileIndex, FileIndex>,
     /// Files that have been written.
     done: HashSet<FileIndex>,

@@ -168,7 +168,7 @@ impl Object {
         }
     }
 
-    /// Sets a field of strings, unless there are none.
+    /// Sets a string list field, unless the list is empty.
     pub(crate) fn set_strings(&mut self, slot: usize, texts: &[String]) {
         if !texts.is_empty() {
             self.set(slot, Value::Strings(texts.to_vec()));

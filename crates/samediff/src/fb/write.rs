@@ -150,7 +150,7 @@ impl Writer {
         self.vector(from, N, values.len(), all)
     }
 
-    /// Writes a vector of offsets, to be filled in later.
+    /// Reserves a vector of offsets, which is filled in later.
     fn offsets(&mut self, from: usize, count: usize) -> Result<usize> {
         self.vector(from, 4, count, std::iter::repeat_n(0, 4 * count))?;
         Ok(self.bytes.len() - 4 * count)

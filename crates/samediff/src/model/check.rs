@@ -229,7 +229,7 @@ impl<'m> Checker<'m> {
                     if info.element_count() == 0
                         && variable.dtype.is_some_and(|dtype| dtype != info.dtype())
                     {
-                        // DL4J has written such arrays, which can't be misinterpreted.
+                        // DL4J has written arrays like this, which can't be misinterpreted.
                         let entry = parameters.entry_name(file);
                         self.warn(format!(
                             "{entry}: the empty array is of type {}, but {name:?} is of another",

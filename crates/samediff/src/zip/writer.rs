@@ -199,8 +199,8 @@ struct Sink {
 }
 
 impl Sink {
-    /// Returns the error for stored bytes that can't be inflated. Decoders report such bytes with
-    /// several kinds of errors.
+    /// Returns the error for stored bytes that can't be inflated. Decoders report them with several
+    /// kinds of errors.
     fn explained(&self, error: io::Error) -> io::Error {
         if error.get_ref().is_some_and(|own| own.is::<Error>()) {
             return error;

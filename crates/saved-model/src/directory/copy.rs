@@ -78,7 +78,7 @@ const MOST_COPIES: u32 = 16;
 struct Visited {
     /// The current folder, and the folders that contain it.
     above: Vec<PathBuf>,
-    /// Number of visits of each folder.
+    /// Number of visits to each folder.
     count: HashMap<PathBuf, u32>,
 }
 

@@ -30,7 +30,7 @@ impl<'a> ProfileReader<'a> {
         })
     }
 
-    /// Returns the source of the spans.
+    /// Returns the source to which the spans refer.
     pub(super) const fn source(&self) -> SourceId {
         self.source
     }
@@ -72,7 +72,7 @@ impl<'a> ProfileReader<'a> {
     }
 }
 
-/// Returns true if the field of a profile is an error, a warning or the name of a host.
+/// Returns true if a field of a profile is an error, a warning or a host's name.
 pub(super) const fn is_text(field: &Field) -> bool {
     matches!((field.number.0, field.wire_type), (2..=4, WireType::Len))
 }

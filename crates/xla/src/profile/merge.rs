@@ -1,5 +1,6 @@
-//! Merging the records of a profile like XProf, without copying them. Planes and lines are joined.
-//! When a plane is merged into another one, its times and the numbers of its metadata may change.
+//! Merging the records of a profile as XProf does, but without copying them. Planes and lines are
+//! joined. When a plane is merged into another one, its times and the numbers of its metadata may
+//! change.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

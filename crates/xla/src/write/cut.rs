@@ -25,8 +25,8 @@ const MAX_NAME: u64 = 200;
 
 type Cut = Vec<Record>;
 
-/// Cuts a message of this type into records. With a descriptor, records that are too large for
-/// XLA's reader are cut further, in ways that it doesn't support.
+/// Cuts a message of this type into records. If there is a descriptor, cuts records that are too
+/// large for XLA's reader again, in ways that XLA's reader doesn't support.
 pub(super) fn cut(
     message: &dyn ReadAt,
     message_type: &str,

@@ -166,7 +166,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns the message with these values replaced with empty ones.
+/// Returns the message with these values replaced with empty values.
 fn without(
     cursor: &mut WireCursor<SourceInput<'_, InRecord<'_>>>,
     record: &SpanList,

@@ -16,7 +16,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Returns a record that is merged into the previous ones.
+    /// Returns a record that is merged into the previous records.
     pub(super) const fn merge(spans: SpanList) -> Record {
         Record {
             kind: RecordKind::Merge,

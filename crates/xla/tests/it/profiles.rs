@@ -1,4 +1,4 @@
-//! Profiles, in one piece and in records.
+//! Tests for profiles in one piece and in records.
 
 use std::sync::Arc;
 

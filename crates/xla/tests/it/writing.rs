@@ -20,8 +20,7 @@ fn target(name: &str) -> &'static ConvertTarget {
         .unwrap()
 }
 
-/// Returns the kind, the number of records and the size of every chunk, and the hashes of all
-/// records.
+/// Returns the number of records and the decoded size of every chunk, and the hash of every record.
 fn layout(bytes: &[u8]) -> (Vec<(u64, u64)>, Vec<String>) {
     let file = RecordFile::open(bytes, Default::default()).unwrap();
     let (mut chunks, mut records) = (Vec::new(), Vec::new());
