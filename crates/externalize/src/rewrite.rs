@@ -15,8 +15,8 @@
 //!
 //! In a function, `X` becomes an argument instead (see [`arguments`]). All callers pass the
 //! argument, and the functions that `tf.saved_model.load` returns capture it. Thus, functions keep
-//! their contents alive after other parts of the model are dropped, and XLA compiles these
-//! functions. Functions read variables only if one of their calls can't pass more arguments.
+//! their contents alive after other parts of the model are dropped, and XLA can compile these
+//! functions. A function reads variables only if a call to it can't pass more arguments.
 
 mod arguments;
 mod build;

@@ -97,7 +97,7 @@ impl ExternalReference {
     ///
     /// [`ErrorKind::InvalidMessage`] if there is no location, or it isn't a relative path that
     /// stays beneath the model's folder; if an offset or a length isn't a plain decimal number
-    /// below 2^63; if a defined key occurs twice.
+    /// below 2^63; or if a defined key occurs twice.
     pub fn parse<'a>(
         entries: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<ExternalReference> {

@@ -149,7 +149,7 @@ impl OnnxSource {
         })
     }
 
-    /// Creates a source from spans, in which `external_tensors` tensors have data from elsewhere.
+    /// Creates a source from spans, in which `external_tensors` tensors have data from other files.
     pub(crate) fn of_spans(
         spans: Spans,
         external_tensors: usize,

@@ -68,8 +68,8 @@ impl PaddleWriteOptions {
     /// Only files with the same names as written files are replaced, after all files have been
     /// written completely. The program is replaced last. Other files are unchanged. If the folder
     /// has another file that readers would mistake for a part of the written model, no file is
-    /// replaced, and the error names that file. Such files are a `__params__` next to a
-    /// `__model__`, and, next to a `.pdmodel` or `.json`, the `.pdiparams`, the `.pdiparams.info`
+    /// replaced, and the error names that file. This applies to a `__params__` next to a
+    /// `__model__` and, next to a `.pdmodel` or `.json`, to the `.pdiparams`, the `.pdiparams.info`
     /// or the other kind of program with the same prefix.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {

@@ -71,9 +71,9 @@ pub struct ParameterFile {
 
 impl ParameterFile {
     /// Opens a file with all parameters. `specs` come from the [program](crate::parameters). They
-    /// name the streams, and each stream must match its spec. Without `specs`, the kind of each
-    /// stream is detected: a dense tensor, selected rows or a vocabulary, tried in this order.
-    /// Without a layout, the layout in which the whole file is valid is used.
+    /// name the streams, and each stream must match its spec. If `specs` is `None`, the kind of
+    /// each stream is detected, by trying a dense tensor, selected rows and a vocabulary in this
+    /// order. If `layout` is `None`, the layout in which the whole file is valid is used.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl ParameterFile {
         self.separate
     }
 
-    /// Returns the streams, in the order of the file. The index of a stream is its counter.
+    /// Returns the streams, in file order. The index of a stream is its counter.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters

@@ -62,7 +62,8 @@ pub struct PaddleVariable {
 pub struct Stored {
     /// File that contains the value.
     pub file: Arc<Path>,
-    /// Range of the elements in that file, in bytes; for a vocabulary, of the whole stream.
+    /// Range of the elements in the file, in bytes. For a vocabulary, this is the range of the
+    /// whole stream.
     pub data: Range<u64>,
 }
 

@@ -152,7 +152,8 @@ pub(crate) fn unwrapped(source: Arc<dyn ReadAt>) -> Result<(Vec<Layer>, Arc<dyn 
         let bytes: Arc<dyn ReadAt> = Arc::new(bytes);
         source = behind(&bytes, COMPILE_TIME as u64)?;
     }
-    // The metadata of a large program has many pages, so all of it is read by its length.
+    // The metadata of a large program has many pages, so its length is read first, and then all of
+    // it.
     let len = decode_varint(&front(&*source, 10)?);
     let known = len.filter(|(len, _)| *len <= MAX_METADATA);
     let most = known.map_or(0, |(len, at)| len + at as u64 + SIGNATURE as u64);

@@ -2,8 +2,8 @@
 //!
 //! The caller of a function passes the contents that the function needs, so the caller needs them,
 //! too. The outermost functions capture the contents through the object graph. Each function keeps
-//! its contents alive for as long as it exists, just like variables. The main graph, and functions
-//! that can't get more arguments, pass the values of variables instead.
+//! its contents alive for as long as it exists, as it would keep variables. The main graph, and
+//! functions that can't get more arguments, pass the values of variables instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -276,8 +276,8 @@ impl Caller<'_> {
         Ok(added)
     }
 
-    /// Adds the nodes that read the content with the index `content` for a call. Returns the output
-    /// that becomes an input of the call.
+    /// Adds the nodes that read the content at index `content` for a call. Returns the output that
+    /// becomes an input of the call.
     fn read(
         &self,
         call: &NodeDef,

@@ -174,7 +174,7 @@ impl EmbeddedPlan {
     }
 }
 
-/// Returns true for an initializer of a type that `onnx-safetensors` moves.
+/// Returns true for an initializer whose type `onnx-safetensors` can move out of the model.
 fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
     let is_graphs = !place.in_function() && !place.in_training();
     let data_type = tensor.data_type();

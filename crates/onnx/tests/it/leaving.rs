@@ -296,7 +296,7 @@ fn typed_data_becomes_raw_data() {
         (24, 2, |t| t.int32_data = vec![0x7f, 0xff], b"\x7f\xff"),
         (25, 5, |t| t.int32_data = vec![0b1110_0100, 1], b"\xe4\x01"),
         (26, 5, |t| t.int32_data = vec![0b1110_0100, 1], b"\xe4\x01"),
-        // Three bytes hold four elements of six bits, the first in the lowest bits.
+        // Three bytes hold four six-bit elements, the first of which is in the lowest bits.
         (
             27,
             5,
@@ -373,8 +373,8 @@ fn typed_data_becomes_raw_data() {
 #[test]
 fn typed_data_that_is_not_packed_or_in_several_runs_is_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    // Dims 5 and type float, followed by a single element, a run of two, a single element, an empty
-    // run, and a single element.
+    // The dimension 5 and the type float, followed by one element, a run of two elements, one
+    // element, an empty run, and one element.
     let mut tensor = b"\x08\x05\x10\x01".to_vec();
     let one = |value: f32| [&[0x25][..], &value.to_le_bytes()].concat();
     tensor.extend(one(1.0));
@@ -520,7 +520,7 @@ fn the_largest_thing_that_is_left_is_named() {
         ..Default::default()
     });
     builder.literal(&front.encode_to_vec()).unwrap();
-    // Another occurrence of the field of the graph, which contains a 3 GiB string.
+    // The graph's field occurs a second time, with a 3 GiB string.
     builder.begin_field(FieldNumber(7)).unwrap();
     builder.begin_field(FieldNumber(10)).unwrap();
     builder.span(zeros, 0..3 << 30).unwrap();

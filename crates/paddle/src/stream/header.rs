@@ -15,7 +15,7 @@ pub const MAX_LOD_LEVELS: u64 = 64;
 /// Maximum size of a serialized `TensorDesc`: 4 KiB. Paddle's tensors have fewer than ten dims.
 pub const MAX_DESC_SIZE: u64 = 4 << 10;
 
-/// Size of the first read of a stream. It is enough for a header without LoD and with a
+/// Size of the first read from a stream. This is enough for a header without LoD and with a
 /// `TensorDesc` of up to 12 bytes, which most tensors have. A larger header needs another read.
 const WINDOW: usize = 32;
 

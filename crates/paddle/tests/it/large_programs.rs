@@ -1,5 +1,5 @@
-//! Tests that any part of a program that can be large is split, no more than needed, and merges
-//! back byte for byte.
+//! Tests that every part of a program that can be large is split, but no more than needed, and that
+//! programs merge back byte for byte.
 
 use std::io;
 use std::sync::Arc;

@@ -477,8 +477,8 @@ mod tests {
 
     #[test]
     fn a_source_is_read_once_and_never_element_by_element() {
-        // A wide array, so that a block has few rows; a tall one; and arrays whose rows are larger
-        // than a block.
+        // A wide array, in which a block has few rows; a tall array; and arrays whose rows are
+        // larger than a block.
         let shapes: &[&[u64]] = &[&[64, 1024], &[2048, 32], &[4, 128, 128], &[3, 2, 11_000]];
         for shape in shapes {
             let (block, piece) = (16 << 10, 256);

@@ -226,7 +226,7 @@ impl Export {
             }
         };
         let array = &self.arrays[number];
-        // Fails early, with a helpful error, if the array is too large even alone.
+        // Fails early, with a helpful error, if the array alone is already too large.
         array::header(&array.written_info(), array.data_len())?;
         let info: ArrayInfo = array.written_info();
         let mut table = Object::default();
@@ -239,8 +239,8 @@ impl Export {
         Ok(table)
     }
 
-    /// Returns the updater's states. The states of the original classic file come first, in its
-    /// order and with its names, even if they no longer have values.
+    /// Returns the updater's states. The states from the original classic file come first, with the
+    /// file's order and names, even if they no longer have values.
     fn states(&mut self, table: &mut Object, states: &Arrays<'_>) -> Result<Vec<Object>> {
         let mut all = Vec::new();
         let mut done = HashSet::new();

@@ -1,4 +1,4 @@
-//! Conversion from and to safetensors files, which contain named tensors but no graph.
+//! Conversion to and from safetensors files, which contain named tensors but no graph.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufWriter, Read, Write};
@@ -22,7 +22,7 @@ use crate::{
 /// Maximum size of a header that the library `safetensors` reads, in bytes.
 const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// Size of the header's length, which precedes the header and is little-endian, in bytes.
+/// Size in bytes of the header's length, a little-endian number before the header.
 const LEN_LEN: u64 = 8;
 
 /// Returns the length of the header, if the file begins with one.

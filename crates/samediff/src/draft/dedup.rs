@@ -15,7 +15,7 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if arrays can't be read, or an error of the archive.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if arrays can't be read, or an error in the archive.
     pub fn deduplicate(&mut self) -> Result<()> {
         let referenced = self.referenced();
         let mut lens: HashMap<(Role, u64), u64> = HashMap::new();

@@ -178,8 +178,8 @@ fn check(record: &SpanList, what: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Uncuttable, message))
 }
 
-/// Returns true if two lists of spans have the same bytes. Both must have the same large spans.
-/// Reads only spans at different positions.
+/// Returns true if `made` has the same bytes as `there`, which is a contiguous range of `message`.
+/// Spans in `made` must already be at the right positions, so only the bytes of literals are read.
 fn same(message: &dyn ReadAt, made: &SpanList, there: &SpanList) -> Result<bool> {
     if made.len() != there.len() {
         return Ok(false);
