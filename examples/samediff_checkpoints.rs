@@ -1,6 +1,6 @@
 //! Writes three checkpoints of a SameDiff model to one file, extracts the middle one, and checks
 //! sizes and contents. The checkpoints share two thirds of their values. Needs about 3 GiB of disk
-//! in the folder for temporary files; the first argument is the size of a checkpoint in MiB
+//! space in the folder for temporary files. The first argument is the size of a checkpoint in MiB
 //! (default: 1024).
 //!
 //!     cargo run --release --example samediff_checkpoints

@@ -40,8 +40,8 @@
 //! The pages in [`documentation`] start from what you have: a
 //! [model](documentation::my_model_is_too_big) or a [trace](documentation::my_trace_is_too_big)
 //! that is too big, [ONNX](documentation::onnx), [Paddle](documentation::paddle) or
-//! [SameDiff](documentation::samediff) files, or a message that needs [your own
-//! splitter](documentation::your_own_splitter).
+//! [SameDiff](documentation::samediff) files, or a message that needs your own
+//! [splitter](documentation::your_own_splitter).
 //!
 //! # Words
 //!

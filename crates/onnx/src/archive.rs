@@ -200,8 +200,8 @@ impl Archive for ModelArchive {
     }
 }
 
-/// Unique names of tensors. Each tensor has its own name or, if it has none or an earlier tensor
-/// has the same name, its path.
+/// Unique names of tensors. A tensor without a name, or with the name of an earlier tensor, is
+/// named by its path.
 ///
 /// Existing names aren't copied, since a model can have millions of tensors.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::context::{Context, Part};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, Visitor};
 
-/// A decision about which tensors and compiled-node contents to change. It may add files to the
+/// A type that decides which tensors and compiled-node contents to change, and may add files to the
 /// message.
 pub(crate) trait Decide {
     fn tensor(

@@ -1,4 +1,4 @@
-//! Writing split protos. A message is divided into the same records as by XLA's writers.
+//! Writing split protos. A message is divided into the same records that XLA's writers create.
 
 mod cut;
 mod oversized;

@@ -13,7 +13,7 @@ use proto_splitter_onnx::proto::{ModelProto, TensorProto};
 
 use crate::support::{FLOAT, bytes_of, everywhere, noise, open, raw, write};
 
-/// Converts one piece to a pair, one piece, chunks, and a pair again.
+/// Converts a model in one piece to a pair, one piece, chunks, and a pair again.
 fn round(folder: &Path, model: &ModelProto, options: &ExternalOptions) {
     let at = |name: &str| folder.join(name);
     let original = write(folder, model);

@@ -528,8 +528,8 @@ fn more_than_1_gib_is_cut_where_it_is_large() {
         ),
         // No op is too large, but their sum is.
         (&[(TEXT, 1, 600); 2], vec![engine(0), engine(1)]),
-        // Slices are small, for readers of one element, so each of these elements has a separate
-        // slice.
+        // Slices are small so that single elements can be read, so each of these elements gets a
+        // separate slice.
         (&[(TEXTS, 5, 300)], vec![ATTR_OF_FIRST.to_owned(); 4]),
     ] {
         let spans = Arc::new(huge(ops));

@@ -302,7 +302,7 @@ impl<'m> Checker<'m> {
         Ok(())
     }
 
-    /// Returns the description of an array, which is read from its file once.
+    /// Returns the description of an array, which is read from the array's file only once.
     fn info(&mut self, arrays: &Arrays<'m>, file: ArrayFile) -> Result<Option<ArrayInfo>> {
         if let Some(known) = self.infos.get(&file) {
             return Ok(known.clone());

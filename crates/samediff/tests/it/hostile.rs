@@ -279,7 +279,7 @@ fn deflated_arrays_take_no_more_room_on_the_disk_than_is_allowed() {
         let limits = SameDiffLimits::new().max_inflated_size(limit);
         Model::open_with(&path, &ModelOptions::new().limits(limits)).unwrap()
     };
-    // The limit has room for one array at a time, and each array's space is released again.
+    // The limit only allows one array at a time, but the space of each array is released again.
     let model = open(3 << 20);
     for _ in 0..3 {
         for name in ["a", "b"] {

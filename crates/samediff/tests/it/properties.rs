@@ -1,4 +1,4 @@
-//! Tests that any edits of any model have the effects that a model in memory predicts.
+//! Tests that any edits to any model have the effects that a reference model in memory predicts.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -83,8 +83,8 @@ struct Visited {
 }
 
 impl Visited {
-    /// Enters the folder `real`, whose path is `from`. Limits the number of copies of a folder:
-    /// otherwise, a few links to folders with more links could fill the disk.
+    /// Enters the folder at `from`, whose canonical path is `real`. Limits the number of copies of
+    /// a folder: otherwise, a few links to folders with more links could fill the disk.
     fn enter(&mut self, real: PathBuf, from: &Path) -> Result<()> {
         let count = self.count.entry(real.clone()).or_default();
         *count += 1;
@@ -100,8 +100,8 @@ impl Visited {
     }
 }
 
-/// Returns true if a folder isn't empty, and contains only files in `except`, and folders to which
-/// the same applies.
+/// Returns true if a folder isn't empty, and contains only files in `except`, and folders that
+/// contain only those files.
 fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     let is_within = |file: &PathBuf| file.starts_with(folder);
     if !except.iter().any(is_within) {

@@ -178,8 +178,8 @@ fn has_model(folder: &Path) -> bool {
 
 /// Moves a finished folder into place, and removes the previous one.
 ///
-/// Checks the target again: writing the folder took long, and other content may have appeared there
-/// in the meantime.
+/// Checks the target again, since other content may have appeared there while the folder was
+/// written.
 fn move_in(temporary: TempDir, to: &Path, force: bool) -> Result<()> {
     move_in_by(exchange, temporary, to, force)
 }

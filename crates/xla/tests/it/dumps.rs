@@ -8,7 +8,7 @@ use record_file::{ReadAt, RecordWriter};
 
 use crate::fixtures::{decoded, expected, merged, message_type, path, read, same};
 
-/// Returns true if a fixture, whose name has no stage, is a dump after optimization.
+/// Returns true if a fixture is a dump after optimization; fixture names don't include the stage.
 fn is_after(name: &str) -> bool {
     name.contains("_after")
 }
