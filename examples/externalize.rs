@@ -3,9 +3,9 @@
 //!     cargo run --release --example externalize -- OUTPUT
 //!     cargo run --release --example externalize -- OUTPUT --mib 40
 //!
-//! The model's size is 2.5 GiB, or the given number of MiB. It is written to a temporary folder
-//! next to OUTPUT, which is removed at the end, or to FOLDER with `--keep FOLDER`. The model adds
-//! the largest element of each of its ten constants to `x`.
+//! The model's size is 2.5 GiB, or the given number of MiB. The model is written to a temporary
+//! folder next to OUTPUT, which is removed at the end, or to FOLDER with `--keep FOLDER`. The model
+//! adds the largest element of each of its ten constants to `x`.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;

@@ -46,7 +46,7 @@ impl Shard for Layers {
     }
 }
 
-/// Returns the graph without its weights, as known by the committing process.
+/// Returns the graph without its weights, as the committing process knows it.
 fn rest() -> GraphDef {
     let tensor = attr_value::Value::Tensor(Box::default());
     let value = AttrValue {

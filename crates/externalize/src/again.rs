@@ -1,4 +1,4 @@
-//! Files that an earlier run left in a model's folder, where a model has been saved since.
+//! Files that an earlier run left in a folder to which a model has been saved since.
 //!
 //! When TensorFlow loads and saves an externalized model, it puts captured constants back into the
 //! graph, and copies the bundle as two assets that are never read. If another model is saved over
@@ -136,7 +136,7 @@ fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
 }
 
 /// Removes an unread bundle from the assets of a model, along with the objects that pass its path
-/// on. Nodes of the main graph that pass the path on remain, with an invalid path. They are
+/// on. The main graph keeps its nodes that pass the path on, with an invalid path. They are
 /// harmless, since they only pass it to a function that does nothing.
 pub(crate) fn forget(model: &mut SavedModel) {
     for meta_graph in &mut model.meta_graphs {

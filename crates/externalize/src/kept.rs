@@ -17,7 +17,7 @@ use record_file::ReadAt;
 use crate::constant::Varints;
 use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix};
 
-/// Name that errors in the original have in place of a file's name.
+/// Name that errors in the original show in place of a file's name.
 const ORIGINAL: &str = "the original";
 
 impl Record {

@@ -2,8 +2,8 @@
 //! loads a model of any size.
 //!
 //! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller model takes six times its
-//! size in memory, and running it takes twelve times its size. Models of this size consist mostly
-//! of constants. This crate moves the constants into a checkpoint under `assets/`. The model's own
+//! size in memory, and running it takes twelve times its size. Large models consist mostly of
+//! constants. This crate moves the constants into a checkpoint under `assets/`. The model's own
 //! initializer reads them into variables:
 //!
 //! ```text

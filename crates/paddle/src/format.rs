@@ -472,8 +472,8 @@ impl Archive for Parameters {
             .collect())
     }
 
-    /// Returns the parameter with this name or, if there is none, with this counter, which counts
-    /// through all files.
+    /// Returns the parameter with this name or, if there is none, with this counter. Counters
+    /// continue from file to file.
     fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
         if let Some((file, parameter)) = self.model.parameter(name) {
             return Ok(Some(named(name.to_owned(), file, parameter)));

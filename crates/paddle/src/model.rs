@@ -249,8 +249,8 @@ impl PaddleModel {
         Some((file, file.parameter(name)?))
     }
 
-    /// Returns the parameter with this counter, which counts from 0 through all files, and the
-    /// parameter's file.
+    /// Returns the parameter with this counter, and the parameter's file. Counters start at 0 and
+    /// continue from file to file.
     #[must_use]
     pub fn parameter_at(&self, counter: usize) -> Option<(&ParameterFile, &Parameter)> {
         let (file, within) = self.index.place(counter)?;

@@ -61,8 +61,8 @@ pub(super) struct Placed {
 }
 
 impl<'a> Placing<'a> {
-    /// Creates the files: the model, data files with these paths, and the index of the data, if it
-    /// has one. Fails if a file exists and must not be replaced, unless a killed process left it.
+    /// Creates the files: the model, data files with these paths, and the data's index, if there is
+    /// one. Fails if a file exists and must not be replaced, unless a killed process left it.
     pub(super) fn begin(
         target: &'a Path,
         paths: Vec<PathBuf>,
@@ -218,8 +218,8 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(&beside, to)
     })();
     linked.inspect_err(|_| {
-        // The file may not exist. The error of linking is more useful than one of removing the
-        // file.
+        // The file may not exist. The error from linking is more useful than an error from removing
+        // the file.
         let _ = fs::remove_file(&beside);
     })
 }
@@ -279,8 +279,8 @@ pub(super) struct OldData {
 }
 
 impl OldData {
-    /// Reads the references of the model at `target`. If the model doesn't exist or can't be read,
-    /// there are none.
+    /// Reads the references of the model at `target`. A model that doesn't exist or can't be read
+    /// has no references.
     fn of(target: &Path) -> OldData {
         let options = OnnxOptions::new().keep_external(true);
         let model = OnnxSource::open(target, &options);

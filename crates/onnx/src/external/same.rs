@@ -16,7 +16,7 @@ const SAMPLE: u64 = 64;
 /// sample.
 const MOST_COMPARED: usize = 8;
 
-/// A fingerprint of spans, compared before their bytes.
+/// A fingerprint of spans, which is compared before the spans' bytes.
 #[derive(PartialEq, Eq, Hash)]
 enum Mark {
     /// Some of the bytes.

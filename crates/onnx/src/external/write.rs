@@ -148,7 +148,7 @@ impl ExternalPlan {
         })
     }
 
-    /// Writes the model, whose data files have these names.
+    /// Writes the model, with references to data files with these names.
     fn write_model(&self, names: &[String], model: &AtomicFile) -> Result<()> {
         let skeleton = self.skeleton_with(names)?;
         let range = 0..skeleton.total_size();

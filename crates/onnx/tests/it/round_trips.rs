@@ -1,4 +1,5 @@
-//! Round trips from one piece to a pair and back, through every form, with the same bytes.
+//! Round trips from one piece to a pair and back, through every form, which must restore every
+//! byte.
 
 use std::fs;
 use std::path::Path;

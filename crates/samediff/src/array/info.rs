@@ -63,8 +63,9 @@ impl ArrayByteOrder {
 /// rank | dimensions (rank) | strides in elements (rank) | extras | element-wise stride | 99 'c' or 102 'f'
 /// ```
 ///
-/// Each bit of the extras has a meaning: the bit 8 marks an empty array, and other bits represent
-/// the type. A scalar has rank 0 and one element, whereas an empty array of rank 0 has none.
+/// Each bit of the extras has a meaning: the bit with the value 8 marks an empty array, and other
+/// bits represent the type. A scalar has rank 0 and one element, whereas an empty array of rank 0
+/// has none.
 ///
 /// ```
 /// use proto_splitter_samediff::{ArrayInfo, Nd4jType};

@@ -82,7 +82,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
     if directory.find(layout::TAGS).is_some() {
         return Err(not_convertible("the file already is a model with tags"));
     }
-    // Chooses files like Java's loader: a single file, a file with one of the usual names, or
+    // Chooses files as Java's loader does: a single file, a file with one of the usual names, or
     // shards.
     let all: Vec<_> = directory.files().map(|(index, _)| index).collect();
     let mut shards = BTreeMap::new();

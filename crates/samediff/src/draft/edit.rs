@@ -13,7 +13,8 @@ impl Draft {
     /// Adds a tag, which becomes the newest one.
     ///
     /// An array isn't written again if it equals the array with the same name in the previous tag.
-    /// Arrays are compared while the older arrays are written, which are therefore read only once.
+    /// Arrays are compared while the older ones are written, so that each older array is read only
+    /// once.
     ///
     /// # Errors
     ///
