@@ -95,7 +95,7 @@ fn models_in(folder: &Path) -> Option<Vec<PathBuf>> {
     (!models.is_empty()).then_some(models)
 }
 
-/// Maximum number of models in a folder that an error lists.
+/// Maximum number of models that an error about a folder lists.
 const MAX_LISTED: usize = 10;
 
 /// Returns the error for a folder with several models.

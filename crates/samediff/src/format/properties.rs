@@ -8,7 +8,7 @@ use crate::{Arguments, Graph, Operation, SameDiffVariable, VarType};
 /// Maximum number of variables or operations to list.
 const MOST: usize = 1000;
 
-/// Maximum number of bytes of a training configuration to show.
+/// Maximum number of bytes to show from a training configuration.
 const MAX_CONFIG: usize = 64 << 10;
 
 /// Returns the properties of a graph and its training configuration, as names and values.
