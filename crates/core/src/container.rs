@@ -5,7 +5,7 @@
 //! | signature | record: chunk 0 | record: chunk 1 | ... | record: the trailer, a ChunkMetadata |
 //! ```
 //!
-//! In files of join version 1 the trailer itself may be in chunks, and chunks may be in other
+//! In files with join version 1, the trailer itself may be in chunks, and chunks may be in other
 //! files. Each of these is a record file whose last record identifies it.
 //!
 //! Parsing a [`Trailer`] checks that the bytes are a trailer, that this reader supports its

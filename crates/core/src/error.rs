@@ -1,4 +1,4 @@
-//! The error type of this crate, and the types of the places and sizes that errors name.
+//! This crate's error type, and the types for the places and sizes that errors name.
 
 mod large_part;
 mod newtypes;
@@ -54,7 +54,7 @@ pub enum ErrorKind {
 /// A failed split, merge or read.
 ///
 /// Displays as one lower-case line: the file or the operation, the field path, the chunk, the
-/// problem, the byte offset, and if a message is too large, its three largest parts.
+/// problem, the byte offset and, if a message is too large, its three largest parts.
 ///
 /// ```
 /// use proto_splitter_core::{ErrorKind, path::FieldPath};
@@ -116,8 +116,8 @@ impl Error {
         self.inner.kind
     }
 
-    /// Returns the file of the error, if known: the file that was opened, not a file that it refers
-    /// to.
+    /// Returns the file in which the error occurred, if known: the file that was opened, not a file
+    /// that it refers to.
     ///
     /// ```
     /// use std::path::Path;
@@ -130,7 +130,7 @@ impl Error {
         self.inner.file.as_deref()
     }
 
-    /// Returns the field path of the error, if known.
+    /// Returns the field path at which the error occurred, if known.
     pub fn path(&self) -> Option<&str> {
         self.inner.path.as_deref()
     }
@@ -140,8 +140,8 @@ impl Error {
         self.inner.chunk
     }
 
-    /// Returns the byte offset of the error, if known: an offset in the [chunk](Self::chunk) if
-    /// that is known, otherwise in the message or file.
+    /// Returns the byte offset at which the error occurred, if known: an offset in the
+    /// [chunk](Self::chunk) if that is known, otherwise in the message or file.
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }
@@ -171,8 +171,8 @@ impl Error {
         self
     }
 
-    /// Returns the kind of the [`std::io::Error`] that caused the error, if any: for example, that
-    /// a file doesn't exist, or ended too early.
+    /// Returns the kind of the [`std::io::Error`] that caused the error, if any, such as `NotFound`
+    /// or `UnexpectedEof`.
     ///
     /// ```
     /// use proto_splitter_core::container::ChunkedFile;
@@ -216,7 +216,7 @@ impl Error {
         self
     }
 
-    /// Prepends a file to the message, and sets it as the [file](Self::file) of the error.
+    /// Prepends the path of a file to the message, and sets it as the error's [file](Self::file).
     ///
     /// ```
     /// use proto_splitter_core::{Error, ErrorKind};
@@ -258,7 +258,7 @@ impl Error {
         found.any(|at| at == 0 || message[..at].ends_with(' '))
     }
 
-    /// Prepends the operation, or another place of the error, to the message.
+    /// Prepends text to the message: the operation, or the place of the error.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.inner.context = Some(match self.inner.context.take() {
@@ -342,7 +342,7 @@ impl From<record_file::Error> for Error {
     }
 }
 
-/// Returns this crate's error that a record writer received from this crate's reader.
+/// Returns the error from this crate's reader that made a record writer fail, if any.
 fn own_cause(error: &record_file::Error) -> Option<Error> {
     let io = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
     let Inner {
@@ -374,7 +374,7 @@ fn own_cause(error: &record_file::Error) -> Option<Error> {
     })
 }
 
-/// Converts prost's decoding error.
+/// Converts a decoding error from prost.
 #[cold]
 pub(crate) fn undecodable(error: prost::DecodeError) -> Error {
     Error::new(

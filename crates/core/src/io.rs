@@ -1,5 +1,5 @@
 //! Shared file I/O: files that appear complete or not at all, positional reads and writes, threads,
-//! checksums.
+//! and checksums.
 
 pub mod atomic_file;
 pub(crate) mod crc_combine;

@@ -17,9 +17,9 @@
 //! value = quoted | text without ] or ,
 //! ```
 //!
-//! With a message's descriptor, names are resolved and keys get their type. Without a descriptor, a
-//! path consists of numbers, and an unquoted integer is an index; a negative one is a key in a
-//! [`FieldPath`], and counts from the end in a [`PathQuery`].
+//! With a message's descriptor, names are resolved, and keys get the key type of their map. Without
+//! a descriptor, a path consists of numbers, and an unquoted integer is an index; a negative one is
+//! a key in a [`FieldPath`], and counts from the end in a [`PathQuery`].
 
 mod condition;
 mod display;

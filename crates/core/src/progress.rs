@@ -37,7 +37,7 @@ use crate::{Error, ErrorKind, Result};
 /// Minimum number of bytes between two reports.
 const STEP: u64 = 1 << 20;
 
-/// A handle to cancel operations from any thread. Clones share the state.
+/// A handle to cancel operations from any thread. Clones share their state.
 ///
 /// ```
 /// use proto_splitter_core::ErrorKind;
@@ -60,8 +60,8 @@ impl CancelToken {
         CancelToken::default()
     }
 
-    /// Cancels the operations with this token: they fail with [`ErrorKind::Cancelled`] and leave no
-    /// files, unless they have finished already.
+    /// Cancels the operations that use this token: they fail with [`ErrorKind::Cancelled`] and
+    /// leave no files, unless they have finished already.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -92,7 +92,7 @@ impl Progress {
     }
 
     /// Creates a value that calls `report` with the number of bytes done and the total, about once
-    /// per MiB and at the end, from any working thread.
+    /// per MiB and at the end, from any worker thread.
     pub fn new(report: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         Progress {
             report: Some(Arc::new(report)),
@@ -143,7 +143,7 @@ fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled")
 }
 
-/// A counter of the bytes of one operation, which several threads may share.
+/// A counter of the bytes that one operation has processed. Several threads may share it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -213,8 +213,8 @@ impl Meter {
     }
 }
 
-/// A reader or writer whose bytes are added to the bytes done; returned by [`Meter::read`] and
-/// [`Meter::written_to`].
+/// A reader or writer that counts the bytes passing through it as done; returned by [`Meter::read`]
+/// and [`Meter::written_to`].
 #[derive(Debug)]
 pub struct Metered<'a, R> {
     inner: R,
@@ -241,7 +241,7 @@ impl<W: Write> Write for Metered<'_, W> {
     }
 }
 
-/// The progress of a walk that may skip and go back: the furthest position it reached.
+/// The progress of a walk that may skip or go back: the furthest position that it has reached.
 #[derive(Debug)]
 pub(crate) struct HighWaterMark {
     meter: Meter,
@@ -252,7 +252,7 @@ pub(crate) struct HighWaterMark {
 }
 
 impl HighWaterMark {
-    /// Creates the progress of a walk over an input whose size is the meter's total.
+    /// Creates the progress for a walk over an input whose size is the meter's total.
     pub(crate) fn new(meter: Meter) -> Self {
         let due = if meter.is_heeded() { STEP } else { u64::MAX };
         HighWaterMark { meter, at: 0, due }

@@ -16,7 +16,7 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/tensorflow.proto_splitter.rs");
 
-/// The serialized file descriptor set of this module.
+/// The serialized file descriptor set for this module's messages.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! Types known only at run time: descriptor sets, as protobuf compilers write them.
+//! Types that are only known at run time, from the descriptor sets that protobuf compilers write.
 //!
 //! Types that `prost-reflect-build` compiled into the program don't need this module, since their
 //! messages have descriptors. Messages of types from `prost-build` have no descriptors: for these

@@ -73,7 +73,7 @@ pub(crate) use list_builder::SpanListBuilder;
 use crate::Result;
 use crate::progress::Progress;
 
-/// Default maximum number of open files of a message of spans.
+/// Default maximum number of files that a message of spans keeps open.
 pub const DEFAULT_MAX_OPEN_FILES: usize = 64;
 
 /// Maximum size of a message of spans, in bytes: 2^63 - 1, the maximum size of a file.
@@ -122,7 +122,8 @@ impl Spans {
         Ok(self.files.get(file)?.size())
     }
 
-    /// Fills `buf` from offset `at` in a file, whether or not these bytes are in the message.
+    /// Fills `buf` with the bytes at offset `at` in a file, whether or not these bytes are in the
+    /// message.
     ///
     /// # Errors
     ///
@@ -157,7 +158,7 @@ impl Spans {
     ///
     /// # Errors
     ///
-    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) with the modified or replaced file;
+    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) naming the modified or replaced file;
     /// [`Io`](crate::ErrorKind::Io) if a file can no longer be opened.
     pub fn check_unchanged(&self) -> Result<()> {
         self.files.check_unchanged()
@@ -168,7 +169,7 @@ impl Spans {
     ///
     /// # Errors
     ///
-    /// The error of the first failing check.
+    /// The error from the first failing check.
     pub fn check_files(&self, progress: &Progress) -> Result<usize> {
         let mut checked = 0;
         for (file, check) in self.checks.iter() {
@@ -178,7 +179,7 @@ impl Spans {
         Ok(checked)
     }
 
-    /// Fills `buf` from offset `at` in a file, and records that range as read.
+    /// Fills `buf` with the bytes at offset `at` in a file, and records that range as read.
     fn read_stored(&self, file: SourceId, at: u64, buf: &mut [u8]) -> Result<()> {
         self.files.read(file, at, buf)?;
         match self.checks.get(file) {

@@ -1,9 +1,9 @@
 //! Kinds of chunks.
 
-/// The kind of a chunk, as in `ChunkInfo.Type`.
+/// The kind of a chunk, from `ChunkInfo.Type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChunkKind {
-    /// A serialized message, or fields of one.
+    /// A serialized message, or some of its fields.
     Message,
     /// The value of a bytes or string field.
     Bytes,

@@ -1,4 +1,4 @@
-//! The largest chunks of a file by their paths, known from the trailer alone.
+//! The largest chunks of a file, by path, known from the trailer alone.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(crate) fn with_largest_chunks(
 }
 
 /// Returns the paths with the largest chunks. The slices of a field count as one chunk, and a chunk
-/// that several paths name counts once for each.
+/// that several paths name counts once for each path.
 fn largest_chunks(trailer: &Trailer, root: Option<&MessageDescriptor>) -> Vec<LargePart> {
     let (tree, infos) = (trailer.chunk_tree(), &trailer.metadata().chunks);
     let mut sizes: HashMap<(NodeId, Option<FieldNumber>), u64> = HashMap::new();

@@ -203,7 +203,7 @@ impl Limits {
         self.max_files
     }
 
-    /// Returns whether files with chunks may be outside the folder of the main file, which names
+    /// Returns true if files with chunks may be outside the folder of the main file, which names
     /// them.
     pub const fn get_allow_outside(&self) -> bool {
         self.allow_outside

@@ -15,10 +15,10 @@ use crate::error::ChunkIndex;
 use crate::wire::{decode_varint, put_varint};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum number of runs in a layout to write: 4 Mi, which readers with default limits accept.
+/// Maximum number of runs in a written layout: 4 Mi, which readers with default limits accept.
 pub(crate) const MOST_RUNS: usize = 4 << 20;
 
-/// Maximum size of a layout to write, in bytes: 32 MiB, half of the maximum size of a trailer.
+/// Maximum size of a written layout, in bytes: 32 MiB, half of the maximum size of a trailer.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
 
 /// Memory that a reader counts for each run, in bytes: the run's segment in the plan and the
@@ -88,7 +88,7 @@ pub(crate) struct LayoutReader<'a> {
     position: usize,
     /// Number of bytes of each chunk that earlier runs used or skipped.
     used: Vec<u64>,
-    /// Remaining memory for further runs, in bytes.
+    /// Remaining memory for more runs, in bytes.
     left: u64,
 }
 

@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 /// `bad_consumers`.
 pub const MAX_JOIN_VERSION: i32 = 1;
 
-/// The scope that a trailer is read for.
+/// The scope for which a trailer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrailerUse {
@@ -39,7 +39,7 @@ pub struct ChunkPlace {
     pub packed: bool,
 }
 
-/// Checked metadata of a chunked message: the version is known, indices and kinds are in range,
+/// Checked metadata of a chunked message: the version is known, indices and kinds are in range, and
 /// paths are well-formed and of bounded depth.
 ///
 /// ```text

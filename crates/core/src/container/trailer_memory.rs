@@ -56,7 +56,8 @@ impl Part {
 /// length.
 const MOST_FOR_A_BYTE: u64 = 512;
 
-/// Memory for each byte outside of a nested message: once as read, and again in a string.
+/// Memory for each byte outside of a nested message, which is stored as it was read, and again in a
+/// string.
 const EACH_BYTE: u64 = 3;
 
 /// Fails if a serialized trailer would take more than `most` bytes of memory.

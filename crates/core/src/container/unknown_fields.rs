@@ -1,4 +1,4 @@
-//! Unknown fields of a trailer, which are preserved when the file is rewritten.
+//! Unknown fields in a trailer, which are preserved when the file is rewritten.
 
 use std::borrow::Cow;
 
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
     use crate::proto::{ChunkInfo, ChunkedMessage, VersionDef};
 
-    /// Returns a trailer with two chunks and three unknown fields: 99 of the trailer, 98 of the
-    /// first chunk, and 97 of the chunked message.
+    /// Returns a trailer with two chunks and three unknown fields: 99 in the trailer, 98 in the
+    /// first chunk, and 97 in the chunked message.
     fn raw() -> Vec<u8> {
         let mut raw = Vec::new();
         let chunks = [

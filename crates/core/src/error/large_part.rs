@@ -1,4 +1,4 @@
-//! Large parts of a message, by path and size, as errors name them.
+//! Large parts of a message, which errors name by path and size.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ pub const NAMED: usize = 3;
 
 const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// Number of characters of a name that an error shows.
+/// Maximum number of characters that an error shows of a name.
 const LONGEST_NAME: usize = 60;
 
-/// A part of a message: its path, and its size with tags and lengths in bytes.
+/// A part of a message: its path, and its size in bytes, including tags and lengths.
 ///
 /// Displays as `graph.node[7] 1.5 GiB (embedding)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,8 @@ impl fmt::Display for LargePart {
     }
 }
 
-/// Formats parts as the end of a line: `; the largest: a 2.0 GiB, b 7 B`. Empty if there are none.
+/// Formats parts as the end of a line: `; the largest: a 2.0 GiB, b 7 B`. Returns an empty string
+/// if there are none.
 ///
 /// ```
 /// use proto_splitter_core::view::size_tree::{LargePart, largest_named};

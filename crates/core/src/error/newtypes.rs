@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// The index of a chunk in a file, from 0: the position of its `ChunkInfo` in the trailer.
+/// The index of a chunk in a file, counted from 0: the position of its `ChunkInfo` in the trailer.
 ///
 /// ```
 /// use proto_splitter_core::ChunkIndex;
@@ -78,7 +78,7 @@ impl MessageOffset {
         self.0
     }
 
-    /// Returns the range of a message's bytes from `start` up to `end`.
+    /// Converts a range of numbers to a range of offsets.
     #[must_use]
     pub const fn range(numbers: &Range<u64>) -> Range<MessageOffset> {
         MessageOffset(numbers.start)..MessageOffset(numbers.end)

@@ -26,8 +26,8 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes to gather for a sequential write: 256 KiB.
 const GATHER: usize = 256 << 10;
 
-/// The inputs of an output. A new file gets no permissions that its inputs lack, and doesn't
-/// replace any of them.
+/// The inputs that an output file is made from. A new file gets no permissions that its inputs
+/// lack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MadeFrom {
     /// Files that the output must not replace.
@@ -42,7 +42,7 @@ pub enum MadeFrom {
 }
 
 impl MadeFrom {
-    /// Returns the inputs for these files. Omit inputs that are not files, such as streams.
+    /// Creates a value with these input files. Omit inputs that are not files, such as streams.
     ///
     /// ```
     /// use proto_splitter_core::atomic::MadeFrom;
@@ -74,7 +74,7 @@ impl MadeFrom {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] with the name of the file.
+    /// [`ErrorKind::InvalidConfig`], naming the file.
     pub fn check_apart(&self, target: &Path) -> Result<()> {
         if !matches!(self, MadeFrom::Files(_)) || !self.contains(target) {
             return Ok(());
@@ -117,8 +117,8 @@ impl MadeFrom {
     }
 }
 
-/// Creates a file in a folder that will appear complete or not at all. The file gets no permissions
-/// that its inputs lack.
+/// Creates a file in a folder which, as a whole, will appear complete or not at all. The file gets
+/// no permissions that its inputs lack.
 ///
 /// ```
 /// use proto_splitter_core::atomic::{MadeFrom, create_new};
@@ -171,8 +171,8 @@ pub struct AtomicFile {
     force: bool,
 }
 
-/// The sink of [`AtomicFile::write`]. It is written in order, except for bytes that a format
-/// patches afterwards.
+/// The sink that [`AtomicFile::write`] passes to its function. It is written in order, except for
+/// bytes that a format patches afterwards.
 pub trait FileSink: Write + Seek {}
 
 impl<W: Write + Seek> FileSink for W {}
@@ -181,7 +181,8 @@ impl<W: Write + Seek> FileSink for W {}
 enum NewMode<'a> {
     /// The mode of another file, even if the target exists.
     Of(&'a File),
-    /// The mode of the replaced file, if there is one; otherwise at most the mode of the inputs.
+    /// The mode of the replaced file, if there is one; otherwise a mode no more permissive than the
+    /// inputs'.
     #[cfg_attr(not(unix), allow(dead_code, reason = "other systems have no modes"))]
     AtMost(&'a MadeFrom),
 }
@@ -312,7 +313,7 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] with the file, the space it needs and the free space.
+    /// [`ErrorKind::Io`], naming the file, the space it needs and the free space.
     pub fn check_space(&self, bytes: u64) -> Result<()> {
         check_space(&self.target, bytes)
     }
@@ -379,7 +380,7 @@ impl AtomicFile {
         synced.map_err(|error| Error::from(error).in_file(&self.target))
     }
 
-    /// Moves the file to its target, without a [`sync`](Self::sync) of the file or its folder.
+    /// Moves the file to its target, without [syncing](Self::sync) the file or its folder.
     pub(crate) fn place(self) -> Result<()> {
         let AtomicFile {
             temporary,
@@ -408,8 +409,8 @@ impl AtomicFile {
         self
     }
 
-    /// Syncs the file and moves it to the path `target` in the same folder, instead of the target
-    /// given before, and replaces any file there. Doesn't sync the folder.
+    /// Syncs the file and moves it to the path `target` in the same folder, instead of to its
+    /// target, and replaces any file there. Doesn't sync the folder.
     #[doc(hidden)]
     pub fn commit_as(self, target: PathBuf) -> Result<()> {
         self.sync()?;
@@ -468,7 +469,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("a");
         fs::write(&target, b"old").unwrap();
-        // `create` fails immediately, and not only once everything is written.
+        // `create` fails immediately, not only after everything is written.
         let error = AtomicFile::create(&target, &MadeFrom::Nothing, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&target).unwrap(), b"old");

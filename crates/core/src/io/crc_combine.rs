@@ -1,4 +1,4 @@
-//! Combining the crc32c of each piece into the crc32c of their concatenation.
+//! Combining the crc32c of several pieces into the crc32c of their concatenation.
 //!
 //! A crc is a polynomial over GF(2), and appending `n` bytes multiplies it by x^8n. Messages have
 //! tens of thousands of pieces, so that power is computed from a table, one digit of the length at
@@ -7,15 +7,15 @@
 /// The polynomial of crc32c, in the bit order of the crc: the highest power in the lowest bit.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// x^0; and x^8, the factor of one byte.
+/// x^0; and x^8, the factor for one byte.
 const ONE: u32 = 1 << 31;
 const BYTE: u32 = 1 << 23;
 
-/// Number of bits of a length in one digit.
+/// Number of bits in one digit of a length.
 const DIGIT: u32 = 8;
 const DIGITS: usize = (u64::BITS / DIGIT) as usize;
 
-/// x^(8 * digit * 256^place), by place and digit.
+/// x^(8 * digit * 256^place), indexed by place and digit.
 static POWERS: [[u32; 1 << DIGIT]; DIGITS] = powers();
 
 const fn powers() -> [[u32; 1 << DIGIT]; DIGITS] {

@@ -24,7 +24,7 @@ const MOST_PIECES: usize = 4096;
 #[derive(Debug)]
 pub struct CrcOfPieces {
     len: u64,
-    /// Pieces already read, by their first byte. No two overlap or touch.
+    /// Pieces already read, keyed by the position of their first byte. No two overlap or touch.
     pieces: Mutex<BTreeMap<u64, Piece>>,
 }
 
@@ -44,8 +44,8 @@ impl CrcOfPieces {
         }
     }
 
-    /// Adds bytes that were read at `at`. If no bytes are missing then, returns the crc32c of all
-    /// bytes and starts over, so that bytes that are read again are verified again.
+    /// Adds bytes that were read at `at`. If no bytes are missing any more, returns the crc32c of
+    /// all bytes and starts over, so that bytes that are read again are verified again.
     pub fn add(&self, at: u64, bytes: &[u8]) -> Option<u32> {
         if bytes.is_empty() {
             return None;
@@ -79,8 +79,8 @@ impl CrcOfPieces {
         self.join(&mut pieces, start, Piece { end, crc32c })
     }
 
-    /// Adds bytes of a range by their crc32c, like [`add`](Self::add). Pieces that share bytes with
-    /// the range count as unread, except pieces within the range.
+    /// Adds the bytes of a range, given their crc32c, like [`add`](Self::add). Pieces that share
+    /// bytes with the range count as unread, except pieces within the range.
     ///
     /// ```
     /// use proto_splitter_core::checksum::CrcOfPieces;

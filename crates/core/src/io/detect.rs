@@ -15,7 +15,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has to be read, and can't be.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has to be read but can't be.
 ///
 /// # Examples
 ///

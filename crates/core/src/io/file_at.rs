@@ -1,4 +1,4 @@
-//! Writing to several places of one file from several threads.
+//! Writing to several places in one file from several threads.
 
 use std::borrow::Borrow;
 use std::fs::File;

@@ -11,7 +11,7 @@ use super::open::open_file;
 use super::stamp::Stamp;
 
 /// Maximum number of open files in a pool. A process can usually have 1,024 files open, and more
-/// open files would only help that many threads.
+/// would only help if that many threads read at once.
 const MOST_OPEN: usize = 64;
 
 /// A set of files that are opened when they are read, and closed when too many others are open.

@@ -1,8 +1,8 @@
-//! A lock between writers that put several files in place.
+//! A lock that lets only one writer at a time put several files in place.
 //!
 //! One rename puts one file in place. For several files, a writer checks which files of an earlier
 //! split exist, moves its own into place, and removes the others. If another writer did the same at
-//! that time, it would remove needed files.
+//! that time, it could remove files that are needed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -37,8 +37,8 @@ impl FolderLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if its folder isn't writable,
-    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if its folder isn't writable;
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the operation was cancelled.
     pub fn take(main: &Path, progress: &Progress) -> Result<FolderLock> {
         let held = system::take(main, progress)?;
         let listed = held.listed();
@@ -80,14 +80,14 @@ impl FolderLock {
     }
 }
 
-/// Returns the file of a line that lists a replaced file, if it is unchanged.
+/// Returns the file that a line lists as replaced, if it is unchanged.
 fn replaced(main: &Path, line: &str) -> Option<PathBuf> {
     let (stamp, name) = line.strip_prefix(REPLACED)?.split_once(REPLACED)?;
     let path = main.with_file_name(Path::new(name).file_name().filter(|only| *only == name)?);
     (system::stamp(&path)? == stamp).then_some(path)
 }
 
-/// Removes the leftovers of a killed writer next to the main file `main`.
+/// Removes the leftovers from a killed writer next to the main file `main`.
 ///
 /// # Errors
 ///
@@ -394,7 +394,7 @@ mod tests {
         let list = fs::read_to_string(&left).unwrap();
         drop(lock);
         fs::write(path(names[1]), "another text").unwrap();
-        // The last line is cut, as when the disk is full.
+        // The last line is cut, as happens when the disk is full.
         let elsewhere = list.replace("m-00001.data", "../m.onnx");
         for (list, expected) in [
             (&*list, &others[..1]),

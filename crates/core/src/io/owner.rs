@@ -19,7 +19,7 @@ pub(super) struct Owner {
 pub(super) enum Fate {
     Runs,
     Ended,
-    /// A process of another host.
+    /// A process on another host.
     Unknown,
 }
 
@@ -123,7 +123,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Returns a process of this host that has ended.
+    /// Returns a process on this host that has ended.
     pub(in crate::io) fn ended() -> Owner {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let owner = Owner {
@@ -137,7 +137,7 @@ pub(super) mod tests {
         owner
     }
 
-    /// Returns a process of another host.
+    /// Returns a process on another host.
     pub(in crate::io) fn elsewhere() -> Owner {
         let this = Owner::this().unwrap();
         Owner {

@@ -23,7 +23,7 @@ pub fn warn_unless_synced(placed: &Path) -> bool {
     synced.is_ok()
 }
 
-/// Syncs the names in a folder.
+/// Syncs the names of the files in a folder.
 #[doc(hidden)]
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     #[cfg(test)]
@@ -71,8 +71,8 @@ pub(crate) mod injected {
         static NEXT: Cell<Option<(Call, usize)>> = const { Cell::new(None) };
     }
 
-    /// Runs a function in which call number `number` (from 0) of this kind on this thread fails.
-    /// Returns the result of `run`, and whether that call was made.
+    /// Runs a function in which the call with this `number`, counted from 0, among the calls of
+    /// this kind on this thread fails. Returns the result of `run`, and whether that call was made.
     pub(crate) fn failing<T>(call: Call, number: usize, run: impl FnOnce() -> T) -> (T, bool) {
         NEXT.set(Some((call, number)));
         let result = run();

@@ -10,8 +10,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NoFolder`] if the folder doesn't exist, or isn't a folder. Other problems show when
-/// the file is written.
+/// [`ErrorKind::NoFolder`] if the folder doesn't exist, or isn't a folder. Other problems are
+/// reported when the file is written.
 ///
 /// ```
 /// use proto_splitter_core::{ErrorKind, atomic::check_folder};
@@ -121,7 +121,7 @@ pub fn at_target(error: Error, target: &Path) -> Error {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`].
+/// [`ErrorKind::AlreadyExists`], or the same errors as [`check_folder`].
 pub fn check_absent(path: &Path, force: bool) -> Result<()> {
     check_folder(path)?;
     match fs::symlink_metadata(path) {
@@ -146,7 +146,7 @@ pub fn check_absent(path: &Path, force: bool) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`] with the file, the space it needs and the free space.
+/// [`ErrorKind::Io`], naming the file, the space it needs and the free space.
 pub fn check_space(target: &Path, bytes: u64) -> Result<()> {
     #[cfg(unix)]
     if let Ok(space) = rustix::fs::statvfs(folder(target)) {

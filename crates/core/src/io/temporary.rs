@@ -1,11 +1,11 @@
-//! Temporary files and folders next to their targets, and the removal of leftovers of killed
+//! Temporary files and folders next to their targets, and the removal of leftovers from killed
 //! processes.
 //!
 //! The process that writes a temporary file or folder locks it. The system releases the lock of a
 //! process even if the process is killed, so the next process that writes to the folder knows which
 //! leftovers are unused, and removes them. On file systems whose locks other hosts may not see, the
-//! name records which process writes a file. Leftovers of ended processes of this host are removed,
-//! and possible leftovers of other hosts are logged once they are an hour old.
+//! name records which process writes a file. Leftovers from ended processes on this host are
+//! removed, and possible leftovers from other hosts are logged once they are an hour old.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -32,7 +32,7 @@ const DIGITS: usize = 8;
 /// leftover before it is locked.
 const MOST_TRIES: usize = 100;
 
-/// Minimum age of an item of another host to be logged.
+/// Minimum age at which an item from another host is logged.
 const OLD: Duration = Duration::from_secs(60 * 60);
 
 /// Creates a file next to `target`, with these permissions if any are given.
@@ -55,8 +55,8 @@ pub(super) fn file_beside(
 /// A temporary folder next to its target, removed with its content on drop unless it is
 /// [kept](Self::keep).
 ///
-/// Creating the first temporary folder in a place also removes leftovers of killed processes there,
-/// once per process.
+/// Creating the first temporary folder in a place also removes leftovers from killed processes
+/// there, once per process.
 ///
 /// ```
 /// use proto_splitter_core::atomic::TemporaryFolder;
@@ -77,7 +77,7 @@ pub struct TemporaryFolder {
     _held: Option<Held>,
 }
 
-/// The lock of a folder, released on drop. Closing the folder isn't enough: a child process between
+/// The lock on a folder, released on drop. Closing the folder isn't enough: a child process between
 /// fork and exec has the folder open, too. Before that child closes it, the folder may already be a
 /// model that other processes lock.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl TemporaryFolder {
 
     /// Renames the folder so that only processes that write to the same target take it for a
     /// leftover. Call this before another folder can get this name, as in an exchange, and hold the
-    /// lock of the target from then on.
+    /// target's lock from then on.
     ///
     /// # Errors
     ///
@@ -223,8 +223,8 @@ fn detached(target: &Path) -> impl Iterator<Item = (PathBuf, Option<Owner>)> {
 }
 
 /// Removes the folders that killed processes had [detached](TemporaryFolder::detach) next to
-/// `target`, if they are empty or `may_go` returns true for them; otherwise logs them. Requires the
-/// lock of the target.
+/// `target`, if they are empty or `may_go` returns true for them; otherwise logs them. The caller
+/// must hold the target's lock.
 #[doc(hidden)]
 pub fn discard_detached(target: &Path, may_go: impl Fn(&Path) -> bool) {
     let locks = system::are_locks_shared(folder(target));
@@ -262,7 +262,7 @@ fn prefix(of: &[u8], owner: Option<Owner>) -> String {
 /// The device, the number and the creation time of a folder.
 type FolderIdentity = (u64, u64, Option<SystemTime>);
 
-/// Removes leftovers of killed processes in a folder, unless this process has done so before.
+/// Removes leftovers from killed processes in a folder, unless this process has done so before.
 fn sweep_once(folder: &Path) {
     static SWEPT: Mutex<BTreeSet<FolderIdentity>> = Mutex::new(BTreeSet::new());
     let Some(identity) = system::identity(folder) else {
@@ -274,7 +274,8 @@ fn sweep_once(folder: &Path) {
     }
 }
 
-/// Removes leftovers of killed processes in a folder. Ignores items that can't be read or removed.
+/// Removes leftovers from killed processes in a folder. Ignores items that can't be read or
+/// removed.
 fn sweep(folder: &Path) {
     sweep_by(folder, system::are_locks_shared(folder));
 }
@@ -324,7 +325,7 @@ pub fn hold_shared(file: &File) {
     system::hold_shared(file);
 }
 
-/// Logs an item of another host, if it is old.
+/// Logs an item from another host if it is old.
 fn name_if_old(path: &Path) {
     let changed = fs::symlink_metadata(path).and_then(|there| there.modified());
     let age = changed.map(|changed| changed.elapsed().unwrap_or_default());
@@ -334,7 +335,7 @@ fn name_if_old(path: &Path) {
     }
 }
 
-/// Returns the part of a name from [`beside`] after the number for the target.
+/// Returns the part of a name from [`beside`] that follows the number for the target.
 fn after_number(name: &std::ffi::OsStr) -> Option<&str> {
     let name = name.to_str()?.strip_prefix(PREFIX)?;
     let (number, rest) = name.split_at_checked(DIGITS)?;
@@ -512,7 +513,7 @@ mod tests {
         names
     }
 
-    /// Creates a file and a folder that no process has open, like leftovers of a killed process.
+    /// Creates a file and a folder that no process has open, like leftovers from a killed process.
     fn left_in(folder: &Path) -> [PathBuf; 2] {
         let [file, inner] = ["file", "inner"].map(|name| {
             let name = format!(".protosplit-01234567-{name}.tmp");

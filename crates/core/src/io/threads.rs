@@ -53,7 +53,7 @@ pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T
 ///
 /// # Errors
 ///
-/// The first error of `each`, by its number.
+/// The first error from `each`, in the order of the numbers.
 pub fn map<T: Send>(
     threads: NonZeroUsize,
     count: usize,
@@ -123,7 +123,7 @@ pub(crate) fn in_order<T: Send>(
 }
 
 /// Calls `make` for each job, and passes the results to `take` in order, on this thread. Other
-/// threads make results ahead of `take`, within the bounds `ahead`; without other threads, this
+/// threads make results ahead of `take`, within the bounds in `ahead`; without other threads, this
 /// thread alternates between `make` and `take`. Each job comes with its size. The iterator of jobs
 /// also runs on this thread, once there is room for another job. A job of size `u64::MAX` runs when
 /// all earlier ones are finished.

@@ -75,7 +75,7 @@ pub(crate) fn check_against_root<S: ReadAt>(
 ///
 /// # Errors
 ///
-/// The error of the first damaged chunk; [`ErrorKind::InvalidConfig`] if this build can't hash.
+/// The error for the first damaged chunk; [`ErrorKind::InvalidConfig`] if this build can't hash.
 pub fn chunk_leaves<S: ReadAt>(
     store: &RecordStore<S>,
     options: &ReadOptions,

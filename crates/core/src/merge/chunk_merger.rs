@@ -94,8 +94,8 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] naming missing chunks, and the errors of
-    /// [`Merger::merge`](super::Merger::merge).
+    /// [`ErrorKind::InvalidTrailer`], naming the missing chunks, if there are any; otherwise the
+    /// same errors as [`Merger::merge`](super::Merger::merge).
     pub fn finish(self) -> Result<Bytes> {
         let chunks = self.complete()?;
         to_bytes(&self.trailer, &chunks[..], &self.options)

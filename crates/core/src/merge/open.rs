@@ -38,7 +38,7 @@ pub(crate) fn open_path(path: &Path, limits: &Limits) -> Result<RecordStore<File
     open_path_as(path, limits, |file| file)
 }
 
-/// Opens a `.cpb` file within `limits`. `source` converts the open file to the type of source.
+/// Opens a `.cpb` file within `limits`. `source` converts the open file to the source type.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub(crate) fn open_path_with(
 }
 
 /// Opens a chunked message whose chunks may be in several sources. `source` is the main file;
-/// `open` opens another file by the name that the main file has for it.
+/// `open` opens another file by the name that the main file gives it.
 ///
 /// Fails with [`ErrorKind::ChecksumMismatch`] if a source differs from the file that the trailer
 /// names.
@@ -165,7 +165,7 @@ fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     Ok(None)
 }
 
-/// The state of opening a file once its trailer is read.
+/// The state of a file that is being opened, once its trailer is read.
 type Begun<S> = (
     RecordFile<FileSource<S>>,
     RecordPosition,
@@ -194,7 +194,7 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
 }
 
 /// Opens sources with `metadata` in place of their own trailer, to read the part of the message
-/// that it describes.
+/// that `metadata` describes.
 ///
 /// # Errors
 ///

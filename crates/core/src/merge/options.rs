@@ -53,7 +53,7 @@ impl MergeOptions {
         &self.reading
     }
 
-    /// Returns whether a merge overwrites an existing file.
+    /// Returns true if a merge overwrites an existing file.
     pub const fn get_force(&self) -> bool {
         self.force
     }

@@ -60,7 +60,7 @@ impl Placement<'_> {
     }
 }
 
-/// Marks the chunks that are the value of a field, and not a message.
+/// Marks the chunks that are the value of a field rather than a message.
 fn note_values(
     message: &ChunkedMessage,
     descriptor: &MessageDescriptor,

@@ -1,4 +1,4 @@
-//! The chunks of a merge: in memory, or as records of open files.
+//! The chunks for a merge: in memory, or as records in open files.
 
 pub(super) mod checked_stream;
 pub(super) mod chunk_store;

@@ -38,7 +38,7 @@ impl ReadOptions {
         }
     }
 
-    /// Creates options for a message of the type `M`.
+    /// Creates options for a message of type `M`.
     #[must_use]
     pub fn for_message<M: ReflectMessage + Default>() -> Self {
         ReadOptions::new().descriptor(M::default().descriptor())
@@ -91,7 +91,7 @@ impl ReadOptions {
         self.descriptor.as_ref()
     }
 
-    /// Returns whether to choose the plain interpretation if the type is needed but unknown.
+    /// Returns true if the plain interpretation is chosen when the type is needed but unknown.
     pub const fn get_assume_plain(&self) -> bool {
         self.assume_plain
     }
@@ -106,7 +106,7 @@ impl ReadOptions {
         self.threads
     }
 
-    /// Returns the listener for progress and cancellation.
+    /// Returns the handle for progress reporting and cancellation.
     pub const fn get_progress(&self) -> &Progress {
         &self.progress
     }

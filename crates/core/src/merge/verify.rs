@@ -84,7 +84,7 @@ impl Verification {
         self.problems
     }
 
-    /// Returns whether the chunks form the original message.
+    /// Returns the result of checking that the chunks form the original message.
     pub fn merge(&self) -> &MergeCheck {
         &self.merge
     }
@@ -103,7 +103,7 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
         report.problems.push(error);
         return report;
     }
-    // A missing record is reported as a problem of the chunk read from it.
+    // A missing record is reported as a problem with the chunk read from it.
     let threads = options.thread_count();
     store.find_records(threads);
     let is_late = store.is_prefetched();

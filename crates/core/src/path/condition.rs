@@ -47,7 +47,7 @@ pub(super) enum Operator {
     GreaterOrEqual,
 }
 
-/// All operators as written. An operator that begins with another comes before that operator.
+/// All operators with their text. A text that begins with another comes before that text.
 const OPERATORS: [(&str, Operator); 7] = [
     ("!=", Operator::NotEqual),
     ("<=", Operator::LessOrEqual),
@@ -131,8 +131,8 @@ impl Condition {
         Some(Condition { path, test })
     }
 
-    /// Returns the condition for a message without a known type: a number without quotes is compared
-    /// as a varint, anything else as text.
+    /// Returns the condition for a message of unknown type: an unquoted number is compared as a
+    /// varint, anything else as text.
     pub(super) fn untyped(
         path: FieldPath,
         operator: Operator,

@@ -1,4 +1,4 @@
-//! Values in a query, to compare with values of a message.
+//! Values in a query, to compare with the values in a message.
 
 use prost_reflect::Kind;
 

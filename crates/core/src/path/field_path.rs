@@ -3,9 +3,9 @@
 use super::map_key::MapKey;
 use crate::wire::FieldNumber;
 
-/// The choice of one value of a field.
+/// A choice of one of a field's values.
 ///
-/// Selections are ordered as values are merged: whole fields, then indices, then keys.
+/// Selections are ordered in the way that values are merged: whole fields, then indices, then keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Select {
     /// The field itself.
@@ -53,7 +53,8 @@ impl Step {
 
 /// A place in a message: the sequence of steps from the root. The root itself is the empty path.
 ///
-/// Paths are ordered as chunks are merged: by field number, index and key, shorter paths first.
+/// Paths are ordered in the way that chunks are merged: by field number, index and key, shorter
+/// paths first.
 ///
 /// ```
 /// use proto_splitter_core::path::{FieldPath, MapKey, Step};

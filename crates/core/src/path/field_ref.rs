@@ -6,7 +6,7 @@ use super::map_key::MapKey;
 use crate::wire::{Field, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
-/// A field or an extension. prost-reflect has two types, which paths treat alike.
+/// A field or an extension. prost-reflect has a type for each, but paths treat them alike.
 #[derive(Clone, Debug)]
 pub(crate) enum FieldRef {
     Field(FieldDescriptor),
@@ -139,8 +139,8 @@ pub(crate) fn key_fits(key: &MapKey, kind: &Kind) -> bool {
     )
 }
 
-/// Fails if the type encodes the field differently. Readers would treat it as unknown, and most
-/// likely the message is not of the declared type.
+/// Fails if the type encodes the field differently. Readers would treat the field as unknown, and
+/// the message is most likely not of the declared type.
 pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
     match FieldRef::by_number(descriptor, field.number.0) {
         Some(known) if !known.takes(field.wire_type) => {
@@ -155,7 +155,7 @@ pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Resu
     }
 }
 
-/// Returns the name of a kind of value in a schema.
+/// Returns the name that a schema uses for a kind of value.
 pub(super) fn kind_name(kind: &Kind) -> String {
     match kind {
         Kind::Message(message) => message.full_name().to_owned(),

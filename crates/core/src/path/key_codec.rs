@@ -44,7 +44,7 @@ impl KeyCodec {
         })
     }
 
-    /// Returns the default encoding of a path's key.
+    /// Returns the default encoding for a key in a path.
     pub(crate) fn plain(key: &MapKey) -> KeyCodec {
         match key {
             MapKey::String(_) => KeyCodec::String,
@@ -129,8 +129,8 @@ impl KeyCodec {
         }
     }
 
-    /// Returns the key of an entry, if a path can represent it exactly: a string is valid text, and
-    /// a number needn't be truncated to the key's type.
+    /// Returns the key of an entry, if a path can represent it exactly: a string must be valid
+    /// text, and a number must fit the key's type.
     pub(crate) fn exact_key(self, entry: EntryKey<'_>) -> Option<MapKey> {
         let is_exact = match entry {
             EntryKey::Absent => true,
@@ -193,9 +193,10 @@ pub(crate) fn canonical_key(key: &MapKey) -> CanonicalKey<'_> {
 /// The encoding of a map's keys, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyForm {
-    /// The encoding of the map's type.
+    /// The encoding that the map's type defines.
     Typed(KeyCodec),
-    /// The type is unknown: the default encoding of a path's key, or fixed width.
+    /// The default encoding for a key in a path, or its fixed-width variant, if the type is
+    /// unknown.
     Plain(KeyCodec),
 }
 
@@ -205,8 +206,8 @@ impl KeyForm {
         KeyForm::Plain(KeyCodec::plain(key))
     }
 
-    /// Returns the encoding of a key with this wire type; `None` if it is not a key, since a field
-    /// with another wire type is an unknown field.
+    /// Returns the encoding of a key with this wire type; `None` if a field with this wire type
+    /// isn't the key, but an unknown field.
     pub(crate) fn on_wire(self, wire: WireType) -> Option<KeyCodec> {
         let codec = match self {
             KeyForm::Typed(codec) => codec,
@@ -216,7 +217,7 @@ impl KeyForm {
     }
 }
 
-/// Returns true if an entry has this key.
+/// Returns true if `key`, the key in an entry, is `wanted`.
 pub(crate) fn is_key(wanted: &MapKey, form: KeyForm, key: EntryKey<'_>) -> bool {
     let codec = key.wire().and_then(|wire| form.on_wire(wire));
     match (canonical_key(wanted), key, codec) {
@@ -265,7 +266,7 @@ impl<'a> EntryKey<'a> {
 /// Finds the key in the first bytes of an entry of `len` bytes. Returns the key, and the offset up
 /// to which the entry was searched.
 ///
-/// If several fields have the keys' wire type, the last one is the key. Writers put the key first;
+/// If several fields have the key's wire type, the last one is the key. Writers put the key first;
 /// the caller limits the bytes to search.
 pub(crate) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(EntryKey<'_>, u64)> {
     let mut key = EntryKey::Absent;

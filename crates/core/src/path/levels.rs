@@ -7,8 +7,8 @@ use super::query::{PathQuery, Pick};
 use super::resolve::TargetKind;
 use crate::Result;
 
-/// A field whose elements a [`PathQuery`] iterates over: one for each `[*]`, and for every other
-/// selection that depends on the message's content.
+/// A field whose elements a [`PathQuery`] iterates over: one for each `[*]`, and one for every
+/// other selection that depends on the message's content.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct QueryLevel {
@@ -23,8 +23,8 @@ pub struct QueryLevel {
 }
 
 impl PathQuery {
-    /// Returns the fields whose elements this query iterates over in a message of the type `root`,
-    /// the outermost first.
+    /// Returns the fields whose elements this query iterates over in a message of type `root`,
+    /// outermost first.
     ///
     /// ```
     /// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};

@@ -13,12 +13,12 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum size of a string key in a path, in bytes.
 const LONGEST_KEY: u64 = 64 << 10;
 
-/// Maximum size of a map entry that readers hold if its key comes after its value or is absent: 16
-/// MiB. Readers skip larger entries without parsing them.
+/// Maximum size of a map entry that readers hold in memory if its key comes after its value or is
+/// absent: 16 MiB. Readers skip larger entries without parsing them.
 pub(crate) const LARGEST_HELD_ENTRY: u64 = 16 << 20;
 
-/// Returns true if readers can't enter the value while it is in its map entry: the value comes
-/// before the key, and the entry is too large to hold until the key is known.
+/// Returns true if readers can't enter the value inside its map entry: the value comes before the
+/// key, and the entry is too large to hold until the key is known.
 pub(crate) fn is_closed(entry: &Field, value: &Field) -> bool {
     value.start == entry.value.start && entry.value.end - entry.value.start > LARGEST_HELD_ENTRY
 }
@@ -58,7 +58,7 @@ pub(crate) fn parse_entry(
     Ok(key.map(|key| MapEntry { key, value }))
 }
 
-/// Number of bytes of a map entry to read for its next field: few, since a value that is a separate
+/// Number of bytes to read from a map entry for its next field: few, since a value in a separate
 /// chunk may follow directly.
 const ENTRY_WINDOW: usize = 16;
 
@@ -72,7 +72,7 @@ pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
 }
 
 /// Calls `look` with the key of an entry. If the entry has several keys, the last one is used, as
-/// in every protobuf parser.
+/// protobuf parsers do.
 pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,

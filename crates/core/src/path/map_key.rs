@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-/// The key of a map entry, in the types that a `FieldIndex` can carry.
+/// The key of a map entry, in one of the types that a `FieldIndex` can carry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MapKey {
     /// A string key.

@@ -53,8 +53,8 @@ impl FieldPath {
 }
 
 impl PathQuery {
-    /// Parses a path or query with the names or numbers of `root`'s fields; without a type, with
-    /// numbers. `.` alone is the message itself.
+    /// Parses a path or query, with the names or numbers of `root`'s fields, or only numbers if
+    /// there is no `root`. `.` alone is the message itself.
     ///
     /// # Errors
     ///

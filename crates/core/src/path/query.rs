@@ -8,7 +8,7 @@ use super::map_key::MapKey;
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// A path whose steps may select elements in other ways than by an index or a key.
+/// A path whose steps may select elements in ways other than by index or key.
 ///
 /// The text of a [`FieldPath`] alone identifies a value. The values that a query selects depend on
 /// the message: [`MessageView::select`](crate::view::MessageView::select) finds them.
@@ -18,7 +18,7 @@ use crate::{Error, ErrorKind, Result};
 /// | `[7]`, `["key"]` | one element, one map entry |
 /// | `[-1]` | one element, counted from the end |
 /// | `[*]` | all elements, or the values of all map entries |
-/// | `[2:5]`, `[2:]`, `[:-1]` | the elements from one index up to the other, exclusive |
+/// | `[2:5]`, `[2:]`, `[:-1]` | the elements from one index up to another, exclusive |
 /// | `["name"]` on a repeated field | the elements with this name |
 /// | `[name="x"]`, `[meta.id=5]` | the elements with this value at a path inside them |
 ///
@@ -100,7 +100,7 @@ impl PathQuery {
         PathQuery::from(field).each_element()
     }
 
-    /// Returns true if the syntax of a step selects several elements: `[*]` or `[a:b]`.
+    /// Returns true if a step's syntax selects several elements: `[*]` or `[a:b]`.
     pub fn is_plural(&self) -> bool {
         let plural = |step: &QueryStep| matches!(step.pick, Pick::All | Pick::Range(..));
         self.steps.iter().any(plural)
@@ -113,7 +113,7 @@ impl PathQuery {
         self.steps.iter().any(several)
     }
 
-    /// Returns the query for the elements, if this query selects a whole repeated field.
+    /// Returns the query for each element of the repeated field that this query selects.
     #[must_use]
     pub fn each_element(mut self) -> PathQuery {
         if let Some(last) = self.steps.last_mut() {
@@ -163,8 +163,8 @@ impl PathQuery {
         })
     }
 
-    /// For each step that selects an element by name, returns queries up to that step that select
-    /// elements with this text in one of their string fields instead.
+    /// Returns, for each step that selects an element by name, queries up to that step that instead
+    /// select elements with this text in one of their string fields.
     pub(crate) fn valued(&self, root: &MessageDescriptor) -> Vec<PathQuery> {
         let mut found = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {

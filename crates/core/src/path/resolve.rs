@@ -89,7 +89,7 @@ impl std::fmt::Debug for TargetKind {
 }
 
 impl FieldPath {
-    /// Returns the target of this path in a message of the type `root`.
+    /// Returns the target of this path in a message of type `root`.
     ///
     /// ```
     /// use prost_reflect::{Kind, ReflectMessage};
@@ -176,8 +176,8 @@ pub(crate) fn step_in(message: &MessageDescriptor, step: &Step) -> Result<(Field
 }
 
 impl PathQuery {
-    /// Returns the target of this query in a message of the type `root`: one of the values, if
-    /// there are several.
+    /// Returns the target of this query in a message of type `root`: one of the values, if there
+    /// are several.
     ///
     /// # Errors
     ///

@@ -46,7 +46,7 @@ impl ScalarValue {
         let eight = || <[u8; 8]>::try_from(&bytes[..]).ok();
         Some(match kind {
             Kind::Int64 => ScalarValue::Signed(varint()?.cast_signed()),
-            // Bits beyond the lower 32 are dropped, as in every protobuf parser.
+            // Bits beyond the lower 32 are dropped, as protobuf parsers do.
             Kind::Int32 | Kind::Enum(_) => ScalarValue::Signed(low(varint()?).cast_signed().into()),
             Kind::Sint64 => ScalarValue::Signed(unzigzag(varint()?)),
             Kind::Sint32 => ScalarValue::Signed(unzigzag(low(varint()?).into())),
@@ -76,8 +76,8 @@ impl ScalarValue {
         ScalarValue::decode(kind, Bytes::from_static(bytes))
     }
 
-    /// Compares two numbers of one kind. Returns `None` for values of different kinds and for values
-    /// that aren't numbers.
+    /// Compares two numbers of the same kind. Returns `None` for values of different kinds and for
+    /// values that aren't numbers.
     pub(crate) fn order(&self, other: &ScalarValue) -> Option<Ordering> {
         use ScalarValue::{Bool, Double, Float, Signed, String, Unsigned};
         match (self, other) {

@@ -14,7 +14,7 @@ const FIELD: u64 = 96;
 /// Memory of a message in addition to its fields, in bytes.
 const MESSAGE: u64 = 160;
 
-/// Memory of a packed number, for each of its bytes.
+/// Memory for each byte of a packed number, in bytes.
 const PACKED: u64 = 40;
 
 /// Maximum nesting of `google.protobuf.Any`s. Each is decoded and displayed recursively, and none

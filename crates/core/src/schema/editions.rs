@@ -108,7 +108,7 @@ pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
     Ok(())
 }
 
-/// Converts a message. The parser of the descriptor limits the nesting.
+/// Converts a message. The parser that read the descriptor limits the nesting.
 fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()> {
     let mut entries = Vec::new();
     for nested in messages_mut(message, field::NESTED_TYPE) {
@@ -116,7 +116,7 @@ fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()>
         let map_entry =
             options.and_then(|options| options.get_field_by_number(field::MAP_ENTRY)?.as_bool());
         if map_entry == Some(true) {
-            // The fields of an entry stay unchanged.
+            // The fields of a map entry stay unchanged.
             entries.push(text(nested, number::NAME));
         } else {
             lower_message(nested, features)?;

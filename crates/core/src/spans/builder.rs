@@ -100,9 +100,9 @@ impl SpansBuilder {
         self.files.add(origin, None)
     }
 
-    /// Sets a check that runs after all spans of a file in the message have been read, in any order
-    /// and by any number of threads, such as a checksum of the whole file. `check` reads the file
-    /// itself. If `check` fails, so do the last read and every later read of the file.
+    /// Sets a check, such as a checksum of the whole file, that runs once all of the file's spans
+    /// in the message have been read, in any order and by any number of threads. `check` reads the
+    /// file itself. If `check` fails, so do the last read and every later read of the file.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -146,7 +146,7 @@ impl SpansBuilder {
         self.list.size()
     }
 
-    /// Returns a reader of a file, to plan which parts of it the message includes.
+    /// Returns a reader for a file, to plan which parts of it the message includes.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl SpansBuilder {
         Ok(())
     }
 
-    /// Begins only a length, for a field whose tag was added before.
+    /// Begins only a length, for a field whose tag was already added.
     pub fn begin_length(&mut self) {
         self.list.begin_length();
     }

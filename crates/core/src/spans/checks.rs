@@ -1,4 +1,4 @@
-//! Checks of the files in a message of spans. Each runs once all spans of its file have been read.
+//! Checks on the files in a message of spans. Each runs once all spans of its file have been read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,21 +14,21 @@ use crate::{Error, ErrorKind, Result};
 /// A check that reads a file from start to end and compares its content.
 pub(super) type Check = Box<dyn Fn(&dyn ReadAt, &Progress) -> Result<()> + Send + Sync>;
 
-/// The check of one file, and the progress of reading its spans.
+/// The check for one file, and the progress of reading its spans.
 pub(super) struct FileCheck {
     check: Check,
     state: Mutex<State>,
 }
 
 enum State {
-    /// The unread ranges of the file in the message, from start to end.
+    /// The unread ranges of the file in the message: the end of each by its start.
     Unread(BTreeMap<u64, u64>),
     Sound,
-    /// The error of the check, for later reads of the file.
+    /// The error from the check, for later reads of the file.
     Refused(ErrorKind, String),
 }
 
-/// The files of a message of spans that have a check.
+/// The files with a check in a message of spans.
 #[derive(Default)]
 pub(super) struct Checks(BTreeMap<SourceId, FileCheck>);
 
@@ -39,7 +39,7 @@ impl fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// Sets the check of a file, replacing an earlier one.
+    /// Sets the check for a file, replacing an earlier one.
     pub(super) fn set(&mut self, file: SourceId, check: Check) {
         let state = Mutex::new(State::Unread(BTreeMap::new()));
         self.0.insert(file, FileCheck { check, state });

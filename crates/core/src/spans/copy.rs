@@ -1,4 +1,4 @@
-//! Reading and copying ranges of sources with random access.
+//! Reading and copying ranges of random-access sources.
 
 use std::io::Write;
 use std::ops::Range;

@@ -28,7 +28,7 @@ pub(super) struct Origin {
 enum Bytes {
     /// A file, opened when needed.
     File { open: Opener, stamp: Stamp },
-    /// Any other source with random access, which must not change.
+    /// Any other random-access source, which must not change.
     Reader(Arc<dyn ReadAt>),
 }
 
@@ -148,7 +148,7 @@ impl Files {
         }
     }
 
-    /// Fills `buf` from offset `at` in a file.
+    /// Fills `buf` with the bytes at offset `at` in a file.
     pub(super) fn read(&self, id: SourceId, at: u64, buf: &mut [u8]) -> Result<()> {
         let origin = self.get(id)?;
         let named = |error: io::Error| match error.kind() {
@@ -160,13 +160,14 @@ impl Files {
             Bytes::File { open, stamp } => {
                 let file = self.opened(id, origin, open, stamp)?;
                 file.read_exact_at(at, buf).map_err(named)?;
-                // Checked after the read, so that the bytes are known to be of the unchanged file.
+                // Checked after the read, so that the bytes are known to come from the unchanged
+                // file.
                 check(&file, origin, stamp)
             }
         }
     }
 
-    /// Returns a reader of a file.
+    /// Returns a reader for a file.
     pub(super) fn handle(&self, id: SourceId) -> Result<Arc<dyn ReadAt>> {
         let origin = self.get(id)?;
         match &origin.bytes {
@@ -227,7 +228,7 @@ impl Files {
     }
 }
 
-/// A positional reader of one of the files.
+/// A positional reader for one of the files.
 pub(super) struct FileReader<'a> {
     files: &'a Files,
     file: SourceId,

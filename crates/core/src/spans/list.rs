@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::wire::encode_varint;
 use crate::{Error, ErrorKind, Result};
 
-/// The number of a source of spans: a file of [`Spans`](super::Spans), or a chunk of a
-/// [`MergePlan`](crate::merge::MergePlan).
+/// The number that identifies a source of spans: a file in a [`Spans`](super::Spans), or a chunk in
+/// a [`MergePlan`](crate::merge::MergePlan).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(u32);
 
@@ -17,7 +17,7 @@ impl SourceId {
     /// The source number of literal pieces.
     pub(super) const LITERAL: SourceId = SourceId(u32::MAX);
 
-    /// Creates the source with this number.
+    /// Creates the identifier of the source with this number.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl SourceId {
 pub enum SpanSource<'a> {
     /// Literal bytes, which are in no source.
     Literal(&'a [u8]),
-    /// Bytes of a source, from this offset on.
+    /// Bytes from a source, starting at this offset.
     Stored(SourceId, u64),
 }
 
@@ -80,7 +80,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Returns the part in `wanted`, a range of the message that overlaps this span.
+    /// Returns the part of this span in `wanted`, a range of the message that overlaps the span.
     fn clip(&self, wanted: &Range<u64>) -> Span<'a> {
         let offset = self.offset.max(wanted.start);
         let len = self.end().min(wanted.end) - offset;
@@ -115,9 +115,9 @@ pub(super) struct Piece {
 
 /// The spans of a message, or a part of one, in order and without gaps.
 ///
-/// A list contains only the bytes of literals; its sources are only numbers. In
-/// [`Spans`](super::Spans) they are files, in a [`MergePlan`](crate::merge::MergePlan) chunks. A
-/// span takes 24 bytes of memory.
+/// A list contains only the bytes of literals; its sources are only numbers. They are files in
+/// [`Spans`](super::Spans), and chunks in a [`MergePlan`](crate::merge::MergePlan). A span takes 24
+/// bytes of memory.
 ///
 /// ```
 /// use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
@@ -198,7 +198,7 @@ impl SpanList {
         }
     }
 
-    /// Appends the spans of these ranges of another list, in order.
+    /// Appends the spans in these ranges of another list, in order.
     pub(crate) fn append_ranges(&mut self, other: &SpanList, ranges: &[Range<u64>]) {
         for range in ranges {
             for span in other.parts(range.clone()) {
@@ -260,12 +260,12 @@ impl SpanList {
         (0..self.pieces.len()).map(|index| self.at(index))
     }
 
-    /// Returns bytes of the literals.
+    /// Returns a range of the literals' bytes.
     pub(super) fn literal(&self, at: u64, len: u64) -> &[u8] {
         part(&self.literals, at, len)
     }
 
-    /// Returns the span with an index, which must exist.
+    /// Returns the span at an index, which must exist.
     fn at(&self, index: usize) -> Span<'_> {
         self.get(index).unwrap_or(Span {
             offset: self.len,
@@ -291,7 +291,7 @@ impl SpanList {
         Some(span.clip(&(offset..span.end())))
     }
 
-    /// Returns the spans of a range of the message. The first and the last are cut to the range.
+    /// Returns the spans in a range of the message. The first and the last are cut to the range.
     pub fn parts(&self, wanted: Range<u64>) -> impl Iterator<Item = Span<'_>> {
         let first = self.index_of(wanted.start);
         let first = first.filter(|_| wanted.start < wanted.end);

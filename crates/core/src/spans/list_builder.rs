@@ -1,4 +1,4 @@
-//! Building a list of spans with fields whose lengths are filled in at their ends.
+//! Building a list of spans with fields whose lengths are filled in when they end.
 
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ impl SpanListBuilder {
             length: self.list.pieces.len(),
             value_start: self.size(),
         });
-        // No literal begins at this offset, so later bytes aren't merged with it.
+        // No literal begins at this offset, so later bytes aren't merged with this piece.
         self.list.push_piece(SourceId::LITERAL, u64::MAX);
     }
 

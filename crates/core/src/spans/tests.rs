@@ -90,7 +90,7 @@ proptest! {
         let n = spans.read_at(at as u64, &mut buf).unwrap();
         prop_assert_eq!(&buf[..n], &expected[at..expected.len().min(at + len)]);
 
-        // The same bytes result piece by piece.
+        // Reading piece by piece yields the same bytes.
         let mut walked = 0;
         while let Some(span) = spans.locate(walked as u64) {
             let left = usize::try_from(span.len).unwrap();

@@ -7,7 +7,7 @@ use super::tag::{FieldNumber, WireType, short_tag};
 use super::varint::{MAX_VARINT_LEN, decode_varint, varint_end};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum nesting of groups while they are skipped: protobuf's own default.
+/// Maximum nesting depth of skipped groups: protobuf's own default.
 const MAX_GROUP_DEPTH: usize = 100;
 
 /// Maximum size of a tag and a length, in bytes: two varints.
@@ -39,7 +39,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Returns the field with positions for a message that begins `by` bytes later.
+    /// Returns the field with its positions increased by `by` bytes.
     pub(crate) fn shifted_by(self, by: u64) -> Field {
         Field {
             start: self.start + by,
@@ -51,7 +51,7 @@ impl Field {
     }
 }
 
-/// A cursor over the fields of a message that skips their values.
+/// A cursor that moves from field to field in a message, skipping the values.
 ///
 /// ```
 /// use proto_splitter_core::wire::WireCursor;
@@ -92,10 +92,10 @@ impl<I: Input> WireCursor<I> {
         self.end
     }
 
-    /// Moves to the content at `range`, which is walked as a message from now on.
+    /// Moves to `range`, and walks it as a message from now on.
     ///
-    /// Going back requires an input that supports it: a stream can't go back before the bytes
-    /// fetched last.
+    /// Going back requires an input that supports it: a stream can't go back before the most
+    /// recently fetched bytes.
     pub fn set_range(&mut self, range: Range<u64>) {
         self.position = range.start;
         self.end = range.end;
@@ -121,7 +121,7 @@ impl<I: Input> WireCursor<I> {
     /// # Errors
     ///
     /// If reading fails, or the bytes break the wire format: an invalid tag, a length past the end
-    /// of the message, a group that doesn't end, or an end without a group.
+    /// of the message, a group that doesn't end, or an end-group tag without a group.
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "fallible, and lends nothing")]
     pub fn next(&mut self) -> Result<Option<Field>> {
@@ -156,7 +156,8 @@ impl<I: Input> WireCursor<I> {
         }
         let left = self.end - start;
         let mut bytes = self.input.fetch(start, 1)?;
-        // Requests no more bytes than necessary: fetching the value that follows may take long.
+        // Requests no more bytes than necessary: fetching the value that follows may take a long
+        // time.
         while bytes.len() < HEADER_LEN && !holds_header(bytes) {
             let want = bytes.len() + 1;
             bytes = self.input.fetch(start, want)?;
@@ -251,9 +252,9 @@ impl<I: Input> WireCursor<I> {
         Ok(())
     }
 
-    /// Returns the start and the value of the next field, and skips the field, if it has the
-    /// one-byte, length-delimited tag `tag`. Returns `None` for any other field, and for errors,
-    /// which [`next`](Self::next) reports.
+    /// Skips the next field if it has the one-byte, length-delimited tag `tag`, and returns its
+    /// start and the range of its value. Returns `None` for any other field, and for errors, which
+    /// [`next`](Self::next) reports.
     #[inline]
     pub(crate) fn next_alike(&mut self, tag: u8) -> Option<(u64, Range<u64>)> {
         let start = self.position;
@@ -272,9 +273,9 @@ impl<I: Input> WireCursor<I> {
         Some((start, value..end))
     }
 
-    /// Skips the following fields while they have the same one-byte tag as `field`, which is
-    /// length-delimited, are shorter than `limit`, and `pass` returns true for the start and the
-    /// value of each. May stop earlier.
+    /// Skips the following fields as long as each has the same one-byte tag as `field`, which is
+    /// length-delimited, is shorter than `limit`, and `pass` returns true for its start and value.
+    /// May stop earlier.
     ///
     /// This is faster than [`next`](Self::next) for the many small elements of a long repeated
     /// field.
@@ -319,7 +320,7 @@ impl<I: Input> WireCursor<I> {
     ///
     /// # Errors
     ///
-    /// If reading fails, or the input is shorter.
+    /// If reading fails, or the input ends before the range does.
     pub fn bytes(&mut self, range: Range<u64>) -> Result<&[u8]> {
         let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         self.input

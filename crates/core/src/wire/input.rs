@@ -19,7 +19,7 @@ pub trait Input {
     /// # Errors
     ///
     /// If reading fails, or there are fewer bytes than [`size`](Input::size); for a stream, also if
-    /// `position` is before the bytes fetched last.
+    /// `position` is before the most recently fetched bytes.
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]>;
 }
 
@@ -140,7 +140,7 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
     }
 
     /// Returns as much of `range` as is available from its start on, for sequential inspection of
-    /// many bytes. Reads nothing, and copies bytes that aren't in memory.
+    /// many bytes. Reads nothing from the source; copies bytes from the window.
     pub(crate) fn ahead(&self, range: Range<u64>) -> Cow<'a, [u8]> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         let up_to = |bytes: &'a [u8]| &bytes[..len.min(bytes.len())];
@@ -159,7 +159,7 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         // The last field of a window extends a little beyond it.
         let reach = self.window.len() + self.window.len() / 4;
         let in_sequence = (self.start..=self.start + reach as u64).contains(&position);
-        // For a source of many short runs, a large window would have to be cleared for each.
+        // In a source with many short runs, a large window would have to be cleared for each run.
         self.next_len = if in_sequence && !self.is_short {
             (self.next_len * 2).min(LARGEST_WINDOW)
         } else {
@@ -175,8 +175,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         filled.map(drop)
     }
 
-    /// Reads `want` bytes, and more if available: a source may return fewer bytes than requested if
-    /// the next bytes are in another place.
+    /// Reads at least `want` bytes, repeatedly if necessary: a source may return fewer bytes than
+    /// requested if the next bytes are in another place.
     fn fill(&mut self, position: u64, want: usize) -> Result<usize> {
         let mut filled = 0;
         while filled < want {

@@ -33,7 +33,7 @@ pub enum WireType {
 }
 
 impl WireType {
-    /// Returns the wire type of these low three bits; `None` for 6 and 7.
+    /// Returns the wire type for these low three bits; `None` for 6 and 7.
     pub fn from_bits(bits: u64) -> Option<WireType> {
         Some(match bits & 7 {
             0 => WireType::Varint,

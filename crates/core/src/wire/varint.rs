@@ -1,6 +1,6 @@
 //! Varints: written in minimal form, and read with any padding.
 
-/// Maximum size of a varint of 64 bits, in bytes.
+/// Maximum size of a 64-bit varint, in bytes.
 pub const MAX_VARINT_LEN: usize = 10;
 
 /// Decodes a varint at the beginning of `bytes`. Returns its value and its size in bytes.
@@ -58,7 +58,7 @@ const fn sevens(bytes: u64) -> u64 {
 }
 
 /// Returns the size in bytes of the varint at the beginning of `bytes`, but not its value. Returns
-/// `None` like [`decode_varint`].
+/// `None` in the same cases as [`decode_varint`].
 #[inline]
 pub(crate) fn varint_end(bytes: &[u8]) -> Option<usize> {
     if let Some(front) = bytes.first_chunk() {

@@ -29,7 +29,7 @@ pub(crate) struct ChunkTreeOptions<'a> {
 struct Builder<'a> {
     tree: ChunkTree,
     options: ChunkTreeOptions<'a>,
-    /// Chunks with their nodes, in the order of the message.
+    /// Chunks with their nodes, in the order in which the message lists them.
     chunks: Vec<(NodeId, ChunkRef)>,
     hashes: RandomState,
     /// Nodes by the hash of their parent and step, or by the next free number after a collision. A

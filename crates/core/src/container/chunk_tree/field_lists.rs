@@ -60,7 +60,7 @@ impl FieldLists {
             latest: vec![0; tree.len()],
             chunks: Vec::with_capacity(chunks.len()),
         };
-        // The base chunk needs no field: it is the root message's own.
+        // The base chunk needs no field: it belongs to the root message itself.
         if let Some(&(NodeId::ROOT, base)) = chunks.first()
             && !self.entries.iter().any(|entry| entry.chunk == Some(0))
         {
@@ -85,8 +85,8 @@ struct Merged<'a> {
     tree: &'a ChunkTree,
     /// True for nodes below which a chunk was merged.
     is_above: Vec<bool>,
-    /// Highest number of a merged singular field of each node: fields of one oneof supersede each
-    /// other.
+    /// For each node, the highest number of a merged singular field: fields in one oneof supersede
+    /// each other.
     latest: Vec<u32>,
     chunks: Vec<(NodeId, ChunkRef)>,
 }

@@ -27,7 +27,7 @@ fn way(path: &[Step], steps: usize) -> Kept {
 }
 
 impl ChunkTree {
-    /// Returns true if a chunk may clear the value at a path of a message of type `root`, by
+    /// Returns true if a chunk may clear the value at a path in a message of type `root`, by
     /// setting another member of a oneof on the path.
     pub(crate) fn may_end(&self, path: &FieldPath, root: &MessageDescriptor) -> bool {
         let (mut node, mut message) = (NodeId::ROOT, Some(root.clone()));
@@ -57,7 +57,7 @@ impl ChunkTree {
     }
 
     /// Returns the tree that a merge of the value at a path needs: the chunks along the path, at
-    /// its end and below.
+    /// its end and below its end.
     ///
     /// # Errors
     ///

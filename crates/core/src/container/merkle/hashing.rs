@@ -1,4 +1,4 @@
-//! The two hashes of RFC 9162: of a leaf, and of a node with two children.
+//! The two hashes that RFC 9162 defines: that of a leaf, and that of a node with two children.
 
 use crate::{Error, ErrorKind, Result};
 
@@ -150,7 +150,7 @@ pub(crate) fn hash_of(bytes: &[u8], what: &str) -> Result<Hash> {
     })
 }
 
-/// Returns a hash in hexadecimal digits.
+/// Returns a hash as hexadecimal digits.
 pub(crate) fn hex(hash: &Hash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -60,7 +60,7 @@ impl Levels {
     }
 }
 
-/// Returns the nodes of one level above these; `None` if there is only one, the root.
+/// Returns the nodes on the level above `nodes`; `None` if there is only one node, the root.
 pub(crate) fn nodes_above(hashing: Hashing, nodes: &[Hash]) -> Option<Vec<Hash>> {
     let above = |pair: &[Hash]| match pair {
         [left, right] => hashing.node(left, right),

@@ -24,7 +24,7 @@ pub(super) struct ExternalFiles {
 }
 
 impl ExternalFiles {
-    /// Creates the opener for the file `main`, or for the target of that symbolic link.
+    /// Creates the opener for the file `main`, or for its target if `main` is a symbolic link.
     pub(super) fn of(main: &Path, limits: &Limits) -> Result<ExternalFiles> {
         let folder = match fs::canonicalize(main) {
             Ok(real) => Some(real.parent().unwrap_or(&real).to_owned()),
@@ -73,8 +73,8 @@ impl ExternalFiles {
         main.chain(self.paths).collect()
     }
 
-    /// Converts a trailer's text to a path. Judging by the text, it must be inside the folder,
-    /// unless other paths are allowed.
+    /// Converts the text of a path in a trailer. As far as the text shows, the path must be inside
+    /// the folder, unless other paths are allowed.
     fn relative(&self, path: &str) -> Result<PathBuf> {
         let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
         let inside = path.strip_prefix('/').unwrap_or(path);

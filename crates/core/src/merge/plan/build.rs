@@ -75,7 +75,7 @@ pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
 
 /// Plans the merge of the chunks in `store`.
 ///
-/// Reads once, as a stream, every chunk that other chunks are spliced into. Of any other chunk,
+/// Reads once, as a stream, every chunk that other chunks are spliced into. From any other chunk,
 /// reads at most the first field or a value's text.
 fn plan_layout<S: ChunkStore + ?Sized>(
     store: &S,

@@ -1,8 +1,8 @@
-//! The input of a plan: the places of chunks, and their kinds.
+//! The input to a plan: the places of chunks, and their kinds.
 
 use crate::container::{ChunkKind, ChunkTree, Trailer};
 
-/// The facts about chunks other than their bytes.
+/// The facts about the chunks, without their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout<'a> {
     pub(crate) tree: &'a ChunkTree,

@@ -11,8 +11,8 @@ use crate::wire::Input;
 use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes at the beginning of a map entry to search for its key first. Writers put the key
-/// first.
+/// Number of bytes at the beginning of a map entry that are searched for the key before all others.
+/// Writers put the key first.
 const KEY_WINDOW: u64 = 64 << 10;
 
 impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
@@ -73,8 +73,8 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         Ok(())
     }
 
-    /// Skips an entry whose key isn't at its beginning, and which is too large to hold until the
-    /// key is found. Splitters make sure that no chunk belongs in such an entry.
+    /// Skips an entry whose key isn't at its beginning, and that is too large to hold until the key
+    /// is found. Splitters make sure that no chunk belongs in such an entry.
     fn large_entry(&mut self, node: NodeId, field: Field) -> Result<()> {
         let (end, tree) = (self.cursor.end(), self.planner.tree);
         let want = self.planner.states[node.index()].want_mut(field.number);
@@ -117,7 +117,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         self.hop(&mut field)
     }
 
-    /// Returns true if a field of a map entry is its key.
+    /// Returns true if a field of a map entry is the entry's key.
     fn is_key(&mut self, value: NodeId, field: &Field) -> bool {
         let Some((map, step)) = self.planner.tree.above(value) else {
             return false;

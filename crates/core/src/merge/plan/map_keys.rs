@@ -1,11 +1,11 @@
-//! Keys of a map that paths refer to.
+//! The keys in a map to which paths refer.
 
 use std::cmp::Ordering;
 
 use crate::container::{ChunkTree, NodeId};
 use crate::path::{CanonicalKey, EntryKey, KeyCodec, KeyForm, MapKey, Select, canonical_key};
 
-/// The keys of a map that paths refer to.
+/// The keys in a map to which paths refer.
 #[derive(Debug)]
 pub(in crate::merge) struct MapKeys {
     pub(in crate::merge) codec: KeyCodec,

@@ -1,4 +1,4 @@
-//! The plan of a merge: the spans of the message over its chunks, and the spans of each chunk.
+//! The plan for a merge: the spans of the message, and those that come from each chunk.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,18 +23,18 @@ pub struct MergePlan {
     spans: SpanList,
     /// Indices of the spans from chunks, sorted by chunk and then by position in the chunk.
     by_chunk: Vec<usize>,
-    /// Start of each chunk's part of `by_chunk`, and the end.
+    /// Start of each chunk's part of `by_chunk`, and the end of the last part.
     starts: Vec<usize>,
 }
 
-/// Returns the chunk of a span, and the range in it; `None` for a literal.
+/// Returns the chunk that a span comes from, and the range in the chunk; `None` for a literal.
 pub(crate) fn chunk_of(span: &Span<'_>) -> Option<(usize, Range<u64>)> {
     let (chunk, range) = span.stored()?;
     Some((chunk.index(), range))
 }
 
 impl MergePlan {
-    /// Returns the plan of a message over this many chunks.
+    /// Returns the plan for a message from this many chunks.
     pub(crate) fn new(spans: SpanList, chunks: usize) -> Self {
         let of_chunks = || {
             let spans = spans.iter().enumerate();
@@ -67,7 +67,7 @@ impl MergePlan {
         }
     }
 
-    /// Returns the plan of a message that is exactly one chunk.
+    /// Returns the plan for a message that is exactly one chunk.
     pub(crate) fn of_chunk(chunk: usize, size: u64, chunks: usize) -> Result<MergePlan> {
         let mut spans = SpanList::new();
         spans.push_span(SourceId::new(chunk)?, 0..size);

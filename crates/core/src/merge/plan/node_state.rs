@@ -15,7 +15,7 @@ use crate::path::Select;
 use crate::wire::{Field, FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum number of distinct field numbers of one message to track. Types have hundreds at most;
+/// Maximum number of distinct field numbers to track in one message. Types have hundreds at most;
 /// hostile bytes can have millions.
 const MAX_FIELD_NUMBERS: usize = 1 << 16;
 
@@ -75,7 +75,7 @@ impl Occurrence {
         self.value_len == 0
     }
 
-    /// Returns the frame of positions inside the value.
+    /// Returns the frame for positions inside the value.
     pub(in crate::merge) fn inner_frame(&self) -> Option<Rc<Frame>> {
         match self.wire {
             WireType::Len => Some(Frame::new(
@@ -120,7 +120,7 @@ impl Occurrence {
     }
 }
 
-/// The last field of each number in a message.
+/// The last field with each number in a message.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct LastFields {
     slots: Vec<(u32, u64, Occurrence)>,
@@ -128,7 +128,8 @@ pub(in crate::merge) struct LastFields {
     by_number: HashMap<u32, usize>,
     recent: usize,
     count: u64,
-    /// The numbers in ascending order, each with the slot of the last field up to it.
+    /// The numbers in ascending order, each with the slot of the last field with this number or a
+    /// lower one.
     ascending: Vec<(u32, usize)>,
 }
 
@@ -206,8 +207,8 @@ impl LastFields {
         self.slot(number).map(|slot| &self.slots[slot].2)
     }
 
-    /// Returns the last field with this number or a lower one. Call this only after all fields were
-    /// seen.
+    /// Returns the last field with this number or a lower one. Call this only after all fields have
+    /// been seen.
     pub(in crate::merge) fn last_up_to(&mut self, number: u32) -> Option<&Occurrence> {
         if self.ascending.len() != self.slots.len() {
             let mut order: Vec<usize> = (0..self.slots.len()).collect();
@@ -243,7 +244,7 @@ fn same(a: Option<&Rc<Frame>>, b: Option<&Rc<Frame>>) -> bool {
 #[derive(Debug)]
 pub(in crate::merge) enum TargetValues {
     Single,
-    /// Elements by ascending index, and the number already passed.
+    /// Elements in ascending order of their indices, and the number of elements already passed.
     Indexed(usize),
     Keyed(MapKeys),
 }
@@ -298,7 +299,7 @@ pub(in crate::merge) struct Content {
     pub(in crate::merge) end: Option<Pos>,
     /// Numbers of the inserted fields.
     pub(in crate::merge) placed: BTreeSet<u32>,
-    /// True if all further insertions go to the end.
+    /// True if all later insertions go to the end.
     pub(in crate::merge) at_end: bool,
 }
 
@@ -350,7 +351,7 @@ pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<
         let chunks = tree.chunks(id);
         let children = tree.children(id);
         let spliced = chunks.iter().any(|c| kinds[c.chunk] == ChunkKind::Message);
-        // Values are opaque. In marked files placeholders determine all other places, so only
+        // Values are opaque. In marked files, placeholders determine all other places, so only
         // slices are inserted among fields.
         let filled = spliced || (!layout.marked && !children.is_empty());
         let has_oneofs = children.iter().any(|&id| !types.of(id).oneof.is_empty());

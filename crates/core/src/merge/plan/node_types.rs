@@ -1,4 +1,4 @@
-//! The types of the places of all chunks.
+//! The types at the places of all chunks.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -8,7 +8,7 @@ use crate::wire::WireType;
 use crate::wire::wire_type;
 use crate::{Error, ErrorKind, Result};
 
-/// The type of a node of the tree.
+/// The type of a node in the tree.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct NodeType {
     /// `None` if the type is unknown.
@@ -19,7 +19,7 @@ pub(in crate::merge) struct NodeType {
     pub(in crate::merge) oneof: Vec<(u32, WireType)>,
 }
 
-/// The types of all nodes of the tree.
+/// The types of all nodes in the tree.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct NodeTypes {
     /// Empty if the type is unknown, or irrelevant.
@@ -41,8 +41,8 @@ impl NodeType {
         oneof: Vec::new(),
     };
 
-    /// Returns true if the path can mean a field of this wire type. Fields of other types are
-    /// unknown fields, which parsers skip.
+    /// Returns true if the path can mean a field with this wire type. Fields with other wire types
+    /// are unknown fields, which parsers skip.
     pub(in crate::merge) fn takes(&self, wire: WireType) -> bool {
         match &self.kind {
             None => matches!(wire, WireType::Len | WireType::StartGroup),
@@ -51,7 +51,7 @@ impl NodeType {
     }
 }
 
-/// Resolves every path of the tree in the message's type.
+/// Resolves every path in the tree against the message's type.
 pub(in crate::merge) fn resolve(
     tree: &ChunkTree,
     kinds: &[ChunkKind],

@@ -107,8 +107,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         }
     }
 
-    /// Fails if the merge needs the type to interpret a map entry's key, because it would be one
-    /// number as int32 or int64, and another as sint32 or sint64.
+    /// Fails if the merge needs the type to interpret a map entry's key, because the key would be
+    /// one number as int32 or int64, and another as sint32 or sint64.
     pub(in crate::merge) fn need_plain_keys(&self, node: NodeId, field: FieldNumber) -> Result<()> {
         if self.marked || self.options.assume_plain {
             return Ok(());

@@ -271,7 +271,7 @@ impl Cursor {
 }
 
 impl Use {
-    /// Adds the bytes in a range of the chunk of this use.
+    /// Adds the bytes in a range of this use's chunk.
     fn copy(&self, range: Range<u64>, layout: &mut SpanList) -> Result<()> {
         if let Some((chunk, _)) = &self.source {
             layout.push_span(SourceId::new(*chunk)?, range);
@@ -293,7 +293,7 @@ impl Use {
             }
         }
         while let Some((_, mut frames)) = by_depth.pop_last() {
-            // Different frames of one depth have values with different starts.
+            // Different frames at one depth have values with different starts.
             frames.sort_unstable_by_key(|(frame, _)| frame.value.start);
             let same = |a: &(Rc<Frame>, _), b: &(Rc<Frame>, _)| a.0.value.start == b.0.value.start;
             self.edits.reserve_exact(frames.chunk_by(same).count());

@@ -49,8 +49,8 @@ pub(in crate::merge) struct Runs {
 
 pub(in crate::merge) enum Place {
     Message(NodeId),
-    /// A map entry whose value is the node's. Its key field must not occur again from this offset
-    /// on.
+    /// A map entry whose value is at this node. The entry's key field must not occur again from
+    /// this offset on.
     Entry(NodeId, u64),
 }
 
@@ -365,8 +365,8 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         self.pass(node, field)
     }
 
-    /// Skips a field that no path leads into, and up to `most` further elements of the field.
-    /// Returns the number of further elements.
+    /// Skips a field that no path leads into, and up to `most` more elements of that field. Returns
+    /// the number of these elements.
     ///
     /// Millions of elements may be between two relevant elements.
     fn pass_run(&mut self, node: NodeId, mut field: Field, most: u64) -> Result<u64> {
@@ -408,7 +408,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         Ok(())
     }
 
-    /// Remembers the last field of each number, if something may be inserted after it.
+    /// Remembers the last field with each number, if something may be inserted after it.
     #[inline]
     pub(in crate::merge) fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
         // Inserted parts go after existing fields; only a slice's last run can be continued.

@@ -32,8 +32,8 @@ pub trait ChunkStore: Sync {
     /// If the chunk can't be read.
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>>;
 
-    /// Reads a whole chunk into a buffer of its [`size`](ChunkStore::size), with the same checks.
-    /// This is cheaper than a stream for small chunks.
+    /// Reads a whole chunk into a buffer of its [`size`](ChunkStore::size), with the same checks as
+    /// [`stream`](ChunkStore::stream). This is cheaper than a stream for small chunks.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ pub trait ChunkStore: Sync {
     ///
     /// # Errors
     ///
-    /// The problem, with the affected chunk.
+    /// The problem found, with the affected chunk.
     fn prepare(&self, threads: NonZeroUsize) -> Result<()> {
         let _ = threads;
         Ok(())
@@ -84,18 +84,18 @@ pub trait ChunkStore: Sync {
     }
 
     /// Returns the stored size of the chunks, in bytes. The chunks' declared sizes are compared
-    /// with it before memory is allocated for them.
+    /// with this size before memory is allocated for them.
     fn stored_len(&self) -> u64 {
         (0..self.len())
             .map(|chunk| self.size(chunk))
             .fold(0, u64::saturating_add)
     }
 
-    /// Checks only these chunks, otherwise like [`prepare`](ChunkStore::prepare).
+    /// Checks only these chunks, but otherwise like [`prepare`](ChunkStore::prepare).
     ///
     /// # Errors
     ///
-    /// The problem, with the affected chunk.
+    /// The problem found, with the affected chunk.
     fn prepare_some(&self, chunks: &[usize]) -> Result<()> {
         let _ = chunks;
         Ok(())
@@ -156,8 +156,8 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
     }
 }
 
-/// Returns the error to report after work on a chunk failed: the error of the chunk itself if it is
-/// damaged, otherwise the error of the work.
+/// Returns the error to report after work on a chunk failed: the error from reading the chunk if it
+/// is damaged, otherwise the error from the work.
 ///
 /// A chunk is checked at its end, which a failed walk doesn't reach, so the chunk is read again.
 #[cold]
@@ -194,7 +194,7 @@ pub(in crate::merge) fn read_to_end<S: ChunkStore + ?Sized>(store: &S, chunk: us
 /// Converts a short read of a chunk to an error.
 pub(in crate::merge) fn read_error(error: io::Error) -> Error {
     match error.kind() {
-        // An error without a payload is `read_exact`'s own.
+        // An error without a payload comes from `read_exact` itself.
         io::ErrorKind::UnexpectedEof if error.get_ref().is_none() => shorter(),
         _ => Error::from(error),
     }

@@ -1,4 +1,4 @@
-//! Sources of a message's files.
+//! Sources for the files of a message.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -7,8 +7,8 @@ use record_file::ReadAt;
 
 use crate::io::PooledFile;
 
-/// The source of one file of a chunked message: a source from the caller, or one of many files, few
-/// of which are open at a time.
+/// The source for one file of a chunked message: the caller's source, or a file in a pool that
+/// keeps few files open at a time.
 #[derive(Debug)]
 pub struct FileSource<S>(Inner<S>);
 

@@ -98,7 +98,7 @@ struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Waits for the next window. After the last window, there is none.
+    /// Waits for the next window. After the last window, the window is empty.
     fn refill(&mut self) -> Result<()> {
         let next = self.windows.recv().unwrap_or_else(|_| Ok(Vec::new()));
         let used = std::mem::replace(&mut self.window, next.map_err(Error::from)?);

@@ -10,8 +10,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// A cache of record chunks shared by several records, decoded once for nearby uses.
 ///
-/// Keeps the most recently used chunks within the bound, and always the last chunk, since decoding
-/// it already took that memory.
+/// Keeps the most recently used chunks that fit in the bound, and always the last one, since
+/// decoding it already took that memory.
 #[derive(Debug)]
 pub(in crate::merge) struct RecordChunkCache {
     max_size: u64,
@@ -30,7 +30,7 @@ impl RecordChunkCache {
         }
     }
 
-    /// Returns a record of a record chunk, in file `number`.
+    /// Returns a record from a record chunk in file `number`.
     pub(in crate::merge) fn record<S: ReadAt>(
         &self,
         (number, file): (usize, &RecordFile<S>),

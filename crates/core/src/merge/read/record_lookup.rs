@@ -133,7 +133,7 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(())
     }
 
-    /// Returns true if the files want reads to be announced.
+    /// Returns true if reads should be announced to the files.
     pub(in crate::merge) fn is_prefetched(&self) -> bool {
         self.file.get_ref().is_prefetched()
     }

@@ -44,11 +44,11 @@ pub struct ChunkSummary {
 
 /// The other chunks in a chunk's record chunk.
 ///
-/// All chunks of a record chunk share one list, since a file may claim that a million chunks share
+/// All chunks in a record chunk share one list, since a file may claim that a million chunks share
 /// one record chunk.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWith {
-    /// All chunks of the record chunk in order, including the chunk itself.
+    /// All chunks in the record chunk, in order, including the chunk itself.
     together: Option<Arc<[usize]>>,
     own: usize,
 }

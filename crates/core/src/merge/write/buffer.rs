@@ -6,7 +6,7 @@ use memmap2::MmapMut;
 use crate::merge::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// Minimum size for huge pages, in bytes: with small pages, half of the time of a merge into fresh
+/// Minimum size for huge pages, in bytes: with small pages, half of the time for a merge into fresh
 /// memory is spent on page faults.
 const HUGE_FROM: usize = 8 << 20;
 

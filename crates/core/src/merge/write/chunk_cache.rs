@@ -28,7 +28,7 @@ const MOST_KEPT: u64 = 32 << 20;
 ///
 /// # Errors
 ///
-/// Any error of planning or of `execute`.
+/// Any error from planning or from `execute`.
 pub fn with_plan<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,
@@ -43,7 +43,7 @@ pub fn with_plan<S: ChunkStore + ?Sized, T>(
     done.map_err(|error| with_largest_chunks(error, trailer, options.descriptor.as_ref()))
 }
 
-/// Like [`with_plan`], but calls `work` with the cache, and `work` makes the plan.
+/// Calls `work` with the cache, like [`with_plan`], but leaves the planning to `work`.
 pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,

@@ -22,7 +22,7 @@ const MAX_OPEN: usize = 64;
 ///
 /// # Errors
 ///
-/// Any error of reading chunks or writing.
+/// Any error from reading chunks or from writing.
 pub fn write<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
