@@ -62,7 +62,7 @@ pub fn decode_descriptor_set(bytes: &[u8]) -> Result<DescriptorPool> {
 ///
 /// # Errors
 ///
-/// The errors of [`decode_descriptor_set`], and [`ErrorKind::Io`] if the file can't be read.
+/// The same errors as [`decode_descriptor_set`], and [`ErrorKind::Io`] if the file can't be read.
 pub fn read_descriptor_set(path: impl AsRef<Path>) -> Result<DescriptorPool> {
     let path = path.as_ref();
     let read = || decode_descriptor_set(&std::fs::read(path)?);
@@ -74,9 +74,9 @@ pub fn read_descriptor_set(path: impl AsRef<Path>) -> Result<DescriptorPool> {
 ///
 /// # Errors
 ///
-/// The errors of [`decode_descriptor_set`]; [`ErrorKind::InvalidSchema`] if a file of the set is in
-/// the pool with different content. For files in `google/protobuf/`, which most sets contain, the
-/// first version is kept instead.
+/// The same errors as [`decode_descriptor_set`]; [`ErrorKind::InvalidSchema`] if a file of the set
+/// is in the pool with different content. For files in `google/protobuf/`, which most sets contain,
+/// the first version is kept instead.
 pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()> {
     check_memory(bytes)?;
     let mut set = DynamicMessage::decode(set_descriptor()?, bytes)

@@ -97,7 +97,7 @@ impl Trailer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if the record is not a trailer; otherwise the errors of
+    /// [`ErrorKind::NotChunked`] if the record is not a trailer; otherwise the same errors as
     /// [`from_metadata`](Self::from_metadata).
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         Trailer::parse_level(bytes, limits)?.in_one_piece()

@@ -201,8 +201,8 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// The errors of [`MadeFrom::check_apart`]; [`ErrorKind::AlreadyExists`] if the target exists
-    /// and `force` isn't set; [`ErrorKind::NoFolder`] if its folder doesn't exist;
+    /// The same errors as [`MadeFrom::check_apart`]; [`ErrorKind::AlreadyExists`] if the target
+    /// exists and `force` isn't set; [`ErrorKind::NoFolder`] if its folder doesn't exist;
     /// [`ErrorKind::InvalidConfig`] if the target exists but is not a file, such as a device or a
     /// pipe, which must not be replaced; [`ErrorKind::Io`] if its folder isn't writable.
     pub fn create(
@@ -333,7 +333,7 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// Any error of `write`, with the target's name if the disk is full; the errors of
+    /// Any error from `write`, with the target's name if the disk is full; the same errors as
     /// [`commit`](Self::commit). After an error, the file is removed.
     pub fn write<T>(self, write: impl FnOnce(&mut dyn FileSink) -> Result<T>) -> Result<T> {
         let mut sink = BufWriter::with_capacity(GATHER, self.writer_at(0));

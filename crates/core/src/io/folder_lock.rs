@@ -91,7 +91,7 @@ fn replaced(main: &Path, line: &str) -> Option<PathBuf> {
 ///
 /// # Errors
 ///
-/// The errors of [`FolderLock::take`].
+/// The same errors as [`FolderLock::take`].
 pub(crate) fn recover(main: &Path, progress: &Progress) -> Result<()> {
     if system::is_left(main) {
         FolderLock::take(main, progress)?;

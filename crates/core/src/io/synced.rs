@@ -47,7 +47,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Any error of the operating system.
+/// Any error from the operating system.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     #[cfg(test)]
     injected::check(injected::Call::Remove)?;

@@ -195,7 +195,7 @@ pub fn folder(path: &Path) -> &Path {
 ///
 /// # Errors
 ///
-/// Any error of the operating system while following a link.
+/// Any error from the operating system while following a link.
 pub fn written_through(path: &Path) -> io::Result<PathBuf> {
     const LONGEST_ROW: u32 = 40;
     let mut path = path.to_owned();

@@ -95,7 +95,7 @@ impl TemporaryFolder {
     ///
     /// # Errors
     ///
-    /// Any error of the operating system while creating the folder.
+    /// Any error from the operating system while creating the folder.
     pub fn beside(
         target: &Path,
         permissions: Option<fs::Permissions>,
@@ -126,7 +126,7 @@ impl TemporaryFolder {
     ///
     /// # Errors
     ///
-    /// Any error of the operating system while renaming the folder, which is then removed.
+    /// Any error from the operating system while renaming the folder, which is then removed.
     pub fn detach(self, target: &Path) -> io::Result<TempDir> {
         let parent = folder(self.path());
         let owner = owner_in(parent).map_or_else(String::new, |owner| owner.to_string());

@@ -66,7 +66,7 @@ pub fn map<T: Send>(
 ///
 /// # Errors
 ///
-/// The errors of [`map`].
+/// The same errors as [`map`].
 pub fn map_with<B, T: Send>(
     threads: NonZeroUsize,
     count: usize,
@@ -133,7 +133,7 @@ pub(crate) fn in_order<T: Send>(
 ///
 /// # Errors
 ///
-/// The first error of `make`, in job order, or an earlier error of `take`.
+/// The first error from `make`, in job order, or an earlier error from `take`.
 pub fn each_in_order<J: Send, T: Send>(
     threads: NonZeroUsize,
     jobs: impl Iterator<Item = (u64, J)>,

@@ -105,7 +105,7 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// The errors of [`finish`](Self::finish), and [`ErrorKind::Io`] if writing fails.
+    /// The same errors as [`finish`](Self::finish), and [`ErrorKind::Io`] if writing fails.
     pub fn finish_to(self, sink: &mut impl Write) -> Result<Merged> {
         let chunks = self.complete()?;
         let plan = plan(&self.trailer, &chunks[..], &self.options)?;

@@ -42,7 +42,7 @@ pub(crate) fn open_path(path: &Path, limits: &Limits) -> Result<RecordStore<File
 ///
 /// # Errors
 ///
-/// The errors of [`ChunkedFile::open`](crate::ChunkedFile::open).
+/// The same errors as [`ChunkedFile::open`](crate::ChunkedFile::open).
 pub fn open_path_as<S: ReadAt>(
     path: &Path,
     limits: &Limits,
@@ -104,7 +104,7 @@ pub(crate) fn open_path_with(
 ///
 /// # Errors
 ///
-/// The errors of [`ChunkedFile::open`](crate::ChunkedFile::open), and any error of `open`.
+/// The same errors as [`ChunkedFile::open`](crate::ChunkedFile::open), and any error from `open`.
 pub fn open_sources<S: ReadAt>(
     source: S,
     limits: &Limits,
@@ -198,7 +198,7 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
 ///
 /// # Errors
 ///
-/// The errors of [`ChunkedFile::open`](crate::ChunkedFile::open), and any error of `open`.
+/// The same errors as [`ChunkedFile::open`](crate::ChunkedFile::open), and any error from `open`.
 pub fn open_sources_with<S: ReadAt>(
     source: S,
     metadata: ChunkMetadata,

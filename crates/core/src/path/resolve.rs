@@ -181,7 +181,7 @@ impl PathQuery {
     ///
     /// # Errors
     ///
-    /// The errors of [`FieldPath::resolve`].
+    /// The same errors as [`FieldPath::resolve`].
     pub fn resolve(&self, root: &MessageDescriptor) -> Result<PathTarget> {
         let mut target = PathTarget {
             kind: TargetKind::Message(root.clone()),

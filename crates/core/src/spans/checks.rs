@@ -21,7 +21,7 @@ pub(super) struct FileCheck {
 }
 
 enum State {
-    /// The unread ranges of the file in the message: the end of each by its start.
+    /// The unread ranges of the file in the message: the end of each, keyed by its start.
     Unread(BTreeMap<u64, u64>),
     Sound,
     /// The error from the check, for later reads of the file.

@@ -30,7 +30,7 @@ pub(crate) const COPY_LEN: usize = 256 << 10;
 /// # Errors
 ///
 /// [`ErrorKind::Io`](crate::ErrorKind::Io) with the offset if reading fails or the source ends
-/// before the range does; any error of `take`.
+/// before the range does; any error from `take`.
 pub fn read_pieces<S: ReadAt + ?Sized>(
     source: &S,
     range: Range<u64>,
@@ -65,7 +65,7 @@ pub fn read_pieces<S: ReadAt + ?Sized>(
 ///
 /// # Errors
 ///
-/// The errors of [`read_pieces`]; any error of `sink`.
+/// The same errors as [`read_pieces`]; any error from `sink`.
 pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
     source: &S,
     range: Range<u64>,
@@ -89,7 +89,8 @@ pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
 ///
 /// # Errors
 ///
-/// The errors of [`read_pieces`]; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+/// The same errors as [`read_pieces`]; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the
+/// operation was cancelled.
 pub fn read_through<S: ReadAt + ?Sized>(source: &S, progress: &Progress) -> Result<u64> {
     let size = source.size()?;
     let meter = progress.meter(size);

@@ -309,7 +309,7 @@ impl SpanList {
     ///
     /// # Errors
     ///
-    /// Any error of `read`.
+    /// Any error from `read`.
     pub(crate) fn read_at(
         &self,
         offset: u64,

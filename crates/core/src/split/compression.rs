@@ -30,10 +30,10 @@ pub enum ChunkCompression {
     /// shrink by less and are read several times faster uncompressed; graphs and text shrink by far
     /// more.
     Auto {
-        /// Compression level of zstd.
+        /// Level of the zstd compression.
         level: i32,
     },
-    /// Compresses every chunk alike.
+    /// Compresses every chunk in the same way.
     Fixed(Compression),
 }
 
@@ -113,7 +113,7 @@ impl ChunkCompression {
         })
     }
 
-    /// Returns the compression of the trailer, which consists of tags and paths.
+    /// Returns the compression for the trailer, which consists of tags and paths.
     pub(crate) fn for_trailer(self) -> Compression {
         match self {
             ChunkCompression::Fixed(compression) => compression,

@@ -29,7 +29,7 @@ pub const DEFAULT_MAX_SLICE_SIZE: u64 = 4 << 20;
 /// Minimum of [`SplitOptions::max_file_size`]: 4 KiB.
 pub const LEAST_MAX_FILE_SIZE: u64 = 4 << 10;
 
-/// Default of [`SplitOptions::depth_limit`]: 100, like protobuf's own limit.
+/// Default of [`SplitOptions::depth_limit`]: 100, the same as protobuf's own limit.
 pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
 
 /// Fails if this maximum file size is too small.
@@ -183,8 +183,8 @@ impl SplitOptions {
     /// compression, and whether to transpose chunks that are messages, field by field, which makes
     /// them smaller. Default: not transposed.
     ///
-    /// Every chunk is its own record. Transposing holds a chunk in memory as a whole, several
-    /// times, and uses one thread for writing. Paddings and numbers of threads have no effect.
+    /// Every chunk is its own record. Transposing holds several copies of a whole chunk in memory,
+    /// and uses one thread for writing. Paddings and numbers of threads have no effect.
     ///
     /// ```
     /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -239,7 +239,7 @@ impl SplitOptions {
 
     /// Sets whether to store the hashes from which a [`MerkleRoot`](crate::container::MerkleRoot)
     /// is computed, 64 bytes for each chunk. Default: no. With the root, any part of the file can
-    /// be checked for forgeries. A split in memory has no root, and neither has a message that is
+    /// be checked for forgeries. A split in memory has no root, and neither does a message that is
     /// written unchanged; set [`always_chunked`](Self::always_chunked) to prevent the latter.
     ///
     /// Requires the feature `merkle`, which is on by default.
@@ -310,7 +310,7 @@ impl SplitOptions {
         self.records.as_ref()
     }
 
-    /// Returns whether to overwrite existing files.
+    /// Returns true if existing files are overwritten.
     pub const fn get_force(&self) -> bool {
         self.force
     }
@@ -320,27 +320,27 @@ impl SplitOptions {
         self.threads
     }
 
-    /// Returns the listener for progress and cancellation.
+    /// Returns the handle for progress reporting and cancellation.
     pub const fn get_progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// Returns whether to embed the message's schema in the file.
+    /// Returns true if the message's schema is embedded in the file.
     pub const fn get_embed_schema(&self) -> bool {
         self.embed_schema
     }
 
-    /// Returns whether to write a message that needs no cut as a chunked file, a `.cpb`.
+    /// Returns true if a message that needs no cut is written as a chunked file, a `.cpb`.
     pub const fn get_always_chunked(&self) -> bool {
         self.always_chunked
     }
 
-    /// Returns whether a split fails if a merge would not be byte-exact.
+    /// Returns true if a split fails when a merge would not be byte-exact.
     pub const fn get_require_byte_exact(&self) -> bool {
         self.require_byte_exact
     }
 
-    /// Returns whether to store the hashes from which a Merkle root is computed.
+    /// Returns true if the hashes from which a Merkle root is computed are stored.
     pub const fn get_merkle_root(&self) -> bool {
         self.merkle_root
     }
@@ -409,7 +409,7 @@ impl SplitOptions {
         }
     }
 
-    /// Returns the maximum depth of cuts in messages, at most [`LARGEST_DEPTH_LIMIT`].
+    /// Returns the maximum depth of cuts, in messages: at most [`LARGEST_DEPTH_LIMIT`].
     #[must_use]
     pub fn effective_depth_limit(&self) -> u32 {
         self.depth_limit.min(LARGEST_DEPTH_LIMIT)
@@ -456,7 +456,7 @@ impl SizeRules {
         }
     }
 
-    /// Forbids chunks that are a message of this type or a slice of its fields. Cuts further inside
+    /// Forbids chunks that are a message of this type or a slice of its fields. Cuts deeper inside
     /// are allowed.
     #[must_use]
     pub fn keep_whole(mut self, full_name: impl Into<String>) -> Self {

@@ -15,7 +15,7 @@ use crate::split::write::in_memory::Split;
 use crate::split::write::stream::WrittenStream;
 use crate::split::write::written::Written;
 
-/// Methods to run a splitter, which every [`ComposableSplitter`] has, including a `Box<dyn
+/// Methods for running a splitter, which every [`ComposableSplitter`] has, including a `Box<dyn
 /// ComposableSplitter>`.
 ///
 /// ```
@@ -46,7 +46,7 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// The errors of [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
+    /// The same errors as [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
     fn split(&self, source: impl Into<SplitInput>) -> Result<Split> {
         self.split_with(source, &SplitOptions::default())
     }
@@ -55,19 +55,19 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// The errors of [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
+    /// The same errors as [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
     fn split_with(&self, source: impl Into<SplitInput>, options: &SplitOptions) -> Result<Split> {
         let source = source.into().open(self)?;
         let plan = planner::plan(self, &source, options)?;
         in_memory::split(&plan, &source, options)
     }
 
-    /// Splits the message into pieces of its chunks, which are read on demand, to send them with
-    /// little memory.
+    /// Splits the message into pieces of chunks, which are read on demand, so that sending them
+    /// takes little memory.
     ///
     /// # Errors
     ///
-    /// The errors of [`plan`](Self::plan).
+    /// The same errors as [`plan`](Self::plan).
     fn pieces(&self, source: impl Into<SplitInput>, options: &SplitOptions) -> Result<ChunkPieces> {
         let source = source.into().open(self)?;
         let plan = planner::plan(self, &source, options)?;
@@ -79,7 +79,7 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_with`](Self::write_with).
+    /// The same errors as [`write_with`](Self::write_with).
     fn write(&self, source: impl Into<SplitInput>, prefix: impl AsRef<Path>) -> Result<Written> {
         self.write_with(source, prefix, &SplitOptions::default())
     }
@@ -92,13 +92,13 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// The errors of [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if
-    /// either file exists and would be replaced, unless it is the source or the options allow it;
-    /// [`NoFolder`](crate::ErrorKind::NoFolder) if their folder doesn't exist;
+    /// The same errors as [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists)
+    /// if either file exists and would be replaced, unless it is the source or the options allow
+    /// it; [`NoFolder`](crate::ErrorKind::NoFolder) if their folder doesn't exist;
     /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file has changed;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than readers
     /// accept, or doesn't fit in a file; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
-    /// [`Cancelled`](crate::ErrorKind::Cancelled).
+    /// [`Cancelled`](crate::ErrorKind::Cancelled) if the operation was cancelled.
     fn write_with(
         &self,
         source: impl Into<SplitInput>,
@@ -115,7 +115,7 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_to_with`](Self::write_to_with).
+    /// The same errors as [`write_to_with`](Self::write_to_with).
     fn write_to(
         &self,
         source: impl Into<SplitInput>,
@@ -127,20 +127,20 @@ pub trait SplitExt: ComposableSplitter {
     /// Splits the message and writes it to a sequential sink, such as a pipe or a connection. If
     /// nothing was cut, the message is written unchanged.
     ///
-    /// Writes the same bytes as to a file. Reads large uncompressed chunks twice, since their
-    /// hashes precede them. Chunks that are compressed ahead wait in memory or, if there are many,
-    /// in temporary files, which need up to 512 MiB, or the size of the largest chunk. With more
-    /// than one thread, an additional thread does the writing.
+    /// Writes the same bytes as a split to a file. Reads large uncompressed chunks twice, since
+    /// their hashes precede them. Chunks that are compressed ahead wait in memory or, if there are
+    /// many, in temporary files, which need up to 512 MiB, or the size of the largest chunk. With
+    /// more than one thread, an additional thread does the writing.
     ///
     /// # Errors
     ///
-    /// The errors of [`plan`](Self::plan); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if a
-    /// maximum file size is set; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's
-    /// file has changed; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is
-    /// larger than readers accept; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
-    /// [`Cancelled`](crate::ErrorKind::Cancelled). After an error, discard the bytes that `sink`
-    /// received: readers refuse a chunked file without its end, but nothing marks the end of a
-    /// message that was not cut.
+    /// The same errors as [`plan`](Self::plan); [`InvalidConfig`](crate::ErrorKind::InvalidConfig)
+    /// if a maximum file size is set; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the
+    /// source's file has changed; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer
+    /// is larger than readers accept; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
+    /// [`Cancelled`](crate::ErrorKind::Cancelled) if the operation was cancelled. After an error,
+    /// discard the bytes that `sink` received: readers refuse a chunked file without its end, but
+    /// nothing marks the end of a message that was not cut.
     ///
     /// # Examples
     ///

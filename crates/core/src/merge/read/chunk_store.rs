@@ -47,7 +47,7 @@ pub trait ChunkStore: Sync {
     ///
     /// # Errors
     ///
-    /// If a chunk can't be read, or its size differs from the size of its place; any error of
+    /// If a chunk can't be read, or its size differs from the size of its place; any error from
     /// `places`.
     fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
         while let Some((chunk, place)) = places.next(0) {

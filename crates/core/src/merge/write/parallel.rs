@@ -164,11 +164,11 @@ pub(in crate::merge) fn write_to_file<S: ChunkStore + ?Sized>(
     write_at(plan, store, (file, 0), threads, meter)
 }
 
-/// Writes the planned message to a file from this offset on. Returns its crc32c.
+/// Writes the planned message to a file, starting at this offset. Returns its crc32c.
 ///
 /// # Errors
 ///
-/// Any error of reading chunks or writing.
+/// Any error from reading chunks or from writing.
 pub fn write_at<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -203,7 +203,7 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
 /// A part of a message, and its destination.
 #[derive(Clone, Debug)]
 pub struct FilePlace<'a> {
-    /// Range of the message.
+    /// Range in the message.
     pub range: Range<MessageOffset>,
     /// Destination file.
     pub file: &'a File,
@@ -343,7 +343,7 @@ impl<'b> Work<'b, InMemory<'b>> {
     ) -> Result<()> {
         let mut rest = buffer;
         for span in plan.spans().parts(wanted) {
-            // The spans are consecutive, so that the buffer has room for each.
+            // The spans are consecutive, so the buffer has room for each.
             let place = split_off(&mut rest, span.len);
             match span.source {
                 SpanSource::Literal(bytes) => {

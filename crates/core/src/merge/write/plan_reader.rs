@@ -35,11 +35,11 @@ const COPY_LEN: usize = 256 << 10;
 pub(crate) struct PlanReader<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
-    /// Source of a message with random access, read instead of chunks.
+    /// Random-access source of a message in one piece, read instead of chunks.
     at_random: Option<SourceInput<'a, dyn ReadAt + 'a>>,
     /// Open chunks, the most recently used last.
     open: Vec<(usize, DecodingChunk<'a>)>,
-    /// Chunks that may not have been read to their ends yet, and so not been checked.
+    /// Chunks that may not have been read to their ends yet, and thus may not have been checked.
     partly: BTreeSet<usize>,
     unpacked: UnpackedChunks,
     window: Vec<u8>,
@@ -92,7 +92,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         &self.plan
     }
 
-    /// Returns the plan of a message in chunks.
+    /// Returns the plan, if the message is in chunks.
     pub(crate) fn plan_of_chunks(&self) -> Option<&MergePlan> {
         Some(&self.plan).filter(|_| self.at_random.is_none())
     }

@@ -37,8 +37,9 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// The errors of [`plan`](crate::merge::plan()); [`ErrorKind::ChecksumMismatch`] if the message
-/// differs from the original message; [`ErrorKind::Cancelled`].
+/// The same errors as [`plan`](crate::merge::plan()); [`ErrorKind::ChecksumMismatch`] if the
+/// message differs from the original message; [`ErrorKind::Cancelled`] if the operation was
+/// cancelled.
 pub fn shared_pieces(
     trailer: &Trailer,
     chunks: &[Bytes],

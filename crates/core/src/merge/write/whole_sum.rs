@@ -7,8 +7,8 @@ use crate::container::Trailer;
 use crate::io::CrcOfPieces;
 use crate::{Error, ErrorKind, Result};
 
-/// The crc32c that a trailer stores for the whole message, compared by the read that completes it.
-/// Any thread may read any part, in any order.
+/// The crc32c that a trailer stores for the whole message, compared by the read that completes the
+/// message. Any thread may read any part, in any order.
 #[derive(Debug)]
 pub(crate) struct WholeSum {
     expected: u32,
@@ -16,8 +16,8 @@ pub(crate) struct WholeSum {
 }
 
 impl WholeSum {
-    /// Creates the checksum of a message of this size. Returns `None` if the trailer stores no
-    /// checksum of the merged message.
+    /// Creates the checksum for a message of this size. Returns `None` if the trailer stores no
+    /// checksum for the merged message.
     pub(crate) fn of(trailer: &Trailer, size: u64) -> Option<WholeSum> {
         Some(WholeSum {
             expected: trailer.merged_crc32c()?,
@@ -35,11 +35,11 @@ impl WholeSum {
         self.compare(self.read.add(at, bytes))
     }
 
-    /// Adds a range of the message that was read, by its crc32c.
+    /// Adds a range of the message that was read, given its crc32c.
     ///
     /// # Errors
     ///
-    /// The errors of [`add`](Self::add).
+    /// The same errors as [`add`](Self::add).
     pub(crate) fn add_summed(&self, range: Range<u64>, crc32c: u32) -> Result<()> {
         self.compare(self.read.add_summed(range, crc32c))
     }

@@ -20,8 +20,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidPath`] with the element after the gap; a wire format error in a message that
-/// contains the elements.
+/// [`ErrorKind::InvalidPath`] with the element after the gap; any wire format error in a message
+/// that contains the elements.
 pub(super) fn check_places(added: &[Added], source: &Source) -> Result<()> {
     let has_index = |added: &Added| {
         let steps = added.chunk.path.steps();
@@ -94,7 +94,7 @@ impl Place {
     }
 
     /// Returns the place at the end of a path, adding the elements along it that are next in their
-    /// fields. Otherwise returns the step that leaves a gap, and the number of elements in its
+    /// fields. If an element leaves a gap, returns its step, and the number of elements in its
     /// field.
     fn reach(&mut self, path: &FieldPath) -> Result<&mut Place, (usize, u64)> {
         let mut place = self;

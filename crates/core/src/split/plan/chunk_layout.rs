@@ -102,7 +102,8 @@ impl Emitter<'_> {
         );
     }
 
-    /// Returns the index of a chunk. Chunks are numbered by their first byte in the source.
+    /// Returns the index of a chunk. Chunks are numbered in the order of their first bytes in the
+    /// source.
     fn open(&mut self, id: ChunkId, parent: usize) -> usize {
         if let Some(index) = self.index_of[id.0] {
             return index;

@@ -61,8 +61,8 @@ impl RunBudget {
     }
 }
 
-/// Returns the cuts of a message into continuations, if it is over the maximum and its own fields
-/// alternate too often.
+/// Returns the cuts that divide a message into continuations, if the message is over the maximum
+/// and its own fields alternate too often.
 pub(super) fn cut_in_order_if_needed(
     source: &Source,
     options: &SplitOptions,
@@ -74,13 +74,14 @@ pub(super) fn cut_in_order_if_needed(
     Ok(Some(marks).filter(|_| runs > MOST_RUNS))
 }
 
-/// Returns the cuts of any message into continuations. Merging the continuations is byte-exact for
-/// any content.
+/// Returns the cuts that divide any message into continuations. Merging the continuations is
+/// byte-exact for any content.
 pub(super) fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<Cuts> {
     Ok(cuts_and_runs(source, options)?.0)
 }
 
-/// Returns the cuts, and the number of runs of one field number at the message's top level.
+/// Returns the cuts, and the number of runs of fields with the same number at the message's top
+/// level.
 fn cuts_and_runs(source: &Source, options: &SplitOptions) -> Result<(Cuts, u64)> {
     let max = options.effective_max_chunk_size();
     let most = options.effective_max_slice_size();
@@ -123,7 +124,7 @@ fn cuts_and_runs(source: &Source, options: &SplitOptions) -> Result<(Cuts, u64)>
     Ok((marks, runs))
 }
 
-/// Cuts a field that is too large for a chunk at arbitrary positions.
+/// Cuts, at arbitrary positions, a field that is too large for a chunk.
 fn cut_within(marks: &mut Cuts, field: &Field, most: u64) {
     let mut start = field.start;
     while start < field.end {

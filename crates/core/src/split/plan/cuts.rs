@@ -1,4 +1,4 @@
-//! The cuts: nested spans of the source that are moved out of their parents, each into its chunk.
+//! The cuts: nested spans of the source that are moved out of their parents, each into a chunk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -25,8 +25,8 @@ pub(crate) enum Cut {
     PackedSlice(Field, ChunkId),
 }
 
-/// The sort key of spans: by start; of spans with the same start, the enclosing one comes first. If
-/// two spans are equal, the slice encloses the field.
+/// The sort key of spans: by start; among spans with the same start, the enclosing one comes first.
+/// If two spans are equal, the slice encloses the field.
 type Place = (u64, std::cmp::Reverse<u64>, u8);
 
 /// A planned chunk.
@@ -211,7 +211,7 @@ impl Cuts {
         }
     }
 
-    /// Counts a chunk at `path` for every map key in it. `chain` is the value at `path`.
+    /// Counts a chunk at `path` for every map key in the path. `chain` is the value at `path`.
     fn note_keys(&mut self, chain: &Chain, path: &FieldPath) {
         let mut next = chain;
         let mut path = path.clone();

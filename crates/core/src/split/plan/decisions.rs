@@ -29,7 +29,7 @@ pub(in crate::split) struct Added {
 }
 
 impl Added {
-    /// Divides a value that is too large for one chunk into several consecutive ones.
+    /// Divides a value that is too large for one chunk into several consecutive chunks.
     pub(in crate::split) fn pieces(self, most: Option<u64>) -> Vec<Added> {
         let Added { chunk, index } = self;
         let most = most.and_then(|most| usize::try_from(most).ok());
@@ -67,7 +67,7 @@ impl Added {
     }
 }
 
-/// The state shared by all splitters of one message.
+/// The state shared by all splitters for one message.
 #[derive(Debug)]
 pub(in crate::split) struct Decisions {
     pub(in crate::split) source: Source,

@@ -13,10 +13,10 @@ use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
 /// A field number that no type uses: the largest number that protobuf allows. TensorFlow's Merger,
-/// which doesn't check versions, refuses chunks of this field.
+/// which doesn't check versions, refuses chunks in this field.
 const NO_FIELD: u32 = 536_870_911;
 
-/// Returns the join version of files of this profile.
+/// Returns the join version for files in this profile.
 fn join_version(profile: Profile) -> i32 {
     match profile {
         Profile::TensorFlow => 0,
@@ -228,7 +228,7 @@ pub fn extended_trailer(trailer: ChunkMetadata) -> ChunkMetadata {
     }
 }
 
-/// Returns the last record of a file with chunks of a message whose trailer is in another file.
+/// Returns the last record for a file that contains chunks of a message, but not its trailer.
 pub fn part_trailer(chunks: Vec<ChunkInfo>) -> ChunkMetadata {
     ChunkMetadata {
         version: Some(VersionDef {

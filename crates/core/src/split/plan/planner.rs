@@ -174,7 +174,7 @@ fn check_left_out(source: &Source, added: &[Added]) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// Returns the error that explains why a merge would not be byte-exact.
+/// Returns the error message that explains why a merge would not be byte-exact.
 #[cold]
 fn not_exact(added: &[Added]) -> String {
     let why = if added.is_empty() {

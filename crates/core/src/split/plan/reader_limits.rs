@@ -17,8 +17,8 @@ use crate::{Error, ErrorKind, Result};
 /// Total number of path steps below which a trailer is within all limits except the depth limit.
 const FEW_STEPS: usize = 100_000;
 
-/// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file of this
-/// plan, except for an explicit [depth](SplitOptions::depth_limit).
+/// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file with this
+/// plan, except for an explicitly set [depth](SplitOptions::depth_limit).
 pub(super) fn check_reader_limits(plan: &SplitPlan, options: &SplitOptions) -> Result<()> {
     let mut steps = plan.chunks.len();
     for chunk in &plan.chunks {

@@ -38,7 +38,7 @@ struct SliceStarts {
 #[derive(Clone, Copy, Debug)]
 struct SliceStart {
     index: u64,
-    /// Start of the contiguous elements up to this one.
+    /// Start of the run of contiguous elements that ends with this one.
     run: u64,
 }
 
@@ -60,8 +60,8 @@ impl Slices {
         sliced.starts.insert(field.start, beginning);
     }
 
-    /// Fails if a message with requested slices must also fit by size, which would also slice the
-    /// message.
+    /// Fails if a message with requested slices is also requested to fit within the maximum, which
+    /// would slice the message, too.
     pub(in crate::split) fn check_apart_from(
         &self,
         fits: &SizeRequests,

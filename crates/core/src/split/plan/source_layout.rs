@@ -1,6 +1,6 @@
 //! The destination of every source byte, for a trailer. With this layout, a merge is byte-exact
 //! even if the source has overlong lengths, or the elements of a sliced field are not contiguous,
-//! as in concatenated messages.
+//! as happens in concatenated messages.
 
 use super::split_plan::PlannedChunk;
 use crate::Result;
@@ -10,8 +10,8 @@ use crate::split::read::source::Source;
 use crate::wire::WireCursor;
 
 /// Returns the layout; `None` if it is too large for a trailer that readers accept. In TensorFlow's
-/// profile it must be within the maximum chunk size, since TensorFlow's Merger reads a trailer at
-/// once.
+/// profile it must be within the maximum chunk size, since TensorFlow's Merger reads a trailer all
+/// at once.
 pub(super) fn source_layout(
     source: &Source,
     chunks: &[PlannedChunk],

@@ -1,4 +1,4 @@
-//! The plan of a split: the chunks, and the spans of each.
+//! The plan for a split: the chunks, and the spans of each.
 
 use std::fmt;
 use std::ops::Range;
@@ -98,7 +98,7 @@ impl PlannedChunk {
     }
 
     /// Returns true if the chunk continues its message at the end, with any fields. Messages with
-    /// millions of alternating fields are cut like this.
+    /// millions of alternating fields are cut in this way.
     pub fn is_tail(&self) -> bool {
         self.tail
     }
@@ -136,7 +136,7 @@ impl PlannedChunk {
         spans.filter_map(|span| Some(span.stored()?.1))
     }
 
-    /// Returns the range of the source that is the whole chunk, if there is one.
+    /// Returns the range of the source that makes up the whole chunk, if there is one.
     pub(crate) fn only_range(&self) -> Option<Range<u64>> {
         let spans = self.spans();
         let only = spans.get(0).filter(|_| spans.span_count() == 1)?;
@@ -203,7 +203,7 @@ impl SplitPlan {
         self.profile
     }
 
-    /// Creates the plan of a file whose chunks have no paths.
+    /// Creates the plan for a file whose chunks have no paths.
     #[doc(hidden)]
     #[must_use]
     pub fn of_chunks(
@@ -225,7 +225,7 @@ impl SplitPlan {
         }
     }
 
-    /// Creates a plan of these chunks.
+    /// Creates a plan like this one, but with other chunks.
     #[doc(hidden)]
     #[must_use]
     pub fn with_chunks(&self, chunks: Vec<PlannedChunk>) -> SplitPlan {

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// Implement [`build_chunks`](Self::build_chunks); [`SplitExt`](crate::split::SplitExt) provides
 /// planning, splitting and writing. A splitter is written for one message type, and can be used
-/// alone or, with [`SplitContext::compose`], from the splitter of an enclosing type.
+/// alone or, with [`SplitContext::compose`], from the splitter for an enclosing type.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitContext, SplitOptions};
@@ -104,7 +104,7 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
     }
 }
 
-/// Reason why TensorFlow's profile has no chunks of elements: TensorFlow's Merger aborts on them.
+/// Reason why TensorFlow's profile has no chunks for elements: TensorFlow's Merger aborts on them.
 const ELEMENT: &str = "a string or bytes value that is an element or in a map can only be cut in the profile `extended`";
 
 /// Fails if the splitter is for messages of another type.
@@ -123,10 +123,10 @@ where
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// The context of a splitter: the message to split, and the operations on it.
+/// The context for a splitter: the message to split, and the operations on it.
 ///
-/// A child splitter has a separate context for a message inside; paths of its cuts automatically
-/// start at the root.
+/// A child splitter has a separate context for a message inside this one; the paths of its cuts
+/// automatically start at the root.
 #[derive(Debug)]
 pub struct SplitContext<'a> {
     pub(in crate::split) decisions: &'a mut Decisions,
@@ -139,7 +139,7 @@ impl<'a> SplitContext<'a> {
         self.view.clone()
     }
 
-    /// Returns the options of the split.
+    /// Returns the options for the split.
     pub fn options(&self) -> &SplitOptions {
         &self.decisions.options
     }
@@ -148,7 +148,7 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// Any error of the child; [`ErrorKind::InvalidPath`] if `message` is not a message;
+    /// Any error from the child; [`ErrorKind::InvalidPath`] if `message` is not a message;
     /// [`ErrorKind::InvalidConfig`] if it is not of the child's
     /// [type](ComposableSplitter::message_type).
     pub fn compose(
@@ -178,7 +178,7 @@ impl<'a> SplitContext<'a> {
     ///
     /// [`ErrorKind::Uncuttable`] for values that no path can name: a message written in several
     /// pieces; a value of a oneof that another member supersedes; and, in TensorFlow's profile, an
-    /// element of a repeated bytes or string field, or such a value in a map.
+    /// element of a repeated bytes or string field, or a bytes or string value in a map.
     pub fn cut(&mut self, value: &SourceView<'_>) -> Result<()> {
         let uncuttable = |message: &str| {
             Err(Error::new(ErrorKind::Uncuttable, message).at_path(value.display_path()))
@@ -214,8 +214,8 @@ impl<'a> SplitContext<'a> {
     }
 
     /// Begins a slice at an element of a repeated field: a chunk of this and the following
-    /// elements, up to the next element with such a call, or to the field's end. Elements before
-    /// the first slice stay, so for the element with index 0 this does nothing.
+    /// elements, up to the next element for which this is called, or to the end of the field.
+    /// Elements before the first slice stay, so for the element with index 0 this does nothing.
     ///
     /// ```
     /// use proto_splitter_core::Result;
@@ -266,9 +266,9 @@ impl<'a> SplitContext<'a> {
 
     /// Cuts parts until every MESSAGE chunk is within the maximum, guided by sizes alone.
     ///
-    /// The cuts are made after all splitters have returned, so neither the order of calls matters,
-    /// nor whether a child splitter also calls this. A message that is already within the maximum
-    /// is not cut.
+    /// The cuts are made after all splitters have returned, so the order of calls doesn't matter,
+    /// and a child splitter may also call this. A message that is already within the maximum is not
+    /// cut.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of [`fit`](Self::fit).
+    /// The same errors as [`fit`](Self::fit).
     pub fn fit_with(&mut self, rules: &SizeRules) -> Result<()> {
         self.decisions.fits.add(&self.view, rules);
         Ok(())
@@ -311,8 +311,9 @@ impl<'a> SplitContext<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if the path is impossible, or leads to a value of another kind,
-    /// such as a number; [`ErrorKind::Uncuttable`], as for [`cut`](Self::cut), for an element of a
-    /// repeated bytes or string field, or such a value in a map, in TensorFlow's profile.
+    /// such as a number; [`ErrorKind::Uncuttable`] in TensorFlow's profile, as for
+    /// [`cut`](Self::cut), for an element of a repeated bytes or string field, or a bytes or string
+    /// value in a map.
     ///
     /// [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::InvalidPath`] if the path has
     /// an index that leaves a gap: an added element of a repeated field must be the next one,

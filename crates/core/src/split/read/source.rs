@@ -1,4 +1,4 @@
-//! The source of a split: a message in memory, in a file, or in another source with random access.
+//! The source of a split: a message in memory, in a file, or in another random-access source.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -24,10 +24,10 @@ use crate::{Error, ErrorKind, Result};
 /// [`Bytes`] are shared instead of copied (with the feature `zero-copy`, which is on by default),
 /// so that splitting a message with 10 GiB of tensors takes no additional memory.
 ///
-/// A typed message has only the fields of its Rust type, since prost drops all others on decoding.
-/// So reading a file into a typed message and splitting that message loses extensions, and fields
-/// of newer schemas. To keep them, split the file itself ([`Source::open`]), or read it into a
-/// [`DynamicMessage`](prost_reflect::DynamicMessage).
+/// A typed message has only the fields of its Rust type, since prost drops all other fields when
+/// decoding. So reading a file into a typed message and splitting that message loses extensions,
+/// and fields from newer schemas. To keep them, split the file itself ([`Source::open`]), or read
+/// it into a [`DynamicMessage`](prost_reflect::DynamicMessage).
 ///
 /// ```
 /// use proto_splitter_core::split::Source;
@@ -43,7 +43,7 @@ pub struct Source {
     size: u64,
     descriptor: MessageDescriptor,
     file: Option<Arc<OpenFile>>,
-    /// Spans that the reader reads, if it is a message of spans.
+    /// The spans of the message, if the reader is a message of spans.
     spans: Option<Arc<Spans>>,
     /// Other files that the reader reads from.
     read_from: Vec<PathBuf>,
@@ -54,7 +54,7 @@ pub struct Source {
 enum Data {
     /// In memory.
     Segmented(SegmentedInput),
-    /// A source with random access.
+    /// A random-access source.
     Reader(Arc<dyn ReadAt>),
 }
 
@@ -153,7 +153,7 @@ impl Source {
         })
     }
 
-    /// Opens a serialized message of the type `M` in a file. The file is read in pieces, never as a
+    /// Opens a serialized message of type `M` in a file. The file is read in pieces, never as a
     /// whole, and not decoded into an `M`.
     ///
     /// ```
@@ -169,12 +169,12 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open).
+    /// The same errors as [`open`](Self::open).
     pub fn open_as<M: ReflectMessage + Default>(path: impl AsRef<Path>) -> Result<Source> {
         Source::open(path, M::default().descriptor())
     }
 
-    /// Creates a source from a serialized message of `size` bytes with random access.
+    /// Creates a source from a random-access reader of a serialized message of `size` bytes.
     pub fn from_reader(data: Arc<dyn ReadAt>, size: u64, descriptor: MessageDescriptor) -> Source {
         Source {
             data: Data::Reader(Arc::new(PageCache::new(data))),
@@ -195,7 +195,7 @@ impl Source {
     }
 
     /// Creates a source from a message of spans over several files. As with a single file,
-    /// modifying one of them while it is read is an error.
+    /// modifying one of the files while it is read is an error.
     pub fn from_spans(spans: Arc<Spans>, descriptor: MessageDescriptor) -> Source {
         let size = spans.total_size();
         Source {
@@ -218,7 +218,7 @@ impl Source {
         &self.descriptor
     }
 
-    /// Returns the inputs of an output file written from this source.
+    /// Returns the inputs for an output file written from this source.
     #[doc(hidden)]
     pub fn made_from(&self) -> MadeFrom {
         let spans = self.spans.iter().flat_map(|spans| spans.files());

@@ -100,8 +100,8 @@ pub enum ViewKind {
     Message(MessageDescriptor),
     /// A bytes or string value.
     Bytes,
-    /// An element of a repeated bytes or string field, or such a value in a map. Only the extended
-    /// profile has paths for it.
+    /// An element of a repeated bytes or string field, or a bytes or string value in a map. Only
+    /// the extended profile has paths for these values.
     Element,
 }
 
@@ -139,8 +139,8 @@ impl Located {
 
     /// Scans the message's own fields, without parsing their content.
     ///
-    /// Fails on a field that the type encodes differently: readers would treat it as unknown, and
-    /// most likely the message isn't of the declared type.
+    /// Fails on a field that the type encodes differently: readers would treat the field as
+    /// unknown, and the message is most likely not of the declared type.
     pub(in crate::split) fn check_fields(&self, source: &Source) -> Result<()> {
         let Some(descriptor) = &self.descriptor else {
             return Ok(());
@@ -368,13 +368,13 @@ impl<'a> SourceView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if there is no such field or it is repeated or a scalar;
+    /// [`ErrorKind::InvalidPath`] if there is no such field, or the field is repeated or a scalar;
     /// [`ErrorKind::InvalidMessage`] if the source is malformed.
     pub fn get(&self, name: &str) -> Result<Option<SourceView<'_>>> {
         self.find(Parent::View(self), name)
     }
 
-    /// Like [`get`](Self::get), for the view of an element.
+    /// Does the same as [`get`](Self::get), but for the view of an element.
     fn get_below<'b>(&self, element: Element<'b>, name: &str) -> Result<Option<SourceView<'b>>>
     where
         'a: 'b,
@@ -418,8 +418,8 @@ impl<'a> SourceView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if there is no such field, or it is not repeated or has scalar
-    /// elements. The iterator returns the errors of [`get`](Self::get).
+    /// [`ErrorKind::InvalidPath`] if there is no such field, or the field is not repeated or has
+    /// scalar elements. The iterator returns the same errors as [`get`](Self::get).
     pub fn repeated(&self, name: &str) -> Result<Elements<'_>> {
         let field = self.field(name)?;
         if !field.is_list() {
@@ -439,8 +439,8 @@ impl<'a> SourceView<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of [`get`](Self::get), also if the field is not a map, or an entry is written in
-    /// pieces.
+    /// The same errors as [`get`](Self::get), also if the field is not a map, or an entry is
+    /// written in pieces.
     pub fn map(&self, name: &str) -> Result<Entries<'_>> {
         let field = self.field(name)?;
         let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) else {

@@ -12,7 +12,8 @@ use crate::wire::{Field, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
 /// Returns true if a merge can walk past the superseded value at `range`: the value isn't empty,
-/// which would be a second placeholder, and if it is a message, all messages in it can be walked.
+/// since an empty value would be a second placeholder, and if it is a message, all messages in it
+/// can be walked.
 pub(in crate::split) fn is_passable(
     source: &Source,
     range: Range<u64>,
@@ -69,7 +70,7 @@ fn walk(source: &Source, range: Range<u64>, message: &MessageDescriptor) -> Resu
 
 type MessageIn = (Range<u64>, Option<MessageDescriptor>);
 
-/// Returns the message in a field of a message type: the field's value, or for a map entry the
+/// Returns the message in a field of a message type: the field's value or, for a map entry, the
 /// entry's value if that is a message. Returns `None` for an entry that no path could name.
 fn message_in(
     source: &Source,

@@ -18,7 +18,7 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
     format!("{stem}.{:05}-{crc32c:08x}.{CHUNKED_EXTENSION}", count + 1)
 }
 
-/// Returns the files next to `main` that, judging by their names, have chunks of a multi-file
+/// Returns the files next to `main` that, judging by their names, contain chunks of a multi-file
 /// split, in the order of these names. Empty if `main` doesn't end in `.cpb`.
 ///
 /// ```
@@ -128,7 +128,7 @@ pub(in crate::split) fn done_part(
     })
 }
 
-/// Fails if a file exceeds the maximum size. The bytes from `trailer` on are the trailer, which
+/// Fails if a file exceeds the maximum size. The bytes starting at `trailer` are the trailer, which
 /// must be in one file.
 pub(crate) fn check_size(file: &File, trailer: u64, max: Option<u64>) -> Result<()> {
     let size = file.metadata()?.len();

@@ -22,7 +22,7 @@ use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::options::SplitOptions;
 use crate::split::plan::metadata::{chunk_info, part_trailer};
 
-/// A file of chunks under construction. Tracks the position, size and checksum of each chunk.
+/// A file with chunks, under construction. Tracks the position, size and checksum of each chunk.
 #[derive(Debug)]
 pub struct ChunkFile {
     /// Writer at the end of the file.
@@ -96,7 +96,7 @@ impl ChunkFile {
         })
     }
 
-    /// Appends a record chunk of another file without changing its stored bytes. Returns its
+    /// Appends a record chunk from another file without changing its stored bytes. Returns its
     /// offset.
     pub(crate) fn copy<S: ReadAt>(
         &mut self,
@@ -117,7 +117,7 @@ impl ChunkFile {
         write_tree(&mut self.writer, leaves, metadata)
     }
 
-    /// Completes the file with the trailer of the message.
+    /// Completes the file with the message's trailer.
     pub(crate) fn finish(mut self, trailer: ChunkMetadata, options: &SplitOptions) -> Result<()> {
         let end = self.end();
         write_trailer(&mut self.writer, trailer, options)?;

@@ -60,7 +60,7 @@ pub struct ChunkPieces {
     /// The chunks that were completely read.
     infos: Vec<WrittenInfo>,
     spans: Vec<Span>,
-    /// Number of bytes read of the next chunk.
+    /// Number of bytes read from the next chunk.
     offset: u64,
     /// crc32c of these bytes.
     crc32c: u32,
@@ -78,7 +78,7 @@ impl ChunkPieces {
         }
     }
 
-    /// Returns the plan of these chunks.
+    /// Returns the plan for these chunks.
     pub fn plan(&self) -> &SplitPlan {
         &self.plan
     }

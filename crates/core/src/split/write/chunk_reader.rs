@@ -21,7 +21,7 @@ pub(in crate::split) struct Span {
     pub(in crate::split) crc32c: u32,
 }
 
-/// A reader of a chunk's spans that computes checksums.
+/// A reader for a chunk's spans that computes checksums.
 pub(in crate::split) struct ChunkReader<'a> {
     chunk: &'a PlannedChunk,
     source: &'a Source,
@@ -43,8 +43,8 @@ impl<'a> ChunkReader<'a> {
         ChunkReader::starting_at(chunk, source, 0)
     }
 
-    /// Creates a reader of a chunk from the byte `offset` on. Checksums then cover only the bytes
-    /// read.
+    /// Creates a reader for a chunk, starting at the byte `offset`. Checksums then cover only the
+    /// bytes read.
     pub(in crate::split) fn starting_at(
         chunk: &'a PlannedChunk,
         source: &'a Source,
@@ -106,7 +106,7 @@ impl<'a> ChunkReader<'a> {
     }
 }
 
-/// Reads bytes of the source, and adds them to the last checksum or a new one.
+/// Reads bytes from the source, and adds them to the last checksum or a new one.
 fn read_span(source: &Source, at: u64, place: &mut [u8], summed: &mut Vec<Span>) -> Result<()> {
     let read = source.data().read_exact_at(at, place);
     read.map_err(|error| match error.kind() {
@@ -158,7 +158,7 @@ pub(in crate::split) fn tell(plan: &SplitPlan, source: &Source, chunks: &[usize]
 }
 
 /// Computes the checksum of the whole source from the checksums of its spans; reads the bytes
-/// between them.
+/// between the spans.
 pub(in crate::split) fn source_crc32c(source: &Source, mut spans: Vec<Span>) -> Result<u32> {
     spans.sort_by_key(|span| span.start);
     spans.push(Span {

@@ -43,7 +43,7 @@ pub struct Sibling<'a> {
     pub is_preferred: bool,
 }
 
-/// The removed files.
+/// The files that were removed.
 #[derive(Debug, Default)]
 pub struct Removed {
     /// Files of an earlier split.
@@ -58,18 +58,19 @@ impl Commit<'_> {
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if a file exists and may not be replaced,
-    /// [`Io`](crate::ErrorKind::Io), [`Cancelled`](crate::ErrorKind::Cancelled).
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if a file exists and may not be replaced;
+    /// [`Io`](crate::ErrorKind::Io) if moving a file fails;
+    /// [`Cancelled`](crate::ErrorKind::Cancelled) if the operation was cancelled.
     pub(crate) fn run(self, stays: impl Fn(&Path) -> bool) -> Result<Removed> {
         self.run_if(|| Ok(()), stays)
     }
 
-    /// Runs like [`run`](Self::run), unless `check` fails. No other writer removes files in the
-    /// meantime.
+    /// Does the same as [`run`](Self::run), unless `check` fails. No other writer removes files in
+    /// the meantime.
     ///
     /// # Errors
     ///
-    /// The errors of [`run`](Self::run), and any error of `check`.
+    /// The same errors as [`run`](Self::run), and any error from `check`.
     pub fn run_if(
         self,
         check: impl FnOnce() -> Result<()>,
@@ -118,7 +119,7 @@ fn is_in_front(sibling: &Sibling<'_>) -> bool {
     sibling.is_preferred && fs::symlink_metadata(sibling.path).is_ok()
 }
 
-/// Moves a file into place, which readers see once `preferred` is removed.
+/// Moves into place a file that readers only see once `preferred` is removed.
 fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
     let target = main.target().to_owned();
     let was_there = fs::symlink_metadata(&target).is_ok();

@@ -19,12 +19,11 @@ const LEAST_SHARED: u64 = 256;
 /// at the end, and only chunks with equal samples are compared.
 const SAMPLE: u64 = 64;
 
-/// Maximum number of chunks to compare a chunk with, among the chunks with the same size, samples
-/// and checksum as that chunk. The first of them is usually equal, unless chunks were constructed
-/// to collide.
+/// Maximum number of chunks with which a chunk of the same size, samples and checksum is compared.
+/// The first of them is usually equal, unless chunks were constructed to collide.
 const MOST_COMPARED: usize = 4;
 
-/// Number of bytes of two chunks to compare at a time.
+/// Number of bytes to compare at a time.
 const STEP: usize = 64 << 10;
 
 /// An earlier chunk with the same bytes.
@@ -79,7 +78,7 @@ pub(in crate::split) fn duplicates(
     Ok(same)
 }
 
-/// Returns, in order, the chunks among these whose bytes equal the bytes of an earlier chunk.
+/// Returns, in order, the chunks of `group` whose bytes equal those of an earlier chunk.
 fn among(
     group: &[usize],
     sums: &HashMap<usize, u32>,
@@ -134,7 +133,8 @@ fn checksum(chunk: &PlannedChunk, source: &Source, progress: &Progress) -> Resul
     Ok(reader.crc32c())
 }
 
-/// Compares two chunks of one size. If they are equal, returns the first one's spans of the source.
+/// Compares two chunks of the same size. If they are equal, returns the first chunk's spans of the
+/// source.
 fn equal_spans(
     chunk: &PlannedChunk,
     other: &PlannedChunk,

@@ -59,7 +59,7 @@ pub(in crate::split) fn write(
         return Ok(written);
     }
     // Readers prefer the file in chunks. If chunked files are always requested, the file in the
-    // other form isn't known to be an older form of this message.
+    // other form isn't necessarily an older version of this message.
     let sibling_goes = !written.source_stays && !options.always_chunked;
     let main = written_through(&chunked)?;
     recover(&main, &options.progress)?;

@@ -1,4 +1,5 @@
-//! The files of records: one, or a main file with the trailer and other files of limited size.
+//! The record files of a message: one, or a main file with the trailer and other files of limited
+//! size.
 
 use record_file::WriterOptions;
 
@@ -24,8 +25,8 @@ pub(in crate::split) fn fit_in_one(
     chunks.fold(most_stored(trailer), u64::saturating_add) <= max
 }
 
-/// Returns the maximum number of files of at most `max` bytes for `chunks`, even if they don't
-/// compress.
+/// Returns the maximum number of files of at most `max` bytes that `chunks` take, even if they
+/// don't compress.
 pub(in crate::split) fn most_files(plan: &SplitPlan, chunks: &[usize], max: u64) -> usize {
     let (mut left, mut files) = (chunks, 0);
     while !left.is_empty() {

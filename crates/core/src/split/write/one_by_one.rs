@@ -8,7 +8,7 @@ use super::chunk_reader::ChunkReader;
 use super::sink::{Chunks, Record, Taken};
 use crate::{Error, ErrorKind, Result};
 
-/// Writes chunks with the options of the writer. Each chunk is held in memory as a whole.
+/// Writes chunks with the writer's options. Each chunk is held in memory as a whole.
 pub(in crate::split) fn write_one_by_one<W: Write>(
     chunks: Chunks<'_>,
     writer: &mut RecordWriter<W>,

@@ -2,11 +2,10 @@
 //!
 //! Records are in the order of the chunks, so each record begins at the end of the previous one.
 //! The end of an uncompressed chunk is known immediately, the end of any other chunk only after
-//! compressing it. So the file is filled after a frontier, the first chunk whose end isn't known:
-//! chunks before it are written to their places in any order. Chunks after it that were compressed
-//! already wait, small ones in memory and others in a temporary file; uncompressed ones simply
-//! wait. The number of waiting chunks is bounded. The bytes of the file don't depend on the order
-//! of the work.
+//! compressing it. So the work has a frontier, the first chunk whose end isn't known: chunks before
+//! it are written to their places in any order. Chunks after it that were compressed already wait,
+//! small ones in memory and others in a temporary file; uncompressed ones simply wait. The number
+//! of waiting chunks is bounded. The bytes of the file don't depend on the order of the work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -26,7 +25,7 @@ use crate::io::threads;
 use crate::split::plan::split_plan::PlannedChunk;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of compressed chunks that wait in memory, over all threads, in bytes: 32 MiB.
+/// Maximum total size of compressed chunks that wait in memory, over all threads, in bytes: 32 MiB.
 pub(in crate::split) const SPILL_ABOVE: usize = 32 << 20;
 
 /// Number of chunks that each thread may be ahead of the frontier.
@@ -38,7 +37,7 @@ const SMALL: u64 = 64 << 10;
 /// Maximum size of chunks to write together, in bytes.
 const BATCH: u64 = 1 << 20;
 
-/// Writes chunks to a file from `begin` on, with temporary files in `folder`. Also returns the
+/// Writes chunks to a file, starting at `begin`, with temporary files in `folder`. Also returns the
 /// offset of the next possible record.
 pub(in crate::split) fn fill(
     chunks: Chunks<'_>,
@@ -195,7 +194,7 @@ impl ParallelWriter<'_> {
         }
     }
 
-    /// Returns a task for a chunk that is ready, and the neighbors that follow it while they are
+    /// Returns a task for a ready chunk, and for the neighbors that follow it as long as they are
     /// small.
     fn batch(&self, state: &mut State, first: usize, begin: u64, form: ChunkForm) -> Task {
         let mut bytes = self.chunk(first).size;

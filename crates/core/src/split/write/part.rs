@@ -43,7 +43,7 @@ pub struct PartFile {
 ///
 /// # Errors
 ///
-/// Any error of reading and writing; [`ErrorKind::LimitExceeded`] if the file exceeds the maximum
+/// Any error from reading or writing; [`ErrorKind::LimitExceeded`] if the file exceeds the maximum
 /// size.
 pub fn write_part(
     part: &SplitPlan,
@@ -130,7 +130,7 @@ pub fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u
 ///
 /// # Errors
 ///
-/// Any error of writing; [`ErrorKind::LimitExceeded`] if the trailer exceeds a maximum.
+/// Any error from writing; [`ErrorKind::LimitExceeded`] if the trailer exceeds a maximum.
 pub fn write_main(
     file: &AtomicFile,
     described: &RecordsMetadata,

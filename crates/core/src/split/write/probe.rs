@@ -11,7 +11,7 @@ use record_file::Compression;
 use std::io::Read;
 use std::ops::Range;
 
-/// Returns the compression of this chunk.
+/// Returns the compression for this chunk.
 pub(in crate::split) fn decide(
     compression: ChunkCompression,
     chunk: &PlannedChunk,
@@ -24,7 +24,7 @@ pub(in crate::split) fn decide(
     }
 }
 
-/// Returns the compression of a chunk. `open` returns a stream of the chunk, and may be called
+/// Returns the compression for a chunk. `open` returns a stream of the chunk, and may be called
 /// several times.
 pub(crate) fn decide_stream<'a>(
     compression: ChunkCompression,
@@ -53,7 +53,7 @@ pub(crate) fn decide_stream<'a>(
 /// Size of each probed block, in bytes.
 const PROBE_BLOCK: u64 = 64 << 10;
 
-/// Number of blocks of a chunk to probe, evenly spaced.
+/// Number of blocks to probe in a chunk, evenly spaced.
 const PROBE_BLOCKS: u64 = 4;
 
 /// Returns the blocks to probe in a chunk of `size` bytes.

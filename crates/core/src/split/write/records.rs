@@ -1,4 +1,4 @@
-//! Writing chunks as records of one or several files.
+//! Writing chunks as records in one or several files.
 
 use record_file::{RecordsMetadata, WriterOptions};
 
@@ -50,7 +50,7 @@ pub(in crate::split) fn write_records(
 }
 
 /// Returns the writer options for the beginning of a file: the type of the message, and the
-/// compression of the trailer.
+/// compression for the trailer.
 pub(in crate::split) fn front(
     described: &RecordsMetadata,
     options: &SplitOptions,

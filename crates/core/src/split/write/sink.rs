@@ -32,7 +32,7 @@ pub(in crate::split) trait ChunkSink {
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken>;
 }
 
-/// Chunks of a plan, to write in this order.
+/// Chunks from a plan, to write in this order.
 #[derive(Clone, Copy)]
 pub(in crate::split) struct Chunks<'a> {
     pub(in crate::split) plan: &'a SplitPlan,
@@ -89,7 +89,7 @@ pub(in crate::split) struct Taken {
     pub(in crate::split) spans: Vec<Span>,
 }
 
-/// The records of all chunks of a plan.
+/// The records of all chunks in a plan.
 pub(in crate::split) struct Ledger<'a> {
     plan: &'a SplitPlan,
     source: &'a Source,
@@ -157,7 +157,7 @@ pub(in crate::split) fn write_chunks<'a, S: ChunkSink>(
 }
 
 impl Ledger<'_> {
-    /// Returns the trailer of the records.
+    /// Returns the trailer for the records.
     pub(in crate::split) fn trailer(&mut self) -> Result<ChunkMetadata> {
         let infos: Vec<WrittenInfo> = self.records.iter().map(Record::info).collect();
         let spans = std::mem::take(&mut self.spans);
@@ -173,7 +173,7 @@ impl Ledger<'_> {
         self.records.iter().map(|record| record.leaf).collect()
     }
 
-    /// Returns the entries of the trailer.
+    /// Returns the chunks' entries in the trailer.
     pub(in crate::split) fn infos(&self) -> Vec<ChunkInfo> {
         let chunks = self.plan.chunks.iter().zip(&self.records);
         chunks

@@ -267,7 +267,7 @@ impl<'a> ChunkEncoder<'a> {
     }
 }
 
-/// A reader of a chunk that fails once the chunk is no longer wanted.
+/// A reader for a chunk that fails once the chunk is no longer wanted.
 struct AwaitedChunk<'a, 'b> {
     reader: &'a mut ChunkReader<'b>,
     meter: &'a Meter,
@@ -284,7 +284,7 @@ impl Read for AwaitedChunk<'_, '_> {
     }
 }
 
-/// A sink that fails once the operation is cancelled, since writing may also take long.
+/// A sink that fails once the operation is cancelled, since writing may also take a long time.
 struct CancellableWriter<'a> {
     sink: &'a mut dyn Write,
     progress: &'a Progress,

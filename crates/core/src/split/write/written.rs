@@ -26,7 +26,7 @@ pub struct Written {
     pub output_size: u64,
     /// The files with chunks in addition to the main file, in the order of their numbers.
     pub files: Vec<WrittenFile>,
-    /// An existing file of the other form that was removed because `force` is set.
+    /// An existing file in the other form that was removed because `force` is set.
     pub removed: Option<PathBuf>,
     /// Files of an earlier multi-file split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,

@@ -207,7 +207,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// For each key among the held members, returns the last entry with that key, since only that
+    /// Returns, for each key among the held members, the last entry with that key, since only that
     /// entry counts. `message` is the type of the values, if they are messages.
     fn last_keys(
         &self,

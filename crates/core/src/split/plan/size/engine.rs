@@ -78,7 +78,7 @@ impl<'a> Engine<'a> {
     ///
     /// # Errors
     ///
-    /// An error in the message.
+    /// Any error found in the message.
     pub(crate) fn slice_long_fields(
         self,
         chain: &Chain,
@@ -96,8 +96,8 @@ impl<'a> Engine<'a> {
         Ok(Some(marks))
     }
 
-    /// Returns true if elements and values in maps may be cut, which only the extended profile has
-    /// paths for.
+    /// Returns true if elements and values in maps may be cut, for which only the extended profile
+    /// has paths.
     pub(super) fn cuts_elements(&self) -> bool {
         self.options.profile == Profile::Extended
     }
@@ -111,8 +111,8 @@ impl<'a> Engine<'a> {
         self.options.effective_max_slice_size()
     }
 
-    /// Returns the error that names the largest remaining parts of a node that is too large, alone
-    /// or together.
+    /// Returns the error that names the largest remaining parts of a node, which are too large
+    /// alone or together.
     pub(super) fn uncuttable(&self, node: &Node) -> Error {
         let parts = kept_parts(node);
         if let Some(largest) = parts.first().filter(|part| part.whole > self.max()) {
@@ -131,7 +131,7 @@ impl<'a> Engine<'a> {
             .with_largest(parts.iter().map(shown).collect())
     }
 
-    /// Returns the error that names a value that is too large for a chunk, at least with its tag
+    /// Returns the error that names a value that is too large for a chunk, alone or with its tag
     /// and length.
     #[cold]
     pub(super) fn uncuttable_value(&self, path: &FieldPath, content: u64, whole: u64) -> Error {

@@ -56,7 +56,7 @@ struct Found {
     superseded: HashSet<FieldNumber>,
 }
 
-/// Facts about consecutive fields of one number and wire type.
+/// Facts about consecutive fields with the same number and wire type.
 #[derive(Clone, Copy, Default)]
 struct Run {
     /// Index of the run's group.
@@ -74,7 +74,8 @@ impl Run {
         let at = found.place(&node.descriptor, field.number)?;
         found.chosen(at);
         let class = &found.groups[at].class;
-        // For an unknown field, as for a repeated one, an index counts the values of one wire type.
+        // For an unknown field, as for a repeated field, an index counts the values with one wire
+        // type.
         let uncounted = *class == Class::Unknown && field.wire_type != WireType::Len;
         let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
         Ok(Run {
@@ -299,7 +300,8 @@ impl Engine<'_> {
                     group.addressable &= node.siblings.before(group.number) == 0;
                     group.addressable &= !node.siblings.after.contains(&group.number);
                 }
-                // Pieces inside another piece stay whole, and so do very many pieces.
+                // Pieces inside another piece stay whole, and so do all pieces if there are very
+                // many.
                 Class::Message {
                     repeated: false, ..
                 } => {
@@ -327,7 +329,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Updates a group's total, and the node's size, from its children.
+    /// Updates a group's total, and the node's size, from the group's children.
     pub(super) fn settle(&self, node: &mut Node, at: usize) {
         let group = &mut node.groups[at];
         let kept = group

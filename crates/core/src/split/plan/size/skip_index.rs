@@ -33,7 +33,7 @@ impl SkipIndex {
 }
 
 /// Members of a group that are too small to be kept from the start, each with its ordinal, if there
-/// are few.
+/// are only a few.
 #[derive(Debug, Default)]
 pub(super) struct SmallMembers {
     members: Vec<(u64, Field)>,

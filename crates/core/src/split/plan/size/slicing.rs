@@ -21,13 +21,13 @@ pub(super) struct GroupSlices {
 /// The state of filling the parent first, and then one slice after the other.
 struct Filling {
     slices: Vec<Slice>,
-    /// Number of bytes in the current parent or slice.
+    /// Number of bytes in the parent or the current slice.
     used: u64,
     capacity: u64,
     in_parent: bool,
     /// True if the last slice is complete.
     closed: bool,
-    /// Like [`GroupSlices::kept`], once the parent is full.
+    /// The same as [`GroupSlices::kept`], once the parent is full.
     kept: u64,
     kept_raw: u64,
     /// Number of members inspected individually.
@@ -97,8 +97,8 @@ impl Filling {
 }
 
 impl Engine<'_> {
-    /// Keeps members of up to `budget` bytes in the parent, at least the first member, and fills
-    /// slices with the other members, in order.
+    /// Keeps members of up to `budget` bytes in total in the parent, at least the first member, and
+    /// fills slices with the other members, in order.
     pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<GroupSlices> {
         let group = &node.groups[at];
         let numbers = matches!(group.class, Class::Numbers { .. });
@@ -201,7 +201,7 @@ impl Engine<'_> {
         let divisible =
             field.wire_type == WireType::Len && matches!(group.class, Class::Numbers { .. });
         let fits = size <= filling.room();
-        // Numbers are inspected member by member; of other members, only the first is inspected.
+        // Numbers are inspected member by member; among other members, only the first is inspected.
         let before = filling.looked_at;
         let is_first = before == 0;
         filling.looked_at += 1;
@@ -227,7 +227,7 @@ impl Engine<'_> {
             return Ok(());
         }
         if filling.in_parent || !fits {
-            // An element that is larger than slices should be has its own slice.
+            // An element larger than the target size gets its own slice.
             filling.next_slice(ordinal, self.max_slice().max(size));
         }
         if size > max {

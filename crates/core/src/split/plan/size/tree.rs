@@ -12,7 +12,7 @@ use crate::split::plan::cuts::Cuts;
 use crate::split::read::source_view::Chain;
 use crate::wire::{Field, FieldNumber, WireType, varint_len};
 
-/// One piece, on the wire, of a message to reduce.
+/// One wire piece of a message to reduce.
 pub(super) struct Node {
     pub(super) path: FieldPath,
     pub(super) descriptor: MessageDescriptor,
@@ -83,7 +83,7 @@ pub(super) struct Group {
     pub(super) spare: SmallMembers,
     pub(super) children: Vec<Child>,
     pub(super) slices: Vec<Slice>,
-    /// Number of occurrences that slices left in the parent, from the first on.
+    /// Number of occurrences, from the first on, that stay when the others become slices.
     pub(super) kept: u64,
     /// True if paths can name the members.
     pub(super) addressable: bool,
@@ -115,7 +115,7 @@ pub(super) enum Class {
         entry: MessageDescriptor,
         value: Option<MessageDescriptor>,
     },
-    /// A repeated scalar: the size of each, or `None` for varints.
+    /// A repeated scalar, with the size of each element, or `None` for varints.
     Numbers { width: Option<u64> },
     /// A scalar, too small to matter.
     Scalar,
@@ -146,7 +146,7 @@ pub(super) struct Child {
     pub(super) entry: Option<Field>,
     /// Size of the value's content that stays, in bytes.
     pub(super) content: u64,
-    /// Contents of the message's other pieces, if the value is one piece of several.
+    /// Facts about the message's other pieces, if the value is one piece of several.
     pub(super) siblings: Siblings,
     pub(super) node: Option<Box<Node>>,
     /// Number of chunks moved out of the value, set once the value is finished.

@@ -51,7 +51,7 @@ pub struct Element<'a> {
     start: u64,
     /// Range of the element's value.
     value: (u64, u64),
-    /// Start of the contiguous elements up to this one.
+    /// Start of the run of contiguous elements that ends with this one.
     run: u64,
     /// Index of the message's piece that contains the element.
     piece: usize,
@@ -97,7 +97,7 @@ impl<'a> Element<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of [`SourceView::read`].
+    /// The same errors as [`SourceView::read`].
     pub fn read(&self) -> Result<Vec<u8>> {
         self.view().read()
     }
@@ -107,7 +107,7 @@ impl<'a> Element<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of [`SourceView::get`].
+    /// The same errors as [`SourceView::get`].
     pub fn get(&self, name: &str) -> Result<Option<SourceView<'a>>> {
         self.view().get_below(*self, name)
     }
@@ -124,7 +124,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns the start of the contiguous elements up to this one.
+    /// Returns the start of the run of contiguous elements that ends with this one.
     pub(in crate::split) fn run(&self) -> u64 {
         self.run
     }
@@ -193,7 +193,7 @@ struct Found<'a> {
     block: Option<Cow<'a, [u8]>>,
 }
 
-/// Finds the next element after a position, in the field of the element `last`.
+/// Finds the next element after a position, in the same field as the element `last`.
 #[cold]
 #[inline(never)]
 fn find<'a>(

@@ -116,8 +116,8 @@ mod tests {
         (b"\x2a\x7f\x01", false),
     ];
 
-    /// Returns the last entry of each key, with the position of its value, and whether a path can
-    /// lead to it, by comparing all entries.
+    /// Returns the last entry with each key, the position of its value, and whether a path can lead
+    /// to it, by comparing all entries.
     fn last_ones(entries: &[(usize, usize)]) -> Vec<(String, u64, bool)> {
         let mut end = 0;
         let mut last = Vec::new();

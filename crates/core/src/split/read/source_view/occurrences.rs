@@ -70,7 +70,7 @@ impl<'a> Occurrences<'a> {
         short_tag(self.number, self.wire_type)
     }
 
-    /// Continues at another position of the same piece.
+    /// Continues at another position in the same piece.
     pub(super) fn go_on_at(&mut self, position: u64) {
         let end = self.cursor.end();
         self.cursor.set_range(position..end);

@@ -1,4 +1,4 @@
-//! Detecting repeated keys of a map, in memory that doesn't grow with its entries.
+//! Detecting repeated keys in a map, in memory that doesn't grow with the number of entries.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,7 +14,7 @@ use crate::path::{FieldRef, MapEntry, MapKey, is_closed, parse_entry};
 use crate::split::read::superseded::is_passable;
 use crate::wire::{Field, WireCursor};
 
-/// Approximate maximum memory for detecting repeated keys of a map, in bytes: 8 MiB, enough for the
+/// Approximate maximum memory for detecting repeated keys in a map, in bytes: 8 MiB, enough for the
 /// hashes of two million keys, or for 40,000 repeated keys. Beyond that, detection takes several
 /// passes over the map.
 pub const MAP_KEYS_HELD: usize = 8 << 20;
