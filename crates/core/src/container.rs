@@ -1,4 +1,4 @@
-//! The `.cpb` container: chunks as records of a record file, followed by the trailer as the last
+//! The `.cpb` container: chunks as records in a record file, followed by the trailer as the last
 //! record.
 //!
 //! ```text

@@ -37,7 +37,7 @@ pub enum ErrorKind {
     InvalidConfig,
     /// The source changed while it was being read.
     SourceChanged,
-    /// The file to write exists already, and may not be overwritten.
+    /// The file to write already exists, and may not be overwritten.
     AlreadyExists,
     /// The folder to write to does not exist.
     NoFolder,
@@ -185,7 +185,7 @@ impl Error {
         Some(source.downcast_ref::<std::io::Error>()?.kind())
     }
 
-    /// Adds the field path, unless one closer to the cause is set.
+    /// Adds the field path, unless a path closer to the cause is already set.
     #[must_use]
     pub fn at_path(mut self, path: impl fmt::Display) -> Self {
         if self.inner.path.is_none() {
@@ -195,14 +195,14 @@ impl Error {
         self
     }
 
-    /// Adds the chunk, unless one closer to the cause is set.
+    /// Adds the chunk, unless a chunk closer to the cause is already set.
     #[must_use]
     pub fn in_chunk(mut self, chunk: impl Into<ChunkIndex>) -> Self {
         self.inner.chunk.get_or_insert(chunk.into());
         self
     }
 
-    /// Adds the byte offset, unless one closer to the cause is set.
+    /// Adds the byte offset, unless an offset closer to the cause is already set.
     #[must_use]
     pub fn at_offset(mut self, offset: u64) -> Self {
         self.inner.offset.get_or_insert(offset);

@@ -30,9 +30,9 @@
 //! [`SplitPlan`](split::SplitPlan), and writes them: [`SizeSplitter`](split::SizeSplitter) decides
 //! by sizes alone, and your own implementation cuts the fields it chooses. A
 //! [`Merger`](merge::Merger) reassembles a file. A [`MessageView`](view::MessageView) reads single
-//! values of a message of any size, [`size_tree`](view::size_tree) measures what takes up space in it, [`compare`]
-//! finds where two messages differ, and [`edit`] changes a file without merging it. Long operations
-//! report to a [`Progress`](progress::Progress), which can also cancel them.
+//! values from a message of any size, [`size_tree`](view::size_tree) measures what takes up space
+//! in it, [`compare`] finds where two messages differ, and [`edit`] changes a file without merging
+//! it. Long operations report to a [`Progress`](progress::Progress), which can also cancel them.
 //!
 //! The terms used throughout, from *chunk* to *profile*, are explained in the documentation of the
 //! crate `proto-splitter`, which re-exports this crate and the built-in splitters.

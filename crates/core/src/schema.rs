@@ -98,11 +98,11 @@ pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()>
         .map_err(|error| invalid(format!("{error:?}")))
 }
 
-/// Maximum memory of a descriptor set and the types built from it, in bytes: enough for hundreds of
-/// thousands of messages and fields.
+/// Maximum memory for a descriptor set and the types built from it, in bytes: enough for hundreds
+/// of thousands of messages and fields.
 const MAX_SET_MEMORY: u64 = 512 << 20;
 
-/// Memory of a message in a set, such as a field's descriptor, in bytes. Each message is stored
+/// Memory for each message in a set, such as a field's descriptor, in bytes. Each message is stored
 /// three times: as read, as checked, and in the pool.
 const EACH_DESCRIPTOR: u64 = 1200;
 

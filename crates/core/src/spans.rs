@@ -82,7 +82,7 @@ pub const MAX_SPANS_SIZE: u64 = i64::MAX.cast_unsigned();
 /// A message composed of ranges of files and literal bytes, for random access.
 ///
 /// Files are opened when they are read, with a bounded number open at a time. Each is compared with
-/// its state when the message was built: a modified or replaced file is an error
+/// its state when the message was built: reading a modified or replaced file is an error
 /// ([`SourceChanged`](crate::ErrorKind::SourceChanged)), and never returns other bytes.
 #[derive(Debug)]
 pub struct Spans {

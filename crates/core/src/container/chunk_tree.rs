@@ -45,7 +45,7 @@ pub(crate) struct ChunkRef {
 
 #[derive(Debug)]
 struct Node {
-    /// The parent. Meaningless for the root, as is the root's step.
+    /// The parent. The root's parent and step are meaningless.
     above: NodeId,
     step: Step,
     depth: u32,

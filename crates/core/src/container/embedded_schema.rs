@@ -67,7 +67,7 @@ pub fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
         .map_err(|error| error.context("the file's schema"))
 }
 
-/// Maximum number of fields in file metadata: each file of a schema is one field.
+/// Maximum number of fields in file metadata: each file in a schema is one field.
 const MAX_METADATA_FIELDS: usize = 100_000;
 
 /// Fails if file metadata has more fields than any schema has files, since each field takes memory.

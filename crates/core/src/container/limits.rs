@@ -13,7 +13,7 @@ pub const DEFAULT_MAX_NESTING: usize = 48;
 /// Default maximum size of a trailer, in bytes: 64 MiB, enough for a million chunks.
 pub const DEFAULT_MAX_TRAILER_SIZE: u64 = 64 << 20;
 
-/// Default maximum memory of a parsed trailer and the structures built from it, in bytes: 512 MiB.
+/// Default maximum memory for a parsed trailer and the structures built from it, in bytes: 512 MiB.
 /// A chunk takes one or two KiB, depending on the length of its path.
 pub const DEFAULT_MAX_TRAILER_MEMORY: u64 = 512 << 20;
 
@@ -39,7 +39,7 @@ pub const DEFAULT_MAX_TRAILER_LEVELS: u32 = 8;
 pub const DEFAULT_MAX_FILES: usize = 4096;
 
 /// Maximum value of [`SplitOptions::depth_limit`](crate::split::SplitOptions::depth_limit): 200,
-/// which fits a thread's stack of 2 MiB.
+/// for which a thread's stack of 2 MiB is large enough.
 pub const LARGEST_DEPTH_LIMIT: u32 = 200;
 
 /// Limits on untrusted input.
@@ -113,7 +113,7 @@ impl Limits {
         self
     }
 
-    /// Sets the maximum memory of a trailer and the structures built from it, in bytes, as
+    /// Sets the maximum memory for a trailer and the structures built from it, in bytes, as
     /// estimated before it is parsed. Default: [`DEFAULT_MAX_TRAILER_MEMORY`].
     #[must_use]
     pub const fn max_trailer_memory(mut self, bytes: u64) -> Self {
@@ -187,7 +187,7 @@ impl Limits {
         self.max_trailer_size
     }
 
-    /// Returns the maximum memory of a trailer and the structures built from it, in bytes, as
+    /// Returns the maximum memory for a trailer and the structures built from it, in bytes, as
     /// estimated before it is parsed.
     pub const fn get_max_trailer_memory(&self) -> u64 {
         self.max_trailer_memory

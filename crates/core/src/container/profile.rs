@@ -20,10 +20,10 @@ pub enum Profile {
     /// TensorFlow's own Merger can read the file. It has `join_version` 0.
     #[default]
     TensorFlow,
-    /// Only readers of `join_version` 1, such as this crate, can read the file; TensorFlow's reader
-    /// refuses it. A value may be in several BYTES chunks, including an element of a repeated field
-    /// or a value in a map, unless the map's key is zigzag-encoded. A trailer that is too large is
-    /// chunked like any message, and chunks may be in [several
+    /// Only readers that support `join_version` 1, such as this crate, can read the file;
+    /// TensorFlow's reader refuses it. A value may be in several BYTES chunks, including an element
+    /// of a repeated field or a value in a map, unless the map's key is zigzag-encoded. A trailer
+    /// that is too large is chunked like any message, and chunks may be in [several
     /// files](crate::split::SplitOptions::max_file_size).
     Extended,
 }

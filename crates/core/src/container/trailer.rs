@@ -321,8 +321,8 @@ impl Trailer {
         places
     }
 
-    /// Returns the slices, each with its declared field and number of elements; 0 for undeclared
-    /// values.
+    /// Returns the slices, each with its declared field and number of elements, which are 0 if
+    /// undeclared.
     pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, FieldNumber, u64)> {
         let chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
         chunks.filter_map(|c| {

@@ -1,4 +1,4 @@
-//! Estimating the memory of a trailer before it is allocated.
+//! Estimating how much memory a trailer takes, before it is allocated.
 
 use crate::wire::{WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
@@ -62,8 +62,8 @@ const EACH_BYTE: u64 = 3;
 
 /// Fails if a serialized trailer would take more than `most` bytes of memory.
 ///
-/// A message of two bytes on the wire takes many times that in memory, and a compressed record
-/// takes a fraction of it in the file.
+/// A message that takes two bytes on the wire takes many times as much memory, but only a fraction
+/// of two bytes in a compressed record.
 pub(crate) fn check(trailer: &[u8], most: u64) -> Result<()> {
     let len = trailer.len() as u64;
     if len.saturating_mul(MOST_FOR_A_BYTE) <= most {

@@ -29,8 +29,8 @@ impl Unknown {
         self.0.as_deref()
     }
 
-    /// Encodes an edited trailer, with the unknown fields of the `kept` chunks of `was`, and of all
-    /// other unchanged parts.
+    /// Encodes an edited trailer, with the unknown fields from the `kept` chunks and all other
+    /// unchanged parts of `was`.
     pub(super) fn encode(
         &self,
         was: &ChunkMetadata,
@@ -101,7 +101,7 @@ fn knows(message: &str, number: u32) -> bool {
     message.is_some_and(|message| message.get_field(number).is_some())
 }
 
-/// Returns the bytes of a range that a cursor over `bytes` returned.
+/// Returns the bytes at a range that a cursor over `bytes` returned.
 fn slice<'a>(bytes: &'a [u8], range: &std::ops::Range<u64>) -> &'a [u8] {
     let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
     bytes

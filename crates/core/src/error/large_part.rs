@@ -7,7 +7,7 @@ pub const NAMED: usize = 3;
 
 const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// Maximum number of characters that an error shows of a name.
+/// Maximum length of a name in an error, in characters.
 const LONGEST_NAME: usize = 60;
 
 /// A part of a message: its path, and its size in bytes, including tags and lengths.

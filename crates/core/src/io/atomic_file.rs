@@ -23,7 +23,7 @@ pub use super::temporary::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes to gather for a sequential write: 256 KiB.
+/// Number of bytes to gather before a sequential write: 256 KiB.
 const GATHER: usize = 256 << 10;
 
 /// The inputs that an output file is made from. A new file gets no permissions that its inputs
@@ -42,7 +42,8 @@ pub enum MadeFrom {
 }
 
 impl MadeFrom {
-    /// Creates a value with these input files. Omit inputs that are not files, such as streams.
+    /// Returns [`MadeFrom::Files`] with these paths. Omit inputs that are not files, such as
+    /// streams.
     ///
     /// ```
     /// use proto_splitter_core::atomic::MadeFrom;
@@ -288,8 +289,8 @@ impl AtomicFile {
         self.temporary.as_file_mut()
     }
 
-    /// Returns a writer that begins at this offset of the file, and starts writing back to the disk
-    /// early. Several threads may write to parts of one file.
+    /// Returns a writer that begins at this offset in the file, and makes the system write to the
+    /// disk early. Several threads may write to parts of one file.
     ///
     /// ```
     /// use std::io::Write;

@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 #[cfg(target_os = "linux")]
 const SENT_FROM: u64 = 8 << 20;
 
-/// Best size of one write: 1 MiB. Threads that write to one file wait for each other at every
+/// Best size for one write: 1 MiB. Threads that write to one file wait for each other at every
 /// write.
 pub const WRITE_LEN: usize = 1 << 20;
 

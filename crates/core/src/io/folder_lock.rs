@@ -1,8 +1,8 @@
 //! A lock that lets only one writer at a time put several files in place.
 //!
-//! One rename puts one file in place. For several files, a writer checks which files of an earlier
-//! split exist, moves its own into place, and removes the others. If another writer did the same at
-//! that time, it could remove files that are needed.
+//! One rename puts one file in place. For several files, a writer checks which files from an
+//! earlier split exist, moves its own into place, and removes the others. If another writer did the
+//! same at that time, it could remove files that are needed.
 
 use std::ffi::OsStr;
 use std::fs;

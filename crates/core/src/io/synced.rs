@@ -67,12 +67,13 @@ pub(crate) mod injected {
     }
 
     thread_local! {
-        /// The call to fail, and the number of such calls to let succeed first.
+        /// The kind of call that will fail, and the number of calls of that kind that succeed
+        /// before.
         static NEXT: Cell<Option<(Call, usize)>> = const { Cell::new(None) };
     }
 
-    /// Runs a function in which the call with this `number`, counted from 0, among the calls of
-    /// this kind on this thread fails. Returns the result of `run`, and whether that call was made.
+    /// Runs a function during which one call of this kind on this thread fails: the one with this
+    /// `number`, counted from 0. Returns the result of `run`, and whether that call was made.
     pub(crate) fn failing<T>(call: Call, number: usize, run: impl FnOnce() -> T) -> (T, bool) {
         NEXT.set(Some((call, number)));
         let result = run();

@@ -25,7 +25,7 @@ const PREFIX: &str = ".protosplit-";
 
 const SUFFIX: &str = ".tmp";
 
-/// Number of digits of the number for the target.
+/// Number of digits in the number for the target.
 const DIGITS: usize = 8;
 
 /// Maximum number of attempts to create an item. Another process may remove a new item as a
@@ -121,8 +121,8 @@ impl TemporaryFolder {
     }
 
     /// Renames the folder so that only processes that write to the same target take it for a
-    /// leftover. Call this before another folder can get this name, as in an exchange, and hold the
-    /// target's lock from then on.
+    /// leftover. Call this before another folder can get this name, for example in an exchange, and
+    /// hold the target's lock from then on.
     ///
     /// # Errors
     ///
@@ -146,8 +146,8 @@ impl TemporaryFolder {
     }
 }
 
-/// Creates an item next to `target`. `create` returns `None` if another process has removed its
-/// item.
+/// Creates an item next to `target`. `create` returns `None` if another process has removed the
+/// item that it created.
 fn beside<T>(
     target: &Path,
     permissions: Option<fs::Permissions>,
@@ -184,8 +184,8 @@ fn detached_prefix(target: &Path) -> String {
     format!("{PREFIX}swap-{:0DIGITS$x}-", crc32c::crc32c(of))
 }
 
-/// Removes a folder. If this process is killed meanwhile, the next process that writes next to the
-/// folder removes the remainder.
+/// Removes a folder. If this process is killed while doing so, the next process that writes next to
+/// the folder removes the remainder.
 #[doc(hidden)]
 pub fn discard(path: &Path) -> io::Result<()> {
     let second_name = beside(path, None, |builder| {
@@ -280,7 +280,8 @@ fn sweep(folder: &Path) {
     sweep_by(folder, system::are_locks_shared(folder));
 }
 
-/// Removes leftovers like [`sweep`], judging by locks, or else by the owners that names record.
+/// Removes leftovers like [`sweep`], judging by locks if `locks` is true, otherwise by the owners
+/// that names record.
 fn sweep_by(folder: &Path, locks: bool) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -447,7 +448,7 @@ mod system {
     pub(super) fn are_locks_shared(folder: &Path) -> bool {
         #[cfg(target_os = "linux")]
         {
-            /// ext, XFS, Btrfs, tmpfs, overlayfs, ZFS, F2FS, bcachefs, by their magic numbers.
+            /// The magic numbers of ext, XFS, Btrfs, tmpfs, overlayfs, ZFS, F2FS and bcachefs.
             const LOCAL: [u64; 8] = [
                 0xef53,
                 0x5846_5342,

@@ -49,7 +49,7 @@ pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T
 }
 
 /// Returns the results of `each` for every number below `count`, in order. After an error, starts
-/// no further work.
+/// no more work.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub fn map<T: Send>(
     map_with(threads, count, || (), |at, ()| each(at))
 }
 
-/// Maps like [`map`], with a value owned by each thread, such as a buffer.
+/// Does the same as [`map`], with a value owned by each thread, such as a buffer.
 ///
 /// # Errors
 ///
@@ -106,7 +106,7 @@ pub struct Ahead {
     pub size: u64,
 }
 
-/// Passes the result of `make` for each index of `sizes` to `take`, in order, on this thread, as
+/// Passes the result of `make` for each index in `sizes` to `take`, in order, on this thread, as
 /// [`each_in_order`] does.
 ///
 /// `make` receives a flag that is set once its result is no longer wanted, so that it can end

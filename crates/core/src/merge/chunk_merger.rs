@@ -46,7 +46,7 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// Any error of [`Trailer::from_metadata`](crate::container::Trailer::from_metadata).
+    /// The same errors as [`Trailer::from_metadata`](crate::container::Trailer::from_metadata).
     pub fn new(metadata: ChunkMetadata, options: ReadOptions) -> Result<Self> {
         let trailer = Trailer::from_metadata(metadata, TrailerUse::Whole, &options.limits)?;
         let chunks = vec![None; trailer.kinds().len()];
@@ -61,10 +61,10 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if there is no chunk with this index, the chunk has a
-    /// different size, or it was inserted before; [`ErrorKind::ChecksumMismatch`] if its checksum
-    /// differs from the one in the metadata. After an error, the chunk is still missing, or the
-    /// chunk that was inserted before is kept.
+    /// [`ErrorKind::InvalidTrailer`] if there is no chunk with this index, its size differs from
+    /// the one in the metadata, or it was already inserted; [`ErrorKind::ChecksumMismatch`] if its
+    /// checksum differs from the one in the metadata. After an error, the chunk is still missing,
+    /// or the chunk that was already inserted is kept.
     pub fn insert(&mut self, index: impl Into<ChunkIndex>, chunk: impl Into<Bytes>) -> Result<()> {
         let index = index.into().to_usize();
         let chunk = chunk.into();

@@ -366,7 +366,7 @@ fn open_part<S: ReadAt>(
 }
 
 #[cold]
-/// Refuses to open another file that a trailer names, for sources that can't open other files.
+/// Refuses to open a file that a trailer names, for sources that can't open other files.
 ///
 /// # Errors
 ///

@@ -9,10 +9,10 @@ use crate::io::threads;
 use crate::progress::Progress;
 
 /// Options for reading a message, in chunks or in one piece: its type, the limits, and resources.
-/// Views, comparisons, edits, trees and verifications take these options;
+/// Views, comparisons, edits, size trees and verifications take these options;
 /// [`MergeOptions`](crate::merge::MergeOptions) add options for writing a merge.
 ///
-/// Marked files in chunks need no type. For other messages the type determines properties that the
+/// Marked files in chunks need no type. For other messages, the type determines properties that the
 /// bytes alone don't show: whether a value is bytes or a number written as text, how a map's
 /// integer keys are encoded, whether a message is a group, and which fields share a oneof.
 #[derive(Clone, Default)]

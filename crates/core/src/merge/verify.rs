@@ -42,7 +42,7 @@ pub enum MergeCheck {
         /// The comparison with the original message, if the file describes that message.
         source: Option<SourceCheck>,
     },
-    /// The check depends on the message's type, for this reason.
+    /// The check depends on the message's type; the error says why.
     NeedsType(Error),
     /// The chunks don't form a message; the reason is among the problems.
     Failed,
@@ -406,7 +406,7 @@ fn check_slices<S: ReadAt>(
     })
 }
 
-/// Combines these checksums of segments, and compares them with the original message.
+/// Combines the checksums of the segments, and compares them with the original message.
 fn check_merge(
     trailer: &Trailer,
     plan: &MergePlan,

@@ -47,7 +47,8 @@ pub(super) enum Operator {
     GreaterOrEqual,
 }
 
-/// All operators with their text. A text that begins with another comes before that text.
+/// All operators, with the text of each. If one text begins with another, the longer one comes
+/// first.
 const OPERATORS: [(&str, Operator); 7] = [
     ("!=", Operator::NotEqual),
     ("<=", Operator::LessOrEqual),
@@ -59,7 +60,7 @@ const OPERATORS: [(&str, Operator); 7] = [
 ];
 
 impl Operator {
-    /// Returns the operator at the beginning of `text` and the remaining text.
+    /// Returns the operator at the beginning of `text`, and the remaining text.
     pub(super) fn take(text: &str) -> Option<(Operator, &str)> {
         OPERATORS
             .iter()

@@ -5,7 +5,8 @@ use crate::wire::FieldNumber;
 
 /// A choice of one of a field's values.
 ///
-/// Selections are ordered in the way that values are merged: whole fields, then indices, then keys.
+/// The order of selections is the order in which values are merged: whole fields, then indices,
+/// then keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Select {
     /// The field itself.
@@ -53,8 +54,8 @@ impl Step {
 
 /// A place in a message: the sequence of steps from the root. The root itself is the empty path.
 ///
-/// Paths are ordered in the way that chunks are merged: by field number, index and key, shorter
-/// paths first.
+/// The order of paths is the order in which chunks are merged: by field number, index and key,
+/// shorter paths first.
 ///
 /// ```
 /// use proto_splitter_core::path::{FieldPath, MapKey, Step};

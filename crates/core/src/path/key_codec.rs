@@ -206,8 +206,8 @@ impl KeyForm {
         KeyForm::Plain(KeyCodec::plain(key))
     }
 
-    /// Returns the encoding of a key with this wire type; `None` if a field with this wire type
-    /// isn't the key, but an unknown field.
+    /// Returns the encoding of a key with this wire type; `None` if a field with this wire type is
+    /// an unknown field instead of the key.
     pub(crate) fn on_wire(self, wire: WireType) -> Option<KeyCodec> {
         let codec = match self {
             KeyForm::Typed(codec) => codec,

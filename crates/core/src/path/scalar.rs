@@ -11,9 +11,9 @@ use crate::wire::{decode_varint, unzigzag};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ScalarValue {
-    /// A signed integer of any of protobuf's types, or the number of an enum's value.
+    /// A signed integer of any protobuf type, or the number of an enum value.
     Signed(i64),
-    /// An unsigned integer of any of protobuf's types.
+    /// An unsigned integer of any protobuf type.
     Unsigned(u64),
     /// A `double`.
     Double(f64),

@@ -1,4 +1,4 @@
-//! Estimating the memory of a decoded message from its bytes.
+//! Estimating how much memory a decoded message takes, from its bytes.
 //!
 //! An empty message takes two bytes on the wire and hundreds in memory, and a compressed record of
 //! a few hundred bytes can contain millions of them.
@@ -8,10 +8,10 @@ use prost_reflect::{Kind, MessageDescriptor};
 use crate::wire::{WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Memory of each field, known or not, in bytes.
+/// Memory for each field, known or not, in bytes.
 const FIELD: u64 = 96;
 
-/// Memory of a message in addition to its fields, in bytes.
+/// Memory for a message in addition to its fields, in bytes.
 const MESSAGE: u64 = 160;
 
 /// Memory for each byte of a packed number, in bytes.
@@ -26,7 +26,7 @@ const DEEPEST_ANY: u32 = 16;
 pub(crate) struct Costs {
     /// Maximum total cost, in bytes.
     pub(crate) most: u64,
-    /// Memory of a message in addition to [`MESSAGE`], in bytes.
+    /// Memory for a message in addition to [`MESSAGE`], in bytes.
     pub(crate) each_message: u64,
     /// True if the message in an `Any` is decoded, too.
     pub(crate) opens_any: bool,

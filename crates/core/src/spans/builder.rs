@@ -141,7 +141,7 @@ impl SpansBuilder {
         Ok(self.files.get(file)?.size())
     }
 
-    /// Returns the current number of bytes, without the lengths of open fields.
+    /// Returns the current size in bytes, without the lengths of open fields.
     pub fn size(&self) -> u64 {
         self.list.size()
     }

@@ -14,7 +14,7 @@ impl SourceId {
     /// The first source, or the only one.
     pub const FIRST: SourceId = SourceId(0);
 
-    /// The source number of literal pieces.
+    /// The source number for literal pieces.
     pub(super) const LITERAL: SourceId = SourceId(u32::MAX);
 
     /// Creates the identifier of the source with this number.

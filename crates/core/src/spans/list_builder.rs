@@ -41,7 +41,7 @@ pub struct Mark {
 }
 
 impl SpanListBuilder {
-    /// Returns the current number of bytes, without the lengths of open fields.
+    /// Returns the current size in bytes, without the lengths of open fields.
     pub(crate) fn size(&self) -> u64 {
         self.list.len.saturating_add(self.length_bytes)
     }

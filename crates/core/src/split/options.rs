@@ -132,8 +132,8 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the maximum size of a BYTES chunk, in bytes, at least 1. In TensorFlow's profile a
-    /// larger value is an error, and `None`, the default, allows any size. In the extended profile
+    /// Sets the maximum size of a BYTES chunk, in bytes, at least 1. In TensorFlow's profile, a
+    /// larger value is an error, and `None`, the default, allows any size. In the extended profile,
     /// a larger value is cut into several chunks, and `None` means the maximum chunk size.
     #[must_use]
     pub const fn max_value_size(mut self, bytes: Option<u64>) -> Self {
@@ -171,7 +171,7 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the compression of the records. Default: [`Auto`](ChunkCompression::Auto), which
+    /// Sets the compression for the records. Default: [`Auto`](ChunkCompression::Auto), which
     /// decides for each chunk.
     #[must_use]
     pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
@@ -184,7 +184,8 @@ impl SplitOptions {
     /// them smaller. Default: not transposed.
     ///
     /// Every chunk is its own record. Transposing holds several copies of a whole chunk in memory,
-    /// and uses one thread for writing. Paddings and numbers of threads have no effect.
+    /// and uses one thread for writing. Padding and the number of threads in these options have no
+    /// effect.
     ///
     /// ```
     /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -300,7 +301,7 @@ impl SplitOptions {
         self.depth_limit
     }
 
-    /// Returns the compression of the records.
+    /// Returns the compression for the records.
     pub const fn get_compression(&self) -> ChunkCompression {
         self.compression
     }

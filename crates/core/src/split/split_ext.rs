@@ -33,7 +33,7 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// Any error of [`build_chunks`](ComposableSplitter::build_chunks);
+    /// Any error from [`build_chunks`](ComposableSplitter::build_chunks);
     /// [`Uncuttable`](crate::ErrorKind::Uncuttable) if a MESSAGE chunk stays over the maximum;
     /// [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source is malformed;
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of range, or the
@@ -129,8 +129,8 @@ pub trait SplitExt: ComposableSplitter {
     ///
     /// Writes the same bytes as a split to a file. Reads large uncompressed chunks twice, since
     /// their hashes precede them. Chunks that are compressed ahead wait in memory or, if there are
-    /// many, in temporary files, which need up to 512 MiB, or the size of the largest chunk. With
-    /// more than one thread, an additional thread does the writing.
+    /// many, in temporary files, which need up to 512 MiB, or the size of the largest chunk if that
+    /// is more. With more than one thread, an additional thread does the writing.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Inputs of a cursor: memory, a source with positioned reads, or a stream.
+//! Inputs for a cursor: memory, a source with positioned reads, or a stream.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -8,7 +8,7 @@ use record_file::ReadAt;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes by position, for a [`WireCursor`](super::WireCursor): a slice, a file, or a stream.
+/// Bytes that a [`WireCursor`](super::WireCursor) reads by position: a slice, a file, or a stream.
 pub trait Input {
     /// Returns the size in bytes.
     fn size(&self) -> u64;
@@ -54,7 +54,8 @@ pub(crate) fn at_hand(window: &[u8], start: u64, position: u64, want: usize) -> 
     (window.len().checked_sub(skip)? >= want).then_some(skip)
 }
 
-/// Returns the bytes at `range` of an input, if a window that begins at `start` has all of them.
+/// Returns the bytes at `range` of an input, if a window that begins at `start` contains all of
+/// them.
 #[inline]
 pub(crate) fn part_at_hand<'w>(
     window: &'w [u8],
@@ -139,8 +140,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         }
     }
 
-    /// Returns as much of `range` as is available from its start on, for sequential inspection of
-    /// many bytes. Reads nothing from the source; copies bytes from the window.
+    /// Returns as many bytes from the start of `range` as are available, for inspecting many bytes
+    /// in sequence. Reads nothing from the source; copies bytes from the window.
     pub(crate) fn ahead(&self, range: Range<u64>) -> Cow<'a, [u8]> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         let up_to = |bytes: &'a [u8]| &bytes[..len.min(bytes.len())];

@@ -6,7 +6,7 @@ use super::tag::WireType;
 
 /// Returns the wire type of a field's value, or of each element of an unpacked list of numbers.
 ///
-/// For a message it is [`WireType::Len`], or [`WireType::StartGroup`] for a `group`.
+/// For a message, it is [`WireType::Len`], or [`WireType::StartGroup`] for a `group`.
 ///
 /// ```
 /// use prost_reflect::Kind;

@@ -1,4 +1,4 @@
-//! Building the tree of a `ChunkedMessage`'s paths.
+//! Building the tree from a `ChunkedMessage`'s paths.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
@@ -19,8 +19,8 @@ pub(crate) struct ChunkTreeOptions<'a> {
     pub(crate) kinds: &'a [ChunkKind],
     /// True if the file has placeholders.
     pub(crate) marked: bool,
-    /// True if several BYTES chunks at one path are concatenated in list order, as in join version
-    /// 1.
+    /// True if several BYTES chunks at one path are concatenated in list order, as join version 1
+    /// allows.
     pub(crate) concatenates: bool,
     pub(crate) limits: &'a Limits,
 }
@@ -32,8 +32,8 @@ struct Builder<'a> {
     /// Chunks with their nodes, in the order in which the message lists them.
     chunks: Vec<(NodeId, ChunkRef)>,
     hashes: RandomState,
-    /// Nodes by the hash of their parent and step, or by the next free number after a collision. A
-    /// map keyed by steps would copy every step.
+    /// Nodes, keyed by the hash of their parent and step, or by the next free number after a
+    /// collision. A map keyed by steps would copy every step.
     by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
     /// Nodes on the path of the previous field; the next path usually shares a prefix with it.
     way: Vec<NodeId>,
@@ -41,7 +41,7 @@ struct Builder<'a> {
     lists: FieldLists,
 }
 
-/// A hasher for values that are hashes already.
+/// A hasher for values that are already hashes.
 #[derive(Default)]
 struct AsHash(u64);
 

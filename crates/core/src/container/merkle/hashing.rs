@@ -16,8 +16,8 @@ mod with_sha2 {
 
     /// Byte that is hashed before the content of a leaf.
     const LEAF: u8 = 0;
-    /// Byte that is hashed before the children of a node. It differs from a leaf's, so that no leaf
-    /// can pass for a node.
+    /// Byte that is hashed before the children of a node. It differs from the byte for a leaf, so
+    /// that no leaf can pass for a node.
     const NODE: u8 = 1;
 
     /// A proof that this build can compute hashes.

@@ -25,8 +25,8 @@ impl KnownNodes {
         }
     }
 
-    /// Returns the stored nodes that a check of this leaf needs: at most one for each level, and
-    /// none that earlier checks have used.
+    /// Returns the stored nodes needed to check this leaf: at most one for each level, and none
+    /// that earlier checks have used.
     pub(crate) fn needed(&self, leaf: u64) -> Vec<Node> {
         let mut needed = Vec::new();
         for (level, size) in (0..).zip(self.levels.sizes()) {

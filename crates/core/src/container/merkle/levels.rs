@@ -7,7 +7,7 @@ use super::hashing::{HASH_LEN, Hash, Hashing};
 /// The levels of a Merkle tree with a given number of leaves.
 ///
 /// Level 0 consists of the leaves. Each level above has a node for every two nodes below; if their
-/// number is odd, the last one is on the next level, too, unchanged. That is the tree of RFC 9162,
+/// number is odd, the last one is on the next level, too, unchanged. That is the tree in RFC 9162,
 /// section 2.1.1, which divides the leaves by the largest power of two below their number, since
 /// the complete subtrees on the left are the same.
 ///
@@ -19,7 +19,7 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Returns the levels of a tree with this many leaves.
+    /// Returns the levels for a tree with this many leaves.
     pub(crate) fn of(leaves: usize) -> Levels {
         Levels {
             leaves: leaves as u64,

@@ -17,10 +17,10 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// The text form is 64 hexadecimal digits.
 ///
-/// All hashes are SHA-256, with the prefixes and the shape of RFC 9162 (and of RFC 6962 before it).
-/// Transparency logs use them, as does the format of signatures that OpenSSF Model Signing writes,
-/// and processors have instructions for them; a root can be recomputed by a few lines in any
-/// language. With `||` for concatenation:
+/// All hashes are SHA-256, with the prefixes and the tree shape from RFC 9162 (and from RFC 6962
+/// before it). Transparency logs use them, as does the format of signatures that OpenSSF Model
+/// Signing writes, and processors have instructions for them; a root can be recomputed with a few
+/// lines of code in any language. With `||` for concatenation:
 ///
 /// ```text
 /// leaf(bytes)        = SHA-256(0x00 || bytes)
@@ -49,8 +49,8 @@ use crate::{Error, ErrorKind, Result};
 /// other nodes of the chunks' tree are in a separate record before the trailer: the leaves in
 /// order, then each level above them, without the root. The record is uncompressed, alone in its
 /// record chunk, and not a chunk of the message. A node without a sibling is repeated unchanged on
-/// the next level. So the place of every node is known, and a check of one of `n` chunks reads at
-/// most log2(n) of them, rounded up.
+/// the next level. So the place of every node is known, and checking one of `n` chunks reads at
+/// most log2(n) nodes, rounded up.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;

@@ -43,7 +43,7 @@ pub(super) fn trailer_leaf(hashing: Hashing, trailer: &[u8]) -> Result<Hash> {
     Ok(leaf.finish())
 }
 
-/// Returns the ranges of a chunk's entry, except the fields that locate its record.
+/// Returns the ranges of a chunk's trailer entry, except the fields that locate the chunk's record.
 fn kept_of_chunk(chunk: &[u8]) -> Result<Vec<Range<u64>>> {
     let mut kept: Vec<Range<u64>> = Vec::new();
     let mut cursor = WireCursor::new(chunk);
@@ -59,7 +59,7 @@ fn kept_of_chunk(chunk: &[u8]) -> Result<Vec<Range<u64>>> {
     Ok(kept)
 }
 
-/// Returns the bytes of a range that a cursor over `bytes` returned.
+/// Returns the bytes at a range that a cursor over `bytes` returned.
 fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
     bytes

@@ -11,8 +11,8 @@ use crate::wire::Input;
 use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes at the beginning of a map entry that are searched for the key before all others.
-/// Writers put the key first.
+/// Number of bytes at the beginning of a map entry that are searched for the key first. Writers put
+/// the key at the beginning.
 const KEY_WINDOW: u64 = 64 << 10;
 
 impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {

@@ -11,7 +11,7 @@ pub(in crate::merge) struct MapKeys {
     pub(in crate::merge) codec: KeyCodec,
     /// True if `codec` is known from the type, not only from a key.
     typed: bool,
-    /// True if an entry of the map has shown how its keys are encoded.
+    /// True if an entry in the map has shown how the keys are encoded.
     seen: bool,
 }
 

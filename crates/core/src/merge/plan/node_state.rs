@@ -1,4 +1,4 @@
-//! Planning state of the message at each node, across all of its pieces.
+//! Planning state of the message at each node, across all pieces of the message.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
@@ -289,8 +289,8 @@ pub(in crate::merge) struct NodeState {
 /// The state of a message into which something may be inserted.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Content {
-    /// True if paths lead to members of oneofs. A later member of the same oneof replaces such a
-    /// member.
+    /// True if paths lead to members of oneofs. A member is replaced by a later member of the same
+    /// oneof.
     pub(in crate::merge) has_oneofs: bool,
     pub(in crate::merge) fields: LastFields,
     /// Start of the content.

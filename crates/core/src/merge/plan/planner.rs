@@ -57,8 +57,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.segments.new_use(chunk, 0..size)
     }
 
-    /// Forgets the other members of a oneof that this field of the message at `node` clears,
-    /// according to the type.
+    /// Forgets the other members of a oneof that `field` of the message at `node` clears, according
+    /// to the type.
     pub(in crate::merge) fn end_others(&mut self, node: NodeId, field: &Field) {
         let children = self.tree.children(node);
         let met = (field.number.0, field.wire_type);
@@ -76,7 +76,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
 
     /// Forgets the state of a node and everything below it, since a later value has replaced it.
     ///
-    /// In a marked file the node's empty pieces still count, since two placeholders would be
+    /// In a marked file, the node's empty pieces still count, since two placeholders would be
     /// ambiguous.
     pub(in crate::merge) fn forget(&mut self, forgotten: NodeId) {
         let tree = self.tree;

@@ -164,7 +164,7 @@ impl SegmentList {
         self.edit(at, 0, rank, part);
     }
 
-    /// Replaces the `remove` bytes at `at` with `part`.
+    /// Replaces `remove` bytes at `at` with `part`.
     pub(in crate::merge) fn replace(&mut self, at: &Pos, remove: u64, part: Part) {
         self.edit(at, remove, 0, part);
     }
@@ -356,7 +356,7 @@ impl Part {
     }
 }
 
-/// Converts a length. Chunks declare their sizes, so the sums may be absurd.
+/// Converts a computed length to `u64`. Chunks declare their sizes, so sums of sizes may be absurd.
 fn to_len(len: i128) -> Result<u64> {
     i64::try_from(len)
         .ok()

@@ -13,11 +13,11 @@ use crate::merge::read::prefetch;
 use crate::wire::{Field, FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of steps of a walk between two checks for cancellation.
+/// Number of steps in a walk between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 10;
 
-/// Maximum number of runs of fields that a chunk is divided into. A chunk with more is inserted as
-/// a whole.
+/// Maximum number of runs of fields into which a chunk is divided. A chunk with more runs is
+/// inserted as a whole.
 const MAX_RUNS: usize = 64;
 
 /// The role of the walked chunk in the message at the node.
@@ -33,7 +33,7 @@ pub(in crate::merge) enum Role {
     Tail,
 }
 
-/// A run of top-level fields with one number.
+/// A run of top-level fields with the same number.
 #[derive(Debug)]
 pub(in crate::merge) struct Run {
     pub(in crate::merge) number: u32,

@@ -99,8 +99,8 @@ impl<R: Read> Read for CheckedStream<'_, R> {
 mod tests {
     use super::*;
 
-    /// Reads the record `b"chunk"` as a chunk with this size and checksum. An error withholds the
-    /// last byte.
+    /// Reads the record `b"chunk"` as a chunk with this size and checksum. If a check fails, the
+    /// last byte isn't returned.
     fn read(size: u64, crc32c: Option<u32>) -> std::result::Result<Vec<u8>, String> {
         let info = ChunkInfo {
             size,

@@ -24,7 +24,8 @@ pub(in crate::merge) fn first_field<S: ChunkStore + ?Sized>(
     first().map_err(|error: Error| error.in_chunk(chunk))
 }
 
-/// Returns the bytes of a leaf chunk that is a value as text, if it has at most `limit` bytes.
+/// Returns the bytes of a leaf chunk that contains a value as text, if it has at most `limit`
+/// bytes.
 pub(in crate::merge) fn short_bytes<S: ChunkStore + ?Sized>(
     store: &S,
     chunk: usize,

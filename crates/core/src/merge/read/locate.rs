@@ -12,7 +12,7 @@ use crate::proto::ChunkInfo;
 /// all headers in a block.
 const ONE_PASS_FROM: usize = 16;
 
-/// Minimum number of chunks for each of several threads.
+/// Minimum number of chunks for each thread if there are several.
 const LEAST_EACH: usize = 1024;
 
 /// A record, and its record chunk.
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a file with every record alone in its chunk, and its trailer entries from last to
+    /// Returns a file with every record alone in its chunk, and the trailer entries from last to
     /// first.
     fn file_of(records: usize) -> (Vec<u8>, Vec<ChunkInfo>) {
         let mut writer = RecordWriter::with_defaults(Vec::new());

@@ -142,8 +142,8 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// Fails if the total size of all chunks, each counted as many times as the trailer names it,
-    /// exceeds the limit for merges with which the file was opened. Used by operations that read
-    /// every chunk, whether or not they merge the message.
+    /// exceeds the limit on merged sizes with which the file was opened. Used by operations that
+    /// read every chunk, whether or not they merge the message.
     pub(crate) fn check_merged_size(&self) -> Result<()> {
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
         let tree = self.trailer.chunk_tree();
@@ -155,7 +155,7 @@ impl<S: ReadAt> RecordStore<S> {
             .map_err(|error| with_largest_chunks(error, &self.trailer, None))
     }
 
-    /// Returns the record of a chunk that is alone in its record chunk.
+    /// Returns the record of a chunk, if the record is alone in its record chunk.
     fn alone(&self, chunk: usize) -> Option<(Record, &ChunkInfo)> {
         let record = self.record(chunk).ok().filter(|record| !record.shared)?;
         Some((record, self.trailer.metadata().chunks.get(chunk)?))

@@ -36,7 +36,7 @@ pub struct ChunkSummary {
     /// Number of the file that contains the chunk's record: 0 is the file with the trailer, and the
     /// others are numbered as in the trailer.
     pub file: usize,
-    /// Position of the chunk's record in that file.
+    /// Position of the chunk's record in its file.
     pub position: RecordPosition,
     /// crc32c of the chunk's bytes, if the trailer has it.
     pub crc32c: Option<u32>,

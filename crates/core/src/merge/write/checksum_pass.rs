@@ -25,7 +25,8 @@ pub(in crate::merge) struct ChecksumPass {
     pub(in crate::merge) problems: Vec<Error>,
     /// crc32c of every segment of the plan whose chunk is readable.
     pub(in crate::merge) crcs: Vec<u32>,
-    /// Number of the first field of every chunk that was in memory as a whole, if it has one.
+    /// Number of the first field in each chunk that was in memory as a whole, if the chunk has a
+    /// field.
     pub(in crate::merge) first_fields: Vec<Option<FieldNumber>>,
     /// Numbers of elements of the requested slices, if the slices are messages.
     pub(in crate::merge) elements: HashMap<usize, u64>,
@@ -39,7 +40,7 @@ pub(in crate::merge) struct ChecksumRequest<'a> {
     pub(in crate::merge) slices: &'a HashMap<usize, FieldNumber>,
 }
 
-/// Reads all chunks. One thread reads the chunks of a `group`, in order.
+/// Reads all chunks. The chunks of each group are read in order, by one thread.
 pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     store: &S,
     mut groups: Vec<Vec<usize>>,
@@ -219,7 +220,8 @@ fn count(message: impl Input, number: FieldNumber) -> Result<u64> {
     Ok(count)
 }
 
-/// Returns the first field of a chunk, if its first bytes are a field of a message.
+/// Returns the chunk and the number of its first field, if its first bytes are a field of a
+/// message.
 fn first_field(chunk: usize, bytes: &[u8]) -> Option<(usize, FieldNumber)> {
     let field = WireCursor::new(bytes).header().ok()??;
     Some((chunk, field.number))

@@ -138,7 +138,7 @@ impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
         })
     }
 
-    /// Reads the next chunk that no thread reads yet, if there is one.
+    /// Reads the next chunk that no thread has begun to read, if there is one.
     fn read_next(&self) -> bool {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let kept = self.kept.get(next);
@@ -153,7 +153,7 @@ impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
         self.read(kept)
     }
 
-    /// Returns a chunk's bytes, after waiting for another thread that reads them.
+    /// Returns a chunk's bytes, waiting if another thread is reading them.
     fn read(&self, kept: &CachedChunk<'a>) -> Option<&'a [u8]> {
         let read = || {
             let mut place = kept.place.lock().unwrap_or_else(PoisonError::into_inner);

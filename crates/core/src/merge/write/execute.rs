@@ -86,7 +86,7 @@ pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     compared(trailer, size, crc32c)
 }
 
-/// Executes a plan into an empty file, on several threads if that is faster.
+/// Executes a plan and writes to an empty file, on several threads if that is faster.
 pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
@@ -107,7 +107,7 @@ pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
     compared(trailer, plan.total_len(), crc32c)
 }
 
-/// Executes a plan into the beginning of a buffer.
+/// Executes a plan and fills the beginning of a buffer.
 pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,

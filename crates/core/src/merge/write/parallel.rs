@@ -117,7 +117,7 @@ impl Place for FileAt<&File> {
     }
 }
 
-/// A destination in memory, which bytes are read into directly.
+/// A destination in memory, into which bytes are read directly.
 struct InMemory<'a>(&'a mut [u8]);
 
 impl Place for InMemory<'_> {

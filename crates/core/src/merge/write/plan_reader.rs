@@ -46,7 +46,7 @@ pub(crate) struct PlanReader<'a, S: ?Sized> {
     start: u64,
 }
 
-/// Chunks that the reader goes back in repeatedly.
+/// Chunks in which the reader goes back repeatedly.
 #[derive(Default)]
 struct UnpackedChunks {
     file: Option<File>,

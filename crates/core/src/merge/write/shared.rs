@@ -1,4 +1,4 @@
-//! A merged message in pieces of its chunks, without copying.
+//! A merged message as pieces of its chunks, without copying.
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 /// the message with the original message. Doesn't compare the checksums of single chunks.
 ///
 /// `crc32c` returns the checksum of a chunk if the caller computed it while receiving the chunk. If
-/// such a chunk is used whole, it isn't read for the message's checksum.
+/// that chunk is used as a whole, it isn't read to compute the message's checksum.
 ///
 /// ```
 /// use proto_splitter_core::container::{Trailer, TrailerUse};

@@ -134,8 +134,8 @@ impl Cuts {
             .insert(field_place(&field), Cut::Value(field, id));
     }
 
-    /// Moves runs of whole fields out of the message at `parent`. `elements` is their number, or 0
-    /// if unknown.
+    /// Moves runs of whole fields out of the message at `parent`. `elements` is the number of these
+    /// fields, or 0 if unknown.
     pub(crate) fn slice(
         &mut self,
         path: &FieldPath,
@@ -229,8 +229,8 @@ impl Cuts {
         }
     }
 
-    /// Adds a chunk for every map value with more than one chunk at or below it, and returns their
-    /// paths.
+    /// Adds a chunk for every map value with more than one chunk at or below it, and returns the
+    /// paths of these values.
     ///
     /// TensorFlow's Merger sorts paths, but stops comparing at a map key, so two paths with the
     /// same key may come in any order.

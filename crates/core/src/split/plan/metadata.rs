@@ -24,7 +24,7 @@ fn join_version(profile: Profile) -> i32 {
     }
 }
 
-/// Returns the versions of a file, based on the splitter's `given` versions.
+/// Returns the versions for a file, based on the splitter's `given` versions.
 ///
 /// # Errors
 ///

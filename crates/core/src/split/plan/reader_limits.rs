@@ -79,7 +79,7 @@ fn check_trailer(trailer: &[u8], chunks: usize) -> Result<()> {
     }
 }
 
-/// Fails if readers would refuse to open this many files in addition to the main one.
+/// Fails if readers would refuse to open this many files in addition to the main file.
 pub(crate) fn check_file_count(files: usize) -> Result<()> {
     if files <= DEFAULT_MAX_FILES {
         return Ok(());

@@ -76,7 +76,7 @@ impl SizeRequests {
         Ok(())
     }
 
-    /// Returns the outermost messages, each with the rules of all requested messages inside it,
+    /// Returns the outermost messages, each with the rules for all requested messages inside it,
     /// since reducing a message also reduces the messages inside it.
     fn outermost(self) -> Vec<SizeRequest> {
         let mut fits = self.fits;

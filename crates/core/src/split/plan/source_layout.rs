@@ -10,8 +10,8 @@ use crate::split::read::source::Source;
 use crate::wire::WireCursor;
 
 /// Returns the layout; `None` if it is too large for a trailer that readers accept. In TensorFlow's
-/// profile it must be within the maximum chunk size, since TensorFlow's Merger reads a trailer all
-/// at once.
+/// profile, it must also be within the maximum chunk size, since TensorFlow's Merger reads a
+/// trailer all at once.
 pub(super) fn source_layout(
     source: &Source,
     chunks: &[PlannedChunk],

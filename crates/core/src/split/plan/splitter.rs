@@ -279,7 +279,7 @@ impl<'a> SplitContext<'a> {
         self.fit_with(&SizeRules::new())
     }
 
-    /// Cuts like [`fit`](Self::fit), with rules that forbid some cuts.
+    /// Does the same as [`fit`](Self::fit), with rules that forbid some cuts.
     ///
     /// # Errors
     ///
@@ -306,7 +306,7 @@ impl<'a> SplitContext<'a> {
     /// The chunk's place is `path`, relative to the message of this context, with the semantics of
     /// TensorFlow's Merger: a message is merged into the existing value, and bytes replace the
     /// field. `index` is the chunk's position among all chunks; `None` means the end. A file with
-    /// such chunks is merged by its schema, not by placeholders.
+    /// added chunks is merged by its schema, not by placeholders.
     ///
     /// # Errors
     ///

@@ -174,7 +174,8 @@ impl Source {
         Source::open(path, M::default().descriptor())
     }
 
-    /// Creates a source from a random-access reader of a serialized message of `size` bytes.
+    /// Creates a source from a random-access reader, which contains a serialized message of `size`
+    /// bytes.
     pub fn from_reader(data: Arc<dyn ReadAt>, size: u64, descriptor: MessageDescriptor) -> Source {
         Source {
             data: Data::Reader(Arc::new(PageCache::new(data))),

@@ -92,7 +92,7 @@ pub(in crate::split) enum Like {
     Element,
 }
 
-/// The kind of value of a [`SourceView`].
+/// The kind of value in a [`SourceView`].
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ViewKind {
@@ -175,7 +175,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns the view of a value of this message.
+    /// Returns the view of a value in this message.
     #[inline]
     pub(in crate::split) fn child(
         &'a self,
@@ -187,7 +187,7 @@ impl<'a> SourceView<'a> {
         self.child_of(Parent::View(self), step, pieces, like, addressable)
     }
 
-    /// Returns the view of a value of this message; `parent` is this message.
+    /// Returns the view of a value in this message; `parent` is this message.
     fn child_of<'b>(
         &self,
         parent: Parent<'b>,
@@ -318,7 +318,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns the content of a piece; empty if there is none.
+    /// Returns the range of a piece's content, which is empty if there is no such piece.
     pub(in crate::split) fn content(&self, piece: usize) -> Range<u64> {
         let field = match &self.pieces {
             Pieces::All if piece == 0 => return 0..self.source.size(),
@@ -414,7 +414,7 @@ impl<'a> SourceView<'a> {
     }
 
     /// Returns an iterator over the elements of the repeated message, bytes or string field `name`.
-    /// Memory doesn't grow with their number.
+    /// Memory use doesn't grow with the number of elements.
     ///
     /// # Errors
     ///
@@ -432,7 +432,7 @@ impl<'a> SourceView<'a> {
     /// Returns an iterator over the entries of the map field `name`, whose values are messages,
     /// bytes or strings, in source order. Detecting repeated keys takes at most about
     /// [`MAP_KEYS_HELD`](crate::split::MAP_KEYS_HELD) bytes of memory for any number of entries,
-    /// and several passes for more than two million.
+    /// and several passes for more than two million entries.
     ///
     /// If several entries have the same key, only the last one is returned, since it replaces the
     /// earlier entries. An empty value that the writer omitted is returned with size 0.

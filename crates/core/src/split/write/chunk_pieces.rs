@@ -1,4 +1,4 @@
-//! The chunks of a split, read piece by piece, for sending.
+//! The chunks of a split, read piece by piece so that they can be sent.
 
 use std::io::Read;
 
@@ -28,7 +28,7 @@ pub struct ChunkPiece {
 }
 
 /// An iterator over the pieces of a split's chunks, read from the source in order, with the trailer
-/// after the last.
+/// after the last piece.
 ///
 /// Each piece is read on demand, without reading ahead or storing a chunk.
 ///

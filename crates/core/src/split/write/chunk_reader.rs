@@ -63,7 +63,7 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// Makes the reader also compute the hash of a leaf of a Merkle tree.
+    /// Makes the reader also compute the chunk's hash as a leaf of a Merkle tree.
     pub(in crate::split) fn hashed(mut self, hashing: Option<Hashing>) -> Self {
         self.leaf = hashing.map(Hashing::leaf);
         self

@@ -23,8 +23,8 @@ pub struct Commit<'a> {
     pub main: AtomicFile,
     /// The files other than the main file.
     pub parts: Vec<DonePart>,
-    /// Path of the main file of this message in chunks, whether or not it is `main`: files of an
-    /// earlier split are next to it.
+    /// Path of the main file for this message in chunks, even if `main` is another file: the files
+    /// from an earlier split are next to it.
     pub chunked: &'a Path,
     /// The message in its other form, to be removed.
     pub sibling: Option<Sibling<'a>>,
@@ -46,14 +46,14 @@ pub struct Sibling<'a> {
 /// The files that were removed.
 #[derive(Debug, Default)]
 pub struct Removed {
-    /// Files of an earlier split.
+    /// Files from an earlier split.
     pub parts: Vec<PathBuf>,
     /// The message in its other form.
     pub sibling: Option<PathBuf>,
 }
 
 impl Commit<'_> {
-    /// Moves all files into place. Removes the files of an earlier split, except files for which
+    /// Moves all files into place. Removes the files from an earlier split, except files for which
     /// `stays` returns true.
     ///
     /// # Errors

@@ -75,7 +75,7 @@ pub(in crate::split) fn split(
     })
 }
 
-/// Memory of chunks, allocated or shared with the source.
+/// Memory for chunks, allocated or shared with the source.
 #[derive(Default)]
 struct MemorySink {
     chunks: Vec<ChunkBytes>,

@@ -1,7 +1,7 @@
 //! Writing chunks to their places in a file, on several threads.
 //!
 //! Records are in the order of the chunks, so each record begins at the end of the previous one.
-//! The end of an uncompressed chunk is known immediately, the end of any other chunk only after
+//! The end of an uncompressed chunk is known immediately, and the end of any other chunk only after
 //! compressing it. So the work has a frontier, the first chunk whose end isn't known: chunks before
 //! it are written to their places in any order. Chunks after it that were compressed already wait,
 //! small ones in memory and others in a temporary file; uncompressed ones simply wait. The number
@@ -290,7 +290,7 @@ impl ParallelWriter<'_> {
             .hashed(self.chunks.hashing)
     }
 
-    /// Writes chunks to the offset of the first.
+    /// Writes neighboring chunks, starting at the offset of the first.
     fn write(&self, begin: u64, chunks: Vec<(usize, ChunkForm)>) -> Result<()> {
         let chunk = self.chunks.indices[chunks[0].0];
         let bytes: u64 = chunks.iter().map(|(at, _)| self.chunk(*at).size).sum();

@@ -59,7 +59,7 @@ impl<'a> Chunks<'a> {
 pub struct Record {
     /// Number of the file: 0 is the main file.
     pub file: u32,
-    /// Position in that file.
+    /// Position in the file.
     pub position: RecordPosition,
     /// crc32c of the uncompressed chunk.
     pub crc32c: u32,

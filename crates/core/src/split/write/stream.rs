@@ -159,7 +159,7 @@ impl ChunkSink for StreamSink<'_, '_> {
     }
 }
 
-/// A preparer of chunks for writing, on any thread.
+/// An encoder that prepares chunks for writing, on any thread.
 struct ChunkEncoder<'a> {
     chunks: Chunks<'a>,
     spill_above: usize,

@@ -28,7 +28,7 @@ pub struct Written {
     pub files: Vec<WrittenFile>,
     /// An existing file in the other form that was removed because `force` is set.
     pub removed: Option<PathBuf>,
-    /// Files of an earlier multi-file split that were removed because `force` is set.
+    /// Files from an earlier multi-file split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,
     /// True if the source is kept next to the file as `PREFIX.pb`. Readers prefer the `.cpb`.
     pub source_stays: bool,
@@ -75,7 +75,7 @@ pub struct WrittenChunk {
     /// Number of the file that contains the chunk's record: 0 is the main file, and the others are
     /// numbered as in [`Written::files`].
     pub file: usize,
-    /// Position of the chunk's record in that file.
+    /// Position of the chunk's record in its file.
     pub position: RecordPosition,
     /// An earlier chunk with the same bytes, whose record this chunk shares.
     pub same_as: Option<ChunkIndex>,

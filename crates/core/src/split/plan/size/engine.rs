@@ -96,8 +96,8 @@ impl<'a> Engine<'a> {
         Ok(Some(marks))
     }
 
-    /// Returns true if elements and values in maps may be cut, for which only the extended profile
-    /// has paths.
+    /// Returns true if elements, and values in maps, may be cut: only the extended profile has
+    /// paths for them.
     pub(super) fn cuts_elements(&self) -> bool {
         self.options.profile == Profile::Extended
     }

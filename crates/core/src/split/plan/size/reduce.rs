@@ -9,8 +9,8 @@ use crate::Result;
 use crate::wire::WireType;
 
 /// A part of a node that could become a chunk: the value of a child, or the tail of a repeated
-/// field. Ordered by gain. If two candidates have the same gain, the one that is earlier in the
-/// source is greater.
+/// field. Candidates are ordered by gain. If two candidates have the same gain, the one that is
+/// earlier in the source is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     gain: u64,

@@ -16,8 +16,8 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum size of a field's tag and length, in bytes.
 const HEADER: u64 = 20;
 
-/// Maximum number of pieces of a singular submessage in which cuts are made. Writers make one
-/// piece. Each piece stores facts about all other pieces.
+/// Maximum number of pieces that a singular submessage may have if cuts are made in it. Writers
+/// make one piece. Each piece stores facts about all other pieces.
 const MOST_PIECES: u64 = 16;
 
 /// Maximum number of distinct field numbers in a message that is cut. Types have hundreds at most;
@@ -33,14 +33,14 @@ enum Hold {
     All,
 }
 
-/// Number of steps of a scan between two checks for cancellation.
+/// Number of steps in a scan between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 10;
 
 /// The result of a scan over a message's fields.
 #[derive(Default)]
 struct Found {
     groups: Vec<Group>,
-    /// Index of each number's group.
+    /// Index of the group for each field number.
     places: HashMap<FieldNumber, usize>,
     /// For each group: the members to keep, with their ordinals.
     held: Vec<Vec<(u64, Field)>>,
@@ -52,7 +52,7 @@ struct Found {
     oneofs: Vec<Option<usize>>,
     /// Each oneof, with its last member.
     winners: Vec<(String, FieldNumber)>,
-    /// Members of oneofs that are followed by another member.
+    /// Members of oneofs that are followed by another member of the same oneof.
     superseded: HashSet<FieldNumber>,
 }
 

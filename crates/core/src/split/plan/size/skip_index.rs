@@ -5,7 +5,7 @@ use crate::wire::Field;
 /// Minimum distance between two recorded positions in the source, in bytes.
 const STRIDE: u64 = 32 << 10;
 
-/// Maximum number of small members of a group to remember.
+/// Maximum number of small members to remember in a group.
 const MOST_SPARE: usize = 64;
 
 /// Some occurrences of a field, at least [`STRIDE`] bytes apart: the ordinal and the start of each.

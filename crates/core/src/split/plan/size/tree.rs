@@ -71,7 +71,7 @@ pub(super) struct Group {
     pub(super) count: u64,
     /// Size of the first occurrence in the source, in bytes.
     pub(super) first: u64,
-    /// Size that stays, including tags, in bytes.
+    /// Size of the part that stays, including tags, in bytes.
     pub(super) total: u64,
     /// Size in the source of the part that stays, in bytes, if the group was sliced.
     pub(super) kept_raw: Option<u64>,
@@ -142,7 +142,7 @@ pub(super) struct Child {
     /// The value's field; for a map, the field inside the entry.
     pub(super) chain: Chain,
     pub(super) field: Field,
-    /// The entry, for a map.
+    /// The map entry, for a map.
     pub(super) entry: Option<Field>,
     /// Size of the value's content that stays, in bytes.
     pub(super) content: u64,
@@ -230,7 +230,7 @@ pub(super) fn field_size(field: &Field, content: u64) -> u64 {
     }
 }
 
-/// A chunk of members of a repeated field.
+/// A chunk with members of a repeated field.
 #[derive(Debug)]
 pub(super) enum Slice {
     /// Whole fields, at these ranges of the source.

@@ -173,7 +173,7 @@ fn hash(hasher: &RandomState, key: &MapKey) -> u32 {
     (hasher.hash_one(key) >> 32) as u32
 }
 
-/// Returns the next entry of a map, with its piece of the message.
+/// Returns the next entry in a map, with the piece of the message that contains it.
 pub(super) fn parse(
     occurrences: &mut Occurrences<'_>,
     field: &FieldRef,
