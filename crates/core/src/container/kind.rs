@@ -1,6 +1,6 @@
 //! Kinds of chunks.
 
-/// The kind of a chunk, from `ChunkInfo.Type`.
+/// The kind of a chunk, which the trailer stores as a `ChunkInfo.Type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChunkKind {
     /// A serialized message, or some of its fields.

@@ -30,7 +30,7 @@ pub enum ChunkCompression {
     /// shrink by less and are read several times faster uncompressed; graphs and text shrink by far
     /// more.
     Auto {
-        /// Level of the zstd compression.
+        /// The zstd compression level.
         level: i32,
     },
     /// Compresses every chunk in the same way.

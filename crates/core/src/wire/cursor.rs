@@ -348,8 +348,8 @@ fn holds_header(bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns the length of the header and the range of the value of a field at the beginning of
-/// `bytes`, if it is complete and has this one-byte, length-delimited tag.
+/// Returns the lengths of the header and the value of the field at the beginning of `bytes`, if the
+/// field is complete and has this one-byte, length-delimited tag.
 #[inline]
 pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
     let (first, behind) = bytes.split_first()?;

@@ -135,7 +135,7 @@ impl std::io::Write for LeafHasher {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`].
+/// [`ErrorKind::InvalidConfig`] if this build lacks the feature `merkle`.
 pub fn check_hashing() -> Result<()> {
     Hashing::new().map(drop)
 }

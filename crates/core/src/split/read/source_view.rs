@@ -439,7 +439,7 @@ impl<'a> SourceView<'a> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`get`](Self::get), also if the field is not a map, or an entry is
+    /// The same errors as [`get`](Self::get), including if the field is not a map, or an entry is
     /// written in pieces.
     pub fn map(&self, name: &str) -> Result<Entries<'_>> {
         let field = self.field(name)?;

@@ -38,7 +38,7 @@ impl ChunkFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io).
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails.
     pub fn begin(file: &AtomicFile, options: WriterOptions) -> Result<ChunkFile> {
         ChunkFile::on(file.as_file(), file.folder().to_owned(), options)
     }
@@ -146,7 +146,7 @@ impl ChunkFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io).
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails.
     pub fn complete(mut self, file: AtomicFile, main: &Path, count: usize) -> Result<DonePart> {
         let chunk_count = self.chunks.len();
         let trailer = part_trailer(std::mem::take(&mut self.chunks)).encode_to_vec();
