@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
-/// A reader for a chunk's record that checks its crc32c if the trailer has one. On a mismatch, the
-/// read of the last byte fails.
+/// A reader that reads a chunk's record and checks its crc32c, if the trailer has one. On a
+/// mismatch, the read of the last byte fails.
 pub(in crate::merge) struct CheckedStream<'a, R> {
     record: R,
     /// Name of the record's file; `None` for the main file, which errors name in any case.

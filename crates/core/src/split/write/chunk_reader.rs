@@ -21,7 +21,7 @@ pub(in crate::split) struct Span {
     pub(in crate::split) crc32c: u32,
 }
 
-/// A reader for a chunk's spans that computes checksums.
+/// A reader that reads a chunk's spans and computes checksums.
 pub(in crate::split) struct ChunkReader<'a> {
     chunk: &'a PlannedChunk,
     source: &'a Source,

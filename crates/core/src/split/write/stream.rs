@@ -267,7 +267,7 @@ impl<'a> ChunkEncoder<'a> {
     }
 }
 
-/// A reader for a chunk that fails once the chunk is no longer wanted.
+/// A reader that reads a chunk, and fails once the chunk is no longer wanted.
 struct AwaitedChunk<'a, 'b> {
     reader: &'a mut ChunkReader<'b>,
     meter: &'a Meter,
