@@ -110,7 +110,7 @@ pub(crate) fn to_form(
     ops::convert(input, target, options).map_err(|error| failure(input, target, &error))
 }
 
-/// Returns the failure for an error of a conversion. The error may concern a parent folder of the
+/// Returns the failure for an error from a conversion. The error may concern a parent folder of the
 /// output.
 fn failure(opened: &Opened, target: &Path, error: &Error) -> Failure {
     let about = error.file().filter(|_| error.kind() == ErrorKind::Io);
@@ -130,8 +130,8 @@ pub(crate) fn saved_model(
         .map_err(|error| Failure::of(folder, &error))
 }
 
-/// Fails unless the input is a folder. Must be called before errors about the options of
-/// SavedModels are reported.
+/// Fails unless the input is a folder. Must be called before errors about options for SavedModels
+/// are reported.
 fn check_folder(input: &Path) -> Result<(), Failure> {
     let name = shown(input);
     let why = match std::fs::metadata(input) {

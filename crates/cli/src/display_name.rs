@@ -8,8 +8,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 /// unlikely that a user writes a path in this form.
 pub(crate) const OPENED_BY: &str = "/dev/./fd/";
 
-/// Names that the user gave for inputs opened by descriptor. Errors of the library contain only the
-/// path, so this map is global.
+/// Names that the user gave for inputs opened by descriptor. Errors from the library contain only
+/// the path, so this map is global.
 static GIVEN: LazyLock<Mutex<HashMap<i32, String>>> = LazyLock::new(Mutex::default);
 
 /// Records the name that the user gave for an input opened by descriptor.
@@ -18,8 +18,8 @@ pub(crate) fn name_copy(number: i32, name: &str) {
     given.insert(number, name.to_owned());
 }
 
-/// Other paths that are shown under a different name: temporary folders with the name of the object
-/// that they replace, and URLs without their secrets.
+/// Other paths that are shown differently: a temporary folder as the object that it replaces, and a
+/// URL without its secrets.
 static RENAMED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
 
 /// Records the name under which a path is shown.

@@ -138,7 +138,7 @@ impl<'a> Job<'a> {
         Ok(value.into())
     }
 
-    /// Returns the extension of the output's form: chunks, or one message.
+    /// Returns the file extension for the output's form, chunked or plain.
     fn extension(&self) -> &'static str {
         let named = match self.input.folder() {
             Some(_) => Path::new(""),

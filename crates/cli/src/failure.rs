@@ -9,12 +9,12 @@ use proto_splitter::{Error, ErrorKind};
 use crate::Exit;
 use crate::display_name::{by_given_names, shown};
 
-/// An error of the command: a line to print, and the exit status.
+/// An error that ends a command: a line to print, and the exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
     message: String,
-    /// Error of the library or the system.
+    /// The error from the library or the system, if there was one.
     cause: Option<Box<Cause>>,
 }
 
@@ -67,7 +67,7 @@ pub struct Failed {
     pub exit: Exit,
     /// The command's message, on one line.
     pub message: String,
-    /// Error of the library or the system; `None` for a wrong command line.
+    /// The error from the library or the system; `None` for an invalid command line.
     pub cause: Option<Box<Cause>>,
 }
 
@@ -103,7 +103,7 @@ impl Failure {
         }
     }
 
-    /// Creates an error for wrong usage, or for a file that can't be read or written.
+    /// Creates an error for incorrect usage, or for a file that can't be read or written.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Failure {
             exit: Exit::Usage,
@@ -143,8 +143,8 @@ impl Failure {
 
     /// Creates an error for a file or folder that can't be read or written.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
-        // The message has the same form as in the library: a path, a colon, and the system's
-        // message.
+        // The message has the same form as the library's messages: a path, a colon, and the
+        // system's message.
         let message = format!("{}: {error}", shown(path));
         let cause = Cause {
             kind: ErrorKind::Io,

@@ -171,7 +171,7 @@ pub(crate) fn find_one(view: &MessageView<'_>, query: &PathQuery) -> Result<Fiel
 /// Maximum number of names to compare with a name that wasn't found.
 const MOST_NAMES: usize = 100_000;
 
-/// Adds the name that was probably meant to an error about a name that wasn't found.
+/// Adds a suggestion to an error about a name that wasn't found.
 fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error {
     if error.kind() != ErrorKind::InvalidPath {
         return error;
@@ -198,7 +198,7 @@ fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error 
     )
 }
 
-/// Adds the probable name to an error about a path in an open input, as [`with_meant`] does.
+/// Adds a suggestion to an error about a path in an open input, as [`with_meant`] does.
 pub(crate) fn with_meant_in(input: &Input, path: &str, error: Error) -> Error {
     match (PathQuery::parse(path, input.descriptor()), input.view()) {
         (Ok(query), Ok(view)) => with_meant(&view, &query, error),
@@ -289,7 +289,7 @@ fn write(
     written.map_err(|error| with_meant(view, query, error))
 }
 
-/// Returns the query for the elements, if the query selects a whole repeated field.
+/// Returns a query for the elements, if `query` selects a whole repeated field.
 pub(crate) fn elements_of_whole(view: &MessageView<'_>, query: &PathQuery) -> Option<PathQuery> {
     let target = query.resolve(view.descriptor()?).ok()?;
     let message = target.kind.message();

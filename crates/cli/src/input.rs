@@ -53,7 +53,7 @@ impl Input {
         &self.place.file
     }
 
-    /// Returns the folder, if the argument is a folder, and one of its files is the message.
+    /// Returns the folder if the argument is a folder and one of its files is the message.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.place.folder.as_deref()
     }
@@ -63,7 +63,7 @@ impl Input {
         self.place.path()
     }
 
-    /// Returns the extension of files in the form of the input: chunks, or one message.
+    /// Returns the file extension for the input's form, chunked or plain.
     pub(crate) fn extension(&self) -> &'static str {
         self.opened.chunked().map_or(PLAIN, |_| CHUNKED)
     }
@@ -73,8 +73,8 @@ impl Input {
         !self.opened.has_message()
     }
 
-    /// Returns true if the input isn't just a message in one file, but an archive, or a message
-    /// assembled from several files.
+    /// Returns true if the input is an archive or a message assembled from several files, rather
+    /// than a message in one file.
     pub(crate) fn is_special(&self) -> bool {
         !self.opened.is_single()
     }
@@ -101,8 +101,7 @@ impl Input {
         self.typed_view_with(self.opened.reading_options())
     }
 
-    /// Returns a view of the message like [`typed_view`](Self::typed_view), with other options for
-    /// reading.
+    /// Returns a view of the message like [`typed_view`](Self::typed_view), but with these options.
     pub(crate) fn typed_view_with(&self, options: ReadOptions) -> Result<MessageView<'_>, Error> {
         if self.is_archive() {
             let message = format!("{}: has tensors but no message", self.title());

@@ -11,8 +11,8 @@
 //! assert!(err.starts_with(b"protosplit: no such file.pb: "));
 //! ```
 //!
-//! The module of each subcommand has the subcommand's name. It first creates a report, and then
-//! prints the report as text or as JSON, so both have the same contents.
+//! Each subcommand has a module of the same name, which first creates a report, and then prints it
+//! as text or as JSON, so both have the same contents.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -100,7 +100,7 @@ pub use named_parts::{
 };
 pub use terminal::Terminal;
 
-/// The outcome of a run of the command.
+/// The outcome of running the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success; status 0.
@@ -134,7 +134,7 @@ impl From<Exit> for ExitCode {
 /// Runs the command. The first argument is the command's own name, as in `std::env::args_os`.
 ///
 /// Results go to `stdout`. Errors, warnings and notes go to `stderr`, one per line, each beginning
-/// with `protosplit: `. If the reader of `stdout` closes the pipe, this isn't an error.
+/// with `protosplit: `. It isn't an error if the reader of `stdout` closes the pipe.
 pub fn run<I, T>(args: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Exit
 where
     I: IntoIterator<Item = T>,

@@ -1,4 +1,4 @@
-//! `protosplit`: a thin wrapper of this package's library.
+//! `protosplit`: a thin wrapper around this package's library.
 #![forbid(unsafe_code)]
 
 mod signals;

@@ -45,14 +45,15 @@ impl NameOptions {
     }
 
     /// Sets the full name of the message's type. Default: the type according to the input, its
-    /// format, or the schema next to it.
+    /// format, or the schema next to the input.
     #[must_use]
     pub fn message(mut self, name: Option<String>) -> Self {
         self.message = name;
         self
     }
 
-    /// Sets a compiled schema with the type, a serialized `FileDescriptorSet`. Default: none.
+    /// Sets a compiled schema that defines the type, as a serialized `FileDescriptorSet`. Default:
+    /// none.
     #[must_use]
     pub fn descriptor_set(mut self, set: Option<Vec<u8>>) -> Self {
         self.descriptor_set = set;
@@ -92,7 +93,7 @@ impl NameOptions {
         self.message.as_deref()
     }
 
-    /// Returns the compiled schema with the type.
+    /// Returns the compiled schema that defines the type.
     pub fn get_descriptor_set(&self) -> Option<&[u8]> {
         self.descriptor_set.as_deref()
     }
@@ -119,7 +120,7 @@ impl NamedInput {
         self.0.file()
     }
 
-    /// Returns the folder that was named or, if none was, the file.
+    /// Returns the folder if the input was named by its folder, and otherwise the file.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -134,7 +135,7 @@ impl Deref for NamedInput {
 }
 
 /// Opens the input to which a name refers: a file, a prefix, or a folder of a known format. If the
-/// type of its message is otherwise unknown, uses the schema next to it. The command opens its
+/// message's type is otherwise unknown, uses the schema next to the input. The command opens its
 /// inputs in the same way.
 ///
 /// ```
@@ -157,13 +158,13 @@ pub fn open_named(name: &Path, options: &NameOptions) -> Result<NamedInput, Fail
     Ok(NamedInput(opening.open(&file_of(name))?))
 }
 
-/// Verifies the input to which a name refers with [`ops::verify`](proto_splitter::ops::verify) and
-/// these options. Also compares it with an `original` in one piece.
+/// Verifies the named input with [`ops::verify`](proto_splitter::ops::verify) and these options. If
+/// `original` names a message in one piece, compares the input with this message.
 ///
 /// # Errors
 ///
-/// The errors of [`open_named`], except that a damaged file in chunks that can't be opened results
-/// in a report. Also fails like the command if the message can't be parsed or compared.
+/// The errors of [`open_named`], except that a chunked file that is too damaged to be opened
+/// results in a report. Also fails like the command if the message can't be parsed or compared.
 pub fn verify_named(
     name: &Path,
     options: &NameOptions,
@@ -202,8 +203,7 @@ pub enum ConvertedNamed {
     SavedModel(ConvertSavedModelReport),
 }
 
-/// Writes the input to which a name refers in another form, as
-/// [`ops::convert`](proto_splitter::ops::convert) and
+/// Writes the named input in another form, as [`ops::convert`](proto_splitter::ops::convert) and
 /// [`ops::convert_saved_model`](proto_splitter::ops::convert_saved_model) do. `saving` determines
 /// whether the fingerprint of a SavedModel is updated.
 ///
@@ -255,7 +255,7 @@ pub(crate) fn file_of(name: &Path) -> PathBuf {
     name
 }
 
-/// Returns the failure that the command would have for an error about a file.
+/// Returns the failure that the command would report for an error about a file.
 pub fn failed(file: &Path, error: &Error) -> Failed {
     Failure::of(file, error).into()
 }

@@ -1,5 +1,5 @@
-//! Plans for work in parts on inputs given by name, for programs that call the library's operations
-//! themselves.
+//! Plans to split, merge or verify named inputs in parts, for programs that call the library's
+//! operations themselves.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,8 +17,8 @@ use crate::place::{self, check_file};
 use crate::remote;
 use crate::split;
 
-/// Returns the stores of all objects that this build can reach, for
-/// [`PartOptions`](proto_splitter::parts::PartOptions::objects). Returns `None` if it can reach
+/// Returns access to all object stores that this build supports, for
+/// [`PartOptions`](proto_splitter::parts::PartOptions::objects). Returns `None` if it supports
 /// none.
 pub fn object_stores() -> Option<Arc<dyn Objects>> {
     remote::stores()
@@ -30,10 +30,9 @@ pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
     remote::hide_secrets(&names);
 }
 
-/// Plans to split the file or object to which a name refers into `PREFIX.cpb` and one file for each
-/// part, as [`Planner::split`](proto_splitter::parts::Planner::split) does. By default, there are
-/// at most 16 parts or, if the options limit the size of files, as many parts as there must be
-/// files.
+/// Plans to split the named file or object into `PREFIX.cpb` and one file for each part, as
+/// [`Planner::split`](proto_splitter::parts::Planner::split) does. By default, there are at most 16
+/// parts or, if the options limit the size of files, as many parts as files are needed.
 ///
 /// ```
 /// use proto_splitter::parts::{PartOptions, PlanFile};
@@ -80,7 +79,7 @@ pub fn plan_split_named(
     )?)
 }
 
-/// Plans to merge the chunked file or object to which a name refers, as
+/// Plans to merge the named chunked file or object, as
 /// [`Planner::merge`](proto_splitter::parts::Planner::merge) does. By default, there are at most 16
 /// parts.
 ///
@@ -106,7 +105,7 @@ pub fn plan_merge_named(
     Ok(parts::plan_merge(&input, target, force, parts)?)
 }
 
-/// Plans to verify the chunked file or object to which a name refers, as
+/// Plans to verify the named chunked file or object, as
 /// [`Planner::verify`](proto_splitter::parts::Planner::verify) does. By default, there are at most
 /// 16 parts.
 ///

@@ -22,7 +22,7 @@ impl OpenObjects {
         OpenObjects(Arc::new(open))
     }
 
-    /// Returns an object as a candidate, which formats examine and open.
+    /// Returns an object as a candidate for formats to examine and open.
     pub(crate) fn candidate<'a>(&self, named: &'a Path) -> Result<Candidate<'a>, Failure> {
         let reader = match self.0.get(named) {
             Some(reader) => Arc::clone(reader),

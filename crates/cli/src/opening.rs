@@ -44,7 +44,7 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Creates options with the type of the message, and the locations where its chunks may be.
+    /// Creates options with the type of the message, and with limits for chunks in several files.
     pub(crate) fn of_shards(
         schema: &'a SchemaArgs,
         shards: ShardArgs,
@@ -53,7 +53,7 @@ impl<'a> Opening<'a> {
         Opening::new(schema, shards.limits(), objects)
     }
 
-    /// Creates options with everything that the arguments for reading set.
+    /// Creates options from all arguments for reading.
     pub(crate) fn of(reading: &'a ReadingArgs, objects: &OpenObjects) -> Opening<'a> {
         let mut opening = Opening::new(&reading.schema, reading.limits(), objects);
         opening.options = opening.options.assume_plain(reading.assume_plain);

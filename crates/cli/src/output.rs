@@ -34,7 +34,7 @@ pub(crate) struct Output<'a> {
     /// True to print only errors and results.
     quiet: bool,
     line: ProgressLine,
-    /// Objects read directly.
+    /// Objects that the command reads directly.
     objects: OpenObjects,
 }
 

@@ -39,8 +39,8 @@ pub(crate) fn run(
     Ok(exit)
 }
 
-/// Returns, for a command that prints, the file given by `-o`, whether to overwrite it, and the
-/// files that the command reads.
+/// Returns the file given by `-o`, whether to overwrite it, and the files that the command reads.
+/// Returns `None` if the command prints to standard output, or handles `-o` itself.
 fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let (printed, read): (&OutputFileArgs, Vec<&PathBuf>) = match command {
         Command::Verify(args) => (&args.output_file, args.file.iter().collect()),
@@ -65,8 +65,8 @@ fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     Some((target, printed.force, read))
 }
 
-/// Returns the files to which arguments may refer: the arguments themselves, the files of a prefix,
-/// and the model of a folder.
+/// Returns the files to which arguments may refer: the arguments themselves, the files with this
+/// prefix, and the model in this folder.
 pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFrom {
     let meant = read.into_iter().flat_map(|path| {
         let model = path.join(MODEL_STEM);

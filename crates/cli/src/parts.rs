@@ -20,10 +20,10 @@ use crate::sanitize::one_line;
 use crate::size;
 use crate::types::Splitter;
 
-/// Number of parts, if the caller sets none.
+/// Default number of parts.
 const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
-/// Creates the error for inputs and outputs of more than one file, which can't be planned.
+/// Creates the error for a plan whose input isn't a single chunked file or object.
 pub(crate) fn only_chunked(verb: &str) -> Failure {
     Failure::usage(format!("hosts can only share the {verb} of a .cpb file"))
 }

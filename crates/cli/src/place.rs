@@ -30,7 +30,7 @@ pub(crate) struct Place {
     /// The file that contains the message. If the message is assembled from several files, this is
     /// the argument.
     pub(crate) file: PathBuf,
-    /// The folder, if the argument is a folder, and one of its files is the message.
+    /// The folder, if the argument is a folder and one of its files is the message.
     pub(crate) folder: Option<PathBuf>,
     /// An unnamed copy of standard input or of a pipe.
     copy: Option<Arc<File>>,
@@ -50,7 +50,7 @@ impl Place {
         self.folder.as_deref().unwrap_or(&self.file)
     }
 
-    /// Returns the input as a candidate, which formats examine and open.
+    /// Returns the input as a candidate for formats to examine and open.
     pub(crate) fn candidate(&self, objects: &OpenObjects) -> Result<Candidate<'_>, Failure> {
         let failed = |error: Error| Failure::of(&self.file, &error);
         if remote::is_url(&self.file) {

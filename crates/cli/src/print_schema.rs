@@ -123,7 +123,7 @@ fn new_folder_beside(target: &Path) -> io::Result<TemporaryFolder> {
     TemporaryFolder::beside(target, mode)
 }
 
-/// Returns the name of an untrusted file as a path. Fails if the path leads out of the folder.
+/// Returns an untrusted file name as a path. Fails if the path leads out of the folder.
 fn relative(name: &str) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(name);
     let stays = path

@@ -24,7 +24,7 @@ const COLUMNS: u16 = 80;
 /// Text of the line, followed by a bar.
 const TEMPLATE: &str = "{msg}: {percent}% of {all}, {rate}/s, {eta} left  {wide_bar}";
 
-/// The line, which consecutive pieces of work share.
+/// A progress line, shared by consecutive pieces of work.
 #[derive(Clone, Default)]
 pub(crate) struct ProgressLine(Option<Arc<Shared>>);
 
@@ -38,7 +38,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// True once the line will not be shown any more.
+    /// True once the line must not be shown again.
     over: bool,
 }
 

@@ -104,7 +104,7 @@ fn is_opened_there(named: &Path, reader: &Arc<ObjectReader>) -> bool {
     !opened.is_err_and(|error| error.kind() == ErrorKind::NeedsFile)
 }
 
-/// Returns the stores of all URLs, for work in parts.
+/// Returns access to the stores of all URLs, for work in parts.
 pub(crate) fn stores() -> Option<Arc<dyn Objects>> {
     Some(Arc::new(ObjectParts::new()))
 }
@@ -214,7 +214,7 @@ fn is_read_there(
     })
 }
 
-/// Copies the other objects with chunks of an object that was copied to a file.
+/// Copies the other objects that contain chunks, after the main object was copied to a file.
 fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Failure> {
     let main = location(named)?;
     let file = File::open(copy).map_err(|error| Failure::io(copy, &error))?;
@@ -248,7 +248,8 @@ fn is_planned(command: &Command) -> bool {
     parts.plan_only.is_some()
 }
 
-/// Copies the inputs that a command can't read directly, and redirects the outputs that it can't write directly to a temporary folder.
+/// Copies inputs that a command can't read directly. If the command can't write outputs directly,
+/// redirects them to a temporary folder.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
     let mut staged = Staged::default();
     // Other hosts couldn't read a copy.

@@ -33,7 +33,7 @@ pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| harms(c) && c != '\n')
 }
 
-/// Returns the value of a string with harmful characters escaped, except for line breaks and tabs.
+/// Returns a string value with harmful characters escaped, except for line breaks and tabs.
 pub(crate) fn value(text: &str) -> Cow<'_, str> {
     escaped(text, |c| harms(c) && !matches!(c, '\n' | '\t'))
 }

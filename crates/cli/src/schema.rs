@@ -61,7 +61,7 @@ fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
         // `google/protobuf/descriptor.proto`.
         let there = args.proto.iter().filter(|file| file.exists());
         let beside = there.map(|file| folder_of(file));
-        // As in protoc, files are also looked up in the current folder.
+        // Like protoc, also looks up files in the current folder.
         beside.chain([PathBuf::from(".")]).collect()
     } else {
         args.proto_path.clone()

@@ -22,7 +22,7 @@ use crate::sanitize::one_line;
 use crate::size;
 use crate::table::facts;
 
-/// Maximum size of a key's file, in bytes.
+/// Maximum size of a key file, in bytes.
 const MAX_KEY: u64 = 1 << 20;
 
 #[derive(Serialize)]

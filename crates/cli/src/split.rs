@@ -81,7 +81,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// Opens a message in one piece.
+/// Opens a message that is in one piece.
 pub(crate) fn open_unsplit(opening: Opening<'_>, named: &Path) -> Result<Input, Failure> {
     let input = match opening.open(named) {
         Err(failure) if failure.exit() == Exit::Bad && is_records(named) => {

@@ -48,9 +48,9 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Suggests a valid path instead of one that the type lacks. The suggestion has corrected names,
-/// missing indices, or the full path of a field that was named without its path. Returns `None` if
-/// the type has the path, even if the message lacks the value.
+/// Suggests a valid path instead of one that the type lacks. The suggestion corrects names, adds
+/// missing indices, or adds the path to a field that was named without it. Returns `None` if the
+/// type has the path, even if the message lacks the value.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     let is_sound = |path: &str| PathQuery::parse(path, Some(root)).is_ok();
     if is_sound(typed) {
@@ -173,7 +173,7 @@ fn mend(
     Some(path)
 }
 
-/// Corrects the path in brackets that compare a path with a value.
+/// Corrects the path in a bracketed condition, which compares the value at a path.
 fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, str>> {
     let operator = select.find(['=', '!', '<', '>', '~']);
     let parts = operator.map(|at| select.split_at(at));
@@ -188,7 +188,7 @@ fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, s
     }
 }
 
-/// Returns true if a map has strings as keys, and the user typed the key without quotes.
+/// Returns true if a map has string keys and the user typed the key without quotes.
 fn needs_quotes(kind: &Kind, select: &str) -> bool {
     match kind {
         Kind::Message(entry) if entry.is_map_entry() => {

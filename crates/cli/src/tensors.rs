@@ -20,10 +20,10 @@ const COLUMNS: [(&str, Align); 5] = [
     ("where", Align::Left),
 ];
 
-/// Number of offsets to show for a level of LoD; `--json` includes all of them.
+/// Number of offsets to show for a LoD level; `--json` includes all of them.
 const SHOWN_OFFSETS: usize = 6;
 
-/// Returns a level of LoD as text. Leaves out the offsets in the middle if there are many.
+/// Returns a LoD level as text. Leaves out the offsets in the middle if there are many.
 fn level(offsets: &[u64]) -> String {
     let mut shown: Vec<String> = offsets.iter().map(u64::to_string).collect();
     if shown.len() > SHOWN_OFFSETS {

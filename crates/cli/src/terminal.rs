@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-/// The terminal of standard output, if there is one.
+/// The terminal for standard output, if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terminal {
     is_there: bool,
@@ -11,7 +11,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Returns a value that means that there is no terminal, so lines may have any length.
+    /// Returns the value for output without a terminal, where lines may have any length.
     #[must_use]
     pub fn none() -> Self {
         Terminal::default()

@@ -33,7 +33,7 @@ use crate::suggest;
 use text::Look;
 
 /// Default number of members and fields, and default minimum size, for a table, a picture and a
-/// page. A page shows as many of them as fit.
+/// page. A page shows as many members and fields as fit.
 const TEXT: (usize, LeastSize) = (10, LeastSize::Millionths(10_000));
 const PICTURE: (usize, LeastSize) = (200, LeastSize::Bytes(0));
 const PAGE: (usize, LeastSize) = (5_000, LeastSize::Bytes(0));
@@ -158,18 +158,18 @@ pub(crate) struct AskedLimits {
 }
 
 impl AskedLimits {
-    /// Returns these limits, completed by the defaults for a table.
+    /// Returns these limits, with the defaults for a table where none are requested.
     pub(crate) fn of_table(self) -> TreeLimits {
         self.or(TEXT)
     }
 
-    /// Returns these limits, completed by the defaults for a page.
+    /// Returns these limits, with the defaults for a page where none are requested.
     pub(crate) fn of_page(self) -> TreeLimits {
         self.or(PAGE)
     }
 
-    /// Returns these limits, completed by defaults. If a number or an order is requested, there is
-    /// no minimum size by default.
+    /// Returns these limits, with defaults where none are requested. If a number or an order is
+    /// requested, there is no minimum size by default.
     fn or(self, (top, least): (usize, LeastSize)) -> TreeLimits {
         let is_asked_for = self.top.is_some() || self.order != TreeOrder::Size;
         let least = if is_asked_for {
@@ -185,7 +185,7 @@ impl AskedLimits {
     }
 }
 
-/// Returns the requested limits, completed by the defaults for a format.
+/// Returns the requested limits, with the defaults for a format where none are requested.
 fn limits(args: &TreeArgs, defaults: (usize, LeastSize)) -> TreeLimits {
     let asked = AskedLimits {
         depth: args.depth,
@@ -245,7 +245,7 @@ fn check(input: &Input, root: Option<&MessageDescriptor>, args: &TreeArgs) -> Re
     Ok(())
 }
 
-/// Returns the path as a query, if the values at the path depend on the contents of the message.
+/// Returns the path as a query, if the message's contents determine which values it selects.
 fn query(path: &str, root: Option<&MessageDescriptor>) -> Option<PathQuery> {
     let query = PathQuery::parse(path, root).ok();
     query.filter(|query| query.singular().0.as_path().is_none())

@@ -72,7 +72,7 @@ impl Types {
     }
 
     /// Loads the given schemas, and finds the requested type. If no schema is given and the type
-    /// isn't built in, uses the schema next to the input that has the type.
+    /// isn't built in, uses the schema next to the input that defines the type.
     pub(crate) fn load_for(args: &SchemaArgs, input: &Path) -> Result<Types, Failure> {
         let name = args.message.as_deref().or(args.delimited.as_deref());
         let unknown = name.filter(|name| has_no_schema(args) && built_in(name).is_none());
@@ -90,8 +90,8 @@ impl Types {
     }
 
     /// Returns the types of the schema next to an input, if no schema was given and exactly one
-    /// fits. If the input names a type, a schema that has this type fits. Otherwise, a schema fits
-    /// if exactly one of its types isn't contained in another, and the input `is_of` this type.
+    /// fits. If the input names a type, the schema must define this type. Otherwise, exactly one of
+    /// its types must not be contained in another. In either case, `is_of` must accept the type.
     pub(crate) fn beside(
         args: &SchemaArgs,
         input: &Path,

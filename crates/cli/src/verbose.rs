@@ -1,4 +1,4 @@
-//! Logging of the libraries to standard error: warnings and, with `-v`, the stages of the work.
+//! Logging from the libraries to standard error: warnings and, with `-v`, the stages of the work.
 
 use std::fmt;
 use std::io::{self, Write};

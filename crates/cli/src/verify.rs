@@ -99,7 +99,7 @@ fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
     Err(Failure::usage(format!("{name}: --deep needs {how}")))
 }
 
-/// Opens the message to compare a merge with.
+/// Opens the original with which to compare the merged message.
 fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Failure> {
     let opening =
         Opening::of(&args.reading, output.objects()).progress(output.reading("verifying"));
@@ -107,7 +107,7 @@ fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Fai
     named.map(|named| open_original(named, opening)).transpose()
 }
 
-/// Opens a message in one piece, to compare a merge with it.
+/// Opens an original in one piece, with which to compare a merged message.
 pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input, Failure> {
     let place = place::locate(named, &CompanionArgs::default())?;
     let path = place.file.clone();

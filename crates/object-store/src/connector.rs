@@ -19,10 +19,11 @@ use crate::options::StoreOptions;
 use crate::redact::redact;
 use crate::trouble::Trouble;
 
-/// Largest number of characters of an error's body to keep.
+/// Maximum number of characters of an error's body to keep.
 const MOST_SAID: usize = 500;
 
-/// Largest number of bytes of an error's body to read. Bodies that aren't text take more bytes than characters.
+/// Maximum number of bytes of an error's body to read. Bodies that aren't text take more bytes than
+/// characters.
 const MOST_READ: usize = 16 << 10;
 
 /// Size up to which a request's body takes no noticeable time to send.
@@ -34,8 +35,8 @@ const FIRST_PAUSE: u64 = 500;
 /// The size of an object whose size the server doesn't report.
 pub(crate) const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// Mark of a response that ends when its connection is closed. Such a response looks complete even
-/// if the connection broke.
+/// A mark for a response that ends when its connection is closed. Such a response looks complete
+/// even if the connection broke.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenEnded;
 
@@ -60,7 +61,7 @@ pub(crate) struct StoreKind {
     pub(crate) falls_back: bool,
 }
 
-/// A factory of the connections to one store.
+/// A factory for connections to one store.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector(Arc<Watch>);
 

@@ -8,7 +8,7 @@ use object_store::Error;
 use crate::redact::redact;
 use crate::trouble::Trouble;
 
-/// Error codes of stores for a missing bucket or container.
+/// Error codes that stores return for a missing bucket or container.
 const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
 
 /// A failed request. It can be reported several times.
@@ -32,7 +32,7 @@ impl Failure {
         Failure::new(io::ErrorKind::InvalidData, message)
     }
 
-    /// Creates a failure from a store's error about the object of this name.
+    /// Creates a failure from a store's error about the object with this name.
     pub(crate) fn of(name: &str, error: &Error) -> Self {
         let trouble = Trouble::of(error);
         let kind = match error {
@@ -45,7 +45,7 @@ impl Failure {
             Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
             _ => io::ErrorKind::Other,
         };
-        // A listing reports a missing bucket as an error of any kind.
+        // In a listing, a missing bucket may be reported as another kind of error.
         let may_lack = matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::Other);
         if may_lack && NO_BUCKET.iter().any(|code| chain(error).contains(code)) {
             let message = redact(&format!("{name}: no such bucket")).into_owned();
@@ -78,7 +78,7 @@ pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
     }
 }
 
-/// Returns an error and its causes on one line, each once.
+/// Returns an error and its causes on one line, without repetitions.
 fn chain(error: &Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

@@ -56,7 +56,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// Any error of the store; [`ErrorKind::InvalidMessage`] if a name cannot name a file.
+    /// Any error from the store; [`ErrorKind::InvalidMessage`] if a name can't be a file name.
     ///
     /// # Examples
     ///
@@ -115,8 +115,9 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// The first error of reading or writing; [`ErrorKind::AlreadyExists`] if a file exists; [`ErrorKind::Cancelled`]. Files that were
-    /// already copied remain.
+    /// The first error from reading or writing; [`ErrorKind::AlreadyExists`] if a file exists;
+    /// [`ErrorKind::Cancelled`] if `progress` cancels the work. Files that were already copied
+    /// remain.
     pub fn download(&self, target: &Path, progress: &Progress) -> Result<Vec<Item>> {
         let items = self.list()?;
         let meter = progress.meter(items.iter().map(|item| item.size).sum());
@@ -162,8 +163,9 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// The first error of reading or writing; [`ErrorKind::AlreadyExists`] if an object exists and may not be replaced;
-    /// [`ErrorKind::Cancelled`]. Objects that were already copied remain.
+    /// The first error from reading or writing; [`ErrorKind::AlreadyExists`] if an object exists
+    /// and may not be replaced; [`ErrorKind::Cancelled`] if `progress` cancels the work. Objects
+    /// that were already copied remain.
     pub fn upload(
         &self,
         source: &Path,

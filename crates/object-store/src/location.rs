@@ -40,7 +40,7 @@ pub const SCHEMES: &[&str] = &[
 #[derive(Clone)]
 pub struct ObjectLocation {
     store: Arc<dyn ObjectStore>,
-    /// The interface of the same store for uploads in parts by several hosts, if it supports them.
+    /// The store's interface for uploads in parts by several hosts, if it supports them.
     uploads: Option<Uploads>,
     /// Common prefix of the URLs of all objects in the store.
     base: String,
@@ -118,9 +118,9 @@ impl ObjectLocation {
         })
     }
 
-    /// Returns an object of a store that was configured elsewhere. The store's display name takes
-    /// the place of a URL. Several hosts can't upload such an object together, since this requires
-    /// a store given by URL.
+    /// Returns an object in a store that was configured elsewhere. The store's display name takes
+    /// the place of a URL. Several hosts can't upload this object together, since that requires a
+    /// store given by URL.
     pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> ObjectLocation {
         ObjectLocation {
             base: format!("{store}/"),
@@ -137,7 +137,7 @@ impl ObjectLocation {
         &self.store
     }
 
-    /// Returns the store for uploads in parts by several hosts, if it supports them.
+    /// Returns the store's interface for uploads in parts by several hosts, if it supports them.
     pub(crate) fn uploads(&self) -> Option<&Uploads> {
         self.uploads.as_ref()
     }
@@ -197,7 +197,7 @@ impl ObjectLocation {
     ///
     /// # Errors
     ///
-    /// Any error of the store, except that the object doesn't exist.
+    /// Any error from the store, except for a missing object.
     pub fn exists(&self) -> io::Result<bool> {
         use object_store::ObjectStoreExt;
         match runtime::wait(self.store.head(&self.path))? {

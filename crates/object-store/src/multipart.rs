@@ -1,4 +1,4 @@
-//! Uploads in parts, and the condition of their last step.
+//! Uploads in parts, and the condition for their last step.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{Error, HeaderMap, HeaderValue, PutPayload, Result};
 
-/// Code and status of S3's error for an unknown condition. They only occur in the error's text,
+/// Code and status of S3's error for an unsupported condition. They only occur in the error's text,
 /// since `object_store` doesn't expose the status.
 const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
 
@@ -15,8 +15,8 @@ const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
 #[derive(Clone)]
 pub(crate) struct Uploads {
     store: Arc<dyn MultipartStore>,
-    /// The interface of the same store for requests that fail if the object exists; `None` if the
-    /// store doesn't support this condition.
+    /// The store's interface for requests that fail if the object exists; `None` if the store
+    /// doesn't support this condition.
     creating: Option<Arc<dyn MultipartStore>>,
 }
 
@@ -37,8 +37,7 @@ impl Uploads {
         }
     }
 
-    /// Adds `creating`, the interface of the same store for requests that fail if the object
-    /// exists.
+    /// Adds `creating`, the store's interface for requests that fail if the object exists.
     pub(crate) fn creating_by(mut self, creating: Arc<dyn MultipartStore>) -> Uploads {
         self.creating = Some(creating);
         self
@@ -102,7 +101,7 @@ fn is_unknown(error: &Error) -> bool {
     UNKNOWN_CONDITION.iter().any(|known| said.contains(known))
 }
 
-/// Returns the headers of requests to S3 that fail if the object exists.
+/// Returns the headers that make S3 requests fail if the object exists.
 pub(crate) fn creating_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("if-none-match", HeaderValue::from_static("*"));

@@ -101,7 +101,7 @@ impl StoreOptions {
         self.retry_timeout * 10 / 3
     }
 
-    /// Returns the time without a byte after which to close a connection.
+    /// Returns the time without received data after which a connection is closed.
     pub(crate) fn idle_timeout(&self) -> Duration {
         let time = (self.retry_timeout / 6).min(Duration::from_secs(30));
         time.max(Duration::from_millis(10))
@@ -177,7 +177,7 @@ impl ObjectReadOptions {
     }
 
     /// Sets the size of the cache, including pending requests, in bytes. Default:
-    /// [`DEFAULT_CACHE_SIZE`]. Bytes that a read is waiting for are always held.
+    /// [`DEFAULT_CACHE_SIZE`]. Bytes that a read is waiting for are always kept.
     #[must_use]
     pub const fn cache_size(mut self, bytes: u64) -> Self {
         self.cache_size = bytes;

@@ -23,7 +23,7 @@ use crate::writer::ObjectWriter;
 /// Size of the pieces in which a file is copied, in bytes.
 const COPY_LEN: usize = 1 << 20;
 
-/// Stores by URL, for splits, merges and verifications in parts.
+/// Access to stores by URL, for splits, merges and verifications in parts.
 ///
 /// Each part of a split becomes a separate object, named by its content. The commit writes one more
 /// object, with a single request that the store rejects if the object exists. A merge is an upload
@@ -67,7 +67,7 @@ pub struct ObjectParts {
 }
 
 impl ObjectParts {
-    /// Creates stores with the default options for reading and writing.
+    /// Creates a value with the default options for reading and writing.
     #[must_use]
     pub const fn new() -> ObjectParts {
         ObjectParts {
@@ -197,7 +197,7 @@ impl Objects for ObjectParts {
     }
 }
 
-/// Returns the store of an object, for uploads in parts by several hosts.
+/// Returns the interface of an object's store for uploads in parts by several hosts.
 fn in_parts(location: &ObjectLocation) -> Result<&Uploads> {
     location.check_writable()?;
     location.uploads().ok_or_else(|| {

@@ -54,8 +54,7 @@ struct State {
     told: Vec<Range<u64>>,
     /// Number of running requests.
     running: usize,
-    /// End of the last read without prefetch, and the number of bytes to fetch for the next such
-    /// read.
+    /// End of the last read without prefetch, and the number of bytes to fetch for the next one.
     sequence: (u64, u64),
     traffic: Traffic,
 }
@@ -67,7 +66,7 @@ struct Object {
     e_tag: Option<String>,
 }
 
-/// Statistics of the requests to a store.
+/// Statistics on the requests to a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
@@ -91,7 +90,8 @@ impl ObjectReader {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](io::ErrorKind::NotFound) if the object doesn't exist, and any error of the store.
+    /// [`NotFound`](io::ErrorKind::NotFound) if the object doesn't exist, and any error from the
+    /// store.
     ///
     /// # Examples
     ///
@@ -148,7 +148,7 @@ impl ObjectReader {
     ///
     /// # Errors
     ///
-    /// The errors of opening the object.
+    /// Any error from opening the object.
     pub fn version(&self) -> io::Result<Option<String>> {
         let (state, _) = self.shared.object(self.shared.lock())?;
         Ok(match &state.opened {
@@ -157,7 +157,7 @@ impl ObjectReader {
         })
     }
 
-    /// Returns statistics of all requests that were made.
+    /// Returns statistics on all requests that were made.
     pub fn traffic(&self) -> Traffic {
         self.shared.lock().traffic
     }
@@ -266,8 +266,8 @@ impl Shared {
         traffic.bytes += bytes;
     }
 
-    /// Returns the end of the range to fetch for a read at `offset` without prefetch. The range grows with each read that continues the
-    /// last one.
+    /// Returns the end of the range to fetch for a read at `offset` without prefetch. The range
+    /// grows with each read that continues the previous one.
     fn reach(&self, state: &mut State, offset: u64, end: u64, size: u64) -> u64 {
         let (last, ahead) = state.sequence;
         let most = self.options.request_size.saturating_mul(4);

@@ -1,4 +1,4 @@
-//! The stores of URLs, configured by the environment.
+//! Stores for URLs, configured by the environment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -51,7 +51,7 @@ impl Store {
     }
 }
 
-/// Returns the store of a URL. All objects in the store share its connections.
+/// Returns the store for a URL. All objects in the store share its connections.
 pub(crate) fn store(
     url: &Url,
     scheme: &ObjectStoreScheme,
@@ -196,7 +196,7 @@ fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> StoreKind 
     }
 }
 
-/// Returns the environment's settings for stores, in the terms of the builders.
+/// Returns the environment's settings for stores, under the names that the builders use.
 fn settings(url: &Url) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

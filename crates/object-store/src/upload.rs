@@ -14,7 +14,7 @@ use crate::location::ObjectLocation;
 use crate::multipart::Uploads;
 use crate::runtime;
 
-/// Largest number of bytes in memory, unless two parts are larger.
+/// Maximum number of bytes in memory, unless two parts are larger.
 const MOST_HELD: usize = 256 << 20;
 
 /// A writer that uploads its input part by part, several at once.

@@ -65,8 +65,9 @@ impl ObjectWriter {
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the object exists and may not be replaced;
-    /// [`Unsupported`](io::ErrorKind::Unsupported) for a web server; any error of the store.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the object exists and may not be
+    /// replaced; [`Unsupported`](io::ErrorKind::Unsupported) for a web server; any error from the
+    /// store.
     ///
     /// # Examples
     ///
@@ -112,8 +113,8 @@ impl ObjectWriter {
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the object was created meanwhile, and any error of the store. In either case the
-    /// upload is aborted.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the object was created in the meantime,
+    /// and any error from the store. In either case the upload is aborted.
     pub fn finish(mut self) -> io::Result<u64> {
         let last = std::mem::take(&mut self.buffer);
         let Some(upload) = self.upload.take() else {
@@ -167,7 +168,7 @@ impl ObjectWriter {
     ///
     /// # Errors
     ///
-    /// Any error of the store. Uploaded parts may then still exist.
+    /// Any error from the store. In this case, uploaded parts may still exist.
     pub fn abort(mut self) -> io::Result<()> {
         self.buffer.clear();
         match self.upload.take() {

@@ -1,4 +1,4 @@
-//! Keys of elliptic curves, for making and checking signatures.
+//! Elliptic-curve keys, for making and checking signatures.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ impl SigningKey {
         })
     }
 
-    /// Signs the hash of `message`, using the curve's hash function, and returns the signature in
+    /// Signs the hash of `message`, using the curve's hash function, and returns the signature as
     /// DER.
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let failed = |_| invalid("the key can't sign");

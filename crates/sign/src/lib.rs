@@ -1,9 +1,8 @@
 //! Signatures of models of any size, in the format of [OpenSSF Model Signing].
 //!
-//! A [`Signature`] names every file of a model with its SHA-256 hash, and is signed with a key of
-//! the elliptic curve P-256 or P-384. It is a separate file of a few hundred bytes. PyPI's
-//! `model-signing` accepts the file offline, and this crate accepts files that `model-signing`
-//! writes with a key.
+//! A [`Signature`] lists every file in a model with its SHA-256 hash, and is signed with a P-256 or
+//! P-384 elliptic-curve key. It is a separate file of a few hundred bytes. PyPI's `model-signing`
+//! accepts the file offline, and this crate accepts files that `model-signing` writes with a key.
 //!
 //! The checksums in a `.cpb` detect accidents, but an attacker who changes the file can change its
 //! checksums, too. A signature detects forgeries, provided that the public key comes from someone
@@ -41,7 +40,8 @@
 //! | `subject` | one entry: the model's name, and the SHA-256 of the hashes of all files, one after another |
 //! | `predicateType` | `https://model_signing/signature/v1.0` |
 //! | `predicate.serialization` | the method (`files`), the hash, and the paths that are left out |
-//! | `predicate.resources` | for each file its path within the model, `.` for a model of one file, and its hash |
+//! | `predicate.resources` | for each file, its path within the model (`.` for a model of one
+//! file), and its hash |
 //!
 //! The signature covers the statement, preceded by a line that DSSE adds.
 //!

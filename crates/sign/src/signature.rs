@@ -1,4 +1,4 @@
-//! The file of a signature.
+//! Signature files.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -55,7 +55,7 @@ struct EnvelopeSignature {
 }
 
 impl Signature {
-    /// Maximum size of a signature's file, in bytes: 256 MiB, which is enough to name a million
+    /// Maximum size of a signature file, in bytes: 256 MiB, which is enough to name a million
     /// files.
     pub const MAX_SIZE: u64 = 256 << 20;
 
@@ -81,11 +81,11 @@ impl Signature {
         }))
     }
 
-    /// Parses the file of a signature.
+    /// Parses a signature file.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if the file isn't a Sigstore bundle of version 0.3 that was
+    /// [`ErrorKind::InvalidMessage`] if the file isn't a version 0.3 Sigstore bundle that was
     /// signed with a key; [`ErrorKind::LimitExceeded`] if the file is larger than
     /// [`Signature::MAX_SIZE`].
     pub fn from_json(json: &[u8]) -> Result<Self> {
@@ -111,11 +111,11 @@ impl Signature {
         Ok(Signature(bundle))
     }
 
-    /// Returns the bytes of the signature's file.
+    /// Returns the bytes of the signature file.
     ///
     /// # Errors
     ///
-    /// Doesn't fail in practice, since a signature consists of strings alone.
+    /// Doesn't fail in practice, since a signature consists only of strings.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         serde_json::to_vec(&self.0).map_err(|error| invalid(error.to_string()))
     }

@@ -74,7 +74,7 @@ impl Resource {
 }
 
 impl Statement {
-    /// Creates the statement about a model that consists of these files, in the given order.
+    /// Creates the statement about a model with these files, in the given order.
     pub(crate) fn of(name: &str, resources: Vec<Resource>, ignored: &[String]) -> Self {
         Statement {
             kind: TYPE.to_owned(),

@@ -1,8 +1,8 @@
 //! Transfers compared with raw TCP, and with one large gRPC message.
 //!
 //! Run it with `cargo bench -p proto-splitter-tonic --bench grpc`. The option `-- --quick`
-//! transfers less, and `-- --default-windows` uses the default windows of HTTP/2. Prints the tables
-//! in `benches/tables/grpc.md`.
+//! transfers less, and `-- --default-windows` uses HTTP/2's default windows. Prints the tables in
+//! `benches/tables/grpc.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -169,7 +169,8 @@ impl Way {
 #[derive(Clone, Default)]
 struct Measured {
     times: Vec<f64>,
-    /// Peak of the memory allocated on both sides, in MiB, without the memory in use before.
+    /// Peak of the memory allocated on both sides, in MiB, not counting memory that was in use
+    /// before.
     peak: f64,
 }
 

@@ -1,5 +1,5 @@
 //! A server that stores traces of any size, and a client that sends a trace and gets it back. This
-//! example is in the crate of gRPC, since the examples of the root package are built without tonic.
+//! example is in the gRPC crate, since the examples of the root package are built without tonic.
 //! Run it with:
 //!
 //! ```sh

@@ -42,7 +42,7 @@ impl Inbox {
     }
 
     /// Sets the maximum number of transfers to keep. A new transfer replaces the least recently
-    /// used. Default: 16.
+    /// used one. Default: 16.
     #[must_use]
     pub const fn max_pending(mut self, transfers: usize) -> Self {
         self.max_pending = transfers;

@@ -40,7 +40,7 @@ const SHORT: u64 = 2 << 20;
 /// # Errors
 ///
 /// The status of the call. If the source fails, the peer sees a broken transfer, and this function
-/// returns the source's error instead: any error of [`Frames::new`] or of reading.
+/// returns the source's error instead: any error from [`Frames::new`] or from reading.
 pub async fn send<T, F>(
     call: impl FnOnce(Outgoing) -> F,
     source: impl Into<SplitInput>,
@@ -141,7 +141,7 @@ impl Outgoing {
     }
 
     /// Returns the frames that a receiver lacks, like [`Frames::resume`]. `splitter` determines how
-    /// the message is cut.
+    /// the message is split.
     ///
     /// # Errors
     ///

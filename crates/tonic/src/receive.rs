@@ -113,7 +113,7 @@ impl Receive {
     /// # Errors
     ///
     /// The status with which the frames end; `DEADLINE_EXCEEDED` if they don't arrive in time;
-    /// otherwise the [`status`] of an error of [`Receiver::push`] or [`Receiver::into_message`].
+    /// otherwise the [`status`] for an error from [`Receiver::push`] or [`Receiver::into_message`].
     pub async fn message<M: prost::Message + Default + 'static>(
         &self,
         frames: impl Stream<Item = Result<Frame, Status>> + Unpin,

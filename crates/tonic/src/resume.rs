@@ -43,8 +43,8 @@ impl Retry {
         }
     }
 
-    /// Sets the number of consecutive attempts without progress, meaning that no further chunk
-    /// arrives, after which to give up. Default: [`DEFAULT_ATTEMPTS`].
+    /// Sets the number of consecutive attempts without progress after which to give up. An attempt
+    /// makes progress if another chunk arrives. Default: [`DEFAULT_ATTEMPTS`].
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
@@ -98,9 +98,9 @@ pub fn is_broken(status: &Status) -> bool {
 ///
 /// # Errors
 ///
-/// The errors of [`send`](crate::send), once [`Retry::attempts`] attempts brought no further chunk,
-/// or immediately if the status doesn't mean that the connection broke; `DEADLINE_EXCEEDED` after
-/// [`Retry::timeout`].
+/// The errors of [`send`](crate::send), after [`Retry::attempts`] attempts in which no new chunk
+/// arrived, or immediately if the status doesn't mean that the connection broke;
+/// `DEADLINE_EXCEEDED` after [`Retry::timeout`].
 pub async fn send_resuming<T, F, G>(
     put: impl FnMut(Outgoing) -> F,
     ask: impl FnMut(ResumeToken) -> G,

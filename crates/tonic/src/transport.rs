@@ -2,15 +2,15 @@
 
 use tonic::transport::{Endpoint, Error, Server};
 
-/// Number of bytes that a peer may send before this side has taken them, for connections of
+/// Number of bytes that a peer may send before this side has taken them, for connections made with
 /// [`server`] and [`endpoint`]: 4 MiB. HTTP/2's own default is 64 KiB.
 pub const WINDOW_SIZE: u32 = 4 << 20;
 
 /// Maximum size of an HTTP/2 frame from a peer, in bytes. With the default of 16 KiB, every 16 KiB
-/// take a separate system call.
+/// requires a separate system call.
 const HTTP2_FRAME_SIZE: u32 = 128 << 10;
 
-/// Returns the builder of a server that receives large messages quickly. With the defaults of
+/// Returns a builder for a server that receives large messages quickly. With the defaults of
 /// HTTP/2, a sender waits after every 64 KiB.
 ///
 /// The result is tonic's own builder, so configure everything else as usual. If the server uses
@@ -34,7 +34,7 @@ pub fn server() -> Server {
         .max_frame_size(HTTP2_FRAME_SIZE)
 }
 
-/// Returns the endpoint of a client that receives large messages as fast as a [`server`].
+/// Returns an endpoint for a client that receives large messages as fast as a [`server`].
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -30,13 +30,14 @@ pub(crate) struct AppendArgs {
     /// Type of the elements, such as float32
     #[arg(long, value_name = "TYPE")]
     pub(crate) dtype: Option<String>,
-    /// Sizes of the dimensions of elements alone, such as 128,64; empty for a scalar
+    /// Shape of the tensor if the file has only its elements, such as 128,64; empty for a scalar
     #[arg(long, value_name = "SIZES", requires = "dtype")]
     pub(crate) shape: Option<String>,
-    /// A level of LoD: the start of every sequence and the end of the last; the coarsest first
+    /// A LoD level: the start of every sequence and the end of the last; give the coarsest level
+    /// first
     #[arg(long, value_name = "OFFSETS")]
     pub(crate) lod: Vec<String>,
-    /// The program of the parameters, if it is in another folder
+    /// The program for the parameters, if it is in another folder
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
     /// Print one JSON object

@@ -65,8 +65,8 @@ pub(crate) struct TallyArgs {
     /// Print the number of values instead of the values
     #[arg(long)]
     pub(crate) count: bool,
-    /// Print the sum of the numbers at these paths in the values, as in size,args.bytes; . for the
-    /// values themselves
+    /// Print the sum of the numbers at these paths in the values, such as size,args.bytes; . for
+    /// the values themselves
     #[arg(long, value_name = "PATHS", value_delimiter = ',')]
     pub(crate) sum: Vec<String>,
     /// Group counts and sums by the values at these paths, the largest first

@@ -1,10 +1,10 @@
-//! Options of tables.
+//! Options for tables.
 
 use clap::{Args, ValueEnum};
 use proto_splitter_columns::TableOptions;
 use proto_splitter_columns::arrow_schema::TimeUnit;
 
-/// The columns of a table and their units.
+/// The columns of a table, and the unit for times and durations.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ColumnsArgs {
     /// Columns of parquet, arrow and csv: fields of an element or nested fields, as in

@@ -34,7 +34,7 @@ Examples:
 pub(crate) struct DiffArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) first: PathBuf,
-    /// The message to compare it with: likewise a file, prefix, folder or -
+    /// The message to compare it with: a file, prefix, folder or -
     pub(crate) second: PathBuf,
     /// Largest number of differences to list
     #[arg(long, value_name = "COUNT", default_value_t = 10)]

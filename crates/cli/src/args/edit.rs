@@ -12,7 +12,7 @@ use super::threads::ThreadsArgs;
 use super::values::{ValueSize, chunk_size, compression, value_size};
 use crate::size;
 
-/// The last paragraph of the help of the commands in this file.
+/// The last paragraph of the help for the commands in this file.
 macro_rules! form {
     () => {
         "\
@@ -93,7 +93,7 @@ Examples:
 pub(crate) struct RemoveArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// Values to remove; a path can select several, as 'node[2:5]' or 'node[name="x"]'
+    /// Values to remove; a path can select several, such as 'node[2:5]' or 'node[name="x"]'
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
     #[command(flatten)]

@@ -20,7 +20,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// A file or folder with tensors, or a prefix of files; - for standard input
+    /// A file or folder with tensors, or the common prefix of several files; - for standard input
     pub(crate) file: PathBuf,
     /// The file to write
     #[arg(short, long)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Options of commands that print.
+/// Options for commands that print.
 #[derive(Args, Debug)]
 pub(crate) struct OutputFileArgs {
     /// The file to write [default: standard output]

@@ -53,7 +53,8 @@ const WITH_PLAN: &[&str] = &[
     "progress",
 ];
 
-/// Further options allowed for commands that read a chunked file: each host sets its own limits.
+/// Options also allowed with `--plan` if the command reads a chunked file: each host sets its own
+/// limits.
 const LIMITS: &[&str] = &["allow_outside", "max_merged_size", "max_files", "max_depth"];
 
 /// Makes an option conflict with `--plan`, unless it is allowed there.

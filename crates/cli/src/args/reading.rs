@@ -8,7 +8,7 @@ use super::depth::DepthArgs;
 use super::schema::SchemaArgs;
 use crate::size;
 
-/// Options that can affect the merge of another writer's file.
+/// Options for reading a message, which another program may have written.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReadingArgs {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Options of commands that write a changed copy of a file.
+//! Options for commands that write a changed copy of a file.
 
 use std::path::PathBuf;
 

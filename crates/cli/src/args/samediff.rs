@@ -129,7 +129,7 @@ pub(crate) struct RenameArgs {
     pub(crate) out: WritingArgs,
 }
 
-/// An edit of one model without further options.
+/// Arguments for an edit that only needs an input and an output.
 #[derive(Args, Debug)]
 pub(crate) struct CopyArgs {
     /// A SameDiff model
@@ -148,7 +148,7 @@ pub(crate) struct AddArgs {
     /// The model whose tags precede the new one [default: none]
     #[arg(long, value_name = "MODEL")]
     pub(crate) onto: Option<PathBuf>,
-    /// Use the graph of this tag of MODEL, and its arrays where INPUT lacks one of that name
+    /// Use the graph of this tag in MODEL, and its arrays where INPUT lacks an array of that name
     #[arg(long, value_name = "TAG", requires = "onto")]
     pub(crate) like: Option<String>,
     #[command(flatten)]

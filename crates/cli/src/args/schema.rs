@@ -35,15 +35,15 @@ pub(crate) struct SchemaArgs {
         help_heading = "Schema"
     )]
     pub(crate) proto_path: Vec<PathBuf>,
-    /// Type of the messages of a log or record file
+    /// Type of the messages in a log or record file
     ///
-    /// Such a file has many messages, each after its length or in a record. They are message[0],
-    /// message[1] and so on; with TYPE.FIELD, elements of that field of one TYPE.
+    /// The file has many messages, each after its length or in a record. They are message[0],
+    /// message[1] and so on; with TYPE.FIELD, elements of this field in one TYPE.
     #[arg(long, value_name = "TYPE", conflicts_with_all = ["message", "program", "input_format"], help_heading = "Schema")]
     pub(crate) delimited: Option<String>,
     #[command(flatten)]
     pub(crate) companion: CompanionArgs,
-    /// A compiled schema in memory, given by a program.
+    /// A compiled schema in memory, passed by the calling program.
     #[arg(skip)]
     pub(crate) given: Option<Vec<u8>>,
 }

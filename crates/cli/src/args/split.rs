@@ -87,7 +87,7 @@ pub(crate) struct SplitArgs {
     /// Largest chunk of a message
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
-    /// Largest slice of a repeated field: the amount read for one element
+    /// Largest slice of a repeated field; reading one element reads its slice
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = ValueParser::new(slice_size))]
     pub(crate) max_slice_size: u64,
     /// If a message must be split, bytes and strings of at least this size become chunks; with `none`, only those that must
@@ -118,7 +118,7 @@ pub(crate) struct SplitArgs {
     /// Store the hashes of a Merkle root, and print it: verify and get take it as --root
     #[arg(long)]
     pub(crate) merkle_root: bool,
-    /// Fail if a merge would be an equal message in other bytes
+    /// Fail unless a merge would restore the exact bytes
     #[arg(long)]
     pub(crate) require_byte_exact: bool,
     /// Leave a SavedModel's fingerprint.pb unchanged

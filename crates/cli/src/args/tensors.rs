@@ -26,7 +26,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct TensorsArgs {
-    /// A file or folder with tensors, or a prefix of files; - for standard input
+    /// A file or folder with tensors, or the common prefix of several files; - for standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) output_file: OutputFileArgs,

@@ -1,4 +1,4 @@
-//! Values of options: sizes and compressions.
+//! Option values: sizes and compressions.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use proto_splitter::record_file::WriterOptions;
@@ -44,7 +44,7 @@ pub(super) fn file_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Returns a parser of profile names, which a shell can complete.
+/// Returns a parser for profile names, which a shell can complete.
 pub(super) fn profile() -> impl TypedValueParser<Value = Profile> {
     PossibleValuesParser::new(["tensorflow", "extended"]).try_map(|name| name.parse::<Profile>())
 }

@@ -23,7 +23,7 @@ const BATCH_COUNT: usize = 4096;
 const MOST_AHEAD: u64 = 32 << 20;
 
 /// Writes all values that a query selects, one after another, and returns their number. `is_list`
-/// is true if the values are all elements of a field, which is a list in JSON.
+/// is true if the values are all the elements of a field, which is a list in JSON.
 pub(super) fn write_all(
     view: &MessageView<'_>,
     query: &PathQuery,
@@ -88,15 +88,15 @@ pub(super) fn write_all(
 struct Printing {
     shape: Shape,
     format: GetFormat,
-    /// True for elements of a list in JSON.
+    /// True if the values are elements of a JSON list.
     is_array: bool,
     most: usize,
 }
 
 impl Printing {
     /// Prints the current value of the query and all later values, and returns their number.
-    /// `placed` adds the path and the offset of a value to an error about this value, given its
-    /// number.
+    /// `placed` takes the number of a value and an error about it, and adds the value's path and
+    /// offset to the error.
     fn print(
         &self,
         selected: Selected<'_>,
@@ -124,7 +124,7 @@ impl Printing {
             ahead,
             |batch, _| Ok(self.printed(batch?)),
             |printed: Printed| {
-                // As when printing values individually, the values before an error are printed.
+                // Prints the values before an error, as if values were printed one by one.
                 sink.write_all(&printed.text)?;
                 count += printed.count;
                 match printed.failed {

@@ -31,7 +31,7 @@ pub(super) fn json(view: &MessageView<'_>, path: &FieldPath, most: usize) -> Res
 
 /// Writes the value at a path. A message is written in text format. A string is unchanged, except
 /// for characters that harm a terminal. Any other value is written as in JSON, but without quotes.
-/// Without a type, the value is guessed.
+/// If the type is unknown, it is guessed.
 pub(super) fn text(
     view: &MessageView<'_>,
     path: &FieldPath,

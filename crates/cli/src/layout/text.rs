@@ -83,7 +83,7 @@ fn table(file: &FileLayout) -> Table<8> {
     table
 }
 
-/// Returns a table of the contents of regions, and of unknown bytes.
+/// Returns a table that lists the contents of regions, and unknown bytes.
 fn parts_table(file: &FileLayout) -> Table<4> {
     let mut table = Table::new([
         ("begin", Align::Right),

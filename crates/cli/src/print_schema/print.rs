@@ -18,7 +18,7 @@ use crate::text;
 /// End of the range of field numbers.
 const MAX_FIELD: i32 = 1 << 29;
 
-/// Returns the text of a file, which compiles to the same descriptor.
+/// Returns a file's `.proto` text, which compiles to the same descriptor.
 pub(super) fn file(file: &FileDescriptor) -> String {
     let proto = file.file_descriptor_proto();
     let mut printer = Printer {
@@ -124,7 +124,7 @@ impl Printer {
         self.close();
     }
 
-    /// Writes the contents of the braces of a message or group.
+    /// Writes everything between the braces of a message or group.
     fn body(&mut self, message: &MessageDescriptor, proto: &DescriptorProto) {
         let options = self.options(&message.options());
         let options = options.into_iter().filter(|(name, _)| name != "map_entry");
@@ -291,7 +291,7 @@ impl Printer {
             self.line(format_args!("{name} = {number}{};", bracketed(&options)));
         }
         let ranges = proto.reserved_range.iter();
-        // Ranges of an enum include their end.
+        // In an enum, a range includes its end.
         let ranges = ranges.map(|range| match (range.start(), range.end()) {
             (start, i32::MAX) => format!("{start} to max"),
             (start, end) if start == end => start.to_string(),
@@ -530,7 +530,7 @@ fn real_oneof(field: &FieldDescriptorProto) -> Option<i32> {
     field.oneof_index.filter(|_| !field.proto3_optional())
 }
 
-/// Returns the text of a range whose end is exclusive.
+/// Returns the text for a range whose end is exclusive.
 fn span(start: i32, end: i32, behind_all: i32) -> String {
     match end.saturating_sub(1) {
         _ if end >= behind_all => format!("{start} to max"),

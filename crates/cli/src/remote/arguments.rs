@@ -14,13 +14,13 @@ pub(super) struct Arguments<'a> {
     pub(super) inputs: Vec<&'a mut PathBuf>,
     /// Arguments that name outputs, except for outputs that are written directly to a store.
     pub(super) outputs: Vec<&'a mut PathBuf>,
-    /// The inputs that are read directly.
+    /// The kind of input that is read directly.
     pub(super) in_place: InPlace,
     /// True if existing outputs are overwritten.
     pub(super) force: bool,
 }
 
-/// The inputs that a command reads directly, rather than from a copy.
+/// The kind of input that a command reads directly, rather than from a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InPlace {
     Nothing,
@@ -206,9 +206,9 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     }
 }
 
-/// Returns the inputs that a command for all formats reads directly. If a companion or an unknown
-/// format is given, the input is copied instead: companions are looked up next to the copy, and
-/// unknown formats are opened as files.
+/// Returns the kind of input that a command for all formats reads directly. If a companion or an
+/// unknown format is given, the input is copied instead: companions are looked up next to the copy,
+/// and unknown formats are opened as files.
 fn opened(schema: &SchemaArgs) -> InPlace {
     let companion = &schema.companion;
     match (&companion.program, &companion.input_format) {

@@ -10,12 +10,11 @@ use super::read;
 /// Extensions of compiled schemas.
 const EXTENSIONS: [&str; 2] = ["desc", "binpb"];
 
-/// Maximum size of a schema to read, in bytes: 16 MiB. Files with other messages may also be called
-/// `.binpb`.
+/// Maximum size of a schema to read, in bytes: 16 MiB. Files with other messages may also have the
+/// extension `.binpb`.
 const LARGEST: u64 = 16 << 20;
 
-/// Maximum number of files in a folder to inspect, and maximum number of schemas among them to
-/// read.
+/// Maximum number of files in a folder to inspect, and of schemas among them to read.
 const MOST_FILES: usize = 10_000;
 const MOST_SCHEMAS: usize = 32;
 

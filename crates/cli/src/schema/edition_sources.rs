@@ -28,7 +28,7 @@ mod field {
     pub(super) const EDITION: u32 = 14;
 }
 
-/// The sources in an edition that a compiler opened, by their import paths.
+/// The sources with editions that a compiler has opened, by import path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EditionSources(Rc<RefCell<BTreeMap<String, Rewritten>>>);
 
@@ -42,7 +42,7 @@ impl EditionSources {
         }
     }
 
-    /// Reads a source. Returns `None` if it isn't in an edition.
+    /// Reads a source. Returns `None` if it doesn't use an edition.
     pub(super) fn open(&self, name: &str, source: &str) -> Option<Result<File, protox::Error>> {
         let rewritten = match rewrite(source) {
             Ok(rewritten) => rewritten?,
@@ -81,8 +81,8 @@ impl EditionSources {
         Ok(set.encode_to_vec())
     }
 
-    /// Returns an error of the compiler, with the column in the source instead of the column in the
-    /// rewritten text.
+    /// Returns the text of an error from the compiler, with the column in the source instead of the
+    /// column in the rewritten text.
     pub(super) fn in_source(&self, error: &protox::Error) -> String {
         let said = format!("{error:?}");
         let in_source = || {

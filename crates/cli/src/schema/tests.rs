@@ -31,7 +31,7 @@ fn compiled(proto: Vec<PathBuf>, folder: PathBuf) -> Result<DescriptorPool, Fail
     })
 }
 
-/// Returns options as text, without features, since the features of languages are dropped.
+/// Returns options as text, without features, since language-specific features are dropped.
 fn shown(mut options: DynamicMessage) -> String {
     options.clear_field_by_name("features");
     options.to_string()
@@ -45,8 +45,8 @@ fn kind(kind: &Kind) -> String {
     }
 }
 
-/// Returns the default of a field, except for a message, whose default refers to its own type
-/// again.
+/// Returns a field's default as text. Returns an empty string for a message, whose default refers
+/// to its own type again.
 fn default(kind: &Kind, value: &Value) -> String {
     match kind {
         Kind::Message(_) => String::new(),
@@ -254,7 +254,7 @@ fn what_an_edition_does_not_have_is_one_line_with_its_place() {
             "edition = \"2023\";\nmessage A { repeated int32 b = 2 [deprecated = true, packed = true]; }",
             "a.proto:2:54: an edition has no option `packed`: use features.repeated_field_encoding",
         ),
-        // Errors of the compiler have the columns of the source.
+        // Errors from the compiler have columns of the original source.
         (
             "edition = \"2023\";\nmessage A { string a = 1; string b == 2; }",
             "a.proto:2:37: expected an integer, but found '='",

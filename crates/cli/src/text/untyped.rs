@@ -1,4 +1,4 @@
-//! Messages of unknown type as text, guessed in the same way as by `protoc --decode_raw`.
+//! Messages of unknown type as text, with the same guesses as `protoc --decode_raw`.
 
 use std::io::Write;
 

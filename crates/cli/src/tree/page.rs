@@ -31,8 +31,7 @@ struct Data<'a> {
     inside: BTreeMap<String, Item>,
 }
 
-/// A field. The names of its JSON keys have one letter, since there may be many thousands of
-/// fields.
+/// A field. Its JSON keys are single letters, since there may be many thousands of fields.
 #[derive(Serialize)]
 struct Item {
     /// Last step of the path; for the root, the whole path.

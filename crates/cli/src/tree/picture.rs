@@ -87,7 +87,7 @@ fn share(size: u64, whole: u64) -> String {
     })
 }
 
-/// Returns the kind of field that determines its color, as in the page.
+/// Returns the kind of a field, which determines its color, as on the page.
 fn kind(field: &TreeField) -> &'static str {
     if !field.fields.is_empty() || field.other_fields.is_some() {
         return "message";
@@ -126,8 +126,9 @@ fn parts(field: &TreeField) -> Vec<Part<'_>> {
     parts
 }
 
-/// Returns true if members are more informative than fields. This is the case if members have
-/// names, and the nested fields have few of the bytes, or none.
+/// Returns true if members are more informative than fields. This is the case if there are several
+/// members and no nested fields, or if the members have names and no large nested field has named
+/// members.
 fn by_member(field: &TreeField) -> bool {
     field.members.len() > 1
         && (field.fields.is_empty() || (is_named(field) && !has_named(field, field.size / 2)))

@@ -12,7 +12,7 @@ use zip::{ZipArchive, ZipWriter};
 use crate::samediff::model;
 use crate::support::{Dir, run, run_all};
 
-/// Flips a bit of an entry's stored bytes.
+/// Flips a bit in an entry's stored bytes.
 fn flip(file: &Path, entry: &str) {
     let mut archive = ZipArchive::new(File::open(file).unwrap()).unwrap();
     let index = archive.index_for_name(entry).unwrap();
@@ -89,7 +89,7 @@ fn every_verb_that_reads_an_entry_compares_its_checksum() {
     }
 }
 
-/// Creates an archive of files.
+/// Creates an archive that contains these files.
 fn archive(dir: &Dir, name: &str, files: &[(&str, &[u8])]) -> PathBuf {
     let path = dir.path(name);
     let mut archive = ZipWriter::new(File::create(&path).unwrap());

@@ -233,7 +233,7 @@ fn what_would_repaint_a_terminal_is_escaped_in_every_format() {
 fn a_very_long_name_is_cut_in_messages_and_tables_and_whole_in_json() {
     let dir = Dir::new();
     let name = "n".repeat(100_000);
-    // A model in ONNX's form with a TensorProto of this name.
+    // An ONNX model with a TensorProto of this name.
     let graph = |name: &str| {
         let field = |number: u8, value: &[u8]| {
             let mut field = vec![number << 3 | 2];
@@ -268,7 +268,7 @@ fn a_very_long_name_is_cut_in_messages_and_tables_and_whole_in_json() {
 #[test]
 fn long_values_are_cut_where_they_are_shown_unless_that_is_not_wanted() {
     let dir = Dir::new();
-    // A tensor's content of 10,000 bytes.
+    // A tensor with 10,000 bytes of content.
     let mut tensor = b"\x08\x04\x22\x90\x4e".to_vec();
     tensor.extend(vec![b'x'; 10_000]);
     let file = dir.file("tensor.pb", tensor);

@@ -11,7 +11,7 @@ use prost_reflect::prost::Message;
 /// The version whose files are rewritten.
 const VERSION: &str = "0.1.0";
 
-/// A form of file or folder that a command writes.
+/// A kind of file or folder that a command writes.
 struct Form {
     /// Folder of the form, inside the version's folder.
     name: &'static str,

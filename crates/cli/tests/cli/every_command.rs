@@ -1,4 +1,4 @@
-//! Requirements of every command: streams, status, JSON, widths, suggestions.
+//! Requirements for every command: streams, status, JSON, widths, suggestions.
 
 use std::io::pipe;
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ use crate::support::{Dir, fixture, run_all};
 
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 
-/// Creates a folder with all inputs of the commands below.
+/// Creates a folder with all inputs for the commands below.
 pub(crate) fn prepared() -> Dir {
     let dir = Dir::new();
     for model in ["model", "other"] {

@@ -24,7 +24,7 @@ use scenarios::{
     Found, SCENARIOS, SEVERAL, Scenario, inputs, ok, old_in_several, protosplit, read_prefix,
 };
 
-/// Interval between the tested calls in the short form.
+/// Interval between the tested calls in the short form of the test.
 const STRIDE: usize = 97;
 
 /// The tested calls: all calls that change a file or folder, or make a change durable.
@@ -53,7 +53,7 @@ const CALLS: [&str; 22] = [
     "getdents64",
 ];
 
-/// The fault of a call.
+/// A fault injected into a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Error(&'static str),
@@ -88,7 +88,8 @@ fn traced_command(args: &[&str], dir: &Dir, options: &[&str]) -> ExitStatus {
     command.status().unwrap()
 }
 
-/// Returns the calls of a verb without a fault, by name and number on their thread, except those of the loader and of printing.
+/// Returns the calls of a verb without a fault, by name and number on their thread, except for
+/// calls by the loader and calls that print.
 fn calls(scenario: &Scenario) -> Vec<(&'static str, usize)> {
     let dir = Dir::new();
     (scenario.prepare)(&dir);
@@ -99,7 +100,8 @@ fn calls(scenario: &Scenario) -> Vec<(&'static str, usize)> {
     let mut made = std::collections::BTreeMap::new();
     let mut found = BTreeSet::new();
     for line in fs::read_to_string(log).unwrap().lines() {
-        // `PID  CALL(ARGUMENTS) = RESULT`; a call interrupted by one of another thread is resumed later.
+        // `PID  CALL(ARGUMENTS) = RESULT`; a call interrupted by one on another thread is resumed
+        // later.
         let Some((thread, call)) = line.split_once(char::is_whitespace) else {
             continue;
         };
@@ -139,7 +141,7 @@ fn stride() -> usize {
     std::env::var("PROTOSPLIT_FAULTS").map_or(STRIDE, |stride| stride.parse().unwrap())
 }
 
-/// Returns new temporary files; existing ones are excluded, as the parts of a merge share one.
+/// Returns new temporary files; existing ones are excluded, since the parts of a merge share one.
 fn temporary(dir: &Dir, before: &[String]) -> Vec<String> {
     let mut left = dir.files();
     left.retain(|file| file.contains(".protosplit-") && !before.contains(file));

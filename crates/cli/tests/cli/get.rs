@@ -73,7 +73,7 @@ fn values_are_shown_by_themselves() {
     assert!(get(version, "text").starts_with("2."));
     assert!(get(version, "json").starts_with("\"2."));
     assert_eq!(get(version, "raw") + "\n", get(version, "text"));
-    // The mapping has 64-bit integers as strings.
+    // In protobuf's JSON mapping, 64-bit integers are strings.
     assert_eq!(get("saved_model_schema_version", "json"), "\"1\"\n");
     assert_eq!(get("saved_model_schema_version", "text"), "1\n");
     assert_eq!(
@@ -490,7 +490,7 @@ fn keys_may_stand_in_single_quotes() {
     assert!(error.contains(meant), "{error}");
 }
 
-/// A model with functions, and the path of its graph.
+/// The path of the graph in a model with functions.
 const GRAPH: &str = "meta_graphs[0].graph_def";
 
 #[test]

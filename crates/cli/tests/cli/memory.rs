@@ -17,7 +17,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 /// Limit on the peak of the process's memory, in bytes.
 const MOST_MEMORY: u64 = 128 << 20;
 
-/// Limit on the bytes read from a model of large constants.
+/// Limit on the bytes read from a model with large constants.
 const MOST_READ: u64 = 1 << 20;
 
 /// Returns a value that the system reports for this process.
@@ -45,7 +45,7 @@ fn head(number: u64, len: u64) -> Vec<u8> {
     head
 }
 
-/// Creates a SavedModel of three constants of a GiB each, which are holes in the file.
+/// Creates a SavedModel with three constants of a GiB each, which are holes in the file.
 fn large_constants(path: &Path) -> u64 {
     const CONSTANT: u64 = 1 << 30;
     let mut front = head(4, CONSTANT);

@@ -29,7 +29,8 @@ fn tensor(name: &str, bytes: Vec<u8>) -> TensorProto {
     }
 }
 
-/// Returns a model with two initializers, one of them twice, and a constant of 6-bit floats.
+/// Returns a model with two initializers, one of which occurs twice, and a constant of 6-bit
+/// floats.
 pub(crate) fn model() -> ModelProto {
     let six_bits = TensorProto {
         dims: vec![4],

@@ -258,7 +258,7 @@ fn in_one_piece(folder: &Path) {
 }
 
 fn delimited(folder: &Path) {
-    // Two messages with a name each.
+    // Two messages, each with a name.
     let files = [
         &[10, 0x0a, 8],
         &b"one.prot"[..],

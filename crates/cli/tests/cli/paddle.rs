@@ -24,7 +24,7 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files(folder).into_iter().map(read).collect()
 }
 
-/// Returns the files of a folder that belong to the model, without tensors of test runs.
+/// Returns the files in a folder that belong to the model, without tensors from test runs.
 fn model_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = contents(folder);
     all.retain(|(name, _)| !name.ends_with(".npy"));

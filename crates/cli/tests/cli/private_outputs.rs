@@ -14,7 +14,7 @@ use crate::support::{Dir, fixture};
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 const NODE_NAME: &str = "meta_graphs[0].graph_def.node[1].name";
 
-/// A private key that signs.
+/// A private key for signing.
 const P256: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../tests/data/sign/p256.pem"
@@ -168,7 +168,7 @@ const WRITING: &[&[&str]] = &[
 /// keeps its mode.
 const OTHERS: &[&str] = &["append", "cat", "completions", "help", "man", "schema"];
 
-/// Runs the command in a shell whose new files are readable by all.
+/// Runs the command in a shell whose new files are readable by everyone.
 fn ran(dir: &Dir, args: &[&str]) -> std::process::Output {
     Command::new("sh")
         .args([

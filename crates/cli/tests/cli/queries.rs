@@ -1,4 +1,4 @@
-//! Typical queries: numbers of lists, conditions, counts and sums.
+//! Typical queries: repeated numbers, conditions, counts and sums.
 
 use std::path::{Path, PathBuf};
 

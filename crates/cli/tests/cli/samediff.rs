@@ -33,7 +33,7 @@ fn array(dtype: Nd4jType, shape: &[u64], bytes: &[u8]) -> Array {
     Array::from_bytes(info, bytes.to_vec()).unwrap()
 }
 
-/// Returns a tag with a variable, a state of it, and a constant.
+/// Returns a tag with a variable, the variable's state, and a constant.
 fn content(first: f32) -> TagContent {
     let mut graph = Graph::default();
     graph.variables = vec![
@@ -276,7 +276,7 @@ fn models_of_every_form_are_read_and_converted() {
         let file = fixture(name);
         let listed = names(&file);
         assert_eq!(listed.len(), 2, "{name}: {listed:?}");
-        // Only the fixture of another writer has warnings.
+        // Only the fixture from another writer has warnings.
         let odd = match name {
             "other.zip" => vec![
                 "tags.txt is not the first entry",
@@ -372,7 +372,7 @@ fn tensors_are_exported_by_tag_and_name() {
     );
 }
 
-/// Runs `samediff` with an output, and returns its path.
+/// Runs a `samediff` command that writes a file, and returns the file's path.
 #[track_caller]
 fn edited(dir: &Dir, name: &str, args: &[&dyn AsRef<Path>]) -> PathBuf {
     let out = dir.path(name);

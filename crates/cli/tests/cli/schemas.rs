@@ -108,7 +108,7 @@ fn a_descriptor_set_and_source_say_the_same() {
         ])
         .json()
     };
-    // A set given twice, and a file found by the name under which it is imported.
+    // A set that is given twice, and a file that is found by the name under which it is imported.
     let by_set = split([&"--descriptor-set", &set, &"--descriptor-set", &set]);
     let by_source = split([&"--proto", &"perf/trace.proto", &"-I", &folder]);
     assert_eq!(by_set, by_source);

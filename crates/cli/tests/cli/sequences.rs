@@ -143,7 +143,7 @@ fn records_say_what_they_are_and_others_are_read_as_asked() {
         &[&to[..], &["--delimited", "log.Event"]].concat(),
     )
     .ok();
-    // No option is needed, as the file has the type and its schema.
+    // No option is needed, since the file has the type and its schema.
     assert!(
         run([&"cat", &records, &"message[2].name"])
             .ok()

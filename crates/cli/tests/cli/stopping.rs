@@ -23,7 +23,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Creates a graph of a node with an incompressible attribute of this size, and many small nodes.
+/// Creates a graph with many small nodes, and one with an incompressible attribute of this size.
 fn graph(dir: &Path, bytes: usize) -> Vec<u8> {
     let mut seed = 1u64;
     let noise: Vec<u8> = (0..bytes)

@@ -1,5 +1,5 @@
-//! A stored checksum of any format is verified whenever all of its bytes are read. Therefore, a verb that reads a file with a flipped bit
-//! fails, or its result is unchanged.
+//! In every format, a stored checksum is verified whenever all bytes that it covers are read.
+//! Therefore, a verb that reads a file with a flipped bit fails, or its result is unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -323,7 +323,8 @@ fn executable(folder: &Path) {
     fs::copy(executable, folder.join("executable.aot")).unwrap();
 }
 
-/// Returns the length of a file's prefix covered by checksums: for an archive its entries, without the directory.
+/// Returns the length of the part at the start of a file that checksums cover: in an archive, the
+/// entries without the directory.
 fn covered_len(name: &str, bytes: &[u8]) -> u64 {
     let end = bytes.len().saturating_sub(22);
     match name.strip_suffix(".zip") {
@@ -399,8 +400,8 @@ fn split_again(input: &Path, folder: &Path, options: &str) {
     assert_eq!(ran(&words).exit, Exit::Done);
 }
 
-/// Writes a file in chunks again, with another checksum of the whole message. The records, the
-/// chunks and their checksums stay intact.
+/// Rewrites a chunked file with a wrong checksum for the whole message. The records, the chunks and
+/// their checksums stay intact.
 fn with_checksum_of_another_message(path: &Path) {
     let file = ChunkedFile::open(path).unwrap();
     let mut metadata = file.trailer().metadata().clone();

@@ -40,7 +40,7 @@ fn what_reads_a_file_in_chunks_reads_an_object_alike() {
             .map(|file| run([&command, &file]).ok().replace(file, "F"));
         assert_eq!(of_file, of_object, "{command}");
     }
-    // The storage details of each chunk would take a request.
+    // Reading the storage details of a chunk would take a request.
     let [mut of_file, of_object] = [here.to_str().unwrap(), &there]
         .map(|file| run([&"ls", &file, &"--json"]).json()["chunks"].take());
     for chunk in of_file.as_array_mut().unwrap() {

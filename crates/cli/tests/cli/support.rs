@@ -35,7 +35,7 @@ impl Ran {
         serde_json::from_str(&self.ok()).unwrap()
     }
 
-    /// Returns the error of a failed run, one line without the command's name.
+    /// Returns the error from a failed run: one line, without the command's name.
     #[track_caller]
     pub(crate) fn failed(self, exit: Exit) -> String {
         assert_eq!(self.exit, exit, "{self:?}");
@@ -142,14 +142,14 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Returns a chunked file of another writer.
+/// Returns a chunked file from another writer.
 pub(crate) fn foreign(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/tensorflow_cpb")
         .join(name)
 }
 
-/// Returns a record file of another writer.
+/// Returns a record file from another writer.
 pub(crate) fn riegeli(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/riegeli")

@@ -1,4 +1,4 @@
-//! Limits of the system: threads, file sizes, modes; and signals that end a waiting run.
+//! System limits (threads, file sizes, modes), and signals that end a waiting run.
 
 #![cfg(unix)]
 

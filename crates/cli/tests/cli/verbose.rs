@@ -38,7 +38,7 @@ fn step(line: &str) -> Option<Told> {
     })
 }
 
-/// Returns the bytes of the steps with one name, in ascending order.
+/// Returns the bytes of the steps with this name, in ascending order.
 fn bytes(told: &[Told], is_stage: bool, verb: &str) -> Vec<u64> {
     let steps = told
         .iter()

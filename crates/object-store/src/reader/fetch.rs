@@ -39,7 +39,7 @@ pub(super) async fn caught<T>(
     })
 }
 
-/// Fetches both ends at once. Either response has the object's size.
+/// Fetches both ends at once. Both responses contain the object's size.
 pub(super) async fn ends(shared: &Shared) -> Result<FetchedEnds, Failure> {
     let options = &shared.options;
     let head = get(shared, GetRange::Bounded(0..options.head_size), None);

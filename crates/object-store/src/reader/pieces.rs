@@ -154,9 +154,9 @@ impl Pieces {
         }
     }
 
-    /// Takes the range that a read waits for: a queued range, or else the first request for the
-    /// missing part of `range`. The range is then pending. Further requests for the missing part go
-    /// to the front of the queue.
+    /// Takes the range that a read waits for, and marks it as pending. This is a queued range, or
+    /// else the first request for the missing part of `range`. Other requests for the missing part
+    /// go to the front of the queue.
     pub(super) fn take_now(&mut self, range: Range<u64>, request: u64) -> Option<Range<u64>> {
         let queued = self.queued.range(..=range.start).next_back();
         let queued = queued.map(|(&begin, &end)| begin..end);
@@ -206,7 +206,7 @@ impl Pieces {
         }
     }
 
-    /// Stores bytes that were fetched without a request from this queue.
+    /// Stores bytes that weren't requested through this queue.
     pub(super) fn insert(&mut self, begin: u64, bytes: Bytes) {
         let range = begin..begin + bytes.len() as u64;
         if range.start < range.end && self.missing(range.clone()) == [range.clone()] {

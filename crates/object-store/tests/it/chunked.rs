@@ -94,7 +94,7 @@ fn opening_takes_one_round_and_a_value_one_more() {
     assert!(server.take_log().is_empty());
 }
 
-/// Returns a graph of constants of 4 MiB each, in chunks, and the elements of the constants.
+/// Returns a chunked graph with constants of 4 MiB each, and the elements of the constants.
 fn constants() -> (Vec<u8>, Vec<Vec<u8>>) {
     let node = |at: u8| {
         let content: Vec<u8> = (0..4u32 << 20)

@@ -1,4 +1,4 @@
-//! Splits, merges and verifications in parts, of objects and to objects.
+//! Splits, merges and verifications in parts that read and write objects.
 
 mod schedules;
 mod support;

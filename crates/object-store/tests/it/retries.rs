@@ -1,4 +1,4 @@
-//! Stores that fail for long, are silent, send too much, or don't support a request.
+//! Stores that fail for a long time, are silent, send too much, or don't support a request.
 
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
@@ -16,14 +16,14 @@ use crate::server::{FLOOD, Fault, Server};
 /// A time much longer than any of these tests takes, for busy machines.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Opens an object of a store whose requests are retried for this time.
+/// Opens an object in a store whose requests are retried for this time.
 fn open(url: &str, time: Duration) -> io::Result<ObjectReader> {
     let options = StoreOptions::new().retry_timeout(time);
     let location = ObjectLocation::parse_with(url, &options)?;
     ObjectReader::open(&location, &ObjectReadOptions::new())
 }
 
-/// Returns the error of opening an object, and the time until the error.
+/// Returns the error from opening an object, and the time until the error.
 fn fail(url: &str, time: Duration) -> (io::Error, Duration) {
     let begun = Instant::now();
     let error = open(url, time).unwrap_err();

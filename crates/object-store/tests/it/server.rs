@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 struct State {
     objects: HashMap<String, Object>,
     faults: Vec<Fault>,
-    /// Fault of all requests, if any.
+    /// The fault that affects all requests, if any.
     steady: Option<Fault>,
     latency: Duration,
     refuses_suffixes: bool,
@@ -29,7 +29,7 @@ struct Object {
     version: u32,
 }
 
-/// A fault of the next matching request.
+/// A fault in the response to the next matching request.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// A server error with this status.
@@ -42,13 +42,13 @@ pub enum Fault {
     Cut(usize),
     /// The body has only this many bytes, in accordance with its length, but fewer than its range.
     Short(usize),
-    /// The range of the response is this text.
+    /// The response has this text as its `Content-Range`.
     WrongRange(&'static str),
     /// The response takes this long.
     Slow(Duration),
 }
 
-/// Largest number of bytes to send of an endless body.
+/// Maximum number of bytes to send in an endless body.
 pub const FLOOD: u64 = 64 << 20;
 
 /// A request and its response. Some fields only appear in messages of failed tests.
@@ -57,7 +57,7 @@ pub const FLOOD: u64 = 64 << 20;
 pub struct Served {
     pub method: String,
     pub range: Option<Range<u64>>,
-    /// Number of bytes in the body.
+    /// Number of bytes in the response's body.
     pub bytes: u64,
     pub if_match: bool,
     pub status: u16,

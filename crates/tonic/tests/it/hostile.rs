@@ -44,7 +44,7 @@ async fn refused(make: impl Fn() -> Vec<Frame>, ends: bool) -> Vec<Status> {
     said
 }
 
-/// Returns a stream without further frames, which either ends or stays open.
+/// Returns a stream without frames, which either ends or stays open.
 fn rest(ends: bool) -> Box<dyn Stream<Item = Frame> + Send + Unpin> {
     if ends {
         Box::new(tokio_stream::empty())

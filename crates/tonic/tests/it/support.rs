@@ -50,7 +50,7 @@ impl Service {
         }
     }
 
-    /// Returns the same service, which waits for a frame for at most [`IDLE`].
+    /// Returns this service, changed to wait for a frame for at most [`IDLE`].
     pub(crate) fn impatient(self) -> Service {
         let receive = self.receive.idle_timeout(IDLE);
         Service {
@@ -191,7 +191,8 @@ pub(crate) struct Cutter {
 }
 
 impl Cutter {
-    /// Cuts the first `most` connections, each after one of `after` bytes from the client.
+    /// Creates a proxy that cuts as many connections as `after` has elements, each after that many
+    /// bytes from the client.
     pub(crate) async fn new(to: SocketAddr, after: Vec<usize>) -> Cutter {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,7 +1,7 @@
-//! A source in an edition, rewritten to proto2.
+//! A source that uses an edition, rewritten to proto2.
 //!
-//! The features stay in the text, as options that the compiler knows from `descriptor.proto`. No
-//! line changes its number.
+//! The features stay in the text, as options that the compiler knows from `descriptor.proto`. Line
+//! numbers don't change.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::tokens::{Token, tokens};
 /// Features that the compiler's `descriptor.proto` lacks. They don't change the wire format.
 const DROPPED: [&str; 2] = ["default_symbol_visibility", "enforce_naming_style"];
 
-/// A source in an edition as text that the compiler reads.
+/// A source that uses an edition, as text that the compiler can read.
 #[derive(Debug)]
 pub(super) struct Rewritten {
     /// Number of the edition in `google.protobuf.Edition`.
@@ -40,7 +40,7 @@ struct Rewriter<'a> {
     draft: Draft,
 }
 
-/// Rewrites a source to proto2. Returns `None` if it isn't in an edition.
+/// Rewrites a source to proto2. Returns `None` if it doesn't use an edition.
 ///
 /// # Errors
 ///
@@ -159,7 +159,7 @@ impl Rewriter<'_> {
         })
     }
 
-    /// Returns true for `export` or `local` before a definition, instead of as the name of a type.
+    /// Returns true for `export` or `local` before a definition, where it isn't the name of a type.
     fn is_visibility(&self, at: usize) -> bool {
         self.edition >= 1001
             && matches!(self.text_at(at), "export" | "local")
@@ -237,8 +237,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Turns an import of options into an ordinary import. Removes imports of the features of
-    /// programming languages, since these features are dropped.
+    /// Turns an import of options into an ordinary import. Removes imports of language-specific
+    /// features, since these features are dropped.
     fn import(&mut self, import: Range<usize>) {
         let word = self.text_at(import.start + 1);
         let is_of_options = self.edition >= 1001 && word == "option";
@@ -299,8 +299,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns true if an option is a feature to drop. Removes such features from a value that is a
-    /// message.
+    /// Returns true if an option is a feature to drop. For `features = { ... }`, removes the
+    /// features to drop, and returns false.
     fn drops_option(&mut self, option: Range<usize>) -> bool {
         if self.text_at(option.start) != "features" {
             return false;
@@ -352,8 +352,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns the index of the token after a value, which is a token or everything in a pair of
-    /// brackets.
+    /// Returns the index of the token after a value. A value is one token, or a pair of brackets
+    /// with its contents.
     fn after_value(&self, at: usize, end: usize) -> usize {
         let mut depth = 0_usize;
         for index in at..end {

@@ -135,7 +135,7 @@ fn fate(random: &mut Random) -> Option<Fate> {
     })
 }
 
-/// Runs parts, some of them twice at once, until one part has been tried this often.
+/// Runs parts, some of them twice at once, until one part has been tried this many times.
 fn run_some(plan: &PartsPlan, times: usize, random: &mut Random) -> Vec<PartReport> {
     let mut reports = Vec::new();
     for _ in 0..times {

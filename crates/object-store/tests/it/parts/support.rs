@@ -137,7 +137,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a bucket with a message of values of about a kilobyte, some compressible.
+    /// Creates a bucket with a message whose values have about a kilobyte each. Some are
+    /// compressible.
     pub fn new(name: &str) -> Bucket {
         let mut random = Random::new(7);
         let mut value = |at: usize| match at {
