@@ -85,7 +85,7 @@ class Report:
 
 
 class TensorFlow:
-    """A driver of TensorFlow's library."""
+    """A driver for TensorFlow's library."""
 
     def __init__(self, scratch):
         self.driver = INTEROP / "tf_read"
@@ -95,7 +95,7 @@ class TensorFlow:
         self.reads = 0
 
     def read(self, jobs):
-        """Reads (prefix, kind) pairs. Returns for each the bytes in deterministic serialization, or a string with the error."""
+        """Reads (prefix, kind) pairs. For each pair, returns the deterministically serialized bytes, or a string with the error."""
         jobs = list(jobs)
         results = []
         while len(results) < len(jobs):
@@ -228,7 +228,7 @@ def check_descriptors(report, tensorflow):
 
 
 def message_maker(tensorflow):
-    """Returns `new(name)`, which creates messages of TensorFlow's own descriptors."""
+    """Returns `new(name)`, which creates messages from TensorFlow's own descriptors."""
     pool = descriptor_pool.DescriptorPool()
     for file in tensorflow.descriptors(["tensorflow/core/protobuf/fingerprint.proto"]).file:
         pool.Add(file)
@@ -391,7 +391,7 @@ class Protosplit:
         return expect(paths) if expect else None
 
     def rewrite(self, source, size):
-        """Splits, recompresses, and replaces the last chunk's value by itself. TensorFlow must read the source from each file."""
+        """Splits, recompresses, and replaces the last chunk's value with itself. TensorFlow must read the source from each file."""
         self.count += 1
         folder = self.scratch / f"rewrite.{self.count}"
         folder.mkdir()
@@ -440,7 +440,7 @@ class Protosplit:
 
 
 def difference(got, wanted):
-    """Returns the difference between two results of TensorFlow.read; None if they are equal."""
+    """Returns the difference between two results from TensorFlow.read; None if they are equal."""
     if isinstance(wanted, str):
         return f"the source: {wanted}"
     if isinstance(got, str):

@@ -1,4 +1,4 @@
-"""Messages that are hard to cut for TensorFlow's Merger, built from TensorFlow's own descriptors.
+"""Messages that easily confuse TensorFlow's Merger once they are cut, built from TensorFlow's own descriptors.
 
 Every name, string and number differs from its neighbors, so a changed order of elements is noticed.
 """
@@ -44,7 +44,7 @@ def each_at_least(count, prefixes):
 
 
 def length_delimited(number, content):
-    """Encodes a field. For fields that no message class would write."""
+    """Encodes a field that no message class would write."""
     out = bytearray()
     for value in (number << 3 | 2, len(content)):
         while value > 0x7F:
@@ -92,7 +92,7 @@ def specials(new):
     graph.node.add(name="c", op="Const").attr["value"].tensor.CopyFrom(packed)
     add("node_packed_slices", graph, at_least(100, 'node[0].attr["value"]', "the tensor"))
 
-    # A list of floats without packing, and a list of doubles packed in many short runs.
+    # An unpacked list of floats, and a list of doubles packed in many short runs.
     data = b"".join(b"\x2d" + struct.pack("<f", i + 0.5) for i in range(3000))
     data += b"".join(length_delimited(6, struct.pack("<3d", i, i + 0.25, i + 0.5)) for i in range(1000))
     expect = at_least(30, "", "the tensor")

@@ -58,7 +58,7 @@ fn of_system(error: &Error) -> Option<&io::Error> {
     None
 }
 
-/// Converts an error of the library to a Python exception.
+/// Converts an error from the library to a Python exception.
 ///
 /// A system error becomes the `OSError` subclass for its number, with `errno` and `filename`. An
 /// existing file becomes a `FileExistsError`, and a missing folder a `FileNotFoundError`.
@@ -108,7 +108,7 @@ struct At<'a> {
     offset: Option<u64>,
 }
 
-/// Converts the failure of a command to an exception, like [`raise`] for an error of the library.
+/// Converts the failure of a command to an exception, like [`raise`] for an error from the library.
 pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
     let Some(cause) = &failed.cause else {
         return match failed.exit {

@@ -40,7 +40,7 @@ type Added<B> = (B, String, bool, Option<usize>);
 /// The fields of a `VersionDef`, in order.
 type Version = (i32, i32, Vec<i32>);
 
-/// The splitter of a type, or chunks that were made in Python.
+/// The splitter for a type, or chunks that were made in Python.
 struct SplitterOf<'a> {
     descriptor: &'a MessageDescriptor,
     added: Option<Vec<Added<Bytes>>>,
@@ -408,7 +408,7 @@ pub(crate) fn merge_to<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// Extends the error about a file that isn't a message with the kind of the file, if known.
+/// Adds the kind of a file, if known, to the error that it isn't a message.
 fn by_what_it_is(error: Error, path: &Path) -> Error {
     let what = match error.kind() {
         ErrorKind::InvalidMessage | ErrorKind::NotChunked => what_else(path),

@@ -56,7 +56,7 @@ impl Input {
         })
     }
 
-    /// Returns the input as a candidate, which formats recognize and open.
+    /// Returns the input as a candidate for formats to recognize and open.
     pub(crate) fn candidate(&self) -> Result<Candidate<'_>> {
         match self {
             Input::Path(path) => Candidate::new(path),
@@ -66,7 +66,7 @@ impl Input {
         }
     }
 
-    /// Opens an input of a format that stores messages in its own kind of records, such as XLA's.
+    /// Opens an input in a format that stores messages in its own kind of records, such as XLA's.
     /// Returns `None` for a message in chunks or in one piece, and for an input that can't be
     /// examined.
     pub(crate) fn in_records(&self, options: &OpenOptions) -> Result<Option<Opened>> {

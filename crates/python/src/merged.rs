@@ -14,7 +14,7 @@ use crate::functions::{MergeArguments, opening};
 use crate::input::Input;
 use crate::work::detached;
 
-/// The merged or plain message of a source, read by position.
+/// The merged or plain message from a source, read by position.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct MergedReader {
     message: MessageReader,
@@ -57,7 +57,7 @@ impl MergedReader {
 }
 
 impl MergedReader {
-    /// Returns the merged message of a reader.
+    /// Returns the merged message from a reader.
     pub(crate) fn of(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<MergedReader> {
         let message = merged(reader, options)?;
         let name = None;

@@ -122,8 +122,8 @@ pub(crate) fn run_part<'py>(
     dictionary(py, &done)
 }
 
-/// Commits a plan, which puts its result in place. `reports` has the report of every part; by
-/// default, these are next to the plan.
+/// Commits a plan, which puts its result in place. `reports` names the report of every part; the
+/// default is the reports next to the plan.
 #[pyfunction]
 pub(crate) fn commit<'py>(
     py: Python<'py>,

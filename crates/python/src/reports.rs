@@ -32,7 +32,7 @@ pub(crate) fn dictionary<'py>(
 }
 
 /// Runs a job without the GIL, and converts its failure. `outputs` are the files or folders that
-/// the job writes, which errors about existing files name.
+/// the job writes. Errors about existing files name them.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

@@ -67,7 +67,7 @@ impl Table {
     }
 }
 
-/// Returns the unit of time for a name.
+/// Returns the unit of time with this name.
 ///
 /// # Errors
 ///

@@ -154,7 +154,7 @@ impl Sender {
     }
 }
 
-/// The limits on a sender, as keyword arguments.
+/// The limits for receiving a message, as keyword arguments.
 #[derive(FromPyObject)]
 pub(crate) struct ReceiveArguments {
     #[pyo3(item)]
@@ -327,7 +327,7 @@ impl TransferReceiver {
 /// Returns the message of an input. A chunked message is merged while it is read.
 fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter::Result<Source> {
     let is_chunked = match &input {
-        // An error of opening the file is reported below.
+        // An error from opening the file is reported below.
         Input::Path(path) => {
             File::open(path).is_ok_and(|file| is_record_file(&file).unwrap_or(false))
         }

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use crate::error::raise;
 
-/// Maximum delay before a signal is handled, and minimum interval between calls of a callback.
+/// Maximum delay before a signal is handled, and minimum interval between calls to a callback.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs a job on another thread, without the GIL. Meanwhile, the calling thread checks for signals
@@ -130,7 +130,7 @@ impl Reported {
     }
 }
 
-/// Runs a job of the library without the GIL.
+/// Runs a job that uses the library, without the GIL.
 ///
 /// The calling thread calls `progress(done, total)`, both in bytes, at most twenty times a second
 /// and once at the end. If the callback or a signal handler raises an exception, the job is
@@ -138,7 +138,7 @@ impl Reported {
 ///
 /// # Errors
 ///
-/// The exception that was raised, or the error of the job. `file` is the name for an `OSError`.
+/// The exception that was raised, or the job's error. `file` is the name for an `OSError`.
 pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     file: Option<&str>,
@@ -172,7 +172,7 @@ type Told = Box<dyn Fn(u64, u64) + Send + Sync>;
 ///
 /// # Errors
 ///
-/// The exception of the signal handler, after the job has ended.
+/// The signal handler's exception, after the job has ended.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     job: impl FnOnce() -> T + Send,

@@ -117,12 +117,12 @@ def test_the_distance_to_the_limit_is_told(tree: Any) -> None:
 
 def test_messages_of_other_frameworks_are_explained(tree: Any) -> None:
     class Wrapper:
-        """A wrapper of a message, like in proto-plus."""
+        """A wrapper around a message, as in proto-plus."""
 
         _pb = tree
 
     class Plain:
-        """A message like in frameworks without descriptors."""
+        """A message as in frameworks without descriptors."""
 
         def SerializeToString(self) -> bytes:
             return bytes(tree.SerializeToString())

@@ -83,7 +83,7 @@ def test_a_schema_may_use_editions() -> None:
 
 
 def test_records_of_another_format_are_merged_as_they_are_opened(tmp_path: Path) -> None:
-    """Checks XLA's split protos, which are Riegeli files without chunks of ours."""
+    """Checks XLA's split protos, which are Riegeli files without our chunks."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     module = Path(__file__).parents[3] / "tests/data/xla/jax01201_cond_before.riegeli"

@@ -29,7 +29,7 @@ def planned(tree: Any, folder: Path, **more: Any) -> Plan:
 
 def run_all(plan: Plan) -> None:
     for part in reversed(range(plan.parts)):
-        # Pickles the plan, as for another host.
+        # Pickles the plan, as if it were sent to another host.
         run_part(pickle.loads(pickle.dumps(plan)), part)
 
 

@@ -207,7 +207,7 @@ def test_urls_are_read_and_written(memory: Any, tmp_path: Path) -> None:
 
 
 def forms(path: Path, memory: Any) -> list[Any]:
-    """Returns a file in every form that has no path."""
+    """Returns a file as every kind of source that has no path."""
     memory.pipe(f"/{path.name}", path.read_bytes())
     return [path.read_bytes(), path.open("rb"), f"memory://{path.name}"]
 

@@ -29,7 +29,7 @@ def check(what, ok, detail=""):
 
 
 def plain(array):
-    """Returns the values of an Arrow array as Python values, times in nanoseconds."""
+    """Returns the values in an Arrow array as Python values, with times in nanoseconds."""
     if isinstance(array, pyarrow.ChunkedArray):
         return [value for chunk in array.chunks for value in plain(chunk)]
     kind = array.type

@@ -120,7 +120,7 @@ def check_model(checks, path, sizes, which=tuple(LOADERS), tags=("serve",), quie
 
 
 def check_lives(checks, path):
-    """Checks models that are loaded twice with one dropped, moved, deleted after loading, saved again, loaded twice in a session, or mapped."""
+    """Checks models loaded twice with one copy dropped, moved, deleted after loading, saved again, loaded twice in a session, or mapped."""
     expected = loaders.run_v2(loaders.load_v2(path))
     out = path + ".lives"
     checks.externalize(path, out, "1KiB")

@@ -99,7 +99,7 @@ def run_session(session, path, tags, scope=""):
 
 
 def c_spec(path, tags):
-    """Returns the request to the process of `run_each_c`: for each signature, the tensors to feed and to fetch."""
+    """Returns the request for the process that `run_each_c` starts: for each signature, the tensors to feed and to fetch."""
     import tensorflow as tf
     spec = {}
     for name, signature in signatures_of(path, tags).items():

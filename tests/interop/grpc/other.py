@@ -1,4 +1,5 @@
-"""A peer that shares no code with this project, but implements docs/transfer.md and docs/cpb-format.md like another language would.
+"""A peer that shares no code with this project, but implements docs/transfer.md and docs/cpb-format.md as an implementation in another
+language would.
 
 other.py serve FOLDER SCHEMA TYPE | send ADDRESS FILE SCHEMA TYPE CHUNK | get ADDRESS NAME TARGET
 """

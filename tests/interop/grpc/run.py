@@ -47,7 +47,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def write_graph(path: Path, size: int) -> None:
-    """Writes a graph of constants of 5 MiB with small nodes between them."""
+    """Writes a graph with constants of 5 MiB each and small nodes between them."""
     numbers = random.Random(7)
     block = numbers.randbytes(1 << 20)
     with open(path, "wb") as file:

@@ -26,7 +26,7 @@ MOST_MEMORY = 64 << 20
 
 
 class Hole(int):
-    """A number of bytes that are all zero, except a number in the middle."""
+    """A length of zero bytes with a nonzero number in the middle."""
 
 
 def varint(number):

@@ -132,7 +132,7 @@ def session(path):
 
 
 def outputs(path):
-    """Returns the model's outputs; None if no guess of the inputs' shapes works."""
+    """Returns the model's outputs; None if no guess at the inputs' shapes works."""
     running = session(path)
     for sizes in (1, 32, 64, 512):
         try:
@@ -355,8 +355,8 @@ GENERATED = [
 ]
 
 
-# The size of the largest model of a wheel to check by default, and the size above which the models
-# that onnx and onnx-ir write aren't checked, since that would take as long as everything else.
+# The size up to which models in wheels are checked by default, and the size above which the models that onnx and onnx-ir write aren't
+# checked, since that would take as long as everything else.
 USUAL, LARGE = 40 << 20, 30 << 20
 
 

@@ -1,4 +1,4 @@
-"""Runs twelve tools with a model over protobuf's limit: each alone, and with the line of `proto_splitter.onnx`.
+"""Runs twelve tools with a model over protobuf's limit: each alone, and with one line of code for `proto_splitter.onnx`.
 
     tools.py --megabytes 40              as in continuous integration: every tool must work with the line
     tools.py --megabytes 3221 --alone    measures the figures of docs/onnx.md, with the error of each tool alone
@@ -202,7 +202,7 @@ def one(name, how, folder):
             plain = os.path.join(folder, "model.onnx")
             tool.alone(pso.load(chunked), plain)
         else:
-            # Makes a pair of a model of any size, like of a model over protobuf's limit.
+            # Writes a model of any size as a pair, as for a model over protobuf's limit.
             as_path = _onnx_paths.as_path
             _onnx_paths.as_path = lambda model, **options: as_path(model, **{**options, "to": "external"})
             tool.line(chunked, output)

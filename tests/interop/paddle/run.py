@@ -77,7 +77,7 @@ def tree(folder):
 
 
 def write_static(folder, is_json=False):
-    """Writes a net with a constant, convolutions and a normalization, by static.save_inference_model."""
+    """Writes a net with a constant, convolutions and a normalization, with static.save_inference_model."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         x = static.data("x", [None, 3, 8, 8], "float32")
@@ -152,7 +152,7 @@ def predict(program, parameters, kind):
 
 
 def execute(prefix, kind):
-    """Returns the bytes that the executor infers from a program and one file of all parameters."""
+    """Returns the bytes that the executor infers from a program and a file with all parameters."""
     executor = static.Executor(paddle.CPUPlace())
     with old_programs(), static.scope_guard(static.Scope()):
         program, feeds, fetches = static.load_inference_model(prefix, executor)
@@ -296,7 +296,7 @@ def type_name(dtype):
 
 
 def check_made():
-    """Checks tensors written by `rearrange`: their values, types, dims, levels of LoD and rows."""
+    """Checks tensors written by `rearrange`: their values, types, dims, LoD levels and rows."""
     made = os.path.join(work, "made")
     result = rearrange("make", made)
     check("make", result.returncode == 0, result.stderr)

@@ -1,4 +1,4 @@
-"""Runs the scenarios of the tests of `tensorflow.tools.proto_splitter` with `proto_splitter.compat` and TensorFlow's messages.
+"""Runs the test scenarios of `tensorflow.tools.proto_splitter` with `proto_splitter.compat` and TensorFlow's messages.
 
 The checks use the same names of modules and functions as those tests. TensorFlow's `Merger` (`tf_read`) merges the files.
 Ends with one line, `N passed, 0 failed`.
@@ -35,7 +35,7 @@ class NoOp(split.ComposableSplitter):
 
 
 class Imports(split.ComposableSplitter):
-    """A splitter that makes a chunk of each import of a file, which is an element of a repeated string."""
+    """A splitter that turns each import of a file, an element of a repeated string, into a chunk."""
 
     def __init__(self, proto, **options):
         super().__init__(proto, proto_as_initial_chunk=not proto.dependency, **options)
@@ -47,7 +47,7 @@ class Imports(split.ComposableSplitter):
 
 
 class Names(split.ComposableSplitter):
-    """A splitter that makes a chunk of the name of each message of a file."""
+    """A splitter that turns the name of each message in a file into a chunk."""
 
     def build_chunks(self):
         for at, kind in enumerate(self._proto.message_type):

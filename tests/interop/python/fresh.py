@@ -53,7 +53,7 @@ def run(*command, **options):
 
 
 def pasted(python, folder, block):
-    """Runs a code block in a folder with a graph. Returns its status, its output and its last line of errors."""
+    """Runs a code block in a folder with a graph. Returns its status, its output and the last line of its errors."""
     work = os.path.join(folder, "work")
     os.makedirs(os.path.join(work, "chunked"))
     with open(os.path.join(work, "graph.pb"), "wb") as file:

@@ -1,7 +1,7 @@
 """An in-memory store on the loopback, with the part of Google's JSON API that TensorFlow's `gs://` uses.
 
-TensorFlow's requests can't be sent to a different host than Google's, but to a proxy, with certificates that it is told to trust.
-This store is a proxy that answers the requests to those hosts itself.
+TensorFlow can't send its requests to other hosts than Google's, but it can use a proxy with certificates that it is told to trust. This
+store is a proxy that answers the requests to those hosts itself.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Saves with `experimental_image_format`, a progress bar and Ctrl-C, and reads models in text, with `proto_splitter.tensorflow`.
+"""Saves with `experimental_image_format`, a progress bar and Ctrl-C, and reads models in text format, with `proto_splitter.tensorflow`.
 
 Ends with one line, `N passed, 0 failed`.
 """

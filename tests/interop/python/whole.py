@@ -1,8 +1,8 @@
-"""Takes a model whose constants TensorFlow can't save through all steps of daily work.
+"""Goes through all steps of daily work with a model whose constants TensorFlow can't save.
 
-The model is saved, loaded, saved again, wrapped, overwritten, saved in chunks and to a store, and as variables that TensorFlow alone
-saves again. Each step is a process, whose peak memory is printed next to the size of the constants; "stock" steps don't import the
-package. Ends with one line, `N passed, 0 failed`. `--memory MIB` sets the size of the constants. The default, 2300, takes 12 GB of disk
+The model is saved, loaded, saved again, wrapped, overwritten, saved in chunks and to a store, and saved with variables, so that TensorFlow
+alone can save it again. Each step is a process, whose peak memory is printed next to the size of the constants; "stock" steps don't import
+the package. Ends with one line, `N passed, 0 failed`. `--memory MIB` sets the size of the constants. The default, 2300, takes 12 GB of disk
 and of memory. Not in CI.
 """
 
@@ -40,7 +40,7 @@ def dense(mib):
 
 
 def stock_message(mib):
-    """Returns the error that TensorFlow alone raises for such a model."""
+    """Returns the error that TensorFlow alone raises for this model."""
     import numpy as np
     import tensorflow as tf
     weight = np.ones([256, int(mib) << 10], np.float32)
@@ -119,7 +119,7 @@ def wrap(path, out):
 
 
 def small_over(path, way):
-    """Saves a small model over the large one, by TensorFlow alone or with the package."""
+    """Saves a small model over the large one, with TensorFlow alone or with the package."""
     import tensorflow as tf
     model = Dense(64)
     if way == "ours":
@@ -143,7 +143,7 @@ def image(path, mib):
 
 
 def to_store(mib):
-    """Saves to a file system of TensorFlow, and checks the progress."""
+    """Saves to one of TensorFlow's file systems, and checks the progress."""
     import proto_splitter.tensorflow as pst
     told = []
     pst.enable(progress=lambda done, total: told.append((done, total)))

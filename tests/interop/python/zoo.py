@@ -377,7 +377,7 @@ def words(error):
 
 
 def check_model(checks, name, work, with_lite):
-    """Runs a model both ways. Returns the folders to run in C++ as well; none if the model raises."""
+    """Runs a model both ways. Returns the folders to run in C++ as well; none if the model raises an exception."""
     function, folders = ZOO[name], [os.path.join(work, f"{name}.{way}") for way in ("stock", "enabled", "variables", "externalized")]
     stock, ours, variables, lean = folders
     with checks.check(name):
@@ -385,7 +385,7 @@ def check_model(checks, name, work, with_lite):
         with pst.enabled(min_size=64), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             found = run(function, ours)
-        # The whole model was traced while the shim is enabled.
+        # The whole model was traced while the shim was enabled.
         assert not any("traced before" in str(one.message) for one in told), [str(one.message) for one in told]
         told = [str(one.message) for one in told if "proto_splitter" in str(one.filename) or "left to TensorFlow" in str(one.message)]
         assert len(told) <= 1 or name.startswith("type_"), told

@@ -1,5 +1,5 @@
-"""Splits, verifies and merges on a local Ray cluster, while one of its three nodes is killed, and objects of an S3 server, which is
-moto's and runs in this process on the loopback address.
+"""Splits, verifies and merges files on a local Ray cluster while one of its three nodes is killed, and objects on moto's S3 server, which
+runs in this process on the loopback address.
 
 run.py --work DIR [--size 64MiB] [--table]: --table also prints the time that 1, 2 and 4 parts at once take.
 """

@@ -1,4 +1,4 @@
-"""Writes the files of tests/data/samediff: models in the forms of other programs, for tests of the command."""
+"""Writes the files of tests/data/samediff: models in the forms that other programs write, for the command's tests."""
 
 import sys
 from pathlib import Path

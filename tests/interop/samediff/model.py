@@ -60,7 +60,7 @@ def encode(dtype, values, order="c", big=False):
 
 
 def decode(array):
-    """Returns (type, shape, values) of a FlatArray of either schema. The values are a list in C order."""
+    """Returns (type, shape, values) for a FlatArray of either schema. The values are a list in C order."""
     name = NAMES[array.Dtype()]
     info = array.ShapeAsNumpy().tolist()
     rank = info[0]
@@ -232,7 +232,7 @@ def classic_file(variables, array_table=classic_array, states=(), config=None):
 
 
 def sdnb_array(builder, dtype, shape, data, order, blob):
-    """Writes an array as in SDNB: with plain dimensions, and the order of elements in the field for the byte order."""
+    """Writes an array as SDNB does: with plain dimensions, and the order of elements in the field for the byte order."""
     module = ClassicArray
     buffer = builder.CreateByteVector(data) if blob is None else None
     dims = vector(builder, module.FlatArrayStartShapeVector, shape, builder.PrependInt64)
@@ -271,7 +271,7 @@ def text(value):
 
 
 def read_classic(data):
-    """Returns (variables by name, nodes) of a classic file."""
+    """Returns (variables by name, nodes) from a classic file."""
     graph = FlatGraph.FlatGraph.GetRootAs(data, 0)
     variables, ids = {}, {}
     for i in range(graph.VariablesLength()):
@@ -310,7 +310,7 @@ def read_classic(data):
 
 
 def read_training(data):
-    """Returns ([(name, keys, arrays)], JSON) of a classic file: its updater's states, and its training configuration."""
+    """Returns ([(name, keys, arrays)], JSON) from a classic file: its updater's states, and its training configuration."""
     graph = FlatGraph.FlatGraph.GetRootAs(data, 0)
     states = []
     for i in range(graph.UpdaterStateLength()):
@@ -345,7 +345,7 @@ def lines(archive, name):
 
 
 def read_model(path):
-    """Returns {tag: (variables, operations, {name: array}, {name: [arrays]})} of a zip model, in order."""
+    """Returns {tag: (variables, operations, {name: array}, {name: [arrays]})} from a zip model, in order."""
     tags = {}
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None

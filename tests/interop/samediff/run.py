@@ -1,4 +1,4 @@
-"""Checks value by value that `protosplit samediff` reads files written by Python, and the reverse."""
+"""Checks value by value that `protosplit samediff` reads files written by Python, and vice versa."""
 
 import argparse
 import subprocess
@@ -41,7 +41,7 @@ def numbers(dtype, shape):
 
 
 def all_kinds():
-    """Yields (name, dtype, shape, values, order, big, empty) of arrays of every kind."""
+    """Yields (name, dtype, shape, values, order, big, empty) for arrays of every kind."""
     for dtype in m.DTYPES:
         if dtype == "UTF8":
             continue
@@ -329,7 +329,7 @@ def forms(folder, protosplit, verify):
         check(f"{name}: classic", values, expected_values)
 
 
-# The problem with an empty array of a real graph, whose type in the graph is another.
+# The problem with an empty array in a real graph, whose type differs in the graph.
 ODD = {"scalar_float32.fb": 'only/params/3.fb: the empty array is of type DOUBLE, and "assert_equal/Const" of another'}
 
 

@@ -1,4 +1,4 @@
-"""Runs each verb of the command on blobs of azurite, and compares the results with those for files."""
+"""Runs each verb of the command on blobs in Azurite, and compares the results with those for files."""
 
 import argparse
 import base64

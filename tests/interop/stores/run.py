@@ -1,7 +1,7 @@
-"""Runs each verb of the command on objects of an S3 server, and compares the results with those for files.
+"""Runs each verb of the command on objects on an S3 server, and compares the results with those for files.
 
-The server is moto's, in this process and on the loopback address. It counts the requests of each verb and the bytes of the
-answers. Ends with a table of them.
+The server is moto's, in this process and on the loopback address. It counts the requests of each verb and the bytes of the answers. Ends
+with a table of both.
 """
 
 import argparse
@@ -204,7 +204,7 @@ def verbs(checks, folder, store, size):
 
 
 def raced(checks, here, there, store):
-    """Writes the object for another program right before a split and a merge complete their uploads."""
+    """Writes the object on behalf of another program, right before a split and a merge complete their uploads."""
 
     def has(key):
         return any(item["Key"] == key for item in store.list_objects_v2(Bucket="models").get("Contents", []))

@@ -99,7 +99,7 @@ TREE = "xla.HumanReadableAotExecutable"
 
 
 def executables(run, kinds, folder: pathlib.Path) -> int:
-    """Checks how jaxlib reads executables that were split and reassembled, also after they were one message."""
+    """Checks how jaxlib reads executables that were split and reassembled, even after they were one message."""
     from jaxlib.mlir import ir
     from jaxlib.mlir._mlir_libs import _thunky_ext
 

@@ -147,7 +147,7 @@ fn a_body_that_contradicts_its_range_is_an_error() {
         (Fault::WrongRange("items 0-8/10"), "a wrong Content-Range"),
     ] {
         // Either of the first two requests may be the one for the object's end, whose offset is
-        // computed from the request's length.
+        // computed from the length of the response.
         for before in [&[][..], &[Fault::Slow(Duration::ZERO)]] {
             server.fail(before);
             server.fail(&[fault]);

@@ -1,8 +1,8 @@
 """The exceptions of this package.
 
-Errors of the operating system are raised as usual in Python: ``FileNotFoundError``,
-``FileExistsError``, ``PermissionError`` and the other subclasses of ``OSError``, with ``errno``
-and ``filename``. Errors in data, a path or a schema are subclasses of :class:`Error`.
+Errors from the operating system are raised as usual in Python: ``FileNotFoundError``,
+``FileExistsError``, ``PermissionError`` and the other subclasses of ``OSError``, with ``errno`` and
+``filename``. Errors in data, a path or a schema are subclasses of :class:`Error`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Error(ValueError):
-    """An error with a message of one line. The attributes have the location of the problem.
+    """An error with a one-line message. The attributes describe the location of the problem.
 
     Attributes:
         path: The field path, such as ``meta_graphs[0].graph_def``, or ``None``.
@@ -39,7 +39,7 @@ class Error(ValueError):
 
 
 class FormatError(Error):
-    """An error for bytes that aren't a message or a chunked file, or not of the named type."""
+    """An error for bytes that aren't a message or a chunked file, or aren't of the named type."""
 
 
 class ChecksumError(Error):

@@ -22,18 +22,18 @@ _LIMIT = 2**31 - 1
 _NAMED = 3
 #: Number of the largest elements of a field to examine.
 _TOP = 10
-#: Denominator of the minimum share of a field, 1/8, from which a single element is named.
+#: An element is named if its share of the field is at least one divided by this number.
 _TELLING_SHARE = 8
-#: Maximum number of elements of a field that is divided into the fields of its elements.
+#: Maximum number of elements for which a field is divided into the fields of its elements.
 _MOST_ELEMENTS = 1 << 20
 #: Maximum number of characters of a name to show.
 _LONGEST_NAME = 60
-#: Size of a number of fixed width in bytes, by protobuf's number for its type.
+#: Size of a fixed-width number in bytes, by protobuf's number for its type.
 _WIDTHS: dict[int, int] = {1: 8, 2: 4, 6: 8, 7: 4, 8: 1, 15: 4, 16: 8}
 
 
 def _shown(size: int) -> str:
-    """Formats a size in the largest suitable unit, like the command."""
+    """Formats a size in the largest suitable unit, as the command does."""
     if size < 1024:
         return f"{size} B"
     power, scale = 1, 1024
@@ -200,7 +200,7 @@ def _largest(fields: list[_Part]) -> list[LargePart]:
     return found
 
 
-#: A value with its concrete path. For a map, it also has the size of the whole entry.
+#: A concrete path and the value at this path. For a map entry, the value is (key, value).
 _Value = tuple[str, Any]
 
 
@@ -270,7 +270,7 @@ def _members(field: Any, path: str, holder: Any, value: Any) -> Iterator[_Value]
 
 
 def _member(field: Any, member: _Value, size: int, within: bool = True) -> _Part:
-    """Returns an element as a part. Elements inside it are parts, too, but not its plain fields."""
+    """Returns an element as a part. Elements inside it are parts, too; its plain fields aren't."""
     path, value = member
     content = _content(field, value)
 

@@ -110,7 +110,7 @@ def split(
         source: A file with a serialized message, its bytes, an object with ``read`` and ``seek``,
             or a protobuf message of any size.
         prefix: The path or URL of the result, without ``.cpb``; or an object with ``write``, which
-            receives the file, or a message that is small enough.
+            receives the file, or the message itself if it is small enough.
         message: The full name of the message's type, such as ``tensorflow.GraphDef``. A protobuf
             message knows its type; ``saved_model.pb`` is a ``tensorflow.SavedModel``.
         schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
@@ -132,7 +132,7 @@ def split(
 
     Raises:
         OSError: If a file can't be read or written; ``FileExistsError`` without ``force``.
-        UncuttableError: If a value is over the maximum, and can't be cut in this profile.
+        UncuttableError: If a value is over the maximum, and this profile can't divide it.
         FormatError: If the source isn't a message of this type.
 
     After an exception, an object with ``write`` has received incomplete output.
@@ -225,7 +225,7 @@ def merge(
     Args:
         source: ``PREFIX`` or ``PREFIX.cpb``, a URL, bytes, or an object with ``read`` and ``seek``.
         target: The file to write, a URL, or an object with ``write``.
-        message: The message's type, which some files of TensorFlow's own splitters need.
+        message: The message's type, which some files from TensorFlow's own splitters need.
         schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
         force: Overwrites an existing file.
         threads: Number of threads; one per core by default.

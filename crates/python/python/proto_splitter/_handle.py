@@ -84,7 +84,7 @@ class File:
 
     @property
     def format(self) -> str | None:
-        """The format, such as ``saved-model``; ``None`` for a message of no known format."""
+        """The format, such as ``saved-model``; ``None`` if it is unknown."""
         return self._native.format
 
     @property
@@ -164,7 +164,7 @@ class File:
             columns: Fields of an element, or nested fields; all single-valued fields by default.
             with_parent: Adds columns for the parents of each row: the row's index in each list on
                 the path, and the fields of the enclosing messages.
-            time_unit: Unit of times and durations: ``ns``, ``us``, ``ms`` or ``s``. Only
+            time_unit: Unit for times and durations: ``ns``, ``us``, ``ms`` or ``s``. Only
                 nanoseconds are exact; their range is from 1677 to 2262.
             threads: Number of reading threads; one per core by default.
 

@@ -26,7 +26,7 @@ View: TypeAlias = Union[memoryview, "Window"]
 Piece: TypeAlias = bytes | memoryview | tuple[int, int]
 
 #: Maximum number of elements of a list whose elements may be large. In longer lists, elements are
-#: assumed to be small, and first serialized as a whole.
+#: assumed to be small, so serializing each as a whole is tried first.
 _LONG_LIST = 4096
 #: Messages smaller than this, in bytes, are passed to protobuf in one piece: 1 GiB.
 _WHOLE = 1 << 30
@@ -108,7 +108,7 @@ def _extend(pieces: list[Piece], more: list[Piece]) -> None:
 
 
 class Writer:
-    """A serializer in pieces, with fields in the order of their numbers, like protobuf."""
+    """A serializer that produces pieces, with fields ordered by number, like protobuf."""
 
     def __init__(self) -> None:
         self.spool = _Spool()
@@ -154,7 +154,7 @@ class Writer:
         return [_tag(field.number, _LEN) + _varint(_length(content)), *content]
 
     def scalar(self, message: Message, field: FieldDescriptor, value: Any) -> list[Piece]:
-        """Encodes a field without messages: strings and bytes directly, others by protobuf."""
+        """Encodes a field without messages: strings and bytes directly, others with protobuf."""
         pieces: list[Piece] = []
         if field.type in (field.TYPE_BYTES, field.TYPE_STRING):
             for one in value if _is_repeated(field) else [value]:
@@ -262,7 +262,7 @@ def pieces_of(message: Message) -> tuple[list[Piece], Any]:
     """Returns the serialized message as bytes and spans of a temporary file, in order.
 
     In addition to the message, only the largest element that is serialized as a whole is in memory.
-    Fields are in the order of their numbers, like in protobuf's output.
+    Fields are in the order of their numbers, as in protobuf's output.
     """
     writer = Writer()
     pieces = writer.message(message)

@@ -111,7 +111,7 @@ def convert(
             without a path receives the contents once they are complete.
         to: The form, such as ``cpb``, ``pb``, ``external``; ``auto`` for the usual one.
         settings: Format-specific settings, such as ``{"alignment": "4096"}``.
-        max_file_size: Maximum size of each file of external data, in bytes, for formats with such
+        max_file_size: Maximum size of each external data file, in bytes, for formats that have such
             files; any size by default.
         max_chunk_size: For a ``.cpb``: maximum size of each chunk, in bytes.
         value_chunk_size: For a ``.cpb``: smallest value, in bytes, that becomes a separate chunk when

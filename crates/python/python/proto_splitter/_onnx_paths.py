@@ -66,11 +66,12 @@ def as_path(
 
     If tools already accept the model, its own path is used, without a copy, so don't write to it.
     Any other model is written to a temporary folder, as one file if it is within protobuf's limit
-    of 2 GiB, otherwise as a pair. The folder is removed at the end of the ``with`` statement, also
+    of 2 GiB, otherwise as a pair. The folder is removed at the end of the ``with`` statement, even
     after an exception.
 
     A pair whose files are symbolic links, or have several hard links, is copied, since ``onnx``
-    refuses it. File systems that can share the data of files (Btrfs, XFS, ZFS) do so.
+    refuses it. On file systems that support it (Btrfs, XFS, ZFS), the copy shares its data with the
+    original.
 
     Args:
         model: A message of any size; the path of a ``.cpb``, of an ``.onnx`` of any size or of the
@@ -261,7 +262,7 @@ def _locations(model: ModelProto) -> set[str]:
 
 
 def _add_data(path: str, folder: str) -> None:
-    """Links or copies the input's data files to which a tool's model still refers to its folder.
+    """Links or copies the input's data files to a tool's folder if the tool's model refers to them.
 
     A tool that doesn't change the tensors leaves the input's references to data files unchanged.
     """

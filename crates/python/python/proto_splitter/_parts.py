@@ -22,7 +22,7 @@ def merge_part(message: Any, file: File, path: str) -> None:
     """Merges the value at a path into the last field on the path, in ``message``.
 
     Raises:
-        SchemaError: If the message's type has no such field, as in an older package.
+        SchemaError: If the message's type lacks this field, as it may in an older package.
     """
     field = message.DESCRIPTOR.fields_by_name.get(field_of(path))
     if field is None:

@@ -45,14 +45,14 @@ def verify(
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
             ``seek``, or a URL, which are first copied to a temporary file.
-        against: A serialized message to compare the merge with.
+        against: A serialized message to compare with the merged message.
         deep: Also parses the whole message by its type.
         root: The expected Merkle root, in hexadecimal digits.
         message: The message's type, if the file doesn't name it.
         progress: Called with the bytes done and the total.
 
     Returns:
-        The keys of ``protosplit verify --json``, and ``ok``.
+        A report with the keys of ``protosplit verify --json``, and ``ok``.
 
     Raises:
         OSError: If the file doesn't exist.
@@ -79,7 +79,7 @@ def diff(
     """Compares two messages by path, and returns the first differences.
 
     Returns:
-        The keys of ``protosplit diff --json``, and ``equal``.
+        A report with the keys of ``protosplit diff --json``, and ``equal``.
 
     Raises:
         OSError: If the file doesn't exist.
@@ -158,8 +158,8 @@ def tree(
     Args:
         source: The file, its prefix, or a SavedModel's folder; bytes, an object with ``read`` and
             ``seek``, or a URL, which are first copied to a temporary file.
-        depth: Number of levels of fields.
-        top: Number of members to list of each repeated field.
+        depth: Number of levels of fields to list.
+        top: Number of members to list for each repeated field.
         min_size: Leaves out parts smaller than this, in bytes.
         message: The message's type, if the file doesn't name it.
         progress: Called with the bytes done and the total.

@@ -19,7 +19,7 @@ class SplitBasedOnSize(ComposableSplitter):
     Args:
         proto: The message.
         proto_size: The message's serialized size in bytes. Pass the size if you know it, since
-            protobuf takes long to compute it.
+            protobuf takes a long time to compute it.
         options: The options of :class:`ComposableSplitter`.
     """
 
@@ -33,7 +33,7 @@ class SplitBasedOnSize(ComposableSplitter):
 
 
 class LargeMessageSplitter(SplitBasedOnSize):
-    """A splitter that turns a large message into a chunk, and leaves an empty one in its place.
+    """A splitter that turns a large message into a chunk, and leaves an empty message in its place.
 
     Args:
         proto: The message.
@@ -65,7 +65,7 @@ class LargeMessageSplitter(SplitBasedOnSize):
 
 
 class RepeatedMessageSplitter(ComposableSplitter):
-    """A splitter of a list of messages, which splits each element first, and then the list.
+    """A splitter for a list of messages, which splits each element first, and then the list.
 
     Each element is passed to the splitters in order. Once the list reaches
     :func:`proto_splitter.constants.max_size`, the remaining elements become chunks of at most this

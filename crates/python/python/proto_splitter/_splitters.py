@@ -15,7 +15,7 @@ Message = Any
 
 
 class Splitter(abc.ABC):
-    """A splitter of a message into chunks, in memory or in a file."""
+    """A splitter that divides a message into chunks, in memory or in a file."""
 
     @property
     def version_def(self) -> Any:
@@ -143,12 +143,12 @@ class ComposableSplitter(Splitter):
     def write(
         self, file_prefix: str | os.PathLike[str], writer_options: str | None = None
     ) -> str:
-        """Writes ``PREFIX.cpb``, or ``PREFIX.pb`` without chunks, and returns its path.
+        """Writes ``PREFIX.cpb``, or ``PREFIX.pb`` if there are no chunks, and returns its path.
 
         Args:
             file_prefix: The path without its extension. An existing file is replaced.
-            writer_options: A compression that :func:`proto_splitter.split` accepts, or an option
-                string of Riegeli, such as ``transpose,brotli:5``.
+            writer_options: A compression that :func:`proto_splitter.split` accepts, or a Riegeli
+                option string, such as ``transpose,brotli:5``.
 
         Raises:
             OSError: If the file can't be written.
@@ -241,12 +241,12 @@ class _BuiltIn(Splitter):
 
 
 class GraphDefSplitter(_BuiltIn):
-    """A splitter of a ``tensorflow.GraphDef``, given as a protobuf message."""
+    """A splitter for a ``tensorflow.GraphDef``, given as a protobuf message."""
 
     _TYPE = "tensorflow.GraphDef"
 
 
 class SavedModelSplitter(_BuiltIn):
-    """A splitter of a ``tensorflow.SavedModel``, given as a protobuf message."""
+    """A splitter for a ``tensorflow.SavedModel``, given as a protobuf message."""
 
     _TYPE = "tensorflow.SavedModel"

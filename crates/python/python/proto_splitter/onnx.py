@@ -150,7 +150,7 @@ class LoadedModel:
     """A model of any size and form, loaded once for any number of sessions of onnxruntime.
 
     Sessions share the model's initializers, which are in one buffer. With onnxruntime 1.31 and
-    later, a further session needs no memory for weights, unless it packs them::
+    later, each additional session needs no memory for weights, unless it packs them::
 
         model = pso.LoadedModel("model.cpb")
         sessions = [model.session(prepack=False) for _ in range(4)]
@@ -256,14 +256,14 @@ def session(
     Initializers are read into one buffer, and no file is written. onnxruntime 1.31 and later use
     the buffer directly; earlier versions copy the initializers, and need twice their memory.
     onnxruntime also packs copies of the weights of some operators, such as ``MatMul``, which takes
-    their memory again. By default, weights of 1 GiB or more aren't packed: the session is somewhat
-    slower, and the last bits of its results differ from those of a session that packs. ``prepack``,
-    or an entry ``session.disable_prepacking`` of ``sess_options``, overrides the default.
-    :class:`LoadedModel` shares the initializers among sessions.
+    as much memory again. By default, weights of 1 GiB or more aren't packed: the session is
+    somewhat slower, and the last bits of its results differ from those of a session that packs.
+    ``prepack``, or an entry ``session.disable_prepacking`` in ``sess_options``, overrides the
+    default. :class:`LoadedModel` shares the initializers among sessions.
 
     Args:
         path: A ``.cpb``, an ``.onnx`` of any size, or the ``.onnx`` of a pair; the former two also
-            as bytes, an object with ``read`` and ``seek``, or a URL; or an open file of
+            as bytes, an object with ``read`` and ``seek``, or a URL; or an open file from
             :func:`proto_splitter.open`, which stays open.
         sess_options: ``onnxruntime.SessionOptions``, to which the initializers are added.
         providers: As for ``InferenceSession``.
@@ -304,7 +304,7 @@ class _Value(NamedTuple):
     """An initializer that is read into the buffer."""
 
     name: str
-    #: ONNX's number of the type.
+    #: ONNX's number for the type.
     kind: int
     shape: tuple[int, ...]
     offset: int

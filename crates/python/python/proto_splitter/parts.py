@@ -125,7 +125,7 @@ def plan_merge(
         target: The file to write. Parts write to a hidden file of the same size next to the target.
         plan: The file that the plan is written to.
         parts: Maximum number of parts; 16 by default.
-        message: The message's type, which some files of TensorFlow's own splitters need.
+        message: The message's type, which some files from TensorFlow's own splitters need.
         schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
         force: Overwrites existing output.
 
@@ -180,7 +180,7 @@ def run_part(
 
     Raises:
         OSError: If something can't be read or written.
-        Error: If the input is damaged, or changed since it was planned.
+        Error: If the input is damaged, or has changed since it was planned.
         ValueError: If the plan has no such part, or its file now contains another plan.
     """
     check("part", part, 0)
@@ -211,7 +211,7 @@ def commit(
     Raises:
         OSError: If something can't be read or written, or the output exists.
         ValueError: If a report is missing, or belongs to another plan.
-        Error: If the file of a part is damaged.
+        Error: If a part's file is damaged.
     """
     given = [] if reports is None else [os.fspath(report) for report in reports]
     return _core.commit((plan.path, plan.verb), given, reread, progress)

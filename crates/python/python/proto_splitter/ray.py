@@ -91,7 +91,7 @@ def run(
     Args:
         plan: The plan, in a file that all nodes see.
         retries: Number of times to run a part again after it failed or its worker died.
-        threads: Number of threads for each part, and of the CPUs that Ray reserves for the part.
+        threads: Number of threads for each part, and of CPUs that Ray reserves for it.
         options: Other options of the tasks, passed to ``ray.remote``.
         progress: Called with the parts done and the total.
 
@@ -139,7 +139,7 @@ def split(
         threads: As for :func:`run`.
         options: As for :func:`run`.
         progress: As for :func:`run`.
-        splitting: Further arguments of :func:`proto_splitter.parts.plan_split`.
+        splitting: Other arguments of :func:`proto_splitter.parts.plan_split`.
     """
     with _beside(prefix, scratch) as plan:
         planned = _parts.plan_split(

@@ -78,7 +78,7 @@ class Parsed(TypedDict):
 
 
 class Against(TypedDict):
-    """The comparison of a merge with the original."""
+    """The comparison of a merged message with the original."""
 
     original: str
     result: str

@@ -18,7 +18,7 @@ __all__ = ["FieldTypes", "field_path", "format_bytes", "get_field", "get_field_t
 FieldTypes: TypeAlias = str | int | bool | Sequence[str | int | bool]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-#: The member of ``MapKey`` for each of protobuf's types of keys.
+#: The member of ``MapKey`` for each of protobuf's key types.
 _MAP_KEYS = {
     "TYPE_STRING": "s",
     "TYPE_BOOL": "boolean",

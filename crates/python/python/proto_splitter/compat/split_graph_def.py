@@ -28,10 +28,10 @@ def _is_over(size: int) -> bool:
 
 
 class GraphDefSplitter(ComposableSplitter):
-    """A splitter of a GraphDef. Splits large constants, then large nodes and functions, then lists.
+    """A splitter for GraphDefs: splits large constants, then large nodes and functions, then lists.
 
-    Splitting stops after the first step that makes the graph small enough. The larger one of the
-    nodes and the library is split first.
+    Splitting stops after the first step that makes the graph small enough. The nodes or the library
+    are split first, whichever are larger.
     """
 
     def build_chunks(self) -> None:
@@ -105,7 +105,7 @@ def chunk_constant_value(node: Any, size: int) -> bytes:
 
 
 def _content(tensor: Any) -> bytes:
-    """Returns the elements of a tensor stored in a list of their type."""
+    """Returns the bytes of a tensor's elements, which are in the list for their type."""
     from tensorflow.python.framework import tensor_util
 
     array = tensor_util.MakeNdarray(tensor)

@@ -1,4 +1,4 @@
-"""Messages of any size over gRPC, on grpcio.
+"""Messages of any size over gRPC, with grpcio.
 
 A service needs a method with a stream of frames, ``rpc Put(stream proto_splitter.transfer.Frame) returns (...)``.
 The client sends with ``send(stub.Put, message)``, and the server receives with
@@ -100,15 +100,15 @@ def send(
     session: bytes = b"",
     **call_options: Any,
 ) -> Any:
-    """Sends a message of any size with a method of a stub, and returns the response of the call.
+    """Sends a message of any size with a stub's method, and returns the call's response.
 
     Args:
         call: A method of a stub that takes a stream of frames, such as ``stub.Put``.
-        source: As in :func:`frames`, like ``message`` and ``schema``.
+        source: As in :func:`frames`, as are ``message`` and ``schema``.
         resume: A method of the stub that answers a ``ResumeToken`` with the receiver's token. If
             given, a transfer whose connection breaks is resumed.
-        attempts: Maximum number of consecutive attempts in which no further chunk arrives.
-        pause: Seconds before the second attempt. The pause doubles with each further attempt.
+        attempts: Maximum number of consecutive attempts in which no new chunk arrives.
+        pause: Seconds before the second attempt. The pause doubles with each later attempt.
         progress: Called with the bytes done and the total.
         max_chunk_size: Maximum size of each chunk, in bytes; 32 MiB unless given.
         max_frame_size: Maximum size of each frame, in bytes; 1 MiB unless given.

@@ -28,8 +28,8 @@ Progress = Callable[[int, int], object]
 IDLE_TIMEOUT = 60.0
 
 #: Options for a server or a channel that receives, which limit reading ahead to 2 MiB. By default,
-#: grpcio reads further ahead the faster the connection seems, which is over 100 MiB if the receiver
-#: is slow.
+#: the faster the connection seems, the further grpcio reads ahead: over 100 MiB if the receiver is
+#: slow.
 READ_AHEAD: tuple[tuple[str, int], ...] = (
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 2 << 20),
@@ -79,7 +79,7 @@ def sender_of(
     compression_level: int | None = None,
     session: bytes = b"",
 ) -> Callable[[Any], _core.Sender]:
-    """Returns a function that creates senders of the missing part. Serializes only once."""
+    """Returns a function that creates senders for the missing part. Serializes only once."""
     if _messages.is_message(source):
         message, schema = _messages.schema_of(source)
         given: Any = _messages.source_of(source)
@@ -230,7 +230,7 @@ class Pending:
 
 
 class Inbox:
-    """A store of interrupted transfers, by the session that the sender named.
+    """A store for interrupted transfers, by the session that the sender named.
 
     Pass the inbox to ``receive``, and answer ``Resume`` calls with :meth:`token`.
 
@@ -283,7 +283,7 @@ def late(message: str, code: Any) -> TimeoutError:
 
 
 def status_of(error: BaseException) -> tuple[Any, str, tuple[tuple[str, bytes], ...]] | None:
-    """Converts an error of this package to the code, message and metadata of a status."""
+    """Converts an error from this package to the code, message and metadata of a status."""
     code = getattr(error, "grpc_code", None)
     if code is None:
         return None

@@ -8,9 +8,9 @@ that any unmodified TensorFlow loads, however large their constants are::
     pst.enable()
     tf.saved_model.save(model, "model")
 
-Large constants of functions are captured during tracing, and stored in a checkpoint under
+Large constants in functions are captured during tracing, and stored in a checkpoint under
 ``assets/`` that the saved model reads itself. A model without large constants is saved unchanged:
-``saved_model.pb`` has the same bytes as without this package. A function of TensorFlow is replaced
+``saved_model.pb`` has the same bytes as without this package. A TensorFlow function is replaced
 only if its source is known; ``status()`` lists the replaced functions.
 
 Importing this module doesn't import TensorFlow; ``import proto_splitter.tensorflow.auto`` enables
@@ -236,7 +236,7 @@ def enable(
 ) -> list[SeamStatus]:
     """Makes TensorFlow save and load models of any size, in the whole process.
 
-    Call it before functions are traced. Constants of functions that were traced earlier are saved,
+    Call it before functions are traced. Constants in functions that were traced earlier are saved,
     too, but take as much memory as before, and can't exceed 2 GiB in total.
 
     Args:
@@ -303,7 +303,7 @@ def enabled(
 
 
 def status() -> list[SeamStatus]:
-    """Returns the status of each replaced function of TensorFlow, with the reason for a failure.
+    """Returns the status of each TensorFlow function to replace, with the reason for a failure.
 
     Raises:
         ImportError: If there is no TensorFlow.
@@ -326,7 +326,7 @@ def save(
 ) -> None:
     """Saves a model of any size like ``tf.saved_model.save``, without :func:`enable`.
 
-    Large constants of functions that are traced while saving are captured. Functions that were
+    Large constants in functions that are traced while saving are captured. Functions that were
     traced earlier have their constants in their graphs, which takes more memory: see
     :func:`enable`.
 
@@ -362,7 +362,7 @@ def import_graph_def(
     """Imports a GraphDef of any size, a ``.pb`` or ``.cpb``, like ``tf.import_graph_def``.
 
     Call it while a function is being built, as in ``tf.compat.v1.wrap_function``. Large constants
-    of the main graph become captures of this function.
+    in the main graph become captures of this function.
 
     Args:
         source: A source for :func:`proto_splitter.open`.

@@ -277,7 +277,7 @@ def _warn_left(array: Any, why: str) -> None:
 
 
 def _user_frame() -> tuple[str, int, str]:
-    """Returns the file, line and function of the traced program."""
+    """Returns the file, line and function of the program that is being traced."""
     import os
 
     import tensorflow as tf
@@ -354,7 +354,7 @@ def is_uniform(array: Any) -> bool:
 
 
 def large_value(tensor: Any, min_size: int) -> Any | None:
-    """Returns the value of a captured tensor that is a large constant of numbers."""
+    """Returns the value of a captured tensor that is a large numeric constant."""
     from tensorflow.python.framework import ops
 
     if not isinstance(tensor, ops.EagerTensor) or not tensor.dtype.size:

@@ -1,4 +1,4 @@
-"""Importing GraphDefs of any size, without large constants in the message of a graph."""
+"""Importing GraphDefs of any size, while keeping large constants out of the graph's message."""
 
 from __future__ import annotations
 

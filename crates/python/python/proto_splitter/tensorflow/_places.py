@@ -1,4 +1,4 @@
-"""Folders of models, on local disk and on file systems of TensorFlow, such as ``gs://``.
+"""Model folders, on local disk and on TensorFlow's file systems, such as ``gs://``.
 
 Local files are accessed through the operating system, so that errors come from the system.
 """
@@ -63,7 +63,7 @@ def remove(path: str) -> None:
 def remove_folder(path: str) -> None:
     """Removes a folder with its contents, as far as possible."""
     if is_remote(path):
-        # Most of these are errors of a store, which aren't OSErrors.
+        # Most of these are errors from a store, which aren't OSErrors.
         with contextlib.suppress(Exception):
             if _gfile().isdir(path):
                 _gfile().rmtree(path)
@@ -144,7 +144,7 @@ def move_model(source: str, target: str) -> list[str]:
 
 
 def copy_model(source: str, target: str, told: Callable[[int, int], object]) -> list[str]:
-    """Copies a model's files to a file system of TensorFlow, ``saved_model.pb`` last."""
+    """Copies a model's files to one of TensorFlow's file systems, ``saved_model.pb`` last."""
     names = _files_of_model(source)
     total = sum(os.path.getsize(os.path.join(source, name)) for name in names)
     done = 0

@@ -1,4 +1,4 @@
-"""Replacing functions of TensorFlow. Each function is replaced only if its source is known."""
+"""Replacing TensorFlow functions. Each function is replaced only if its source is known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class Seam:
-    """A function of TensorFlow that is replaced."""
+    """A TensorFlow function to replace."""
 
     #: The function's module, below ``tensorflow.python``.
     module: str
@@ -38,7 +38,7 @@ class Seam:
 class SeamStatus:
     """The state of a seam."""
 
-    #: The function of TensorFlow, by its full name.
+    #: The full name of the TensorFlow function.
     name: str
     #: The purpose of the replacement.
     purpose: str

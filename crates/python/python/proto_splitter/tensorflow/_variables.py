@@ -1,7 +1,7 @@
 """Saving captured constants as variables, which TensorFlow can save again.
 
 When TensorFlow saves a model, each tensor that a function captures becomes a constant. If these
-constants have 2 GiB, TensorFlow alone can't save the model again. Variables of any size are saved
+constants reach 2 GiB, TensorFlow alone can't save the model again. Variables of any size are saved
 in a checkpoint. Therefore, this module replaces captured constants with variables, but only while a
 model is saved: the program's functions keep capturing tensors. In the saved model, a function that
 captures a tensor becomes a function that captures the variable, reads it, and calls the original.
@@ -15,10 +15,10 @@ from typing import Any
 
 from ._capture import Saving, bytes_of, current_save, is_uniform, large_value
 
-#: Name of the child of a saved model that has the variables.
+#: Name of a saved model's child that has the variables.
 _CHILD = "_proto_splitter_variables"
 
-#: Name of the child of an externalized model that fills the model's variables after loading.
+#: Name of an externalized model's child that fills the model's variables after loading.
 _EXTERNALIZED = "_proto_splitter_constants"
 
 #: Name of functions that run before variables are restored.
@@ -119,7 +119,8 @@ def _captured(view: Any) -> Iterable[_Captured]:
 
 
 def _forget_filled(view: Any) -> None:
-    """Leaves out externalized models' objects that fill variables, if there are none to fill.
+    """Leaves out externalized models' objects that fill variables, if there are no variables to
+    fill.
 
     All constants of these models were captured, and are now saved as variables. Leaving out the
     objects prevents the files of constants from being saved again as assets.
@@ -191,7 +192,7 @@ def _export_with(variable: Any, tensor: Any) -> None:
 
 
 def read_in_functions(saved_model: Any) -> None:
-    """Adds a function that reads a variable for each function bound to the variable's value.
+    """Adds, for each function bound to a variable's value, a function that reads the variable.
 
     The graph calls the original function with the value. The objects that ``tf.saved_model.load``
     returns call the added function with the variable.

@@ -122,7 +122,7 @@ def _is_within_limit(message: Any) -> bool:
 
 @contextmanager
 def scratch(folder: str | None) -> Iterator[str]:
-    """Creates a temporary folder within a folder, or in the system's."""
+    """Creates a temporary folder in ``folder``, or in the system's folder for temporary files."""
     made = tempfile.mkdtemp(prefix=".proto_splitter-", dir=folder)
     try:
         yield made

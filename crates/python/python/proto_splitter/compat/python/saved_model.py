@@ -10,7 +10,7 @@ __all__ = ["SavedModelSplitter"]
 
 
 class SavedModelSplitter(ComposableSplitter):
-    """A splitter of a SavedModel that splits the graph of the first MetaGraphDef."""
+    """A splitter for a SavedModel, which splits the graph in the first MetaGraphDef."""
 
     def build_chunks(self) -> None:
         """Adds the chunks.
