@@ -7,7 +7,7 @@
   special      the same for messages that easily confuse TensorFlow's Merger (special.py)
   root         TensorFlow's Merger rebuilds every fixture that was cut with a Merkle root, also after compressing it again,
                and the root stays the same
-  extended     TensorFlow's Merger refuses each file of the extended profile, with values and trailers in several chunks and
+  extended     TensorFlow's Merger refuses each file with the extended profile, with values and trailers in several chunks and
                in several files, and protosplit merges them to the source
   merge        protosplit merges every file in tests/data/tensorflow_cpb to a message that equals the source
   fingerprint  protosplit's fingerprint equals TensorFlow's for every SavedModel, in one piece and cut in many ways, and for

@@ -125,7 +125,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// Plans a merge by several hosts.
+/// Plans a merge on several hosts.
 fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
     if place::is_stream(args.input()) || args.output() == Path::new(STANDARD) {
         return Err(parts::only_chunked("merge"));

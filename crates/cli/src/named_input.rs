@@ -248,7 +248,7 @@ pub fn convert_named(
     Ok(ConvertedNamed::SavedModel(report))
 }
 
-/// Returns the main file of a folder of a known format. Returns any other name unchanged.
+/// Returns the main file in a folder of a known format. Returns any other name unchanged.
 pub(crate) fn file_of(name: &Path) -> PathBuf {
     let mut name = name.to_owned();
     name_file(&mut name);

@@ -218,7 +218,7 @@ impl Job {
         Job::new(args, input, prefix, true, output)
     }
 
-    /// Creates a job for the message assembled from the files of a model.
+    /// Creates a job for the message assembled from a model's files.
     fn of_model(args: &SplitArgs, input: Input, output: &Output<'_>) -> Result<Job, Failure> {
         let prefix = match &args.output {
             None if !args.dry_run => {
@@ -290,7 +290,7 @@ impl Job {
         })
     }
 
-    /// Plans a split by several hosts.
+    /// Plans a split on several hosts.
     fn plan(&self, args: &SplitArgs) -> Result<PartsPlan, Failure> {
         let prefix = self.prefix.as_deref().filter(|_| !self.is_folder);
         let Some(prefix) = prefix else {

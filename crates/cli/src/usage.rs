@@ -58,7 +58,7 @@ fn first_paragraph(text: &str) -> String {
     said
 }
 
-/// Returns the command to name for further help.
+/// Returns the command that the error names for more help.
 fn asked(args: &[OsString]) -> String {
     let command = Cli::command();
     let named = args.get(1).and_then(|arg| arg.to_str());

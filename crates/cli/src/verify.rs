@@ -137,7 +137,7 @@ pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input,
     Ok(input)
 }
 
-/// Plans a verification by several hosts.
+/// Plans a verification on several hosts.
 fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
     if place::is_stream(args.file()) {
         return Err(parts::only_chunked("verification"));

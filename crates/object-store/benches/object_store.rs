@@ -2,7 +2,7 @@
 //! each response, like real stores, and listens only on the loopback address.
 //!
 //!     cargo bench -p proto-splitter-object-store --bench object_store            64 MiB
-//!     cargo bench -p proto-splitter-object-store --bench object_store -- 3GiB    of a message of 3 GiB
+//!     cargo bench -p proto-splitter-object-store --bench object_store -- 3GiB    3 GiB
 //!     ... -- 3GiB 30 90                                        30 ms, and 90 MiB/s per connection
 //!
 //! The benchmark prints the round trips and bytes for opening the file and reading one value, and

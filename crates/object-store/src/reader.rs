@@ -178,7 +178,7 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the result of opening.
+    /// Stores the result of opening the object.
     fn opened(self: &Arc<Self>, ends: Result<FetchedEnds, Failure>) {
         let mut state = self.lock();
         state.opened = Some(ends.map(|ends| {

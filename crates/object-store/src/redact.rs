@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// Text that replaces a secret.
 const HIDDEN: &str = "***";
 
-/// Endings of the names of query parameters that grant access.
+/// Endings of names of query parameters that grant access.
 const SECRET_ENDS: &[&str] = &[
     "signature",
     "token",

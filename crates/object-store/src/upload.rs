@@ -1,4 +1,4 @@
-//! Uploading all or some of the parts of an object.
+//! Uploading all or some of an object's parts.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

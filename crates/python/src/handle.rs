@@ -234,7 +234,7 @@ impl Handle {
         })
     }
 
-    /// Returns the elements of a tensor of strings. If there are fewer than the shape requires, the
+    /// Returns the elements of a string tensor. If there are fewer than the shape requires, the
     /// last element stands for the missing ones; without elements, all strings are empty.
     fn strings<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;

@@ -44,7 +44,7 @@ pub(crate) fn run<T: Send>(
     })
 }
 
-/// Returns the chunks of a file, or the properties of an input of another format.
+/// Returns the chunks of a file, or the properties of an input in another format.
 #[pyfunction]
 pub(crate) fn info<'py>(
     py: Python<'py>,

@@ -324,7 +324,7 @@ impl TransferReceiver {
     }
 }
 
-/// Returns the message of an input. A chunked message is merged while it is read.
+/// Returns the message from an input. A chunked message is merged while it is read.
 fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter::Result<Source> {
     let is_chunked = match &input {
         // An error from opening the file is reported below.

@@ -182,7 +182,7 @@ class LeafSplitter(ps.SplitBasedOnSize):
 
 
 def within(limit: int, work: Callable[[], Any]) -> Any:
-    """Returns the result of a function that is called with a maximum chunk size."""
+    """Calls a function with this maximum chunk size, and returns its result."""
 
     def run() -> Any:
         constants.debug_set_max_size(limit)

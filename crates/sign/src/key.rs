@@ -120,7 +120,7 @@ impl VerifyingKey {
         Ok(sha256_hex(pem.as_bytes()))
     }
 
-    /// Returns true if `signature`, in DER, is a signature of `message` by this key.
+    /// Returns true if `signature`, in DER, is a signature of `message` made with this key.
     pub(crate) fn accepts(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.0 {
             Public::P256(key) => p256::ecdsa::DerSignature::from_bytes(signature)

@@ -40,8 +40,7 @@
 //! | `subject` | one entry: the model's name, and the SHA-256 of the hashes of all files, one after another |
 //! | `predicateType` | `https://model_signing/signature/v1.0` |
 //! | `predicate.serialization` | the method (`files`), the hash, and the paths that are left out |
-//! | `predicate.resources` | for each file, its path within the model (`.` for a model of one
-//! file), and its hash |
+//! | `predicate.resources` | for each file, its path within the model (`.` for a model of one file), and its hash |
 //!
 //! The signature covers the statement, preceded by a line that DSSE adds.
 //!
@@ -70,7 +69,7 @@ use crate::statement::Statement;
 
 /// Signs the model at `path`, a file or a folder.
 ///
-/// Signs every file of the folder, except for those that the options leave out. Hashes the files on
+/// Signs every file in the folder, except for those that the options leave out. Hashes the files on
 /// several threads, up to the number in the options. Each file is hashed by one thread.
 ///
 /// # Errors

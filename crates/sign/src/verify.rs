@@ -22,7 +22,7 @@ pub struct SignatureReport {
     pub changed: Vec<String>,
     /// Signed files that are missing.
     pub missing: Vec<String>,
-    /// Files of the model that aren't signed.
+    /// Files in the model that aren't signed.
     pub unsigned: Vec<String>,
 }
 
@@ -33,12 +33,13 @@ impl SignatureReport {
     }
 }
 
-/// Checks that `key` made the signature, and that the model at `path` has the signed files.
+/// Checks that the signature was made with `key`, and that the model at `path` has the signed
+/// files.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::ChecksumMismatch`](proto_splitter_core::ErrorKind::ChecksumMismatch) if the
-/// signature isn't valid or was made by another key. Also fails if the signed statement can't be
+/// signature isn't valid or was made with another key. Also fails if the signed statement can't be
 /// interpreted, a file can't be read, or the work was cancelled. A file that differs isn't an
 /// error: see [`SignatureReport::is_good`].
 pub fn verify(

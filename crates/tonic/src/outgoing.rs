@@ -30,7 +30,7 @@ const BATCH_SIZE: usize = 1 << 20;
 /// Size up to which a message in memory is split without another thread, in bytes: 2 MiB.
 const SHORT: u64 = 2 << 20;
 
-/// Sends a message of any size with a method of a client: `send(|frames| client.put(frames),
+/// Sends a message of any size with a client's method: `send(|frames| client.put(frames),
 /// &message)`.
 ///
 /// `source` is a message, a [`Source`](proto_splitter_core::split::Source) such as a file or a
@@ -78,7 +78,7 @@ where
 pub struct Failure(Arc<Mutex<Option<Error>>>);
 
 impl Failure {
-    /// Takes the error of the source, if the source failed.
+    /// Takes the source's error, if the source failed.
     pub fn take(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -134,7 +134,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] outside of a tokio runtime. The stream reports errors of the
+    /// [`ErrorKind::InvalidConfig`] outside of a tokio runtime. The stream reports errors from the
     /// source.
     pub fn new(source: impl Into<SplitInput>, options: &SendOptions) -> Result<Outgoing> {
         Outgoing::resume(SizeSplitter, source, ResumeToken::default(), options)

@@ -169,7 +169,7 @@ impl Receive {
         blocking_if(true, move || receiver.write_file(target, force)).await
     }
 
-    /// Returns a receiver that keeps chunks in a file in the folder of these options.
+    /// Returns a receiver that keeps chunks in a file in the folder that these options set.
     pub(crate) fn in_file(&self) -> Receiver {
         Receiver::in_file(self.folder.as_deref(), &self.options)
     }

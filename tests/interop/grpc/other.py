@@ -214,7 +214,7 @@ def parsed(data: bytes) -> Iterator[Field]:
 
 
 class Message:
-    """A message that is parsed when a path first enters it. Until then, tails are appended without parsing."""
+    """A message that is parsed when a path first enters it. Until then, later parts of its bytes are appended without parsing."""
 
     def __init__(self, data: bytes) -> None:
         self.pieces = [data]

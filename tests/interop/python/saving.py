@@ -170,7 +170,7 @@ def check_pages(checks):
     pages = {}
     for name in ("python.md", "my-model-is-too-big.md"):
         with open(os.path.join(HERE, "../../../docs", name)) as file:
-            # The first cell of each row of the table.
+            # The first cell of each row in the table.
             pages[name] = [row.split("|")[1] for row in file if row.startswith("| ") and "`" in row]
     modules = (tensor_util, ops, meta_graph, save_options)
     words = ("larger than 2GB.", "disabled in OSS.")

@@ -351,7 +351,7 @@ def check_import(checks, work):
 
 
 def loops():
-    """Yields graphs of TensorFlow 1 with constants inside and outside of the frames of loops."""
+    """Yields TensorFlow 1 graphs with constants inside and outside of loop frames."""
     a, b = models.numbers(3, 16, 16), models.numbers(4, 16, 16)
 
     def times(constant):

@@ -7,7 +7,7 @@ use proto_splitter_columns::arrow_schema::TimeUnit;
 /// The columns of a table, and the unit for times and durations.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ColumnsArgs {
-    /// Columns of parquet, arrow and csv: fields of an element or nested fields, as in
+    /// Columns of parquet, arrow and csv: fields of an element or nested fields, such as
     /// name,args.key [default: all fields with a single value]
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     columns: Option<Vec<String>>,

@@ -194,7 +194,7 @@ fn the_sources_of_compiled_schemas_compile_to_the_same() {
     }
 }
 
-/// Compiles a source that isn't in a file. Imports are looked up in the folder of sources.
+/// Compiles a source that isn't in a file. Imports are looked up in the folder with the sources.
 fn compile_text(name: &str, source: &str) -> Result<DescriptorPool, Failure> {
     struct Text(String, String, EditionSources);
     impl FileResolver for Text {

@@ -29,7 +29,7 @@ pub(super) struct Report {
     written: bool,
     /// An existing file with the same prefix, which was removed.
     pub(super) removed: Option<String>,
-    /// Files of an earlier split that were removed.
+    /// Files from an earlier split that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) removed_files: Vec<String>,
     /// The other files that contain chunks.
@@ -217,7 +217,7 @@ pub(super) fn within(bytes: u64, args: &SplitArgs) -> String {
     format!("{bytes}, within the maximum chunk size of {most}")
 }
 
-/// Prints the files of an earlier split that were removed.
+/// Prints the files from an earlier split that were removed.
 pub(crate) fn note_removed<P: AsRef<Path>>(files: &[P], output: &mut Output<'_>) {
     for removed in files {
         let removed = shown(removed.as_ref());

@@ -19,7 +19,7 @@ const FOOT: f64 = 52.0;
 /// Height of a field's label, which is above its parts.
 const LABEL: f64 = 18.0;
 const PADDING: f64 = 2.0;
-/// Minimum length of the sides of a rectangle that is drawn or divided further.
+/// Minimum length of the sides of a rectangle that is drawn or divided.
 const LEAST_SIDE: f64 = 2.5;
 const LEAST_FRAME: (f64, f64) = (28.0, 18.0);
 /// Minimum area of a member that is drawn.

@@ -76,7 +76,7 @@ pub(super) fn text(report: &TreeReport, look: Look) -> String {
     if look.color { colored(&text) } else { text }
 }
 
-/// Title of the column of bars.
+/// Title of the column with bars.
 const BARS: &str = "";
 
 /// Returns a bar for a share of the whole.

@@ -1,5 +1,5 @@
-//! Tests that files of released versions can still be read, and that the same commands still write the same bytes. `UPDATE_COMPAT=1`
-//! rewrites the files of the current version.
+//! Tests that files from released versions can still be read, and that the same commands still
+//! write the same bytes. `UPDATE_COMPAT=1` rewrites the files of the current version.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -90,7 +90,7 @@ fn splits_and_merges_of_folders_carry_their_fingerprint_along() {
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["stored"], original["computed"]);
     assert_eq!(report["differs_in"].as_array().unwrap().len(), 5);
-    // The kept fingerprint is valid again once the model is in one piece.
+    // The fingerprint, which was kept, is valid again once the model is in one piece.
     run([
         &"merge",
         &kept,

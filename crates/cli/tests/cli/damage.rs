@@ -1,4 +1,4 @@
-//! Damaged files: the recovery by `merge --skip-damaged`, and the reports of `verify`.
+//! Damaged files: recovery with `merge --skip-damaged`, and reports from `verify`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -50,7 +50,7 @@ fn an_error_says_what_the_file_is_instead() {
     }
 }
 
-/// Arguments of each verb apart from the file.
+/// Arguments for each verb, except for the file.
 const VERBS: &[&[&str]] = &[
     &["info"],
     &["ls"],

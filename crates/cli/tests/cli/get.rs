@@ -340,7 +340,7 @@ fn a_tensor_of_onnx_is_a_numpy_array() {
             "'<u4', 'fortran_order': False, 'shape': (), }",
             b"\x07\x00\x00\x00",
         ),
-        // INT32 of no elements.
+        // INT32 without elements.
         (
             b"\x08\x00\x10\x06",
             "'<i4', 'fortran_order': False, 'shape': (0,), }",

@@ -1,4 +1,5 @@
-//! Memory and disk reads of `tree` and `tensors`. Each test has its own process, since the peak of its memory is measured.
+//! Memory and disk reads of `tree` and `tensors`. Each test has its own process, since its peak
+//! memory is measured.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Seek, Write};

@@ -438,7 +438,7 @@ fn external_data_is_found_in_another_folder_or_left_where_it_is() {
     assert!(fs::read(&kept).unwrap() == fs::read(&pair).unwrap());
 }
 
-/// Arguments of each verb that changes a message, and the expected result.
+/// Arguments for each verb that changes a message, and the expected result.
 const CHANGES: [(&str, &[&str]); 5] = [
     ("edit", &["--replace", "domain=d"]),
     ("insert", &["domain", "--value", "d"]),

@@ -15,7 +15,8 @@ fn root(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// Splits a file at several sizes by a schema, verifies, merges and compares.
+/// Splits a file into chunks of several sizes, with its schema. Verifies, merges and compares the
+/// results.
 #[track_caller]
 fn goes_through(dir: &Dir, file: &Path, message: &str, schema: [&dyn AsRef<Path>; 4]) {
     let [a, b, c, d] = schema;

@@ -1,4 +1,4 @@
-//! Paddle's models: every verb, their layouts, and messages of several files.
+//! Paddle's models: every verb, the models' layouts, and messages in several files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use proto_splitter::prost::Message;
 
 use crate::support::{Dir, fixture};
 
-/// Path of an element of the model.
+/// Path of an element in the model.
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 const NODE_NAME: &str = "meta_graphs[0].graph_def.node[1].name";
 
@@ -182,7 +182,7 @@ fn ran(dir: &Dir, args: &[&str]) -> std::process::Output {
         .unwrap()
 }
 
-/// Creates models of every format, readable only by their owner.
+/// Creates models in every format, readable only by their owner.
 fn prepared() -> Dir {
     let dir = Dir::new();
     fs::create_dir(dir.path("model")).unwrap();

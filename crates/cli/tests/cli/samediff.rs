@@ -52,7 +52,7 @@ fn content(first: f32) -> TagContent {
         .updater_states("layer/w", [state])
 }
 
-/// Creates a model of three checkpoints that differ in one parameter: `one`, `two` and `Three`.
+/// Creates a model with three checkpoints that differ in one parameter: `one`, `two` and `Three`.
 pub(crate) fn model(dir: &Dir) -> PathBuf {
     let mut draft = Draft::new();
     for (tag, first) in [("one", 1.0), ("two", 2.0), ("Three", 3.0)] {

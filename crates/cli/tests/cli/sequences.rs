@@ -1,4 +1,5 @@
-//! `--delimited`: files of many messages as inputs of every verb, and `convert --to delimited|records`.
+//! `--delimited`: files with many messages as inputs for every verb, and `convert --to
+//! delimited|records`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

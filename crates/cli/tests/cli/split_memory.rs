@@ -13,7 +13,7 @@ use proto_splitter_testkit::workloads::graph_and_function;
 
 const MIB: u64 = 1 << 20;
 
-/// Limit on the anonymous memory for splitting or merging a message of any size in files, in bytes.
+/// Limit on anonymous memory for splitting or merging files of any size, in bytes.
 const MOST: u64 = 128 * MIB;
 const MOST_COMPRESSED: u64 = 256 * MIB;
 

@@ -171,7 +171,7 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
         let dir = folder.path();
         let out = dir.join("out");
         fs::create_dir(&out).unwrap();
-        // A value of many zeros that take no disk space, but a long time to compress or copy.
+        // A value of many zeros, which take no disk space, but a long time to compress or copy.
         let sparse = |name: &str, front: &[u8], len: u64| {
             fs::write(dir.join(name), front).unwrap();
             let file = File::options().append(true).open(dir.join(name)).unwrap();

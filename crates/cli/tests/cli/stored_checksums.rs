@@ -25,7 +25,7 @@ struct Input {
     name: &'static str,
     /// Argument of the verbs, below the folder that `make` fills.
     argument: &'static str,
-    /// Files covered by checksums; if empty, all files of the folder.
+    /// Files covered by checksums; if empty, all files in the folder.
     covered: &'static [&'static str],
     /// `IN` is the argument, `TWIN` an undamaged copy, and `OUT/NAME` an output.
     verbs: &'static [&'static str],

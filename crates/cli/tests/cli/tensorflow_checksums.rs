@@ -363,7 +363,7 @@ fn every_verb_that_reads_or_copies_a_model_in_a_folder_compares_its_variables() 
     check(Exit::Done, "");
     for file in &files {
         let sound = fs::read(source.join("variables").join(file)).unwrap();
-        // No checksum covers the 48 bytes of the footer of an index, most of which are padding.
+        // No checksum covers an index's footer of 48 bytes, which are mostly padding.
         let summed = sound.len() - if file.ends_with("index") { 48 } else { 0 };
         for (at, bit) in places(summed, FLIPS / 4) {
             let mut bytes = sound.clone();

@@ -118,7 +118,7 @@ async fn with_tail(shared: &Shared, head: (ObjectMeta, Bytes)) -> Result<Fetched
     Ok(FetchedEnds { object, bytes })
 }
 
-/// Fetches a range of an open object.
+/// Fetches a range from an open object.
 pub(super) async fn range(shared: &Shared, range: Range<u64>) -> Result<Bytes, Failure> {
     let object = match &shared.lock().opened {
         Some(Ok(object)) => object.clone(),
@@ -128,7 +128,7 @@ pub(super) async fn range(shared: &Shared, range: Range<u64>) -> Result<Bytes, F
     of_version(shared, &object, range).await
 }
 
-/// Fetches a range of this version of the object.
+/// Fetches a range from this version of the object.
 async fn of_version(shared: &Shared, object: &Object, range: Range<u64>) -> Result<Bytes, Failure> {
     let got = get(shared, GetRange::Bounded(range), Some(object)).await;
     let (meta, bytes) = got.map_err(|error| said(shared, &error))?;

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LIMIT = 2**31 - 1
 #: Number of parts to name.
 _NAMED = 3
-#: Number of the largest elements of a field to examine.
+#: Number of largest elements in a field to examine.
 _TOP = 10
 #: An element is named if its share of the field is at least one divided by this number.
 _TELLING_SHARE = 8
@@ -257,7 +257,7 @@ def _fields_of_all(path: str, messages: list[_Value]) -> list[_Part]:
 
 
 def _members(field: Any, path: str, holder: Any, value: Any) -> Iterator[_Value]:
-    """Yields the elements of a field of one message. Map entries are yielded as (key, value)."""
+    """Yields the elements of a field in one message. Map entries are yielded as (key, value)."""
     if not _messages._is_repeated(field):
         yield _join(path, field), value
     elif _messages._is_map(field):

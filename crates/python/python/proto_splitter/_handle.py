@@ -419,7 +419,7 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     def _strings(
         self, row: dict[str, Any], out: np.ndarray[Any, Any] | None
     ) -> np.ndarray[Any, Any]:
-        """Returns a tensor of strings as an array of ``bytes``."""
+        """Returns a string tensor as an array of ``bytes``."""
         import numpy as np
 
         elements = self._native.strings(row["name"])

@@ -353,7 +353,7 @@ def _skip(view: View, at: int, tag: int, depth: int = 0) -> int:
 class Window:
     """A sequence of bytes that are read on access, one at a time or in slices.
 
-    ``part`` returns a window of a part of the bytes, and a slice returns the bytes themselves.
+    ``part`` returns a window on a part of the bytes, and a slice returns the bytes themselves.
     """
 
     #: Number of bytes to read when a single byte is accessed: 64 KiB.
@@ -371,7 +371,7 @@ class Window:
 
     @staticmethod
     def of(source: _core.MergedReader, progress: Callable[[int, int], object] | None) -> Window:
-        """Returns a window of a source. Calls ``progress`` with the number of bytes read."""
+        """Returns a window on a source. Calls ``progress`` with the number of bytes read."""
         total, pace = len(source), _Pace(progress)
         return Window(source, 0, total, lambda done: pace.tell(done, total))
 

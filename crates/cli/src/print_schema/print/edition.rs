@@ -43,7 +43,7 @@ pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
     })
 }
 
-/// Expresses the label, type and options of proto2 as features of an edition.
+/// Expresses proto2's label, type and options as features of an edition.
 pub(super) fn say_as_features(field: &FieldDescriptorProto, options: &mut Vec<(String, String)>) {
     let packed = options.iter().position(|(name, _)| name == "packed");
     let is_packed = packed.map(|at| options.remove(at).1 == "true");

@@ -19,7 +19,7 @@ fn run_without_room(scenario: &Scenario, dir: &Dir) -> (bool, String) {
     (ran.status.success(), said)
 }
 
-/// Returns prefixes of the names of outputs, one of which an error must contain.
+/// Returns prefixes of output names. An error must contain one of them.
 fn named(scenario: &Scenario, dir: &Dir) -> Vec<String> {
     let beside = |name: &str| vec![name.to_owned(), dir.path(name).display().to_string()];
     match scenario.args {

@@ -36,8 +36,9 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    /// Returns true if a failed run may leave this file. Only chunks of a part of a split may stay: they are named after their contents,
-    /// no reader uses them without the part's report, and another host that executes the same part may already use the same file.
+    /// Returns true if a failed run may leave this file. Only chunks written by a part of a split
+    /// may stay: they are named after their contents, no reader uses them without the part's
+    /// report, and another host that executes the same part may already use the same file.
     pub(super) fn may_leave(&self, file: &str) -> bool {
         self.name == PART_OF_A_SPLIT && file.starts_with("m.0") && file.ends_with(".cpb")
     }

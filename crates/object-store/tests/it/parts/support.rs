@@ -20,7 +20,7 @@ use proto_splitter_parts::{
 };
 use record_file::ReadAt;
 
-/// Size of the parts of an upload: small, so that there are several.
+/// Size of an upload's parts, small enough for several parts.
 const PART: u64 = 700;
 
 /// Pseudo-random numbers, reproducible from a seed.

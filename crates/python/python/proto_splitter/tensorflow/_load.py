@@ -21,7 +21,7 @@ def is_chunked(folder: Any) -> bool:
         name = os.fsdecode(folder)
     except TypeError:
         return False
-    # The order of preference of TensorFlow's own loaders.
+    # The order that TensorFlow's own loaders prefer.
     forms = (form for form in ("pb", "pbtxt", "cpb") if _has(name, form))
     return next(forms, None) == "cpb"
 

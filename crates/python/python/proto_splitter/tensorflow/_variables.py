@@ -123,7 +123,7 @@ def _forget_filled(view: Any) -> None:
     fill.
 
     All constants of these models were captured, and are now saved as variables. Leaving out the
-    objects prevents the files of constants from being saved again as assets.
+    objects prevents the constants' files from being saved again as assets.
     """
     from tensorflow.python.trackable import resource
 
@@ -206,7 +206,8 @@ def read_in_functions(saved_model: Any) -> None:
 
 
 def _add_readers(meta_graph: Any) -> dict[str, str]:
-    """Adds these functions. Returns their names, by the names of the original functions."""
+    """Adds the functions that read variables. Returns their names by the original functions'
+    names."""
     from tensorflow.core.framework import types_pb2
 
     objects, library = meta_graph.object_graph_def, meta_graph.graph_def.library

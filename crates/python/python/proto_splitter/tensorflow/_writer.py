@@ -49,7 +49,7 @@ class _WithValues(_messages.Writer):
 
 
 def _constants(saved_model: Any) -> Iterator[tuple[str | None, Any]]:
-    """Yields the nodes of constants, each with its function's name; ``None`` for the graph."""
+    """Yields the constant nodes, each with its function's name; ``None`` for the graph."""
     for meta_graph in saved_model.meta_graphs:
         for node in meta_graph.graph_def.node:
             if node.op == "Const":
