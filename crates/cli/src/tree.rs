@@ -185,7 +185,7 @@ impl AskedLimits {
     }
 }
 
-/// Returns the requested limits, with the defaults for a format where none are requested.
+/// Returns the requested limits; for limits that weren't requested, the defaults for a format.
 fn limits(args: &TreeArgs, defaults: (usize, LeastSize)) -> TreeLimits {
     let asked = AskedLimits {
         depth: args.depth,

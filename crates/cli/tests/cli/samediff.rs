@@ -286,7 +286,7 @@ fn models_of_every_form_are_read_and_converted() {
         };
         assert_eq!(verified(&file), odd, "{name}");
         let zip = converted(&dir, &file, "samediff", "model.zip");
-        // The output is valid, and extra files are copied nevertheless.
+        // The output is valid, although extra files are copied, too.
         assert_eq!(verified(&zip), odd.get(1..).unwrap_or_default(), "{name}");
         assert_eq!(
             tags(&zip),

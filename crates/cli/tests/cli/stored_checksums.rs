@@ -393,7 +393,7 @@ fn no_verb_of_any_format_takes_a_flipped_bit_for_a_sound_byte() {
     }
 }
 
-/// Splits an input to `model.cpb` in the folder.
+/// Splits an input into `model.cpb` in the folder.
 fn split_again(input: &Path, folder: &Path, options: &str) {
     let line = format!("split IN -o TWIN --max-chunk-size 1KiB --profile extended{options}");
     let words = words(&line, input, &folder.join("model"), folder);

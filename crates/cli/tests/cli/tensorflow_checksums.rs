@@ -119,7 +119,7 @@ fn every_verb_that_reads_a_tensor_of_a_checkpoint_compares_its_checksum() {
         assert_eq!(ran.exit, Exit::Done, "{verb}: {ran:?}");
     }
     assert_eq!(as_the_wheel(&prefix, is_number), [None, None]);
-    // All tensors of the model, and all others.
+    // Counts the flips in tensors of numbers.
     let mut of_numbers = 0;
     for (at, bit) in places(sound.len(), FLIPS).chain([(sound.len() - 1, 0)]) {
         let mut bytes = sound.clone();

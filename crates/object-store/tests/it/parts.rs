@@ -110,7 +110,7 @@ fn an_object_that_was_damaged_is_named_by_the_commit_unless_it_does_not_look() {
     assert!(error.to_string().contains(part), "{error}");
     assert!(error.to_string().contains("run again"), "{error}");
     assert!(!bucket.has("m.cpb"));
-    // The commit reports that it overwrites nothing.
+    // Removes the damaged object, since running the part again wouldn't overwrite it.
     bucket.remove(part);
     split.run(1, &options()).unwrap();
     split.commit(&reports, &options()).unwrap();

@@ -1,4 +1,4 @@
-"""Checks of common arguments, so that wrong arguments are reported before any work."""
+"""Checking common arguments, so that invalid ones are reported before any work."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class File:
 
     @property
     def format(self) -> str | None:
-        """The format, such as ``saved-model``; ``None`` if it is unknown."""
+        """The format, such as ``saved-model``; ``None`` if unknown."""
         return self._native.format
 
     @property
