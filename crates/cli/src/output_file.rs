@@ -40,7 +40,7 @@ pub(crate) fn run(
 }
 
 /// Returns the file given by `-o`, whether to overwrite it, and the files that the command reads.
-/// Returns `None` if the command prints to standard output, or doesn't print.
+/// Returns `None` if the output goes to standard output, or the command isn't listed here.
 fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let (printed, read): (&OutputFileArgs, Vec<&PathBuf>) = match command {
         Command::Verify(args) => (&args.output_file, args.file.iter().collect()),
