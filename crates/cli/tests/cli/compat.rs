@@ -30,6 +30,8 @@ const FUNCTIONS: &str = "tensorflow/functions_consts";
 const MODEL: &str = "model.onnx";
 const PADDLE: &str = "paddle/jit_save";
 const SDNB: &str = "samediff/model.sdnb";
+const MODULE: &str = "xla/jax01201_dtypes_after.hlo.pb";
+const PROFILE: &str = "xla/xspace/jax01201_cpu.xplane.pb";
 
 /// A form of a `.cpb`, split with these options.
 macro_rules! chunked {
@@ -47,7 +49,7 @@ macro_rules! chunked {
     };
 }
 
-const FORMS: [Form; 15] = [
+const FORMS: [Form; 19] = [
     chunked!("plain", "--max-chunk-size 8KiB --compression none"),
     chunked!("zstd", "--max-chunk-size 8KiB --compression zstd:3"),
     chunked!("brotli", "--max-chunk-size 8KiB --compression brotli:5"),
@@ -59,6 +61,11 @@ const FORMS: [Form; 15] = [
     chunked!(
         "several-files",
         "--max-chunk-size 4KiB --profile extended --max-file-size 16KiB"
+    ),
+    chunked!("merkle-root", "--max-chunk-size 8KiB --merkle-root"),
+    chunked!(
+        "merkle-root-extended",
+        "--max-chunk-size 2KiB --profile extended --merkle-root"
     ),
     Form {
         name: "saved-model",
@@ -102,6 +109,32 @@ const FORMS: [Form; 15] = [
         read_by: "samediff extract IN/model.zip start -o OUT --to fb",
         gives_back: false,
     },
+    Form {
+        name: "xla-split-proto",
+        source: MODULE,
+        written_by: "convert IN OUT/module.riegeli --to split-proto",
+        read_by: "convert IN/module.riegeli OUT --to pb",
+        gives_back: false,
+    },
+    Form {
+        name: "xla-profile",
+        source: PROFILE,
+        written_by: "convert IN OUT/profile.xplane.riegeli --to xplane-riegeli",
+        read_by: "convert IN/profile.xplane.riegeli OUT --to pb",
+        gives_back: true,
+    },
+];
+
+/// The Merkle roots of files, which somebody may have kept to check them.
+const ROOTS: [(&str, &str); 2] = [
+    (
+        "merkle-root",
+        "92e12222768724fc8c11bf9641a0a255d53e4c72d993cb569ef9ab62e27f1aa4",
+    ),
+    (
+        "merkle-root-extended",
+        "4fc63c80d79ee2cf6a81a41b862465ca90516848a5f5d5a744e5286fb444e863",
+    ),
 ];
 
 /// Returns the folder of a version's files.
@@ -222,5 +255,13 @@ fn what_a_version_wrote_reads_as_it_did() {
             form.read_by,
             expected.display()
         );
+    }
+}
+
+#[test]
+fn the_merkle_roots_of_a_versions_files_still_hold() {
+    for (name, root) in ROOTS {
+        let file = version(VERSION).join(name).join("graph.cpb");
+        run_all([&"verify" as &dyn AsRef<Path>, &file, &"--root", &root]).ok();
     }
 }
