@@ -21,6 +21,8 @@
 //! | paths and queries as text, paths as tags | `path` |
 //! | any protobuf message, with a type or without: sizes, comparison, parts, splitting, Merkle
 //! roots | `message` |
+//! | edits of a message, in one piece and in chunks: changes, a value replaced, other compression, and
+//! what is left of a damaged file | `edits` |
 //! | a SavedModel: its meta graphs, assets and fingerprint, as bytes and as text | `saved_model` |
 //! | a checkpoint's index and data | `checkpoint` |
 //! | a SameDiff model: zip, FlatBuffers, tags | `samediff` |

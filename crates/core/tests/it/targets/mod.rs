@@ -9,6 +9,7 @@
     reason = "code of tests"
 )]
 
+mod edits;
 mod files;
 mod text;
 
@@ -30,7 +31,7 @@ use crate::merge_support::{Chunked, len, sample};
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("trailer", trailer),
     ("chunks", chunks),
     ("several_files", files::several_files),
@@ -38,6 +39,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("schema", text::schema),
     ("path", text::path),
     ("message", text::message),
+    ("edits", edits::edits),
 ];
 
 /// Returns low limits, so that exceeding them is noticed.
@@ -288,6 +290,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         }
         "schema" => text::schema_seeds(),
         "path" => text::path_seeds(),
+        "edits" => edits::seeds(),
         "message" => (0..40)
             .map(|seed| fields(&mut Random::of_seed(seed), 3))
             .collect(),
