@@ -35,6 +35,7 @@
 //! | ONNX models, and the references in them | `onnx_model`, `onnx_reference` |
 //! | tensors in a GraphDef or an ONNX model, in one piece and in chunks | `tensors` |
 //! | signatures, keys, and signed statements | `signature` |
+//! | elements of a message as rows of columns | `columns` |
 #![allow(dead_code, reason = "the tests of record-file and core use more of it")]
 
 use std::path::{Path, PathBuf};
