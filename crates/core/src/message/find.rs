@@ -21,9 +21,10 @@ pub(super) fn find(prefix: &Path) -> Result<PathBuf> {
         .is_some_and(|extension| extension == CHUNKED_EXTENSION || extension == PLAIN_EXTENSION);
     let [chunked, plain] =
         [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(prefix, extension));
-    let candidates = match is_named {
-        true => [prefix, &chunked, &plain],
-        false => [&chunked, &plain, prefix],
+    let candidates = if is_named {
+        [prefix, &chunked, &plain]
+    } else {
+        [&chunked, &plain, prefix]
     };
     if let Some(found) = candidates.into_iter().find(|path| path.is_file()) {
         return Ok(found.to_owned());
