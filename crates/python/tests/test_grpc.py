@@ -316,7 +316,7 @@ def _cut_off(sent: list[Any]) -> None:
     ("lie", "code", "line"),
     [
         (_other_type, "INVALID_ARGUMENT", "but test.Tree is expected"),
-        (_too_large, "RESOURCE_EXHAUSTED", "bytes, where"),
+        (_too_large, "RESOURCE_EXHAUSTED", "bytes, but at most"),
         (_twice, "INVALID_ARGUMENT", "was expected"),
         (_other_bytes, "DATA_LOSS", "crc32c"),
         (_other_message, "DATA_LOSS", "crc32c"),

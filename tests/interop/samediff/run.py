@@ -330,7 +330,7 @@ def forms(folder, protosplit, verify):
 
 
 # The problem with an empty array in a real graph, whose type differs in the graph.
-ODD = {"scalar_float32.fb": 'only/params/3.fb: the empty array is of type DOUBLE, and "assert_equal/Const" of another'}
+ODD = {"scalar_float32.fb": 'only/params/3.fb: the empty array is of type DOUBLE, but "assert_equal/Const" is of another'}
 
 
 def graphs(folder, command, verify, protosplit, flatc):
