@@ -27,6 +27,8 @@
 //! | a checkpoint's index and data | `checkpoint` |
 //! | a SameDiff model: zip, FlatBuffers, tags | `samediff` |
 //! | Paddle's tensor streams, and programs | `paddle_stream`, `paddle_program` |
+//! | a program with a file of parameters: the model as one message, and in other files |
+//! `paddle_model` |
 //! | a model that is externalized and restored, and the record of the original | `externalized`
 //! |
 //! | frames of transfers, from one connection or several | `receiver` |
@@ -68,6 +70,12 @@ pub fn target(name: &str) -> fn(&[u8]) {
     let mut all = targets::TARGETS.iter().chain(&core_targets::TARGETS);
     let found = all.find(|target| target.0 == name);
     found.expect("a target of this name").1
+}
+
+/// Returns a type with a field of every kind.
+#[must_use]
+pub fn every_kind() -> prost_reflect::MessageDescriptor {
+    merge_support::schema::descriptor()
 }
 
 /// Returns a record file made from arbitrary bytes, in which each record is preceded by its length.
