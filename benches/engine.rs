@@ -1,5 +1,5 @@
-//! A benchmark that compares the engine with the limits of the machine, as ratios from one run:
-//! `cargo bench --bench engine`.
+//! A benchmark that compares the engine's speed with the limits of the machine. Prints ratios, all
+//! measured in one run: `cargo bench --bench engine`.
 //!
 //! Each row compares a piece of work with a reference for the same bytes: a bare walk, a copy in
 //! memory, `cp` and `sync`, or the same work without an option. The two take turns, after one turn

@@ -132,8 +132,8 @@ impl Types {
         &self.given
     }
 
-    /// Returns the type for an input that doesn't name one, if the user requested none. This is the
-    /// only type of the given schemas that isn't contained in another. Returns `None` without
+    /// Returns the default type for an input that doesn't name its type: the only type in the given
+    /// schemas that no other type contains. Returns `None` if the user requested a type or gave no
     /// schemas.
     pub(crate) fn only_root(&self, input: &Path) -> Result<Option<MessageDescriptor>, Failure> {
         if self.asked.is_some() {

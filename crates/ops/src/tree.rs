@@ -44,8 +44,8 @@ enum Measured {
 }
 
 /// Measures an input, or the part at the path in the options, and reports the largest parts. A
-/// message is measured by field, without loading it; an archive is measured by the parts of its
-/// entries' names.
+/// message is measured by field, without loading it; an archive is measured by entry, grouped by
+/// the components of the entries' names.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -53,7 +53,7 @@ enum Measured {
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("message.pb");
-/// // Field 3 is a message twice, with the strings "testing" and "it" in field 1.
+/// // Field 3 occurs twice, as messages with the strings "testing" and "it" in field 1.
 /// std::fs::write(&path, b"\x1a\x09\x0a\x07testing\x1a\x04\x0a\x02it")?;
 /// let input = Opened::of_file(&path, None, &OpenOptions::new())?;
 /// let report = tree(&input, &TreeOptions::new())?;

@@ -95,7 +95,7 @@ impl Handle {
         Arc::clone(&self.file)
     }
 
-    /// Returns the number of chunks that have arrived completely, and the number of all chunks.
+    /// Returns the number of chunks that have arrived completely, and the total number of chunks.
     pub fn chunks(&self) -> (u64, u64) {
         self.slot.lock().receiver.chunks()
     }

@@ -18,8 +18,8 @@ const LARGEST: u64 = 16 << 20;
 const MOST_FILES: usize = 10_000;
 const MOST_SCHEMAS: usize = 32;
 
-/// Returns the compiled schema that is next to a file and fits it, and the schema's name. Returns
-/// `None` unless there is exactly one.
+/// Finds the one compiled schema that is in the input's folder and fits the input. Returns its path
+/// and content, or `None` if no schema fits, or several do.
 pub(crate) fn find(
     input: &Path,
     fits: impl Fn(&DescriptorPool) -> bool,

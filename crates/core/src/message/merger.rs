@@ -241,7 +241,7 @@ impl Merger {
     ///
     /// The errors of [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target
     /// exists and the options don't [`force`](MergeOptions::force); [`ErrorKind::InvalidConfig`] if
-    /// the target is the input, or is not a file, such as a device.
+    /// the target is the input or isn't a regular file (for example, if it is a device).
     pub fn merge_to_file(
         &self,
         prefix: impl AsRef<Path>,

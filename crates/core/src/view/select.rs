@@ -56,7 +56,7 @@ pub(super) struct Frame {
     passing: Option<RunCursor>,
     /// The remaining packed numbers at the cursor's position.
     run: Range<u64>,
-    /// Index or key of the last element.
+    /// Index or key of the most recent element.
     pub(super) select: Select,
     /// Pieces of the last element, or of a map entry's value.
     pub(super) element: Vec<Range<u64>>,

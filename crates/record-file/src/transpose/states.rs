@@ -38,7 +38,7 @@ pub(crate) struct State {
     /// The tag as a varint.
     pub(crate) tag: [u8; 5],
     pub(crate) tag_len: u8,
-    /// True if the next state follows without a transition.
+    /// True if the transition to the next state is implicit, without a transition byte.
     pub(crate) implicit: bool,
     pub(crate) next: u32,
     pub(crate) field: u32,

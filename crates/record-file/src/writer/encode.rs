@@ -231,7 +231,7 @@ impl Gathered {
         self.records.add(len, parts, &mut self.blocks);
     }
 
-    /// Returns the size of all records, in bytes, until they are encoded.
+    /// Returns the total size of the records, in bytes. Only valid before the records are encoded.
     pub(super) fn size(&self) -> u64 {
         (self.values.len() + self.records.size()) as u64
     }

@@ -144,7 +144,8 @@ pub(crate) struct Memory {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Snapshot {
     tags: Vec<TagSnapshot>,
-    /// Files by name, numbered by their first occurrence: equal numbers mean the same file.
+    /// The number of each referenced file, in order of reference. Files are numbered by their first
+    /// occurrence, so equal numbers mean the same file.
     sharing: Vec<usize>,
     /// Number of arrays, used or not.
     arrays: usize,

@@ -1,4 +1,4 @@
-//! The effect of writing a model on its `fingerprint.pb`.
+//! The outcome for a model's `fingerprint.pb` when the model is written.
 
 use std::path::Path;
 

@@ -126,7 +126,8 @@ fn matches(tags: &[FieldIndex], target: &[FieldIndex]) -> usize {
     tags.iter().zip(target).take_while(|(a, b)| a == b).count()
 }
 
-/// Returns a copy of a chunked message with only the fields that lead to the three parts.
+/// Returns a copy of a chunked message with only the fields that lead to the graph, the signatures
+/// or the object graph.
 fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     let targets = [GRAPH_DEF, SIGNATURE_DEF, OBJECT_GRAPH_DEF].map(target);
     let mut fields = Vec::new();

@@ -141,8 +141,8 @@ fn records_are_merged_by_the_rules_of_xprof() {
     );
 }
 
-/// Returns a profile as text, reduced to what tests need: planes "p" with metadata, and lines with
-/// events.
+/// Returns a profile with one plane, named "p". `events` and `stats` are its metadata, as IDs and
+/// names; `lines` are IDs, timestamps and events.
 fn plane(
     events: &[(i64, &str)],
     stats: &[(i64, &str)],

@@ -135,8 +135,8 @@ impl<S: ReadAt> RecordStore<S> {
         number.checked_sub(1).and_then(|at| self.parts.get(at))
     }
 
-    /// Returns the paths of the open files, without symbolic links: the file with the trailer, then
-    /// the others with chunks. Empty if the source wasn't opened by a path.
+    /// Returns the paths of the open files, with symbolic links resolved: first the file with the
+    /// trailer, then the other files with chunks. Empty if the source wasn't opened from a path.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }

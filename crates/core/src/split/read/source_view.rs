@@ -211,7 +211,8 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns true if readers can't enter the value.
+    /// Returns true if no path can lead into the value, because its map entry is too large to hold
+    /// until the key is known.
     fn is_closed(&self) -> bool {
         match &self.pieces {
             Pieces::Entry(_, entry, Some(value)) => is_closed(entry, value),

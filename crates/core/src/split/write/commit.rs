@@ -39,7 +39,7 @@ pub struct Commit<'a> {
 pub struct Sibling<'a> {
     /// Path of the file.
     pub path: &'a Path,
-    /// True if readers prefer this file to the written one, since it is in chunks.
+    /// True if this file is in chunks. Readers then prefer it to the written file.
     pub is_preferred: bool,
 }
 

@@ -133,8 +133,8 @@ fn checksum(chunk: &PlannedChunk, source: &Source, progress: &Progress) -> Resul
     Ok(reader.crc32c())
 }
 
-/// Compares two chunks of the same size. If they are equal, returns the first chunk's spans of the
-/// source.
+/// Compares two chunks of the same size. If they are equal, returns the spans of the source that
+/// the first chunk consists of.
 fn equal_spans(
     chunk: &PlannedChunk,
     other: &PlannedChunk,

@@ -10,7 +10,7 @@ struct Store {
     chunk: Vec<u8>,
     count: usize,
     opened: AtomicUsize,
-    /// The chunk whose check at the end fails.
+    /// Index of the chunk whose stream ends with an error, as after a failed checksum.
     damaged: Option<usize>,
 }
 
