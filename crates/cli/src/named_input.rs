@@ -224,8 +224,8 @@ pub enum ConvertedNamed {
 ///
 /// # Errors
 ///
-/// Fails like the command if the input doesn't exist, is damaged, or has no such form, or if
-/// writing fails.
+/// Fails like the command if the input doesn't exist, is damaged, or can't be converted to the
+/// form, or if writing fails.
 pub fn convert_named(
     name: &Path,
     output: &Path,

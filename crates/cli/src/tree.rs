@@ -169,7 +169,7 @@ impl AskedLimits {
     }
 
     /// Returns these limits, with defaults where none are requested. If a number or an order is
-    /// requested, there is no minimum size by default.
+    /// requested, the default minimum size is 0.
     fn or(self, (top, least): (usize, LeastSize)) -> TreeLimits {
         let is_asked_for = self.top.is_some() || self.order != TreeOrder::Size;
         let least = if is_asked_for {

@@ -104,7 +104,7 @@ impl<'a> Table<'a> {
     ///
     /// [`ErrorKind::SchemaNeeded`] if the type of the message is unknown;
     /// [`ErrorKind::InvalidPath`] if a column doesn't exist or has an unsupported type, two columns
-    /// have the same name, or there are no columns.
+    /// have the same name, or the table would be without columns.
     pub fn new(
         view: MessageView<'a>,
         query: &PathQuery,

@@ -49,7 +49,7 @@ pub(crate) fn is_url(_: &Path) -> bool {
     false
 }
 
-/// Returns `None`: a build without stores has no list of schemes to compare with.
+/// Returns `None`, since a build without stores doesn't know any scheme.
 fn unknown_scheme(_: &Path) -> Option<&str> {
     None
 }

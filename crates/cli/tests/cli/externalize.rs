@@ -41,7 +41,7 @@ fn a_model_goes_out_and_comes_back_byte_for_byte() {
     let bytes = |folder: &std::path::Path| fs::read(folder.join("saved_model.pb")).unwrap();
     assert!(bytes(&again) == bytes(&model));
     assert!(bytes(&runs).len() < bytes(&model).len());
-    // Externalizing again changes nothing, and a model that wasn't externalized has no original.
+    // A folder can't be externalized twice, nor internalized if it was never externalized.
     let twice = dir.path("twice");
     run([&"externalize", &runs, &"-o", &twice]).failed(Exit::Usage);
     run([&"internalize", &model, &"-o", &twice]).failed(Exit::Usage);

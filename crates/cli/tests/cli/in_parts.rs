@@ -148,7 +148,7 @@ fn reports_can_be_given_and_what_is_missing_is_said() {
         &report(1),
     ]);
     assert!(failed.failed(Exit::Usage).contains(&missing));
-    // There are no reports beside the plan.
+    // The folder of the plan doesn't contain any report.
     let failed = run([&"split", &"--plan", &plan, &"--commit"]).failed(Exit::Usage);
     assert!(failed.contains("no report of part 0"), "{failed}");
     run([
