@@ -153,3 +153,29 @@ impl StoredMessage for Piece {
         out.write(|sink| self.copy(sink, options))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn a_broken_message_is_refused_before_anything_is_written() {
+        // A name of 4 bytes, of which one exists.
+        let piece = Piece::composed(Arc::new(b"\x0a\x04n".to_vec())).unwrap();
+        let mut sink = Vec::new();
+        let error = piece.merge_to(&mut sink, &ReadOptions::new()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+        assert!(sink.is_empty());
+    }
+
+    #[test]
+    fn a_sound_message_is_copied_and_summed() {
+        let bytes = b"\x0a\x04name";
+        let piece = Piece::composed(Arc::new(bytes.to_vec())).unwrap();
+        let mut sink = Vec::new();
+        let merged = piece.merge_to(&mut sink, &ReadOptions::new()).unwrap();
+        assert_eq!((merged.size, merged.crc32c), (6, crc32c::crc32c(bytes)));
+        assert_eq!(sink, bytes);
+    }
+}
