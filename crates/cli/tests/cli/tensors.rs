@@ -214,6 +214,22 @@ fn a_numpy_archive_has_every_tensor_as_get_gives_it() {
 }
 
 #[test]
+fn a_map_key_that_no_path_can_name_is_refused() {
+    let dir = Dir::new();
+    let [plain, _] = graphs(&dir);
+    let mut graph = fs::read(&plain).unwrap();
+    let key = graph.windows(7).position(|key| key == b"\n\x05value");
+    graph[key.unwrap() + 3] = 0xff;
+    fs::write(&plain, graph).unwrap();
+    let args: [&dyn AsRef<Path>; 2] = [&"tensors", &plain];
+    let line = run_all(args.into_iter().chain(TYPE)).failed(Exit::Bad);
+    assert!(
+        line.contains("].attr: the map has a key that is not UTF-8"),
+        "{line}"
+    );
+}
+
+#[test]
 fn what_has_no_tensors_is_not_exported() {
     let dir = Dir::new();
     let file = dir.file("message.pb", b"\x08\x07");

@@ -134,9 +134,7 @@ impl KeyCodec {
     pub(crate) fn exact_key(self, entry: EntryKey<'_>) -> Option<MapKey> {
         let is_exact = match entry {
             EntryKey::Absent => true,
-            EntryKey::Bytes(bytes) => {
-                self.wire() == WireType::Len && std::str::from_utf8(bytes).is_ok()
-            }
+            EntryKey::Bytes(_) => self.wire() == WireType::Len && !entry.is_invalid_text(),
             EntryKey::Number(wire, value) => {
                 wire == self.wire() && value == self.on_wire(self.canonical(value))
             }
@@ -245,6 +243,11 @@ impl<'a> EntryKey<'a> {
             EntryKey::Bytes(_) => Some(WireType::Len),
             EntryKey::Number(wire, _) => Some(wire),
         }
+    }
+
+    /// Returns true for bytes that are not UTF-8, which a string key has to be.
+    pub(crate) fn is_invalid_text(self) -> bool {
+        matches!(self, EntryKey::Bytes(bytes) if std::str::from_utf8(bytes).is_err())
     }
 
     /// Returns the key in a field with these bytes; [`Absent`](Self::Absent) for a group, which is

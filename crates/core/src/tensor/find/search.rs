@@ -258,9 +258,28 @@ impl<'a, I: Input> Search<'a, I> {
     }
 
     /// Returns the key of a map entry, and the pieces of its value.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a path can't represent the key, since the tensor could not be read at
+    /// its path. Parsers of protobuf refuse such a message as well.
     fn entry(&mut self, field: &Field, codec: KeyCodec) -> Result<(MapKey, Vec<Range<u64>>)> {
         let key = with_key(&mut self.cursor, field, KeyForm::Typed(codec), |key| {
-            codec.key(key)
+            (!key.is_invalid_text()).then(|| codec.key(key))
+        })?;
+        let key = key.ok_or_else(|| {
+            let error = Error::new(
+                ErrorKind::InvalidMessage,
+                "the map has a key that is not UTF-8",
+            );
+            let map = Step {
+                field: field.number,
+                select: Select::Field,
+            };
+            let path = self.path.join(map);
+            error
+                .at_path(path.display(Some(self.root)))
+                .at_offset(field.value.start)
         })?;
         self.cursor.set_range(field.value.clone());
         let mut value = Vec::new();
