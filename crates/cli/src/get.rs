@@ -81,10 +81,7 @@ fn get_chunk(
     args: &GetArgs,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let Some(file) = input.chunked() else {
-        let name = display_name::shown(input.file());
-        return Err(Failure::usage(format!("{name}: it isn't in chunks")));
-    };
+    let file = input.require_chunks()?;
     if args.format() != GetFormat::Binary {
         return Err(Failure::usage("--format: a chunk is written as binary"));
     }
@@ -223,7 +220,7 @@ pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
 /// type.
 pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
     let message = failure.message();
-    Failure::bad(match input.said_type() {
+    Failure::bad(match input.recorded_type() {
         Some(said) => format!("{message} (of {said}: {SCHEMA_NEEDED})"),
         None => format!("{message} (without --message TYPE, a path consists of field numbers)"),
     })

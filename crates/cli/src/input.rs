@@ -2,9 +2,12 @@
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proto_splitter::atomic::MadeFrom;
+use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::ReadOptions;
+use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, Opened};
 
@@ -12,11 +15,6 @@ use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::place::{CHUNKED, PLAIN, Place};
 use crate::types::Types;
-
-/// Returns the type recorded in a chunked file.
-pub(crate) fn said_type(opened: &Opened) -> Option<&str> {
-    opened.chunked()?.trailer().message_type()
-}
 
 /// An open input.
 #[derive(Debug)]
@@ -63,6 +61,12 @@ impl Input {
         self.place.path()
     }
 
+    /// Returns the chunked file, for a command on its chunks. Fails if the message isn't in chunks.
+    pub(crate) fn require_chunks(&self) -> Result<&ChunkedFile<Arc<dyn ReadAt>>, Failure> {
+        let chunks = self.opened.require_chunks();
+        chunks.map_err(|error| Failure::usage(format!("{}: {error}", shown(self.file()))))
+    }
+
     /// Returns the file extension for the input's form, chunked or plain.
     pub(crate) fn extension(&self) -> &'static str {
         self.opened.chunked().map_or(PLAIN, |_| CHUNKED)
@@ -83,11 +87,6 @@ impl Input {
     /// names no type.
     pub(crate) fn is_told(&self) -> bool {
         self.opened.is_described_by_format()
-    }
-
-    /// Returns the type recorded in a chunked file, even if no schema describes the type.
-    pub(crate) fn said_type(&self) -> Option<&str> {
-        said_type(&self.opened)
     }
 
     /// Returns the kind of input as a noun for a sentence, without an article.
@@ -132,7 +131,7 @@ impl Input {
 
     /// Fails if a chunked file records a type that differs from the requested one.
     pub(crate) fn check_asked(&self, types: &Types) -> Result<(), Failure> {
-        match (types.asked(), self.said_type()) {
+        match (types.asked(), self.recorded_type()) {
             (Some(asked), Some(said)) if asked.full_name() != said => {
                 let (file, asked) = (shown(self.file()), asked.full_name());
                 Err(Failure::usage(format!("{file}: holds {said}, not {asked}")))

@@ -89,11 +89,8 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if remote::is_url(args.output()) {
         return to_store(&input, args, output);
     }
-    if place::is_stream(args.input()) && input.chunked().is_none() {
-        let name = display_name::shown(input.file());
-        return Err(Failure::usage(format!(
-            "{name}: a message that isn't in chunks, so there is nothing to merge"
-        )));
+    if place::is_stream(args.input()) {
+        input.require_chunks()?;
     }
     let merge = |target: &Path, force: bool| {
         let options = MergeOptions::from(input.reading_options()).force(force);
@@ -136,12 +133,7 @@ fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
 /// Merges a message to an object in a store.
 fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let failed = |error: Error| Failure::of(input.file(), &error);
-    let Some(file) = input.chunked() else {
-        let name = display_name::shown(input.file());
-        return Err(Failure::usage(format!(
-            "{name}: a message that isn't in chunks, so there is nothing to merge"
-        )));
-    };
+    let file = input.require_chunks()?;
     let size = file.trailer().metadata().source_size.unwrap_or(0);
     let mut target = remote::Target::create(args.output(), args.force, size)?;
     let merged = file.merge_to(&mut target, &input.reading_options());

@@ -17,7 +17,7 @@ use proto_splitter::{Error, OpenOptions, Opened};
 use crate::args::{CompanionArgs, ReadingArgs, SchemaArgs, ShardArgs, ThreadsArgs};
 use crate::display_name::shown;
 use crate::failure::Failure;
-use crate::input::{Input, said_type};
+use crate::input::Input;
 use crate::open_objects::OpenObjects;
 use crate::place::{Place, locate, named_format};
 use crate::types::Types;
@@ -149,14 +149,14 @@ impl<'a> Opening<'a> {
         let mut opened = open(&options)?;
         if opened.has_message()
             && opened.descriptor().is_none()
-            && said_type(&opened).is_none()
+            && opened.recorded_type().is_none()
             && let Some(root) = types.only_root(place.path())?
         {
             opened = open(&options.descriptor(Some(root)))?;
         } else if opened.has_message()
             && opened.descriptor().is_none()
             && let Some((pool, root)) =
-                Types::beside(&schema, place.path(), said_type(&opened), |root| {
+                Types::beside(&schema, place.path(), opened.recorded_type(), |root| {
                     looks_like(&opened, root)
                 })
         {

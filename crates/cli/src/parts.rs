@@ -62,9 +62,10 @@ pub(crate) fn plan_merge(
     force: bool,
     parts: Option<NonZeroUsize>,
 ) -> Result<PartsPlan, Failure> {
-    if input.is_special() || input.chunked().is_none() {
+    if input.is_special() {
         return Err(only_chunked("merge"));
     }
+    input.require_chunks()?;
     let options = MergeOptions::from(input.reading_options()).force(force);
     let plan = planner(parts).merge(input.file(), target, options);
     plan.map_err(|error| Failure::of(input.file(), &error))
@@ -75,9 +76,10 @@ pub(crate) fn plan_verify(
     input: &Input,
     parts: Option<NonZeroUsize>,
 ) -> Result<PartsPlan, Failure> {
-    if input.chunked().is_none() || input.is_told() {
+    if input.is_told() {
         return Err(only_chunked("verification"));
     }
+    input.require_chunks()?;
     let plan = planner(parts).verify(input.file(), &input.reading_options());
     plan.map_err(|error| Failure::of(input.file(), &error))
 }

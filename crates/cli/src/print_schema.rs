@@ -37,7 +37,7 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
     let input = Opening::of(&args.reading, output.objects()).open(&args.file)?;
     let Some(message) = input.descriptor() else {
         let name = crate::display_name::shown(input.file());
-        return Err(Failure::usage(match input.said_type() {
+        return Err(Failure::usage(match input.recorded_type() {
             Some(said) => format!("{name}: holds {said}: {SCHEMA_NEEDED}"),
             None => format!("{name}: doesn't name its type: give it with --message TYPE"),
         }));

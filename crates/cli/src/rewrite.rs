@@ -33,15 +33,12 @@ pub(crate) fn run_recompress(
     place::check_named(&args.output)?;
     let schema = SchemaArgs::default();
     let input = Opening::of_shards(&schema, args.shards, output.objects()).open(&args.file)?;
-    if input.chunked().is_none() {
-        let name = shown(input.file());
+    if let Err(failure) = input.require_chunks() {
         let how = match input.format() {
             Some(_) => "use `protosplit convert -o NAME.cpb` to make chunks",
             None => "use `protosplit split` to make chunks",
         };
-        return Err(Failure::usage(format!(
-            "{name}: one message, not in chunks: {how}"
-        )));
+        return Err(Failure::usage(format!("{}: {how}", failure.message())));
     }
     check_several(&args.out, &input, input.extension())?;
     let options = RewriteOptions::new()

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::AtomicFile;
+use proto_splitter::container::is_named_chunked;
 use proto_splitter::{ChunkedFile, Error, ErrorKind, Result};
 use proto_splitter_sign::{
     SignOptions, Signature, SignatureReport, SigningKey, VerifyOptions, VerifyingKey, sign, verify,
@@ -17,7 +18,7 @@ use crate::display_name::shown;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::output_file::made_from;
-use crate::place::{CHUNKED, is_chunked_at};
+use crate::place::is_chunked_at;
 use crate::sanitize::one_line;
 use crate::size;
 use crate::table::facts;
@@ -101,13 +102,12 @@ fn check_whole(model: &Path) -> std::result::Result<(), Failure> {
     if !model.is_file() || !is_chunked_at(model) {
         return Ok(());
     }
-    let is_named_so = model
-        .extension()
-        .is_some_and(|extension| extension == CHUNKED);
     let files = match ChunkedFile::open(model) {
         Ok(files) => files,
         // Other kinds of records are in a single file.
-        Err(error) if error.kind() == ErrorKind::NotChunked && !is_named_so => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotChunked && !is_named_chunked(model) => {
+            return Ok(());
+        }
         Err(error) => return Err(Failure::of(model, &error)),
     };
     match files.record_files().count() {

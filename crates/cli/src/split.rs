@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter::SaveOptions;
 use proto_splitter::atomic::same_file;
+use proto_splitter::container::is_named_chunked;
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::externalize::check_model;
 use proto_splitter::merge::Limits;
@@ -89,10 +90,16 @@ pub(crate) fn open_unsplit(opening: Opening<'_>, named: &Path) -> Result<Input, 
         }
         opened => opened?,
     };
-    if input.chunked().is_some() {
-        return Err(split_already(named));
-    }
+    check_unsplit(&input, named)?;
     Ok(input)
+}
+
+/// Fails if the message of `named` is in chunks.
+fn check_unsplit(input: &Input, named: &Path) -> Result<(), Failure> {
+    match input.chunked() {
+        Some(_) => Err(split_already(named)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the prefix of the output for a file.
@@ -174,9 +181,7 @@ impl Job {
             return refuse("name the output with -o OUTPUT");
         };
         let input = open(args, args.input(), output)?;
-        if input.chunked().is_some() {
-            return refuse("split already");
-        }
+        check_unsplit(&input, Path::new(&name))?;
         let prefix = (!streams(args)).then(|| prefix_of(prefix));
         Job::new(args, input, prefix, false, output)
     }
@@ -210,11 +215,7 @@ impl Job {
         let prefix = args.output.as_ref().map(|output| output.join(MODEL_STEM));
         check_model(args.input()).map_err(|error| Failure::of(args.input(), &error))?;
         let input = open(args, &plain, output)?;
-        if input.chunked().is_some() {
-            return refuse(format!(
-                "split already: its {MODEL_STEM}.{PLAIN} is in chunks"
-            ));
-        }
+        check_unsplit(&input, &plain)?;
         Job::new(args, input, prefix, true, output)
     }
 
@@ -252,10 +253,9 @@ impl Job {
                 args.input().display()
             )));
         }
-        let named = |output: &Path| output.extension().is_some_and(|it| it == CHUNKED);
         let options = SplitOptions::new()
             // If the user names a .cpb file, it is written even for a small message.
-            .always_chunked(!is_folder && args.output.as_deref().is_some_and(named))
+            .always_chunked(!is_folder && args.output.as_deref().is_some_and(is_named_chunked))
             .max_chunk_size(args.max_chunk_size)
             .max_slice_size(args.max_slice_size)
             .max_value_size(args.max_value_size)

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use proto_splitter::container::is_named_chunked;
 use proto_splitter::formats::ConvertTarget;
 use proto_splitter::ops;
 
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::place::CHUNKED;
 
 /// Returns the form named by `--to`, if this option is given.
 pub(crate) fn requested(
@@ -18,9 +18,7 @@ pub(crate) fn requested(
     let Some(to) = to else {
         return Ok(None);
     };
-    let is_chunked = output
-        .extension()
-        .is_some_and(|extension| extension == CHUNKED);
+    let is_chunked = is_named_chunked(output);
     if is_chunked || input.folder().is_some() {
         let what = if is_chunked {
             "a .cpb is a file in chunks"

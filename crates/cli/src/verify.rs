@@ -92,7 +92,7 @@ fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
         return Ok(());
     }
     let name = display_name::shown(input.file());
-    let how = match input.said_type() {
+    let how = match input.recorded_type() {
         Some(said) => format!("the type {said}: {SCHEMA_NEEDED}"),
         None => "the message's type (--message TYPE)".to_owned(),
     };

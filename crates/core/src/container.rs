@@ -51,6 +51,8 @@ pub(crate) use trailer_memory::check as check_trailer_memory;
 
 pub use crate::error::ChunkIndex;
 pub use crate::io::detect::is_chunked;
-pub use crate::io::file_names::{CHUNKED_EXTENSION, PLAIN_EXTENSION, prefix_of, with_extension};
+pub use crate::io::file_names::{
+    CHUNKED_EXTENSION, PLAIN_EXTENSION, is_named_chunked, prefix_of, with_extension,
+};
 pub use crate::merge::{ChunkSummary, SharedWith};
 pub use crate::message::ChunkedFile;

@@ -9,9 +9,9 @@ mod saved_model;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::MadeFrom;
-use proto_splitter_core::container::{CHUNKED_EXTENSION, prefix_of};
+use proto_splitter_core::container::{is_named_chunked, prefix_of};
 use proto_splitter_core::formats::{ConvertOptions, ConvertTarget, Format, Opened};
-use proto_splitter_core::split::{Source, SplitExt};
+use proto_splitter_core::split::SplitExt;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::error_place::at;
@@ -97,8 +97,7 @@ pub fn convert(
 
 /// Returns true if a chunked file is requested, by the form or else by the name of the output.
 fn is_in_chunks(output: &Path, to: &str) -> Result<bool> {
-    let extension = output.extension();
-    let is_named = extension.is_some_and(|extension| extension == CHUNKED_EXTENSION);
+    let is_named = is_named_chunked(output);
     match to {
         CHUNKS => Ok(true),
         USUAL => Ok(is_named),
@@ -184,20 +183,10 @@ fn to_chunks(input: &Opened, output: &Path, options: &ConversionOptions) -> Resu
     if let Some((name, _)) = written_settings(input, options).next() {
         return Err(invalid(format!("{name}: a chunked file has no settings")));
     }
-    let (Some((bytes, size)), Some(descriptor)) = (input.plain(), input.descriptor()) else {
-        let why = if input.chunked().is_some() {
-            "already in chunks; recompress the file to change how they are stored"
-        } else {
-            "has tensors but no message that can be cut into chunks"
-        };
-        return Err(invalid(format!("{}: {why}", input.input().display())));
-    };
     let failed = |error| at(input, error);
-    input.check_complete().map_err(failed)?;
+    let message = input.source().map_err(failed)?;
     MadeFrom::files(input.files()).check_apart(output)?;
-    let message =
-        Source::from_reader(bytes.clone(), size, descriptor.clone()).read_from(input.files());
-    let splitter = input.registry().splitter(descriptor.full_name());
+    let splitter = input.registry().splitter(message.descriptor().full_name());
     let folders = MadeFolders::around(output)?;
     let splitting = options.get_split().clone().always_chunked(true);
     let written = splitter

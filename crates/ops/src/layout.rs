@@ -212,40 +212,25 @@ pub fn layout(
     options: &LayoutOptions,
 ) -> Result<Layout> {
     let failed = |error: Error| at_path(input.path(), error);
-    let is_chunked = input.is_chunked().map_err(failed)?;
-    if !is_chunked {
-        formats.check(input, None)?;
-    }
-    let format = formats.recognize(input).filter(|_| !is_chunked);
-    let opened = match format {
-        Some(format) => Some(formats.open_input_as(format, input, &options.open)),
-        None if is_chunked => Some(formats.open_input(input, &options.open)),
-        None => None,
-    };
-    // Any record file has a layout, but only a chunked message has a trailer.
-    let (opened, refused) = match opened {
-        Some(Err(error)) if !is_chunked => return Err(failed(error)),
-        Some(Err(error)) => (None, Some(error)),
-        opened => (opened.and_then(Result::ok), None),
-    };
-    if let Some(opened) = opened
-        .as_ref()
-        .filter(|opened| !is_chunked && !opened.is_single())
-    {
-        let title = opened.format().map_or("archive", |format| format.title());
-        let message = format!("{title}, not a record file");
-        let error = Error::new(ErrorKind::InvalidConfig, message);
-        return Err(error.in_file(input.path()));
-    }
     let mut layout = Layout {
         main: FileLayout::of(input.path()),
         other_files: Vec::new(),
         damage: None,
     };
-    if !is_chunked {
+    if !input.is_chunked().map_err(failed)? {
+        formats.check(input, None)?;
+        if let Some(format) = formats.recognize(input) {
+            let opened = formats.open_input_as(format, input, &options.open);
+            check_single(&opened.map_err(failed)?, input)?;
+        }
         layout.main.message(input.size());
         return Ok(layout);
     }
+    // Any record file has a layout, but only a chunked message has a trailer.
+    let (opened, refused) = match formats.open_input(input, &options.open) {
+        Ok(opened) => (Some(opened), None),
+        Err(error) => (None, Some(error)),
+    };
     let chunked = opened.as_ref().and_then(Opened::chunked);
     let source = input.source().map_err(failed)?;
     if let Err(damage) = layout.chunked(chunked, source, options) {
@@ -259,6 +244,16 @@ pub fn layout(
         layout.damage = Some(damage);
     }
     Ok(layout)
+}
+
+/// Fails for an archive and for a message in several files.
+fn check_single(opened: &Opened, input: &Candidate<'_>) -> Result<()> {
+    if opened.is_single() {
+        return Ok(());
+    }
+    let title = opened.format().map_or("archive", |format| format.title());
+    let message = format!("{title}, not a record file");
+    Err(Error::new(ErrorKind::InvalidConfig, message).in_file(input.path()))
 }
 
 impl Layout {

@@ -189,10 +189,7 @@ pub fn recompress(
     options: &RewriteOptions,
 ) -> Result<RewriteReport> {
     let output = output.as_ref();
-    let Some(file) = input.chunked() else {
-        let message = format!("{}: one message, not in chunks", input.input().display());
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    };
+    let file = input.require_chunks().map_err(|error| at(input, error))?;
     let written = recompress_to_file(file, output, options).map_err(|error| at(input, error))?;
     Ok(RewriteReport::of(input, output).in_chunks(written))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use proto_splitter_core::container::CHUNKED_EXTENSION;
+use proto_splitter_core::container::is_named_chunked;
 use proto_splitter_core::edit::Changed;
 use proto_splitter_core::formats::{
     ConvertOptions, ConvertTarget, Converted, Format, OpenOptions, Opened,
@@ -26,8 +26,7 @@ impl TargetForm {
         asked: Option<&'static ConvertTarget>,
         output: &Path,
     ) -> Result<Option<TargetForm>> {
-        let extension = output.extension();
-        let is_chunked = extension.is_some_and(|extension| extension == CHUNKED_EXTENSION);
+        let is_chunked = is_named_chunked(output);
         let Some(form) = asked else {
             let format = input.format().filter(|_| !input.is_single() && !is_chunked);
             let kept = format.and_then(|format| Some((format, format.form_of(input)?)));

@@ -62,7 +62,7 @@ fn a_folder_whose_model_is_in_chunks_by_another_name_is_split_already() {
     let ran = run([&"split", &folder, &"-o", &dir.path("out")]);
     let line = ran.failed(Exit::Usage);
     assert!(
-        line.ends_with("split already: its saved_model.pb is in chunks"),
+        line.ends_with("saved_model.pb: split already; `protosplit merge` makes a .pb of it"),
         "{line}"
     );
 }

@@ -288,7 +288,7 @@ fn a_chunk_is_got_by_its_number() {
     let line = run([&"get", &chunked, &"--chunk", &behind]).failed(Exit::Bad);
     assert!(line.contains(&format!("it has {count} chunks")), "{line}");
     let line = run([&"get", &plain, &"--chunk", &"0"]).failed(Exit::Usage);
-    assert!(line.contains("isn't in chunks"), "{line}");
+    assert!(line.contains("one message, not in chunks"), "{line}");
 }
 
 #[test]

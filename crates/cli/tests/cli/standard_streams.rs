@@ -151,7 +151,7 @@ fn what_cannot_go_to_or_come_from_a_standard_stream_is_wrong_usage() {
             ],
             "--max-file-size: standard output is one file",
         ),
-        (&["merge", "-", "-o", "a.pb"], "nothing to merge"),
+        (&["merge", "-", "-o", "a.pb"], "one message, not in chunks"),
         (&["merge", "-", "-o", "-", "--json"], "--json"),
         (
             &["split", "-", "--message", "tensorflow.SavedModel"],

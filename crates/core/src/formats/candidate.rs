@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prost_reflect::MessageDescriptor;
 use record_file::{ReadAt, is_record_file};
 
-use crate::container::{CHUNKED_EXTENSION, ChunkedFile, Limits};
+use crate::container::{ChunkedFile, Limits, is_named_chunked};
 use crate::io::open_file;
 use crate::spans::{SourceId, SpansBuilder};
 use crate::split::Source;
@@ -283,8 +283,7 @@ impl<'a> Candidate<'a> {
         if self.kind != CandidateKind::File {
             return Ok(false);
         }
-        let extension = self.path.extension();
-        if extension.is_some_and(|extension| extension == CHUNKED_EXTENSION) {
+        if is_named_chunked(self.path) {
             return Ok(true);
         }
         let is_chunked = self.read_head().and_then(|head| Ok(is_record_file(head)?));

@@ -149,10 +149,46 @@ impl Opened {
         self.stored()?.chunked().map(Arc::as_ref)
     }
 
+    /// Returns the type that is recorded in a chunked file; `None` if none is, or the message isn't
+    /// in chunks.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use proto_splitter_core::formats::{OpenOptions, Opened};
+    /// let opened = Opened::of_reader(Arc::new(b"\x08\x07".to_vec()), None, &OpenOptions::new())?;
+    /// assert_eq!(opened.recorded_type(), None);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    pub fn recorded_type(&self) -> Option<&str> {
+        self.chunked()?.trailer().message_type()
+    }
+
     /// Returns the bytes of the message and its size; `None` if there is no message, or it is in
     /// chunks.
     pub fn plain(&self) -> Option<(&Arc<dyn ReadAt>, u64)> {
         self.stored()?.plain()
+    }
+
+    /// Returns the chunked file that contains the message, for operations on its chunks.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if the message isn't in chunks, or there is no message.
+    pub fn require_chunks(&self) -> Result<&ChunkedFile<Arc<dyn ReadAt>>> {
+        let message = "one message, not in chunks";
+        self.chunked()
+            .ok_or_else(|| Error::new(ErrorKind::InvalidConfig, message))
+    }
+
+    /// Returns the bytes of the message and its size, for operations on a message in one piece.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if the message is in chunks, or there is no message.
+    pub fn require_plain(&self) -> Result<(&Arc<dyn ReadAt>, u64)> {
+        let message = "the message is in chunks already, but must be in one piece";
+        let plain = self.message()?.stored.plain();
+        plain.ok_or_else(|| Error::new(ErrorKind::InvalidConfig, message))
     }
 
     /// Returns the size of the message in bytes, if it is known without a merge. It is known if the
@@ -397,10 +433,7 @@ impl Opened {
     pub fn source(&self) -> Result<Source> {
         self.check_complete()?;
         let message = self.message()?;
-        let Some((bytes, size)) = message.stored.plain() else {
-            let message = "the message is in chunks already";
-            return Err(Error::new(ErrorKind::InvalidConfig, message));
-        };
+        let (bytes, size) = self.require_plain()?;
         let descriptor = message.descriptor.clone().ok_or_else(untyped)?;
         match message.stored.file() {
             Some((path, file)) => {

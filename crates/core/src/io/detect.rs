@@ -4,7 +4,7 @@ use std::path::Path;
 
 use record_file::is_record_file;
 
-use super::file_names::CHUNKED_EXTENSION;
+use super::file_names::is_named_chunked;
 use super::open::open_file;
 use crate::{Error, Result};
 
@@ -30,10 +30,7 @@ use crate::{Error, Result};
 /// ```
 pub fn is_chunked(path: impl AsRef<Path>) -> Result<bool> {
     let path = path.as_ref();
-    if path
-        .extension()
-        .is_some_and(|extension| extension == CHUNKED_EXTENSION)
-    {
+    if is_named_chunked(path) {
         return Ok(true);
     }
     let file = open_file(path)?;

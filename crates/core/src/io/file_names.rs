@@ -8,6 +8,18 @@ pub const CHUNKED_EXTENSION: &str = "cpb";
 /// The extension of a file that contains a message in one piece.
 pub const PLAIN_EXTENSION: &str = "pb";
 
+/// Returns true if a file's name ends in `.cpb`, whose content should be chunks.
+///
+/// ```
+/// use proto_splitter_core::container::is_named_chunked;
+/// assert!(is_named_chunked("models/large.cpb"));
+/// assert!(!is_named_chunked("models/large.pb"));
+/// ```
+pub fn is_named_chunked(path: impl AsRef<Path>) -> bool {
+    let extension = path.as_ref().extension();
+    extension.is_some_and(|extension| extension == CHUNKED_EXTENSION)
+}
+
 /// Appends a dot and an extension to a prefix. Unlike [`Path::with_extension`], it keeps a dot in
 /// the prefix.
 ///

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use proto_splitter_core::Result;
 use proto_splitter_core::formats::Opened;
-use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 /// Number of bytes of the original to read at a time.
@@ -22,15 +22,8 @@ impl<'a> Original<'a> {
     /// Returns an input's message. Fails if the input has no message in one piece. Call it before
     /// reading the other input.
     pub(super) fn of(input: &'a Opened) -> Result<Original<'a>> {
-        let Some((bytes, size)) = input.plain() else {
-            let why = if input.has_message() {
-                "in chunks, but must be in one piece to compare with"
-            } else {
-                "has tensors but no message to compare with"
-            };
-            let error = Error::new(ErrorKind::InvalidConfig, why);
-            return Err(error.in_file(input.input()));
-        };
+        let plain = input.require_plain();
+        let (bytes, size) = plain.map_err(|error| error.in_file(input.input()))?;
         Ok(Original { input, bytes, size })
     }
 }

@@ -7,7 +7,10 @@
 //! A file depends on the files that define the names it uses. Re-exports are followed to the
 //! definitions, and are not dependencies themselves. Definitions in a module's own file belong to
 //! all modules inside that module, so that the methods of a type may be in several files below the
-//! type's file. Test code is ignored, and method calls aren't tracked.
+//! type's file. Test code is ignored, and method calls are no dependencies.
+//!
+//! Code reads a message without a test of whether it is in chunks: few calls of `Opened::chunked`
+//! are left.
 //!
 //! A file that only defines types has the name of one of the types, so that a type can be found by
 //! the file's name: see [`names`].
@@ -69,6 +72,25 @@ fn the_modules_of_core_have_few_layers_and_few_dependencies() {
     assert!((4..=8).contains(&chain.len()), "{}", chain.join(" -> "));
     let dependencies = graph.dependencies();
     assert!((40..=90).contains(&dependencies), "{dependencies}");
+}
+
+#[test]
+fn few_places_depend_on_whether_an_open_message_is_in_chunks() {
+    let mut places = Vec::new();
+    for root in crate_roots() {
+        let name = crate_name(&root);
+        for module in Crate::read(&root).modules {
+            let file = module.file;
+            let asks = module.calls.into_iter();
+            let asks = asks.filter(|(method, _)| method == "chunked");
+            places.extend(asks.map(|(_, line)| format!("{name}: {file}:{line}")));
+        }
+    }
+    assert!(
+        (10..=20).contains(&places.len()),
+        "\n{}\n",
+        places.join("\n")
+    );
 }
 
 #[test]

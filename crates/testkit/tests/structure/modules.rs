@@ -31,6 +31,8 @@ pub(crate) struct Module {
     imports: HashMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
     named: Vec<Named>,
+    /// Calls of methods without arguments: each method's name and the line of the call.
+    pub(crate) calls: Vec<(String, usize)>,
 }
 
 /// A path in the code.
@@ -72,6 +74,7 @@ impl Crate {
             imports: HashMap::new(),
             globs: Vec::new(),
             named: Vec::new(),
+            calls: Vec::new(),
         });
         self.modules.len() - 1
     }
@@ -359,6 +362,14 @@ impl<'ast> Visit<'ast> for Collector<'_> {
             let new = names.filter(|name| !before.contains(*name)).cloned();
             self.module.exports.extend(new);
         }
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        if call.args.is_empty() {
+            let line = call.method.span().start().line;
+            self.module.calls.push((call.method.to_string(), line));
+        }
+        visit::visit_expr_method_call(self, call);
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {

@@ -146,10 +146,7 @@ impl Opened {
         mut self,
         known: impl FnOnce() -> Option<MessageDescriptor>,
     ) -> Self {
-        let said = self
-            .chunked()
-            .and_then(|file| file.trailer().message_type());
-        if said.is_none()
+        if self.recorded_type().is_none()
             && let Some(message) = &mut self.message
             && message.descriptor.is_none()
         {
