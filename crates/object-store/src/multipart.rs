@@ -1,20 +1,38 @@
 //! Uploads in parts, and the condition for their last step.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use md5::{Digest, Md5};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{Error, HeaderMap, HeaderValue, PutPayload, Result};
+use object_store::{
+    Error, HeaderMap, HeaderValue, ObjectStore, ObjectStoreExt, PutPayload, Result,
+};
 
 /// Code and status of S3's error for an unsupported condition. They only occur in the error's text,
 /// since `object_store` doesn't expose the status.
 const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
 
+/// A store that assembles objects from parts, and reports the ETags of its objects.
+#[async_trait]
+pub(crate) trait PartStore: MultipartStore {
+    /// Returns the ETag of an object; `None` if the store has no ETags.
+    async fn e_tag(&self, path: &Path) -> Result<Option<String>>;
+}
+
+#[async_trait]
+impl<S: ObjectStore + MultipartStore> PartStore for S {
+    async fn e_tag(&self, path: &Path) -> Result<Option<String>> {
+        Ok(self.head(path).await?.e_tag)
+    }
+}
+
 /// A store that assembles an object from parts uploaded by any host.
 #[derive(Clone)]
 pub(crate) struct Uploads {
-    store: Arc<dyn MultipartStore>,
+    store: Arc<dyn PartStore>,
     /// The store's interface for requests that fail if the object exists; `None` if the store
     /// doesn't support this condition.
     creating: Option<Arc<dyn MultipartStore>>,
@@ -30,7 +48,7 @@ impl fmt::Debug for Uploads {
 
 impl Uploads {
     /// Wraps a store without conditions.
-    pub(crate) fn of(store: Arc<dyn MultipartStore>) -> Uploads {
+    pub(crate) fn of(store: Arc<dyn PartStore>) -> Uploads {
         Uploads {
             store,
             creating: None,
@@ -63,6 +81,10 @@ impl Uploads {
 
     /// Assembles the parts. If the store supports the condition, an existing object is an error
     /// unless `force` is set.
+    ///
+    /// A request whose response is lost is sent again. If the first request succeeded, the store
+    /// answers the second that the object exists, or that the upload doesn't. The upload is complete
+    /// if the object consists of its parts, according to the object's ETag.
     pub(crate) async fn complete(
         &self,
         path: &Path,
@@ -70,13 +92,27 @@ impl Uploads {
         parts: Vec<String>,
         force: bool,
     ) -> Result<()> {
+        let Err(error) = self.assemble(path, id, &parts, force).await else {
+            return Ok(());
+        };
+        let may_be_complete = matches!(error, Error::AlreadyExists { .. } | Error::NotFound { .. });
+        let Some(expected) = e_tag_of(&parts).filter(|_| may_be_complete) else {
+            return Err(error);
+        };
+        match self.store.e_tag(path).await {
+            Ok(Some(found)) if found.trim_matches('"') == expected => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    async fn assemble(&self, path: &Path, id: &str, parts: &[String], force: bool) -> Result<()> {
         let id = id.to_owned();
         let called = |parts: &[String]| {
             let ids = parts.iter().cloned();
             ids.map(|content_id| PartId { content_id }).collect()
         };
         if let Some(creating) = self.creating.as_ref().filter(|_| !force) {
-            match creating.complete_multipart(path, &id, called(&parts)).await {
+            match creating.complete_multipart(path, &id, called(parts)).await {
                 Ok(_) => return Ok(()),
                 Err(Error::Precondition { path, source }) => {
                     return Err(Error::AlreadyExists { path, source });
@@ -85,7 +121,7 @@ impl Uploads {
                 Err(_) => {}
             }
         }
-        let done = self.store.complete_multipart(path, &id, called(&parts));
+        let done = self.store.complete_multipart(path, &id, called(parts));
         done.await.map(drop)
     }
 
@@ -93,6 +129,29 @@ impl Uploads {
     pub(crate) async fn abort(&self, path: &Path, id: &str) -> Result<()> {
         self.store.abort_multipart(path, &id.to_owned()).await
     }
+}
+
+/// Returns the ETag that S3 gives an object assembled from parts with these ETags: the MD5 hash of
+/// the parts' MD5 hashes, and the number of parts. Returns `None` if the ETags of the parts aren't
+/// MD5 hashes, as in a bucket that encrypts with managed keys.
+fn e_tag_of(parts: &[String]) -> Option<String> {
+    let mut hash = Md5::new();
+    for part in parts {
+        let digits = part.trim_matches('"').as_bytes();
+        if digits.len() != 32 {
+            return None;
+        }
+        for pair in digits.chunks_exact(2) {
+            let [high, low] = [pair[0], pair[1]].map(|digit| char::from(digit).to_digit(16));
+            let byte = u8::try_from(high? << 4 | low?).ok()?;
+            hash.update([byte]);
+        }
+    }
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        write!(text, "{byte:02x}").ok()?;
+    }
+    Some(format!("{text}-{}", parts.len()))
 }
 
 /// Returns true if the error means that the store doesn't support the condition.
@@ -110,7 +169,6 @@ pub(crate) fn creating_headers() -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
-    use async_trait::async_trait;
     use futures::executor::block_on;
     use object_store::{Extensions, PutResult};
 
@@ -170,6 +228,20 @@ mod tests {
         })
     }
 
+    /// ETags of the parts of an object, which are 5 MiB of `a` and one `b`, and of the object.
+    const PARTS: [&str; 2] = [
+        "79b281060d337b9b2b84ccf390adcf74",
+        "92eb5ffee6ae2fec3ad71c777531578f",
+    ];
+    const WHOLE: &str = "e5a8c5272b26fc10581a21089559b006-2";
+
+    #[async_trait]
+    impl PartStore for Answering {
+        async fn e_tag(&self, _: &Path) -> Result<Option<String>> {
+            Ok(Some(format!("\"{WHOLE}\"")))
+        }
+    }
+
     #[test]
     fn the_last_step_has_a_condition_where_the_store_knows_it() {
         let unknown = || failed("server returned 501 Not Implemented: NotImplemented");
@@ -195,6 +267,34 @@ mod tests {
                 Err(_) => "failed",
             };
             assert_eq!(found, wanted, "row {at}");
+        }
+    }
+
+    #[test]
+    fn an_upload_whose_last_response_was_lost_is_complete() {
+        let gone = || {
+            Err(Error::NotFound {
+                path: "m".into(),
+                source: "NoSuchUpload".into(),
+            })
+        };
+        let never: fn() -> Result<()> = || unreachable!("it isn't asked");
+        let other = [PARTS[1], PARTS[0]];
+        type Answer = fn() -> Result<()>;
+        let table: [(Answer, Answer, bool, [&str; 2], bool); 6] = [
+            (refused, never, false, PARTS, true),
+            (refused, never, false, other, false),
+            (gone, never, false, PARTS, true),
+            (never, gone, true, PARTS, true),
+            (never, gone, true, other, false),
+            (refused, never, false, ["0", "1"], false),
+        ];
+        for (at, (creating, plain, force, parts, is_done)) in table.into_iter().enumerate() {
+            let uploads =
+                Uploads::of(Arc::new(Answering(plain))).creating_by(Arc::new(Answering(creating)));
+            let parts = parts.map(|part| format!("\"{part}\"")).to_vec();
+            let done = block_on(uploads.complete(&Path::from("m"), "upload", parts, force));
+            assert_eq!(done.is_ok(), is_done, "row {at}: {done:?}");
         }
     }
 }

@@ -17,7 +17,7 @@ use url::{Position, Url};
 
 use crate::connector::{Connector, StoreKind};
 use crate::failure::Failure;
-use crate::multipart::{Uploads, creating_headers};
+use crate::multipart::{PartStore, Uploads, creating_headers};
 use crate::options::StoreOptions;
 use crate::runtime;
 
@@ -45,7 +45,7 @@ impl Store {
     fn of<S: ObjectStore + MultipartStore>(store: S) -> Store {
         let store = Arc::new(store);
         Store {
-            uploads: Some(Uploads::of(Arc::clone(&store) as Arc<dyn MultipartStore>)),
+            uploads: Some(Uploads::of(Arc::clone(&store) as Arc<dyn PartStore>)),
             store,
         }
     }

@@ -36,6 +36,8 @@ class Counter:
         self.lock = threading.Lock()
         # `before` is called with the key of an upload before it is completed. `has` returns whether an object with a key exists.
         self.before = self.has = lambda key: None
+        # Number of completed uploads whose response is replaced by an error of the server.
+        self.lost = 0
         self.take()
 
     def take(self):
@@ -45,14 +47,16 @@ class Counter:
             return counted
 
     def __call__(self, environ, start_response):
-        if environ["REQUEST_METHOD"] == "POST" and "uploadId=" in environ.get("QUERY_STRING", ""):
+        completes = environ["REQUEST_METHOD"] == "POST" and "uploadId=" in environ.get("QUERY_STRING", "")
+        if completes:
             key = environ["PATH_INFO"].split("/", 2)[2]
             self.before(key)
             # moto supports this condition only for simple uploads; S3 supports it here, too.
             if environ.get("HTTP_IF_NONE_MATCH") == "*" and self.has(key):
                 start_response("412 Precondition Failed", [("Content-Type", "application/xml")])
                 return [b"<Error><Code>PreconditionFailed</Code></Error>"]
-        body = self.app(environ, start_response)
+        loses = completes and self.lost > 0
+        body = self.app(environ, (lambda *_: None) if loses else start_response)
         pieces = list(body)
         if hasattr(body, "close"):
             body.close()
@@ -61,6 +65,10 @@ class Counter:
             self.counted["bytes"] += sum(map(len, pieces))
             self.counted["uploaded"] += int(environ.get("CONTENT_LENGTH") or 0)
             self.counted["methods"].append(environ["REQUEST_METHOD"])
+        if loses:
+            self.lost -= 1
+            start_response("500 Internal Server Error", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>InternalError</Code></Error>"]
         return pieces
 
 
@@ -223,7 +231,21 @@ def raced(checks, here, there, store):
         checks.run(*command, "--force")
         held = store.head_object(Bucket="models", Key=key)["ContentLength"]
         checks.check(f"a {verb} that is forced replaces it", held > MIB, held)
+    lost(checks, here.with_name("graph.pb"), store)
     checks.counter.has = lambda key: None
+
+
+def lost(checks, model, store):
+    """Loses the response to the request that completes an upload, which the client then sends again."""
+    command = ["split", model, "-o", "s3://models/lost", "--message", "tensorflow.GraphDef", "--max-chunk-size", "4MiB"]
+    for options in ([], ["--force"]):
+        checks.counter.lost = 1
+        checks.run(*command, *options)
+        checks.check(f"an upload without a response is complete {options}", checks.counter.lost == 0)
+        held = store.head_object(Bucket="models", Key="lost.cpb")["ContentLength"]
+        checks.check(f"its object is whole {options}", held > model.stat().st_size, held)
+    error = checks.run(*command, status=2)
+    checks.check("a second upload is refused", b"is there already" in error, error)
 
 
 def interrupted(checks, chunked):
