@@ -30,9 +30,9 @@ const GATHER: usize = 256 << 10;
 /// lack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MadeFrom {
-    /// Files that the output must not replace.
+    /// Input files, none of which the output may replace.
     Files(Vec<PathBuf>),
-    /// Files, one of which the output may replace: an edit in place.
+    /// Input files, one of which the output may replace, as in an edit in place.
     Edited(Vec<PathBuf>),
     /// A secret input that is not a file: only the owner may read the output.
     Private,
@@ -84,7 +84,7 @@ impl MadeFrom {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Returns true if a path refers to one of the files.
+    /// Returns true if a path refers to one of the input files.
     pub fn contains(&self, path: &Path) -> bool {
         let (MadeFrom::Files(files) | MadeFrom::Edited(files)) = self else {
             return false;
@@ -92,7 +92,7 @@ impl MadeFrom {
         files.iter().any(|file| same_file(file, path))
     }
 
-    /// Returns the most permissive mode that a new file may have.
+    /// Returns the most permissive Unix mode that a new file may have.
     #[cfg(unix)]
     fn mode(&self) -> Result<u32> {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -105,7 +105,7 @@ impl MadeFrom {
         for file in files {
             let metadata = match fs::metadata(file) {
                 Ok(metadata) => metadata,
-                // An object in a store has a name, but no mode.
+                // An input in an object store has a name, but no file with a mode.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(Error::from(error).in_file(file)),
             };
@@ -118,8 +118,8 @@ impl MadeFrom {
     }
 }
 
-/// Creates a file in a folder which, as a whole, will appear complete or not at all. The file gets
-/// no permissions that its inputs lack.
+/// Creates a file in a folder that is written as a whole and renamed once complete, such as a
+/// [`TemporaryFolder`]. The file gets no permissions that its inputs lack.
 ///
 /// ```
 /// use proto_splitter_core::atomic::{MadeFrom, create_new};
@@ -147,9 +147,9 @@ pub fn create_new(path: &Path, made_from: &MadeFrom) -> io::Result<File> {
     options.open(path)
 }
 
-/// A file that is written next to its target and replaces it once complete.
+/// A file that is written next to its target path, and renamed to that path once complete.
 ///
-/// Dropping this value without [`commit`](Self::commit) removes the file.
+/// Dropping this value without [`commit`](Self::commit) removes the unfinished file.
 ///
 /// ```
 /// use std::io::Write;
@@ -172,15 +172,15 @@ pub struct AtomicFile {
     force: bool,
 }
 
-/// The sink that [`AtomicFile::write`] passes to its function. It is written in order, except for
-/// bytes that a format patches afterwards.
+/// A seekable sink, as [`AtomicFile::write`] passes it to its callback. Callers write bytes in
+/// order, then seek back to patch earlier bytes if the file format requires that.
 pub trait FileSink: Write + Seek {}
 
 impl<W: Write + Seek> FileSink for W {}
 
-/// The mode of a new file.
+/// Source of the Unix mode of a new file.
 enum NewMode<'a> {
-    /// The mode of another file, even if the target exists.
+    /// The mode of this file, even if the target exists and has another mode.
     Of(&'a File),
     /// The mode of the replaced file, if there is one; otherwise a mode no more permissive than the
     /// inputs'.
@@ -196,7 +196,8 @@ pub fn writer_at(file: &File, offset: u64) -> impl Write + Seek + '_ {
 }
 
 impl AtomicFile {
-    /// Starts a file that becomes `target`. If the target is a symlink, writes through it.
+    /// Starts a file that [`commit`](Self::commit) moves to `target`. If `target` is a symlink, the
+    /// file that it points to is replaced, and the symlink is kept.
     ///
     /// A new file gets no permissions that its inputs lack; an existing file keeps its mode.
     ///
@@ -236,7 +237,6 @@ impl AtomicFile {
                 NewMode::Of(file) => Some(file.metadata()?.permissions()),
                 NewMode::AtMost(_) => existing,
             };
-            // The umask applies to the new file.
             #[cfg(unix)]
             let permissions = {
                 use std::os::unix::fs::PermissionsExt;
@@ -272,8 +272,8 @@ impl AtomicFile {
         })
     }
 
-    /// Starts another file in the same folder, with the same mode. [`commit_as`](Self::commit_as)
-    /// names the new file.
+    /// Starts another file in the same folder as this file, with the same mode.
+    /// [`commit_as`](Self::commit_as) sets its name.
     pub(crate) fn create_beside(&self) -> Result<AtomicFile> {
         let target = self.target.with_extension("protosplit-part");
         AtomicFile::create_with(&target, true, &NewMode::Of(self.as_file()))
@@ -289,8 +289,8 @@ impl AtomicFile {
         self.temporary.as_file_mut()
     }
 
-    /// Returns a writer that begins at this offset in the file, and makes the system write to the
-    /// disk early. Several threads may write to parts of one file.
+    /// Returns a writer that starts at an offset in the file, and makes the system write data to
+    /// the disk early. Several threads may each write a part of the file at the same time.
     ///
     /// ```
     /// use std::io::Write;
@@ -310,7 +310,7 @@ impl AtomicFile {
         writer_at(self.as_file(), offset)
     }
 
-    /// Fails if the file system has fewer than this many bytes free. Call this before a long write.
+    /// Fails if the file system has fewer than `bytes` bytes free. Call this before a long write.
     ///
     /// # Errors
     ///
@@ -319,7 +319,8 @@ impl AtomicFile {
         check_space(&self.target, bytes)
     }
 
-    /// Writes the file in order, through a buffer, and commits it. Returns the result of `write`.
+    /// Calls `write` with a buffered sink for the file's content, commits the file, and returns the
+    /// result of `write`.
     ///
     /// ```
     /// use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
@@ -334,7 +335,7 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// Any error from `write`, with the target's name if the disk is full; the same errors as
+    /// Any error from `write`, with the target's path if the disk is full; the same errors as
     /// [`commit`](Self::commit). After an error, the file is removed.
     pub fn write<T>(self, write: impl FnOnce(&mut dyn FileSink) -> Result<T>) -> Result<T> {
         let mut sink = BufWriter::with_capacity(GATHER, self.writer_at(0));
@@ -374,7 +375,7 @@ impl AtomicFile {
         Ok(())
     }
 
-    /// Syncs the content to the disk.
+    /// Syncs the file's content to the disk.
     #[doc(hidden)]
     pub fn sync(&self) -> Result<()> {
         let synced = self.as_file().sync_all();
@@ -410,8 +411,8 @@ impl AtomicFile {
         self
     }
 
-    /// Syncs the file and moves it to the path `target` in the same folder, instead of to its
-    /// target, and replaces any file there. Doesn't sync the folder.
+    /// Syncs the file and moves it to `target`, a path in the same folder, instead of to the path
+    /// given at creation. Replaces any file there. Doesn't sync the folder.
     #[doc(hidden)]
     pub fn commit_as(self, target: PathBuf) -> Result<()> {
         self.sync()?;

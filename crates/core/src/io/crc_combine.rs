@@ -1,21 +1,23 @@
 //! Combining the crc32c of several pieces into the crc32c of their concatenation.
 //!
-//! A crc is a polynomial over GF(2), and appending `n` bytes multiplies it by x^8n. Messages have
-//! tens of thousands of pieces, so that power is computed from a table, one digit of the length at
-//! a time.
+//! A crc is a polynomial over GF(2), and appending `n` bytes multiplies it by x^8n. Messages may
+//! have tens of thousands of pieces, so x^8n is computed fast: from a table, one base-256 digit of
+//! `n` at a time.
 
 /// The polynomial of crc32c, in the bit order of the crc: the highest power in the lowest bit.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// x^0; and x^8, the factor for one byte.
+/// The polynomial x^0.
 const ONE: u32 = 1 << 31;
+/// The polynomial x^8: the factor for one appended byte.
 const BYTE: u32 = 1 << 23;
 
-/// Number of bits in one digit of a length.
+/// Number of bits in one digit of a length in bytes.
 const DIGIT: u32 = 8;
+/// Maximum number of digits in a length in bytes.
 const DIGITS: usize = (u64::BITS / DIGIT) as usize;
 
-/// x^(8 * digit * 256^place), indexed by place and digit.
+/// The factors x^(8 * digit * 256^place), indexed by the place of a digit, then by the digit.
 static POWERS: [[u32; 1 << DIGIT]; DIGITS] = powers();
 
 const fn powers() -> [[u32; 1 << DIGIT]; DIGITS] {
@@ -46,8 +48,8 @@ const fn multiply(a: u32, mut b: u32) -> u32 {
     product
 }
 
-/// Returns the crc32c of bytes with the crc32c `first`, followed by `len` bytes with the crc32c
-/// `second`.
+/// Returns the crc32c of two concatenated byte strings. `first` and `second` are their crc32c
+/// values, and `len` is the length of the second string, in bytes.
 #[must_use]
 pub fn combine(first: u32, second: u32, len: u64) -> u32 {
     let mut left = len;

@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 
 use super::combine;
 
-/// Maximum number of disjoint pieces to remember. Only random access produces more, and each piece
-/// takes memory.
+/// Maximum number of disjoint pieces that a [`CrcOfPieces`] remembers, since each takes memory.
+/// Only random access produces more.
 const MOST_PIECES: usize = 4096;
 
-/// The crc32c of `len` bytes, computed while they are read, so that they are read only once.
-/// Adjacent pieces merge into one.
+/// A crc32c of bytes that are read in pieces, in any order, for another purpose, so that they
+/// needn't be read again for the checksum. Adjacent pieces merge into one.
 ///
 /// ```
 /// use proto_splitter_core::checksum::CrcOfPieces;
@@ -44,8 +44,9 @@ impl CrcOfPieces {
         }
     }
 
-    /// Adds bytes that were read at `at`. If no bytes are missing any more, returns the crc32c of
-    /// all bytes and starts over, so that bytes that are read again are verified again.
+    /// Adds bytes that were read at the offset `at`. Once no bytes are missing, returns the crc32c
+    /// of all bytes and starts over, so that bytes that are read again are verified again. Returns
+    /// `None` before.
     pub fn add(&self, at: u64, bytes: &[u8]) -> Option<u32> {
         if bytes.is_empty() {
             return None;
@@ -53,7 +54,7 @@ impl CrcOfPieces {
         let (mut start, mut end) = (at, at.saturating_add(bytes.len() as u64));
         let mut crc32c = crc32c::crc32c(bytes);
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        // For bytes read twice, the later read counts.
+        // A piece that was read again counts as read the second time.
         let again: Vec<u64> = pieces
             .range(start..end)
             .filter(|(_, piece)| piece.end <= end)
@@ -79,8 +80,8 @@ impl CrcOfPieces {
         self.join(&mut pieces, start, Piece { end, crc32c })
     }
 
-    /// Adds the bytes of a range, given their crc32c, like [`add`](Self::add). Pieces that share
-    /// bytes with the range count as unread, except pieces within the range.
+    /// Adds a range of bytes, given their crc32c, like [`add`](Self::add). Earlier pieces that
+    /// overlap with the range are dropped, so their bytes outside the range count as unread again.
     ///
     /// ```
     /// use proto_splitter_core::checksum::CrcOfPieces;
@@ -107,8 +108,8 @@ impl CrcOfPieces {
         self.join(&mut pieces, range.start, piece)
     }
 
-    /// Adds a piece that overlaps with no other, and returns the crc32c of all bytes if it completes
-    /// them.
+    /// Adds a piece that overlaps with no other piece. Returns the crc32c of all bytes if none is
+    /// missing any more, otherwise `None`.
     fn join(
         &self,
         pieces: &mut BTreeMap<u64, Piece>,
@@ -148,7 +149,8 @@ mod tests {
         (0..100u8).map(|at| at.wrapping_mul(37) ^ 5).collect()
     }
 
-    /// Returns the crc32c that each of these reads completes, if any.
+    /// Reads these ranges in order. For each, returns the crc32c of all bytes if the range was the
+    /// last that was missing.
     fn read(sum: &CrcOfPieces, ranges: &[Range<usize>]) -> Vec<Option<u32>> {
         let bytes = bytes();
         let add = |range: &Range<usize>| sum.add(range.start as u64, &bytes[range.clone()]);

@@ -1,4 +1,4 @@
-//! Detecting how the message in a file is stored.
+//! Detecting whether a file stores its message in chunks or in one piece.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use super::file_names::is_named_chunked;
 use super::open::open_file;
 use crate::{Error, Result};
 
-/// Returns true if the message in a file is in chunks.
+/// Returns true if a file stores its message in chunks.
 ///
 /// A file whose name ends in `.cpb` is in chunks. Any other file, such as `model.onnx`, is judged
 /// by its first bytes, since even a `.pb` file may contain chunks instead of a plain message.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has to be read but can't be.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file's first bytes are needed and can't be read.
 ///
 /// # Examples
 ///

@@ -21,8 +21,9 @@ use std::io::{self, Seek, SeekFrom, Write};
 pub struct FailsOnce<W> {
     inner: W,
     has_failed: bool,
-    /// Apparent position and length of the sink, in bytes.
+    /// Position that callers see, in bytes, including discarded bytes.
     at: u64,
+    /// Length that callers see, in bytes, including discarded bytes.
     len: u64,
 }
 
@@ -63,7 +64,7 @@ impl<W: Write> Write for FailsOnce<W> {
         } else {
             let written = self.inner.write(bytes);
             match self.noting(written)? {
-                // Callers that need all bytes written treat this as a failure.
+                // Callers that need all bytes written treat a write of 0 bytes as a failure.
                 0 if !bytes.is_empty() => {
                     self.has_failed = true;
                     return Ok(0);
@@ -106,7 +107,7 @@ impl<W: Seek> Seek for FailsOnce<W> {
 mod tests {
     use super::*;
 
-    /// A sink with room for a few bytes.
+    /// A sink whose second field is the maximum number of bytes that it accepts.
     struct Full(io::Cursor<Vec<u8>>, u64);
 
     impl Write for Full {

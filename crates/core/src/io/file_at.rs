@@ -1,4 +1,4 @@
-//! Writing to several places in one file from several threads.
+//! Writing at several offsets in one file from several threads.
 
 use std::borrow::Borrow;
 use std::fs::File;
@@ -8,22 +8,22 @@ use std::io::{self, Seek, SeekFrom, Write};
 #[cfg(target_os = "linux")]
 use std::num::NonZeroU64;
 
-/// Number of bytes to write before asking the kernel to write them back. Meanwhile the next bytes
-/// are read and hashed.
+/// Number of bytes to write before asking the kernel to write them to the disk: 8 MiB. The kernel
+/// does so while the next bytes are read and hashed.
 #[cfg(target_os = "linux")]
 const SENT_FROM: u64 = 8 << 20;
 
-/// Best size for one write: 1 MiB. Threads that write to one file wait for each other at every
-/// write.
+/// Best size for one write: 1 MiB. Smaller writes are slower, since threads that write to the same
+/// file wait for each other at every write.
 pub const WRITE_LEN: usize = 1 << 20;
 
-/// A writer at a position in a file, with its own offset, so that several writers can write to one
-/// file. The file is synced once at the end, so writes don't wait for the disk.
+/// A writer with its own offset in a file, so that several writers can write to the same file. The
+/// file is synced once at the end, so writes don't wait for the disk.
 #[derive(Debug)]
 pub(crate) struct FileAt<F> {
     file: F,
     offset: u64,
-    /// Offset up to which bytes were submitted to the disk.
+    /// Offset up to which the kernel was asked to write bytes to the disk.
     #[cfg(target_os = "linux")]
     sent: u64,
 }
@@ -48,8 +48,8 @@ impl<F: Borrow<File>> FileAt<F> {
         if let Some(len) = self.offset.checked_sub(self.sent)
             && len >= SENT_FROM
         {
-            // This advice makes the kernel start writing dirty pages back and keep them. It is only
-            // a hint.
+            // This advice makes the kernel start writing dirty pages to the disk, and keep them in
+            // memory. Errors are ignored, since it is only a hint.
             let advice = rustix::fs::Advice::DontNeed;
             let _ =
                 rustix::fs::fadvise(self.file.borrow(), self.sent, NonZeroU64::new(len), advice);

@@ -1,8 +1,9 @@
-//! Names of a message's files.
+//! Names of the files that store a message.
 
 use std::path::{Path, PathBuf};
 
-/// The extension of a chunked file's name, which readers prefer to [`PLAIN_EXTENSION`].
+/// The extension of a chunked file. Readers prefer a file with this extension to one with
+/// [`PLAIN_EXTENSION`].
 pub const CHUNKED_EXTENSION: &str = "cpb";
 
 /// The extension of a file that contains a message in one piece.
@@ -20,8 +21,8 @@ pub fn is_named_chunked(path: impl AsRef<Path>) -> bool {
     extension.is_some_and(|extension| extension == CHUNKED_EXTENSION)
 }
 
-/// Appends a dot and an extension to a prefix. Unlike [`Path::with_extension`], it keeps a dot in
-/// the prefix.
+/// Appends a dot and an extension to a prefix. Unlike [`Path::with_extension`], this doesn't
+/// replace what follows a dot in the prefix.
 ///
 /// ```
 /// use std::path::Path;
@@ -38,8 +39,8 @@ pub fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
     path.into()
 }
 
-/// Returns the prefix that the name of an output denotes: the name without its extension if the
-/// extension is [`CHUNKED_EXTENSION`] or [`PLAIN_EXTENSION`], otherwise the whole name.
+/// Returns the prefix of an output's path: the path without its extension if the extension is
+/// [`CHUNKED_EXTENSION`] or [`PLAIN_EXTENSION`], otherwise the whole path.
 ///
 /// ```
 /// use std::path::Path;

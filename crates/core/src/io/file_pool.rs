@@ -10,30 +10,31 @@ use record_file::ReadAt;
 use super::open::open_file;
 use super::stamp::Stamp;
 
-/// Maximum number of open files in a pool. A process can usually have 1,024 files open, and more
-/// would only help if that many threads read at once.
+/// Maximum number of open files in a pool. A process can usually have 1,024 files open, and a
+/// larger pool would help only if more than 64 threads read at once.
 const MOST_OPEN: usize = 64;
 
 /// A set of files that are opened when they are read, and closed when too many others are open.
 #[derive(Debug, Default)]
 pub(crate) struct FilePool {
-    /// Open files with their numbers; the most recently used is last.
+    /// Open files, each with its number in the pool. The most recently used file is last.
     open: Mutex<Vec<(usize, Arc<File>)>>,
 }
 
-/// A file in a pool.
+/// A file in a [`FilePool`], which is opened again to read it if it was closed.
 #[derive(Debug)]
 pub(crate) struct PooledFile {
     pool: Arc<FilePool>,
     number: usize,
     path: PathBuf,
-    /// Stamp of the file when it was first opened, so that a replaced file isn't read.
+    /// Stamp of the file when it was first opened. Reading fails if another stamp shows that the
+    /// file was replaced.
     stamp: Stamp,
     size: u64,
 }
 
 impl PooledFile {
-    /// Adds an open file, identified within the pool by its `number`.
+    /// Adds an open file to a pool, in which `number` identifies it.
     pub(crate) fn new(
         pool: &Arc<FilePool>,
         number: usize,
@@ -73,14 +74,14 @@ impl FilePool {
     fn find(&self, number: usize) -> Option<Arc<File>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let at = open.iter().rposition(|(known, _)| *known == number)?;
-        // Moves a used file to the end.
+        // The file moves to the end, since it is now the most recently used.
         open[at..].rotate_left(1);
         open.last().map(|(_, file)| Arc::clone(file))
     }
 
     fn keep(&self, number: usize, file: Arc<File>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have opened the file, too.
+        // Another thread may have opened the same file meanwhile.
         open.retain(|(known, _)| *known != number);
         if open.len() >= MOST_OPEN {
             open.remove(0);
@@ -145,7 +146,7 @@ mod tests {
         fs::write(folder.path().join("other"), b"two").unwrap();
         fs::rename(folder.path().join("other"), &path).unwrap();
         let mut bytes = [0; 3];
-        // While the file is open, it remains the same file.
+        // While the pool has the first file open, that file is read.
         file.read_exact_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"one");
         pool.open.lock().unwrap().clear();

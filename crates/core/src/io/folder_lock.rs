@@ -1,8 +1,9 @@
-//! A lock that lets only one writer at a time put several files in place.
+//! A lock that lets one writer at a time move several files into place.
 //!
-//! One rename puts one file in place. For several files, a writer checks which files from an
-//! earlier split exist, moves its own into place, and removes the others. If another writer did the
-//! same at that time, it could remove files that are needed.
+//! A single file needs no lock, since one rename moves it into place. With several files, a writer
+//! checks which files from an earlier split exist, moves its own files into place, and removes the
+//! earlier ones. If two writers did this at the same time, one could remove files that the other
+//! needs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,13 +15,15 @@ use super::temporary::are_locks_shared;
 use crate::Result;
 use crate::progress::Progress;
 
-/// A lock to hold while moving files into place next to one main file; other writers wait for it.
+/// A lock to hold while moving files into place next to a main file that refers to them. Other
+/// writers wait for the lock.
 ///
-/// The lock is on a file `.protosplit-lock-89abcdef.tmp` next to the main file, which exists while
-/// the lock is held. The system releases the lock of a killed process, and the next writer takes
-/// the file over. The file lists the files that were about to be put in place next to the main
-/// file. If the main file doesn't exist, nothing refers to them, and the next holder of the lock
-/// removes them. It also lists the files that were about to be replaced by files with other names.
+/// The locked file, such as `.protosplit-lock-89abcdef.tmp`, is next to the main file and exists
+/// only while the lock is held. The system releases the lock of a killed process, and the next
+/// writer takes over the locked file. The locked file lists the files that its writer was about to
+/// move into place. If the main file doesn't exist, nothing refers to the listed files, and the
+/// next holder of the lock removes them. The locked file also lists the files that were about to be
+/// replaced by files with other names.
 #[derive(Debug)]
 pub struct FolderLock {
     /// Releases the lock when dropped.
@@ -29,15 +32,16 @@ pub struct FolderLock {
     replaced: Vec<PathBuf>,
 }
 
-/// First character of the lines that list replaced files. No file name contains it.
+/// First character of each line in the locked file that lists a replaced file. No file name
+/// contains it.
 const REPLACED: char = '/';
 
 impl FolderLock {
-    /// Waits until it gets the lock for the main file `main`.
+    /// Waits for the lock of the main file `main`, and acquires it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if its folder isn't writable;
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the main file's folder isn't writable;
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the operation was cancelled.
     pub fn take(main: &Path, progress: &Progress) -> Result<FolderLock> {
         let held = system::take(main, progress)?;
@@ -55,8 +59,8 @@ impl FolderLock {
         &self.replaced
     }
 
-    /// Lists files next to the main file that the new main file no longer refers to, so that the
-    /// next holder of the lock finds them if this process is killed before it removes them.
+    /// Records that the new main file no longer refers to `files`, which are next to it. If this
+    /// process is killed before it removes them, the next holder of the lock finds them.
     pub fn list_replaced<'a>(&self, files: impl Iterator<Item = &'a Path>) {
         let lines = files.filter_map(|file| {
             let name = file.file_name()?.to_str()?;
@@ -69,7 +73,8 @@ impl FolderLock {
         }
     }
 
-    /// Lists files that are about to be put in place next to the main file.
+    /// Records the files that are about to be moved into place next to the main file. Replaces what
+    /// was recorded before.
     pub(crate) fn list<'a>(&self, files: impl Iterator<Item = &'a Path>) {
         let mut text = Owner::this().map_or_else(String::new, |owner| owner.to_string());
         for name in files.filter_map(|file| file.file_name()?.to_str()) {
@@ -80,14 +85,15 @@ impl FolderLock {
     }
 }
 
-/// Returns the file that a line lists as replaced, if it is unchanged.
+/// Returns the file that a line of the locked file lists as replaced; `None` if the file has
+/// changed since, or the line lists no replaced file.
 fn replaced(main: &Path, line: &str) -> Option<PathBuf> {
     let (stamp, name) = line.strip_prefix(REPLACED)?.split_once(REPLACED)?;
     let path = main.with_file_name(Path::new(name).file_name().filter(|only| *only == name)?);
     (system::stamp(&path)? == stamp).then_some(path)
 }
 
-/// Removes the leftovers from a killed writer next to the main file `main`.
+/// Removes the files that a killed writer left next to the main file `main`.
 ///
 /// # Errors
 ///
@@ -99,8 +105,8 @@ pub(crate) fn recover(main: &Path, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files that a killed writer listed, unless the main file exists, since it may refer
-/// to them.
+/// Removes the files that a killed writer listed. If the main file exists, keeps them, since it may
+/// refer to them.
 fn finish(main: &Path, listed: &str) {
     let mut lines = listed.lines();
     let owner = Owner::parse(lines.next().unwrap_or_default());
@@ -146,25 +152,28 @@ mod system {
     use crate::progress::Progress;
     use crate::{Error, Result};
 
-    /// Time to wait before trying the lock again. A lock is held for a few renames.
+    /// Time to wait before trying the lock again. It is short, since a lock is held for only a few
+    /// renames.
     const WAIT: Duration = Duration::from_millis(2);
 
-    /// Maximum size of a list, in bytes.
+    /// Maximum size of the list in a locked file, in bytes: 64 MiB.
     const MOST_LISTED: u64 = 64 << 20;
 
-    /// The locked file, or an unlocked one if the file system has no locks.
+    /// The locked file and its path. If the file system has no locks, the file is open but not
+    /// locked.
     #[derive(Debug)]
     pub(super) struct Held(File, PathBuf);
 
     impl Held {
-        /// Returns the list that the previous writer left, if it was killed.
+        /// Returns the list that a killed writer left in the file; an empty string if it left none.
         pub(super) fn listed(&self) -> String {
             let mut listed = String::new();
             let read = (&self.0).take(MOST_LISTED).read_to_string(&mut listed);
             read.map_or_else(|_| String::new(), |_| listed)
         }
 
-        /// Lists the planned files. Failing to write the list is harmless.
+        /// Replaces the list in the file with `text`. Errors are ignored, since a missing list is
+        /// harmless.
         pub(super) fn list(&self, text: &str) {
             let mut file = &self.0;
             let _ = file.rewind();
@@ -172,7 +181,8 @@ mod system {
             let _ = file.write_all(text.as_bytes());
         }
 
-        /// Adds lines to the list. Failing to write them is harmless.
+        /// Appends lines to the list in the file. Errors are ignored, since missing lines are
+        /// harmless.
         pub(super) fn add(&self, text: &str) {
             let mut file = &self.0;
             let _ = file.seek(SeekFrom::End(0));
@@ -180,7 +190,8 @@ mod system {
         }
     }
 
-    /// Returns a string that changes if a file is modified or replaced; `None` if it isn't a file.
+    /// Returns a string that changes if the file at `path` is modified or replaced; `None` if there
+    /// is no regular file.
     pub(super) fn stamp(path: &Path) -> Option<String> {
         let there = fs::symlink_metadata(path).ok()?;
         let (len, number) = (there.len(), there.ino());
@@ -209,8 +220,8 @@ mod system {
                 Err(error) => return Err(at(error)),
             };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // A lock file that was removed in the meantime doesn't exclude other writers, so it
-                // doesn't count.
+                // A lock on a file that was removed in the meantime doesn't exclude other writers,
+                // so the loop tries again.
                 Ok(()) if is_at(&file, &path) => return Ok(Held(file, path)),
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => {
@@ -257,8 +268,8 @@ mod system {
         fn drop(&mut self) {
             // Waiting writers notice that the lock file is gone, and create another one.
             let _ = fs::remove_file(&self.1);
-            // Closing isn't enough, since a child process between fork and exec has the file open
-            // too.
+            // Closing the file isn't enough to release the lock, since a child process between fork
+            // and exec has the file open too.
             let _ = flock(&self.0, FlockOperation::Unlock);
         }
     }

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`](crate::ErrorKind::Io) with its path.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io), with the path, if the file can't be opened.
 pub fn open_file(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Error::from(error).in_file(path))
 }

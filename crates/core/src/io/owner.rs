@@ -1,13 +1,13 @@
-//! The process that writes a file, identified by host and process number. It is recorded if other
-//! hosts can't tell from locks whether the process is still running.
+//! Identifiers of processes that write files, made of host and process number. They are recorded
+//! for file systems on which other hosts can't tell from locks whether a process is still running.
 
 use std::fmt;
 
-/// A process, distinct from all others on any host, past or present.
+/// The identifier of a process, which no other process on any host has, past or present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
-    /// Hash of the host, its boot and the process's namespace, within which process numbers are
-    /// meaningful.
+    /// Hash of the host's name, its boot ID and the PID namespace of the process. Process numbers
+    /// with different hashes can't be compared.
     host: u64,
     process: u32,
     /// Start time of the process in ticks since the boot, since process numbers are reused.
@@ -19,12 +19,12 @@ pub(super) struct Owner {
 pub(super) enum Fate {
     Runs,
     Ended,
-    /// A process on another host.
+    /// The process is on another host, or this user can't inspect it.
     Unknown,
 }
 
 impl Owner {
-    /// Returns this process; `None` if the system can't identify it.
+    /// Returns the identifier of this process; `None` if the system can't provide it.
     pub(super) fn this() -> Option<Owner> {
         let process = std::process::id();
         Some(Owner {
@@ -34,7 +34,8 @@ impl Owner {
         })
     }
 
-    /// Parses the owner at the beginning of a string, up to the hyphen that must follow.
+    /// Parses an owner and the hyphen after it at the beginning of a string; `None` if there is
+    /// none.
     pub(super) fn parse(text: &str) -> Option<Owner> {
         let mut parts = text.splitn(4, '-');
         let host = parts.next().filter(|host| host.len() == 16)?;
@@ -83,14 +84,16 @@ mod system {
         Some(HighwayHasher::new(Key::default()).hash64(host.as_bytes()))
     }
 
-    /// Returns the 22nd field of the process's status line; the 2nd is a name in parentheses.
+    /// Returns the start time of a process: the 22nd field of `/proc/PID/stat`, of which the 2nd is
+    /// a name in parentheses. `None` if it can't be read.
     pub(super) fn started(process: u32) -> Option<u64> {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let (_, fields) = stat.rsplit_once(')')?;
         fields.split_whitespace().nth(19)?.parse().ok()
     }
 
-    /// Returns the state of a process that has ended, or that this user may not inspect.
+    /// Returns the state of a process whose start time can't be read, since it has ended or this
+    /// user may not inspect it.
     pub(super) fn fate_of_unseen(process: u32) -> Fate {
         let process = i32::try_from(process).ok().and_then(Pid::from_raw);
         match process.map(test_kill_process) {
@@ -123,7 +126,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Returns a process on this host that has ended.
+    /// Returns the identifier of a process on this host that has ended.
     pub(in crate::io) fn ended() -> Owner {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let owner = Owner {
@@ -137,7 +140,7 @@ pub(super) mod tests {
         owner
     }
 
-    /// Returns a process on another host.
+    /// Returns the identifier of a process on another host.
     pub(in crate::io) fn elsewhere() -> Owner {
         let this = Owner::this().unwrap();
         Owner {

@@ -8,10 +8,11 @@ use std::time::SystemTime;
 pub(crate) struct Stamp {
     len: u64,
     modified: Option<SystemTime>,
-    /// Time of the last change of content or attributes, which programs can't set.
+    /// Time of the last change to content or attributes, in seconds and nanoseconds. Programs can't
+    /// set it.
     #[cfg(unix)]
     changed: (i64, i64),
-    /// Device and inode.
+    /// Device and inode numbers.
     #[cfg(unix)]
     identity: (u64, u64),
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-/// A wrapper that computes the crc32c of the bytes a reader or writer transfers.
+/// A wrapper of a reader or writer that computes the crc32c of the bytes read or written.
 #[derive(Debug)]
 pub struct Summed<T> {
     inner: T,
@@ -15,7 +15,7 @@ impl<T> Summed<T> {
         Summed { inner, crc32c: 0 }
     }
 
-    /// Returns the crc32c of all bytes so far.
+    /// Returns the crc32c of all bytes read or written so far.
     pub fn crc32c(&self) -> u32 {
         self.crc32c
     }

@@ -1,4 +1,5 @@
-//! Syncing the names of files, and removing files.
+//! Syncing folders to the disk, so that the names of their files survive a crash, and removing
+//! files.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -7,10 +8,11 @@ use std::{fs, io};
 
 use super::target::folder;
 
-/// Syncs the folder of `placed`. Returns true on success; logs a warning if it fails.
+/// Syncs the folder of the file `placed`. Returns true on success; logs a warning and returns false
+/// on failure.
 ///
-/// Call this after the decisive rename. The operation is then complete, and returning an error
-/// would claim otherwise.
+/// Call this after the rename that completes an operation. Returning an error would then wrongly
+/// claim that the operation failed.
 #[doc(hidden)]
 pub fn warn_unless_synced(placed: &Path) -> bool {
     let synced = sync_folder(folder(placed));
@@ -23,7 +25,7 @@ pub fn warn_unless_synced(placed: &Path) -> bool {
     synced.is_ok()
 }
 
-/// Syncs the names of the files in a folder.
+/// Syncs a folder to the disk, so that the names of its files survive a crash.
 #[doc(hidden)]
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     #[cfg(test)]
@@ -68,12 +70,13 @@ pub(crate) mod injected {
 
     thread_local! {
         /// The kind of call that will fail, and the number of calls of that kind that succeed
-        /// before.
+        /// before it. `None` if no call will fail.
         static NEXT: Cell<Option<(Call, usize)>> = const { Cell::new(None) };
     }
 
-    /// Runs a function during which one call of this kind on this thread fails: the one with this
-    /// `number`, counted from 0. Returns the result of `run`, and whether that call was made.
+    /// Calls `run`, and makes one call of the kind `call` on this thread fail: the call with this
+    /// `number`, counted from 0. Returns the result of `run`, and true if the failing call was
+    /// made.
     pub(crate) fn failing<T>(call: Call, number: usize, run: impl FnOnce() -> T) -> (T, bool) {
         NEXT.set(Some((call, number)));
         let result = run();

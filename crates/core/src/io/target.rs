@@ -1,4 +1,4 @@
-//! The target of a new file: its folder, an existing file, and free space.
+//! Checks of the target path of a new file: its folder, an existing file there, and free space.
 
 use std::fs;
 use std::io;
@@ -60,7 +60,7 @@ pub fn names_folder(path: &Path) -> bool {
     last.is_some_and(|&last| std::path::is_separator(char::from(last)))
 }
 
-/// Fails if only a folder can have this name.
+/// Fails if `target` ends in a slash, so that it can only name a folder.
 pub(super) fn check_name(target: &Path) -> io::Result<()> {
     if names_folder(target) {
         Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into())
@@ -69,7 +69,8 @@ pub(super) fn check_name(target: &Path) -> io::Result<()> {
     }
 }
 
-/// Fails if the existing item is not a file, since a device or a pipe must not be replaced.
+/// Fails if the existing item at a path is not a regular file, since a folder, a device or a pipe
+/// must not be replaced.
 pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
     let message = if there.is_file() {
         return Ok(());
@@ -83,7 +84,7 @@ pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
 
 const A_FOLDER: &str = "expected a file, found a folder";
 
-/// Adds the name of the written file to an error about a full disk.
+/// Adds the path `target` to an error about a full disk. Returns other errors unchanged.
 ///
 /// ```
 /// use std::io;
@@ -117,11 +118,12 @@ pub fn at_target(error: Error, target: &Path) -> Error {
     }
 }
 
-/// Fails if `path` exists and may not be replaced, or its folder doesn't exist.
+/// Fails if the folder of `path` doesn't exist, or if `path` exists and `force` is false.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`], or the same errors as [`check_folder`].
+/// [`ErrorKind::AlreadyExists`] if `path` exists; the same errors as [`check_folder`];
+/// [`ErrorKind::Io`] if the operating system fails to inspect `path`.
 pub fn check_absent(path: &Path, force: bool) -> Result<()> {
     check_folder(path)?;
     match fs::symlink_metadata(path) {
@@ -166,8 +168,8 @@ pub fn check_space(target: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if two paths refer to the same file. Unlike the crate `same-file`, it opens
-/// neither, since opening a pipe would wait for its other end.
+/// Returns true if two paths refer to the same existing file. Unlike the crate `same-file`, this
+/// opens neither file, since opening a pipe would wait for its other end.
 pub fn same_file(a: &Path, b: &Path) -> bool {
     match (fs::canonicalize(a), fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
@@ -183,7 +185,7 @@ pub(super) fn already_exists(path: &Path) -> Error {
     )
 }
 
-/// Returns the folder of a file.
+/// Returns the folder of a file: `.` if the path has no folder.
 pub fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -191,11 +193,11 @@ pub fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Follows a chain of symlinks to a file, which need not exist.
+/// Follows the symlinks at `path`, and returns the path at their end, where a file need not exist.
 ///
 /// # Errors
 ///
-/// Any error from the operating system while following a link.
+/// If there are 40 symlinks or more, as in a cycle.
 pub fn written_through(path: &Path) -> io::Result<PathBuf> {
     const LONGEST_ROW: u32 = 40;
     let mut path = path.to_owned();

@@ -2,10 +2,11 @@
 //! processes.
 //!
 //! The process that writes a temporary file or folder locks it. The system releases the lock of a
-//! process even if the process is killed, so the next process that writes to the folder knows which
-//! leftovers are unused, and removes them. On file systems whose locks other hosts may not see, the
-//! name records which process writes a file. Leftovers from ended processes on this host are
-//! removed, and possible leftovers from other hosts are logged once they are an hour old.
+//! process even if the process is killed, so the next process that writes to the parent folder can
+//! tell which leftovers are unused, and removes them. On file systems whose locks other hosts may
+//! not see, the name of a temporary item also records the process that writes it. Leftovers from
+//! ended processes on this host are removed, and possible leftovers from other hosts are logged
+//! once they are an hour old.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,23 +20,23 @@ use tempfile::{Builder, NamedTempFile, TempDir};
 use super::owner::{Fate, Owner};
 use super::target::folder;
 
-/// Prefix of the names of all items that may be removed. A number for the target, a hyphen, and any
-/// text follow the prefix.
+/// Prefix of the names of all temporary items. A hash of the target's name, a hyphen, and any text
+/// follow the prefix.
 const PREFIX: &str = ".protosplit-";
 
 const SUFFIX: &str = ".tmp";
 
-/// Number of digits in the number for the target.
+/// Number of hexadecimal digits in the hash of the target's name.
 const DIGITS: usize = 8;
 
 /// Maximum number of attempts to create an item. Another process may remove a new item as a
 /// leftover before it is locked.
 const MOST_TRIES: usize = 100;
 
-/// Minimum age at which an item from another host is logged.
+/// Minimum age at which an item from another host is logged as a possible leftover: 1 hour.
 const OLD: Duration = Duration::from_secs(60 * 60);
 
-/// Creates a file next to `target`, with these permissions if any are given.
+/// Creates a temporary file next to `target`, with `permissions` if given.
 pub(super) fn file_beside(
     target: &Path,
     permissions: Option<fs::Permissions>,
@@ -46,7 +47,8 @@ pub(super) fn file_beside(
         if system::hold(&file, &path) {
             return Ok(Some(NamedTempFile::from_parts(file, path)));
         }
-        // By now the name belongs to another file.
+        // Another process has removed this file, so its name may now belong to another file, which
+        // must not be removed.
         let _ = path.keep();
         Ok(None)
     })
@@ -55,8 +57,8 @@ pub(super) fn file_beside(
 /// A temporary folder next to its target, removed with its content on drop unless it is
 /// [kept](Self::keep).
 ///
-/// Creating the first temporary folder in a place also removes leftovers from killed processes
-/// there, once per process.
+/// When a process creates its first temporary item in a parent folder, the leftovers from killed
+/// processes in that folder are removed.
 ///
 /// ```
 /// use proto_splitter_core::atomic::TemporaryFolder;
@@ -73,13 +75,13 @@ pub(super) fn file_beside(
 #[derive(Debug)]
 pub struct TemporaryFolder {
     folder: TempDir,
-    /// Lock that is held while the folder is temporary.
+    /// Lock on the folder while it is temporary; `None` if the system can't open folders as files.
     _held: Option<Held>,
 }
 
-/// The lock on a folder, released on drop. Closing the folder isn't enough: a child process between
-/// fork and exec has the folder open, too. Before that child closes it, the folder may already be a
-/// model that other processes lock.
+/// The lock on a temporary folder, released on drop. Closing the folder isn't enough to release the
+/// lock: a child process between fork and exec has the folder open, too. Before the child closes
+/// it, the folder may already be a finished model, which other processes need to lock.
 #[derive(Debug)]
 struct Held(File);
 
@@ -90,8 +92,8 @@ impl Drop for Held {
 }
 
 impl TemporaryFolder {
-    /// Creates a folder next to `target`, with these permissions if any are given, otherwise
-    /// accessible only to its owner.
+    /// Creates a temporary folder next to `target`, with `permissions` if given; otherwise only its
+    /// owner can access it.
     ///
     /// # Errors
     ///
@@ -120,9 +122,9 @@ impl TemporaryFolder {
         self.folder.path()
     }
 
-    /// Renames the folder so that only processes that write to the same target take it for a
-    /// leftover. Call this before another folder can get this name, for example in an exchange, and
-    /// hold the target's lock from then on.
+    /// Renames the folder so that only processes that write to the same `target` treat it as a
+    /// leftover. Call this before another folder can get this folder's name, for example when two
+    /// folders are exchanged, and hold the lock of `target` from then on.
     ///
     /// # Errors
     ///
@@ -140,14 +142,14 @@ impl TemporaryFolder {
         Ok(detached)
     }
 
-    /// Keeps the folder, even if it was moved.
+    /// Prevents the removal of the folder on drop, whether or not it was moved.
     pub fn keep(self) {
         let _ = self.folder.keep();
     }
 }
 
-/// Creates an item next to `target`. `create` returns `None` if another process has removed the
-/// item that it created.
+/// Creates a temporary item next to `target` with `create`. If `create` returns `None`, since
+/// another process has removed the new item, tries again.
 fn beside<T>(
     target: &Path,
     permissions: Option<fs::Permissions>,
@@ -171,21 +173,22 @@ fn beside<T>(
     ))
 }
 
-/// Returns this process, if locks don't show other hosts that it is running.
+/// Returns the identifier of this process if names in `folder` have to record it, since other hosts
+/// may not see its locks; otherwise `None`.
 fn owner_in(folder: &Path) -> Option<Owner> {
     let locks = system::are_locks_shared(folder);
     (!locks).then(Owner::this).flatten()
 }
 
-/// Returns the prefix of the names of folders that are [detached](TemporaryFolder::detach) next to
-/// this target.
+/// Returns the prefix of the names of folders that are [detached](TemporaryFolder::detach) for
+/// `target`.
 fn detached_prefix(target: &Path) -> String {
     let of = target.file_name().unwrap_or_default().as_encoded_bytes();
     format!("{PREFIX}swap-{:0DIGITS$x}-", crc32c::crc32c(of))
 }
 
-/// Removes a folder. If this process is killed while doing so, the next process that writes next to
-/// the folder removes the remainder.
+/// Removes a folder with its content. If this process is killed meanwhile, the next process that
+/// writes to the parent folder removes the remaining files.
 #[doc(hidden)]
 pub fn discard(path: &Path) -> io::Result<()> {
     let second_name = beside(path, None, |builder| {
@@ -205,13 +208,14 @@ pub fn discard(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns true if there are [detached](TemporaryFolder::detach) folders next to `target`.
+/// Returns true if a folder that was [detached](TemporaryFolder::detach) for `target` exists.
 #[doc(hidden)]
 pub fn has_detached(target: &Path) -> bool {
     detached(target).next().is_some()
 }
 
-/// Returns the detached folders next to `target`, and the process that each name records.
+/// Returns the folders that were detached for `target`, each with the process that its name
+/// records, if any.
 fn detached(target: &Path) -> impl Iterator<Item = (PathBuf, Option<Owner>)> {
     let prefix = detached_prefix(target);
     let entries = fs::read_dir(folder(target)).into_iter().flatten().flatten();
@@ -222,9 +226,9 @@ fn detached(target: &Path) -> impl Iterator<Item = (PathBuf, Option<Owner>)> {
     })
 }
 
-/// Removes the folders that killed processes had [detached](TemporaryFolder::detach) next to
-/// `target`, if they are empty or `may_go` returns true for them; otherwise logs them. The caller
-/// must hold the target's lock.
+/// Removes the folders that killed processes had [detached](TemporaryFolder::detach) for `target`,
+/// if they are empty or `may_go` returns true for their paths. Logs folders that are kept. The
+/// caller must hold the target's lock.
 #[doc(hidden)]
 pub fn discard_detached(target: &Path, may_go: impl Fn(&Path) -> bool) {
     let locks = system::are_locks_shared(folder(target));
@@ -252,14 +256,14 @@ pub fn discard_detached(target: &Path, may_go: impl Fn(&Path) -> bool) {
     }
 }
 
-/// Returns the prefix of the names of temporary files for the target `of`. It includes the writing
-/// process if that has to be recorded.
+/// Returns the prefix of the names of temporary items for a target with the name `of`. The prefix
+/// includes the process `owner`, if given.
 fn prefix(of: &[u8], owner: Option<Owner>) -> String {
     let owner = owner.map_or_else(String::new, |owner| owner.to_string());
     format!("{PREFIX}{:0DIGITS$x}-{owner}", crc32c::crc32c(of))
 }
 
-/// The device, the number and the creation time of a folder.
+/// Device number, inode number and creation time of a folder.
 type FolderIdentity = (u64, u64, Option<SystemTime>);
 
 /// Removes leftovers from killed processes in a folder, unless this process has done so before.
@@ -280,8 +284,8 @@ fn sweep(folder: &Path) {
     sweep_by(folder, system::are_locks_shared(folder));
 }
 
-/// Removes leftovers like [`sweep`], judging by locks if `locks` is true, otherwise by the owners
-/// that names record.
+/// Removes leftovers like [`sweep`]. Detects them by missing locks if `locks` is true, otherwise by
+/// the owners that their names record.
 fn sweep_by(folder: &Path, locks: bool) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -303,13 +307,14 @@ fn sweep_by(folder: &Path, locks: bool) {
     }
 }
 
-/// Returns true if all processes that can write to a folder see the locks in it.
+/// Returns true if locks in a folder are visible to all processes that can write to the folder, on
+/// any host.
 pub(super) fn are_locks_shared(folder: &Path) -> bool {
     system::are_locks_shared(folder)
 }
 
-/// Removes a file if none of the processes that [lock](hold_shared) it is still using it. If locks
-/// are unreliable, logs the file instead.
+/// Removes a file that no process [locks](hold_shared) any more. If other hosts may not see the
+/// locks in its folder, logs the file instead.
 #[doc(hidden)]
 pub fn remove_abandoned(path: &Path) {
     if system::are_locks_shared(folder(path)) {
@@ -326,7 +331,7 @@ pub fn hold_shared(file: &File) {
     system::hold_shared(file);
 }
 
-/// Logs an item from another host if it is old.
+/// Logs an item that may be from another host, if it is at least an hour old.
 fn name_if_old(path: &Path) {
     let changed = fs::symlink_metadata(path).and_then(|there| there.modified());
     let age = changed.map(|changed| changed.elapsed().unwrap_or_default());
@@ -336,7 +341,8 @@ fn name_if_old(path: &Path) {
     }
 }
 
-/// Returns the part of a name from [`beside`] that follows the number for the target.
+/// Returns the part of an item's name that follows the hash of the target's name and a hyphen;
+/// `None` if the name isn't one from [`beside`].
 fn after_number(name: &std::ffi::OsStr) -> Option<&str> {
     let name = name.to_str()?.strip_prefix(PREFIX)?;
     let (number, rest) = name.split_at_checked(DIGITS)?;
@@ -345,7 +351,8 @@ fn after_number(name: &std::ffi::OsStr) -> Option<&str> {
     (is_number && rest.ends_with(SUFFIX)).then_some(rest)
 }
 
-/// Removes the item at this path if its lock proves that the process that wrote it was killed.
+/// Removes the item at this path if no process locks it, which proves that the process that wrote
+/// it was killed.
 fn remove_unlocked(path: &Path) {
     let there = fs::symlink_metadata(path).ok();
     let held = there.and_then(|there| system::hold_left(path, &there));
@@ -354,7 +361,7 @@ fn remove_unlocked(path: &Path) {
     }
 }
 
-/// Removes a killed process's item at this path.
+/// Removes the file or folder that a killed process left at this path, and logs the outcome.
 fn remove(path: &Path) {
     let Ok(there) = fs::symlink_metadata(path) else {
         return;
@@ -384,7 +391,8 @@ mod system {
 
     use super::FolderIdentity;
 
-    /// Locks a new item at `path`. Returns false if another process has removed it or is about to.
+    /// Locks the open file or folder that was just created at `path`. Returns false if another
+    /// process has removed it or is about to.
     pub(super) fn hold(file: &File, path: &Path) -> bool {
         match lock(file) {
             Ok(()) => is_at(file, path),
@@ -394,8 +402,8 @@ mod system {
         }
     }
 
-    /// Locks an earlier process's item at `path`. Returns `None` unless that process has certainly
-    /// ended.
+    /// Opens and locks an item that an earlier process left at `path`. Returns `None` unless that
+    /// process has certainly ended.
     pub(super) fn hold_left(path: &Path, there: &fs::Metadata) -> Option<File> {
         if !there.is_file() && !there.is_dir() {
             return None;
@@ -413,14 +421,14 @@ mod system {
         let _ = flock(file, FlockOperation::Unlock);
     }
 
-    /// Takes a shared lock on a file while it is open. On file systems without locks this has no
-    /// effect, and no process looks for locks.
+    /// Acquires a shared lock on a file, held while it is open. On file systems without locks, this
+    /// has no effect, but no process relies on locks there.
     pub(super) fn hold_shared(file: &File) {
         let _ = flock(file, FlockOperation::NonBlockingLockShared);
     }
 
-    /// Returns the identity of a folder: its number and, since numbers are reused, its creation
-    /// time.
+    /// Returns the identity of a folder: its device and inode numbers and, since inode numbers are
+    /// reused, its creation time.
     pub(super) fn identity(folder: &Path) -> Option<FolderIdentity> {
         let metadata = fs::metadata(folder).ok()?;
         let created = metadata.created().ok();
@@ -443,8 +451,8 @@ mod system {
         }
     }
 
-    /// Returns true if all processes that can write to the folder see the locks in it. Many file
-    /// systems shared by several hosts keep the locks of each host separate.
+    /// Returns true if locks in a folder are visible to all processes that can write to the folder.
+    /// Many file systems shared by several hosts keep the locks of each host separate.
     pub(super) fn are_locks_shared(folder: &Path) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -528,7 +536,8 @@ mod tests {
 
     #[test]
     fn what_a_killed_run_left_goes_with_the_next() {
-        // Creates both at once, since the number of a removed folder may be reused for the next.
+        // Creates both folders first, since the inode number of a removed folder may be reused for
+        // the next one.
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
         for (folder, is_folder) in folders.iter().zip([false, true]) {
             let left = left_in(folder.path());
@@ -579,7 +588,7 @@ mod tests {
         let third = detach(&other, "model");
         let empty = detach(&one, "model");
         fs::remove_file(empty.join("model")).unwrap();
-        // A general sweep doesn't take detached folders for leftovers.
+        // A general sweep doesn't treat detached folders as leftovers.
         sweep(folder.path());
         let is_model = |path: &Path| path.join("model").is_file();
         discard_detached(&one, is_model);

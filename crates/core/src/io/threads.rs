@@ -13,16 +13,17 @@ use crate::{Error, ErrorKind, Result};
 /// compiler checks that this constant isn't zero.
 const MOST: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 
-/// Returns the number of threads to use: the requested one, or else the number of cores.
+/// Returns the number of threads to use: the requested number, or the number of cores for `None`;
+/// at most 512.
 #[must_use]
 pub fn count(asked: Option<NonZeroUsize>) -> NonZeroUsize {
     let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     asked.unwrap_or_else(cores).min(MOST)
 }
 
-/// Spawns up to `count` threads that run the same function, and returns the number that the system
-/// allowed to start. Reaching a limit on processes or memory isn't an error if other threads can do
-/// the work.
+/// Spawns up to `count` threads that each call `work`, and returns the number of threads that the
+/// system allowed to start. Reaching a limit on processes or memory isn't an error if other threads
+/// can do the work.
 pub(crate) fn spawn_up_to<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     count: usize,
@@ -32,8 +33,8 @@ pub(crate) fn spawn_up_to<'scope, 'env>(
     spawned.take_while(std::io::Result::is_ok).count()
 }
 
-/// Runs `work` on up to this many threads, including the current one, and returns all results.
-/// Propagates panics.
+/// Calls `work` once on each of up to `threads` threads, including the current one, and returns all
+/// results. Propagates panics.
 pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let others = (1..threads).map(|_| Builder::new().spawn_scoped(scope, &work));
@@ -48,8 +49,8 @@ pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T
     })
 }
 
-/// Returns the results of `each` for every number below `count`, in order. After an error, starts
-/// no more work.
+/// Calls `each` with every number below `count`, on up to `threads` threads, and returns the
+/// results in order. Starts no more calls after an error.
 ///
 /// # Errors
 ///
@@ -62,7 +63,8 @@ pub fn map<T: Send>(
     map_with(threads, count, || (), |at, ()| each(at))
 }
 
-/// Does the same as [`map`], with a value owned by each thread, such as a buffer.
+/// Does the same as [`map`], and also passes `each` a value from `own` that belongs to the thread,
+/// such as a buffer.
 ///
 /// # Errors
 ///
@@ -97,20 +99,21 @@ pub fn map_with<B, T: Send>(
     made.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Bounds on finished results that wait to be taken.
+/// Limits on results that are made ahead of the consumer that takes them in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead {
-    /// Maximum number of results.
+    /// Maximum number of results that are in progress or wait for the consumer.
     pub count: NonZeroUsize,
-    /// Maximum total size of the results, unless there is only one.
+    /// Maximum total size of these results, in the unit of the jobs' sizes. A single result may be
+    /// larger.
     pub size: u64,
 }
 
-/// Passes the result of `make` for each index in `sizes` to `take`, in order, on this thread, as
-/// [`each_in_order`] does.
+/// Calls `make` with the index of each item of `sizes`, and passes the results to `take` in order,
+/// on this thread, as [`each_in_order`] does.
 ///
-/// `make` receives a flag that is set once its result is no longer wanted, so that it can end
-/// early.
+/// `make` also receives a flag that is set once the result is no longer wanted, so that `make` can
+/// return early.
 pub(crate) fn in_order<T: Send>(
     threads: NonZeroUsize,
     sizes: impl ExactSizeIterator<Item = u64>,
@@ -124,12 +127,12 @@ pub(crate) fn in_order<T: Send>(
 
 /// Calls `make` for each job, and passes the results to `take` in order, on this thread. Other
 /// threads make results ahead of `take`, within the bounds in `ahead`; without other threads, this
-/// thread alternates between `make` and `take`. Each job comes with its size. The iterator of jobs
-/// also runs on this thread, once there is room for another job. A job of size `u64::MAX` runs when
-/// all earlier ones are finished.
+/// thread alternates between `make` and `take`. Each job is paired with its size. The iterator of
+/// jobs also runs on this thread, once there is room for another job. A job of size `u64::MAX`
+/// starts only after the results of all earlier jobs were taken.
 ///
-/// `make` receives a flag that is set once its result is no longer wanted, so that it can end
-/// early.
+/// `make` also receives a flag that is set once the result is no longer wanted, so that `make` can
+/// return early.
 ///
 /// # Errors
 ///
@@ -161,7 +164,8 @@ pub fn each_in_order<J: Send, T: Send>(
         if spawn_up_to(scope, threads.get().min(most), work) == 0 {
             return jobs.try_for_each(|(_, job)| take(make(job, &abandoned)?));
         }
-        // Dropping this before the scope ends tells the threads that there is no more work.
+        // Dropped before the scope ends: `_abandons` makes running jobs return early, and dropping
+        // `begun` tells the threads that there are no more jobs.
         let _abandons = Abandons(&abandoned);
         let begun = begun;
         let mut waiting: VecDeque<(u64, Receiver<Result<T>>)> = VecDeque::new();
