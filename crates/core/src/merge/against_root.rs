@@ -10,7 +10,7 @@ use crate::io::threads;
 use crate::merge::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// Checks one chunk.
+/// Fails if the chunk with this index doesn't match the Merkle root.
 pub(crate) fn check_chunk_against_root<S: ReadAt>(
     store: &RecordStore<S>,
     root: &MerkleRoot,
@@ -19,7 +19,7 @@ pub(crate) fn check_chunk_against_root<S: ReadAt>(
     store.check_chunk(&RequiredRoot::of(store.trailer(), root)?, chunk)
 }
 
-/// Checks everything that a root covers, and returns the problems.
+/// Checks the metadata and all chunks against a Merkle root, and returns the problems found.
 pub(crate) fn check_against_root<S: ReadAt>(
     store: &RecordStore<S>,
     root: &MerkleRoot,
@@ -27,7 +27,7 @@ pub(crate) fn check_against_root<S: ReadAt>(
 ) -> Result<Vec<Error>> {
     let required = match RequiredRoot::of(store.trailer(), root) {
         Ok(required) => required,
-        // This build can't hash, so nothing can be checked.
+        // This build doesn't include hashing, so nothing can be checked.
         Err(error) if error.kind() == ErrorKind::InvalidConfig => return Err(error),
         Err(error) => return Ok(vec![error]),
     };
@@ -70,12 +70,13 @@ pub(crate) fn check_against_root<S: ReadAt>(
     Ok(problems)
 }
 
-/// Returns the hash of every chunk as a leaf of a Merkle tree. Compares all chunks with their
+/// Returns the hash of every chunk, as leaves of a Merkle tree. Also compares all chunks with their
 /// checksums.
 ///
 /// # Errors
 ///
-/// The error for the first damaged chunk; [`ErrorKind::InvalidConfig`] if this build can't hash.
+/// The error for the first damaged chunk; [`ErrorKind::InvalidConfig`] if this build doesn't
+/// include hashing.
 pub fn chunk_leaves<S: ReadAt>(
     store: &RecordStore<S>,
     options: &ReadOptions,
@@ -86,7 +87,7 @@ pub fn chunk_leaves<S: ReadAt>(
     leaves.collect()
 }
 
-/// Returns the hash of every chunk.
+/// Returns, for every chunk, the hash or the error from reading the chunk.
 fn leaves<S: ReadAt>(
     store: &RecordStore<S>,
     hashing: Hashing,
@@ -116,7 +117,8 @@ fn leaves<S: ReadAt>(
 }
 
 impl RequiredRoot {
-    /// Returns the stored hashes of all chunks, if the root follows from the stored nodes.
+    /// Returns the hashes of all chunks that are stored in the file. Fails if the stored nodes of
+    /// the Merkle tree don't lead to the root.
     fn stored_leaves<S: ReadAt>(&self, store: &RecordStore<S>) -> Result<Vec<Hash>> {
         let chunks = store.trailer().metadata().chunks.len();
         let nodes = self.stored_nodes(store.record_file())?;
@@ -150,7 +152,7 @@ impl RequiredRoot {
         Ok(leaves)
     }
 
-    /// Fails if the root doesn't follow from these hashes of all chunks.
+    /// Fails if the Merkle root computed from these hashes of all chunks isn't the required one.
     fn check_leaves(&self, mut level: Vec<Hash>) -> Result<()> {
         while let Some(above) = nodes_above(self.hashing(), &level) {
             level = above;

@@ -42,7 +42,8 @@ pub struct ChunkMerger {
 }
 
 impl ChunkMerger {
-    /// Creates a merger for the chunks that `metadata` describes. Ignores their offsets and files.
+    /// Creates a merger for the chunks that `metadata` describes. Ignores the offsets and files in
+    /// `metadata`.
     ///
     /// # Errors
     ///
@@ -57,7 +58,7 @@ impl ChunkMerger {
         })
     }
 
-    /// Inserts a chunk.
+    /// Inserts the chunk with this index, after checking its size and checksum.
     ///
     /// # Errors
     ///
@@ -84,7 +85,7 @@ impl ChunkMerger {
         Ok(())
     }
 
-    /// Returns the chunks that are still missing.
+    /// Returns the indices of the chunks that are still missing.
     pub fn missing(&self) -> impl Iterator<Item = ChunkIndex> {
         let chunks = self.chunks.iter().enumerate();
         chunks.filter_map(|(index, chunk)| chunk.is_none().then_some(index.into()))

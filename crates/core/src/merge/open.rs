@@ -1,5 +1,5 @@
-//! Opening a chunked file, which reads and checks the trailer. The records are checked when they
-//! are read.
+//! Opening a chunked file, which reads and checks the trailer. The chunks' records are checked
+//! later, when they are read.
 
 mod external_files;
 
@@ -25,20 +25,21 @@ use crate::proto::ChunkMetadata;
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes to read at once at the beginning of a file: the file's metadata, and usually the
-/// chunk that the other chunks are spliced into.
+/// Number of bytes to read at once at the beginning of a file: 64 KiB. They contain the file's
+/// metadata, and usually the chunk that the other chunks are spliced into.
 const HEAD: usize = 64 << 10;
 
-/// Number of bytes to read at once at the end of a file: the header of the last block, which
-/// locates the trailer, and a trailer for about 3,000 chunks.
+/// Number of bytes to read at once at the end of a file: 256 KiB. They contain the header of the
+/// last block, which locates the trailer, and a trailer for up to about 3,000 chunks.
 const TAIL: usize = 256 << 10;
 
-/// Opens a `.cpb` file within `limits`.
+/// Opens a `.cpb` file, which must not exceed `limits`.
 pub(crate) fn open_path(path: &Path, limits: &Limits) -> Result<RecordStore<File>> {
     open_path_as(path, limits, |file| file)
 }
 
-/// Opens a `.cpb` file within `limits`. `source` converts the open file to the source type.
+/// Opens a `.cpb` file, which must not exceed `limits`. `source` converts the open file to the type
+/// that the returned store reads from.
 ///
 /// # Errors
 ///
@@ -53,7 +54,7 @@ pub fn open_path_as<S: ReadAt>(
     open_within(&span, path, source(file), limits)
 }
 
-/// Opens the message in a `.cpb` file that is already open. `path` is the file's path.
+/// Opens the message in the `.cpb` file at `path`, which is already open as `source`.
 pub(crate) fn open_given<S: ReadAt>(
     path: &Path,
     source: S,
@@ -78,8 +79,8 @@ fn open_within<S: ReadAt>(
     Ok(RecordStore { paths, ..file })
 }
 
-/// Opens a `.cpb` file with `metadata` instead of the trailer in the file, to read only a part of
-/// the message.
+/// Opens a `.cpb` file, but uses `metadata` instead of the trailer in the file, to read only a part
+/// of the message.
 pub(crate) fn open_path_with(
     path: &Path,
     metadata: ChunkMetadata,
@@ -97,10 +98,10 @@ pub(crate) fn open_path_with(
 }
 
 /// Opens a chunked message whose chunks may be in several sources. `source` is the main file;
-/// `open` opens another file by the name that the main file gives it.
+/// `open` opens each other file that the main file's trailer names.
 ///
-/// Fails with [`ErrorKind::ChecksumMismatch`] if a source differs from the file that the trailer
-/// names.
+/// Fails with [`ErrorKind::ChecksumMismatch`] if a source isn't the file that the trailer
+/// describes.
 ///
 /// # Errors
 ///
@@ -136,12 +137,13 @@ pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
     }
 }
 
-/// Number of bytes at the end of a file to search for a trailer that can't be found through the
-/// chunks before it. A trailer that begins before these bytes crosses a block boundary, and the
-/// block header at that boundary has the trailer's position.
+/// Number of bytes at the end of a file to search for a trailer that can't be located through the
+/// record chunks before it: 64 KiB. A trailer that begins before these bytes crosses a block
+/// boundary, and the block header at that boundary has the trailer's position.
 const SEARCHED: u64 = 64 << 10;
 
-/// Finds a trailer at the end of the file without relying on the chunks before it.
+/// Searches the end of a file for a trailer, without relying on the record chunks before it, which
+/// may be damaged. Returns `None` if no trailer is found.
 fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     let source = open_file(path)?;
     let size = source.size()?;
@@ -165,7 +167,8 @@ fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     Ok(None)
 }
 
-/// The state of a file that is being opened, once its trailer is read.
+/// A file whose trailer was read: the file, the position of its last record, the trailer, a cache,
+/// and the offsets of the record chunks with parts of the trailer.
 type Begun<S> = (
     RecordFile<FileSource<S>>,
     RecordPosition,
@@ -185,7 +188,7 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
         _ => error,
     })?;
     let (file, trailer, cache, mut trailer_chunks) = unfold(file, end, trailer, cache, limits)?;
-    // The nodes of a Merkle tree belong to the trailer.
+    // The record chunk with the nodes of the Merkle tree counts as part of the trailer.
     let nodes = trailer.metadata().merkle_tree.as_ref();
     let nodes = nodes.map(|tree| tree.nodes_offset).filter(|&at| at > 0);
     trailer_chunks.extend(nodes);
@@ -193,8 +196,8 @@ fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<
     Ok((file, end, trailer, cache, trailer_chunks))
 }
 
-/// Opens sources with `metadata` in place of their own trailer, to read the part of the message
-/// that `metadata` describes.
+/// Opens `source` and the files that `metadata` names, with `metadata` in place of the stored
+/// trailer, to read the part of the message that `metadata` describes.
 ///
 /// # Errors
 ///
@@ -213,7 +216,8 @@ pub fn open_sources_with<S: ReadAt>(
     complete(file, None, trailer, cache, limits, open)
 }
 
-/// Opens the files that the trailer names, and checks the parts of the trailer that need no record.
+/// Opens the other files that the trailer names, and makes all checks of the trailer that need no
+/// reads of records.
 fn complete<S: ReadAt>(
     file: RecordFile<FileSource<S>>,
     end: Option<RecordPosition>,
@@ -224,7 +228,7 @@ fn complete<S: ReadAt>(
 ) -> Result<RecordStore<S>> {
     let named = &trailer.metadata().files;
     let at = |error: Error, file: &ExternalFile| error.context(file.path.escape_debug());
-    // Requests all files before waiting for the first.
+    // Opens all files before waiting for data from the first.
     let mut sources = Vec::with_capacity(named.len());
     for file in named {
         sources.push(open(file).map_err(|error| at(error, file))?);
@@ -276,7 +280,8 @@ fn last_record<S: ReadAt>(
     Ok(Some((end, bytes)))
 }
 
-/// A trailer in one piece, and the offsets of the record chunks that contained it.
+/// A file, its trailer in one piece, a cache, and the offsets of the record chunks that contained
+/// the trailer's chunks.
 type Unfolded<S> = (
     RecordFile<FileSource<S>>,
     Trailer,
@@ -284,7 +289,7 @@ type Unfolded<S> = (
     Vec<u64>,
 );
 
-/// Merges a trailer that is itself in chunks, repeatedly if it was chunked several times.
+/// Merges a trailer that was itself split into chunks, repeatedly if it was split several times.
 fn unfold<S: ReadAt>(
     mut file: RecordFile<FileSource<S>>,
     end: RecordPosition,
@@ -366,7 +371,8 @@ fn open_part<S: ReadAt>(
 }
 
 #[cold]
-/// Refuses to open a file that a trailer names, for sources that can't open other files.
+/// Returns an error in place of a file that a trailer names, for sources that can't open other
+/// files.
 ///
 /// # Errors
 ///
@@ -376,7 +382,7 @@ pub fn no_way_to_others<S>() -> Result<S> {
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// Opens the file that contains the trailer, in two reads.
+/// Opens the file that contains the trailer, with one read at its beginning and one at its end.
 fn open_main<S: ReadAt>(source: FileSource<S>) -> Result<RecordFile<FileSource<S>>> {
     let opened = RecordFile::open_with_ends(source, ReaderOptions::new(), HEAD, TAIL);
     opened.map_err(not_records)

@@ -4,8 +4,8 @@ use crate::merge::read_options::ReadOptions;
 
 /// Options for reading a message with a [`Merger`](super::Merger), and for writing it.
 ///
-/// Functions that only read take [`ReadOptions`], which convert to these options, with defaults for
-/// writing.
+/// Functions that only read accept [`ReadOptions`]. These convert to `MergeOptions` with default
+/// options for writing.
 ///
 /// ```
 /// use proto_splitter_core::ReadOptions;

@@ -1,4 +1,4 @@
-//! The places of chunks in memory.
+//! A description of where chunks in memory belong in their message.
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
@@ -8,13 +8,14 @@ use crate::proto::chunk_info::Type;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
-/// The places of chunks in memory, for [`Merger::merge`](super::Merger::merge).
+/// A description of where chunks in memory belong in their message, for
+/// [`Merger::merge`](super::Merger::merge).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Placement<'a> {
-    /// A complete trailer, with sizes and checksums.
+    /// A complete trailer: the chunks' places, sizes and checksums.
     Metadata(&'a ChunkMetadata),
-    /// Only the places, in TensorFlow's profile.
+    /// Only the chunks' places, as in TensorFlow's profile.
     Message(&'a ChunkedMessage),
 }
 
@@ -31,7 +32,8 @@ impl<'a> From<&'a ChunkedMessage> for Placement<'a> {
 }
 
 impl Placement<'_> {
-    /// Returns the metadata for these chunks in a message of this type.
+    /// Returns the metadata for `chunks`. A [`Placement::Message`] needs the message's
+    /// `descriptor`, to determine which chunks are messages.
     pub(crate) fn metadata(
         self,
         chunks: &[Bytes],
@@ -60,7 +62,7 @@ impl Placement<'_> {
     }
 }
 
-/// Marks the chunks that are the value of a field rather than a message.
+/// Sets the type of the chunks that contain a scalar value, rather than a message, to BYTES.
 fn note_values(
     message: &ChunkedMessage,
     descriptor: &MessageDescriptor,

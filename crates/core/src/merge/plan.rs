@@ -1,4 +1,4 @@
-//! Making a [`MergePlan`](merge_plan::MergePlan) from the chunks and their places.
+//! Making a [`MergePlan`](merge_plan::MergePlan) from the chunks and their places in the message.
 
 pub(super) mod build;
 pub(super) mod layout;

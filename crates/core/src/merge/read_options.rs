@@ -9,12 +9,13 @@ use crate::io::threads;
 use crate::progress::Progress;
 
 /// Options for reading a message, in chunks or in one piece: its type, the limits, and resources.
-/// Views, comparisons, edits, size trees and verifications take these options;
-/// [`MergeOptions`](crate::merge::MergeOptions) add options for writing a merge.
+/// Views, comparisons, edits, size trees and verifications accept these options;
+/// [`MergeOptions`](crate::merge::MergeOptions) add options for writing a merged message.
 ///
-/// Marked files in chunks need no type. For other messages, the type determines properties that the
-/// bytes alone don't show: whether a value is bytes or a number written as text, how a map's
-/// integer keys are encoded, whether a message is a group, and which fields share a oneof.
+/// Chunked files that mark each cut with a placeholder need no type. For other messages, the type
+/// determines properties that the bytes alone don't show: whether a value is bytes or a number
+/// written as text, how a map's integer keys are encoded, whether a message is a group, and which
+/// fields share a oneof.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -60,8 +61,8 @@ impl ReadOptions {
         self
     }
 
-    /// Sets the number of threads that copy chunks to their places. Default: the number of cores.
-    /// The result doesn't depend on this number.
+    /// Sets the number of threads that copy chunks to their places in the merged message. Default:
+    /// the number of cores. The merged message doesn't depend on this number.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
@@ -79,14 +80,14 @@ impl ReadOptions {
         threads::count(self.threads)
     }
 
-    /// Sets the limits on the file. Default: [`Limits::new`].
+    /// Sets the limits that the file must not exceed. Default: [`Limits::new`].
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Returns the type of the message.
+    /// Returns the type of the message; `None` if it is unknown.
     pub const fn get_descriptor(&self) -> Option<&MessageDescriptor> {
         self.descriptor.as_ref()
     }
@@ -96,12 +97,13 @@ impl ReadOptions {
         self.assume_plain
     }
 
-    /// Returns the limits on the file.
+    /// Returns the limits that the file must not exceed.
     pub const fn get_limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Returns the number of threads that copy chunks to their places.
+    /// Returns the number of threads that copy chunks to their places in the merged message; `None`
+    /// for the number of cores.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }

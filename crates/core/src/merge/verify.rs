@@ -20,7 +20,7 @@ use crate::path::Step;
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// The result of reading a whole file.
+/// The result of verifying all files of a message.
 #[derive(Debug)]
 pub struct Verification {
     records: u64,
@@ -39,10 +39,11 @@ pub enum MergeCheck {
         size: u64,
         /// crc32c of the message.
         crc32c: u32,
-        /// The comparison with the original message, if the file describes that message.
+        /// The comparison with the original message; `None` if the file doesn't describe that
+        /// message.
         source: Option<SourceCheck>,
     },
-    /// The check depends on the message's type; the error says why.
+    /// The check needs the message's type, which is unknown. The error explains why.
     NeedsType(Error),
     /// The chunks don't form a message; the reason is among the problems.
     Failed,
@@ -60,12 +61,12 @@ pub enum SourceCheck {
 }
 
 impl Verification {
-    /// Returns the number of records in the file, including the trailer's.
+    /// Returns the number of records in the message's files, including the trailer's.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Returns the size of the readable chunks, in bytes.
+    /// Returns the total size of the chunks that could be read, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -75,8 +76,8 @@ impl Verification {
         &self.problems
     }
 
-    /// Returns all problems, followed by the reason why the type is needed, if the check depends on
-    /// the type.
+    /// Returns all problems found. If the check of the merge needs the message's type, the error
+    /// that explains why is the last of them.
     pub fn into_problems(mut self) -> Vec<Error> {
         if let MergeCheck::NeedsType(error) = self.merge {
             self.problems.push(error);
@@ -90,7 +91,8 @@ impl Verification {
     }
 }
 
-/// Reads all files of a message; see [`ChunkedFile::verify`](crate::ChunkedFile::verify).
+/// Reads and checks all files of a message; see
+/// [`ChunkedFile::verify`](crate::ChunkedFile::verify).
 pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -> Verification {
     let mut report = Verification {
         records: 0,
@@ -98,12 +100,13 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
         problems: Vec::new(),
         merge: MergeCheck::Failed,
     };
-    // The time to read all chunks depends on their sizes, not on the size of the file.
+    // The time to read all chunks depends on their declared sizes, which may exceed the size of the
+    // file, so their sum is checked first.
     if let Err(error) = store.check_merged_size() {
         report.problems.push(error);
         return report;
     }
-    // A missing record is reported as a problem with the chunk read from it.
+    // Errors are ignored here, since a missing record is reported when its chunk is read.
     let threads = options.thread_count();
     store.find_records(threads);
     let is_late = store.is_prefetched();
@@ -115,8 +118,8 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
     let meter = options.progress.meter(bytes);
     let slices = counted_slices(store.trailer());
     let read = with_walked(store.trailer(), store, |chunks| {
-        // The trailer's places are checked even if a chunk along their paths is damaged, which is
-        // reported separately.
+        // Planning checks the places in the trailer, even if a chunk along their paths is damaged.
+        // The damage is reported separately.
         let plan = chunks.plan(store.trailer(), options);
         let _span = tracing::debug_span!("read", chunks = store.len(), bytes).entered();
         let asked = ChecksumRequest {
@@ -165,8 +168,8 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -
 }
 
 impl Verification {
-    /// Compares the chunks with the hashes of a Merkle tree, if the file has one and this build can
-    /// hash.
+    /// Compares the chunks with the file's Merkle tree, if the file has one and this build includes
+    /// hashing.
     fn check_tree<S: ReadAt>(&mut self, store: &RecordStore<S>, options: &ReadOptions) {
         let found = match store.trailer().merkle_root() {
             Ok(Some(root)) => check_against_root(store, &root, options),
@@ -178,7 +181,7 @@ impl Verification {
             _ => vec![error],
         });
         for problem in found {
-            // Damage that the checksums show isn't reported twice.
+            // Damage that the checksums have shown isn't reported again.
             let is_known = |known: &Error| {
                 problem.chunk().is_some()
                     && known.chunk() == problem.chunk()
@@ -191,14 +194,16 @@ impl Verification {
     }
 }
 
-/// Returns the slices whose number of elements is in the trailer, with their fields.
+/// Returns the slices whose number of elements is in the trailer: the index of each chunk, and the
+/// field of its elements.
 fn counted_slices(trailer: &Trailer) -> HashMap<usize, FieldNumber> {
     let said = trailer.slices().filter(|&(_, _, said)| said > 0);
     said.map(|(chunk, number, _)| (chunk, number)).collect()
 }
 
-/// Compares the numbers of elements in slices with the trailer, since views rely on them. Damaged
-/// slices are skipped, since their damage is reported separately.
+/// Returns an error for each slice whose number of elements differs from the number in the trailer,
+/// since views rely on that number. Skips damaged slices, since their damage is reported
+/// separately.
 fn check_counts(
     trailer: &Trailer,
     elements: &HashMap<usize, u64>,
@@ -219,7 +224,7 @@ fn check_counts(
     wrong.collect()
 }
 
-/// The result of reading some of the chunks.
+/// The result of verifying some of the chunks.
 #[derive(Debug, Default)]
 pub struct PartVerification {
     /// Number of records read.
@@ -228,12 +233,13 @@ pub struct PartVerification {
     pub bytes: u64,
     /// Problems found.
     pub problems: Vec<Error>,
-    /// crc32c of each range that a merge takes from these chunks, in the order of the chunks and
-    /// their bytes; empty if the merge can't be planned.
+    /// crc32c of each byte range that a merge copies from these chunks, in the order of the chunks
+    /// and their bytes; empty if the merge can't be planned.
     pub crcs: Vec<u32>,
 }
 
-/// Reads the chunks of these groups, and everything in the given files that is not a chunk.
+/// Reads and checks the chunks in `groups`, and everything that is not a chunk in the files for
+/// whose numbers `has_file` returns true.
 pub fn verify_part<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
@@ -281,15 +287,15 @@ pub fn verify_part<S: ReadAt>(
     report
 }
 
-/// Adds the places of damaged chunks to their problems.
+/// Adds the field paths of damaged chunks to the problems with these chunks.
 fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOptions) {
     let is_unsaid = |error: &Error| error.chunk().is_some() && error.path().is_none();
     if !problems.iter().any(is_unsaid) {
         return;
     }
     let places = trailer.places();
-    // The path of a slice is the path of its message, so the field of its elements is more
-    // specific.
+    // The path of a slice is the path of its message. A path with the field of the slice's elements
+    // is more specific.
     let slices: HashMap<usize, FieldNumber> = trailer
         .slices()
         .map(|(chunk, field, _)| (chunk, field))
@@ -302,7 +308,7 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
             return error;
         };
         let path = match slices.get(&chunk) {
-            // The problem may be this very field of the trailer.
+            // If the trailer is invalid, its field number for the slice may be wrong.
             Some(field) if error.kind() != ErrorKind::InvalidTrailer => {
                 place.path.join(Step::field(field.0))
             }
@@ -313,8 +319,9 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
     *problems = said.collect();
 }
 
-/// Compares the results of reading all parts with the original message. `crcs` are the parts'
-/// checksums for these groups, concatenated.
+/// Compares the merged message with the original message, given the results of [`verify_part`] for
+/// all parts. `crcs` are the concatenated [`PartVerification::crcs`] of all parts, in the order of
+/// `groups`.
 ///
 /// # Errors
 ///
@@ -345,8 +352,9 @@ pub fn verify_parts_together<S: ReadAt>(
     check_merge(trailer, &plan, &of_segments, options)
 }
 
-/// Reads the record chunks of the given files that contain no chunk of the message, and counts
-/// these files' records.
+/// Reads the record chunks that contain no chunk of the message, in the files for whose numbers
+/// `has_file` returns true. Adds the number of all records in these files to `records`, and errors
+/// to `problems`.
 fn check_others<S: ReadAt>(
     store: &RecordStore<S>,
     has_file: impl Fn(usize) -> bool,
@@ -362,7 +370,7 @@ fn check_others<S: ReadAt>(
         let mut at = ChunkOffset(0);
         while at.0 < file.size() {
             let checked = match known.get(&(number, at)) {
-                // The record chunk is read with the chunks in it.
+                // This record chunk is read when the chunks in it are read.
                 Some(chunk) => Ok(*chunk),
                 None => file
                     .chunk_header_at(at)
@@ -383,8 +391,9 @@ fn check_others<S: ReadAt>(
     }
 }
 
-/// Compares the content of slices with the trailer's description, since a merge relies on it. The
-/// first fields of some chunks are known already.
+/// Returns an error for each slice whose first field isn't the one in the trailer, since a merge
+/// relies on the trailer. Checks the chunks for which `is_asked` returns true. `known` contains the
+/// first fields that were read before, by chunk.
 fn check_slices<S: ReadAt>(
     store: &RecordStore<S>,
     is_asked: impl Fn(usize) -> bool,
@@ -406,7 +415,8 @@ fn check_slices<S: ReadAt>(
     })
 }
 
-/// Combines the checksums of the segments, and compares them with the original message.
+/// Combines the checksums of the plan's segments into one, and compares it with the original
+/// message.
 fn check_merge(
     trailer: &Trailer,
     plan: &MergePlan,
@@ -446,8 +456,8 @@ impl Verification {
     }
 }
 
-/// Reads a record chunk without chunks of the message: the trailer, file metadata, padding, or
-/// records that the trailer doesn't name.
+/// Reads a record chunk that contains no chunk of the message: the trailer, file metadata, padding,
+/// or records that the trailer doesn't name. Fails if it is damaged.
 fn check_unnamed<S: ReadAt>(file: &RecordFile<S>, chunk: &Chunk) -> Result<(), Error> {
     match (chunk.header.kind, chunk.header.num_records) {
         // The signature's 64 bytes were compared when the file was opened.

@@ -24,7 +24,8 @@ pub(super) struct ExternalFiles {
 }
 
 impl ExternalFiles {
-    /// Creates the opener for the file `main`, or for its target if `main` is a symbolic link.
+    /// Creates an opener of the files that the trailer of `main` names. Their paths are relative to
+    /// the folder of `main`, or of its target if `main` is a symbolic link.
     pub(super) fn of(main: &Path, limits: &Limits) -> Result<ExternalFiles> {
         let folder = match fs::canonicalize(main) {
             Ok(real) => Some(real.parent().unwrap_or(&real).to_owned()),
@@ -39,7 +40,8 @@ impl ExternalFiles {
         })
     }
 
-    /// Opens one of the files, through a pool that keeps only a few files open at a time.
+    /// Opens a file that the trailer names, through a pool that keeps only a few files open at a
+    /// time.
     pub(super) fn open<S>(&mut self, file: &ExternalFile) -> Result<FileSource<S>> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             let message =
@@ -73,8 +75,8 @@ impl ExternalFiles {
         main.chain(self.paths).collect()
     }
 
-    /// Converts the text of a path in a trailer. As far as the text shows, the path must be inside
-    /// the folder, unless other paths are allowed.
+    /// Converts the text of a path in a trailer. Fails if the text shows that the path leads
+    /// outside of the folder, unless such paths are allowed.
     fn relative(&self, path: &str) -> Result<PathBuf> {
         let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
         let inside = path.strip_prefix('/').unwrap_or(path);

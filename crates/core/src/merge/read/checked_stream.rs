@@ -1,4 +1,4 @@
-//! Streams of chunks that verify their data.
+//! Streams of chunks that verify the data while it is read.
 
 use std::io::{self, Read};
 
@@ -86,7 +86,7 @@ impl<R: Read> Read for CheckedStream<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.read_checked(buffer);
         read.map_err(|error| match self.file {
-            // Readers repeat an interrupted read.
+            // An interrupted read is returned as it is, so that readers repeat it.
             Some(file) if error.kind() != io::ErrorKind::Interrupted => {
                 Error::from(error).context(file.escape_debug()).into()
             }

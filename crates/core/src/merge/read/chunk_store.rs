@@ -24,8 +24,8 @@ pub trait ChunkStore: Sync {
     fn size(&self, chunk: usize) -> u64;
 
     /// Returns a stream of a chunk's bytes from the beginning. It produces exactly
-    /// [`size`](ChunkStore::size) bytes, or fails. All of the store's checks of the chunk are
-    /// complete once it produces the last byte.
+    /// [`size`](ChunkStore::size) bytes, or fails. Before it produces the last byte, the store has
+    /// completed all its checks of the chunk.
     ///
     /// # Errors
     ///
@@ -42,12 +42,13 @@ pub trait ChunkStore: Sync {
         read_stream(&mut *self.stream(chunk)?, buffer)
     }
 
-    /// Reads whole chunks, each into its place, with the same checks. A store that hashes its data
-    /// reads two at a time, which takes little longer than one.
+    /// Reads the chunks that `places` lists, each into its buffer, with the same checks as
+    /// [`stream`](ChunkStore::stream). A store that hashes its data reads two chunks at a time,
+    /// which takes little longer than reading one.
     ///
     /// # Errors
     ///
-    /// If a chunk can't be read, or its size differs from the size of its place; any error from
+    /// If a chunk can't be read, or its size differs from the size of its buffer; any error from
     /// `places`.
     fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
         while let Some((chunk, place)) = places.next(0) {
@@ -56,8 +57,8 @@ pub trait ChunkStore: Sync {
         Ok(())
     }
 
-    /// Checks, before any chunk is read, that the chunks' descriptions aren't evidently wrong. Uses
-    /// up to `threads` threads. A merge calls this method before it allocates memory or writes.
+    /// Checks the descriptions of all chunks for evident errors, before any chunk is read. Uses up
+    /// to `threads` threads. A merge calls this method before it allocates memory or writes.
     ///
     /// # Errors
     ///
@@ -73,25 +74,26 @@ pub trait ChunkStore: Sync {
         let _ = chunks;
     }
 
-    /// Returns the name of the file that has a chunk, if that isn't the file with the trailer.
+    /// Returns the name of the file that contains a chunk; `None` for the file with the trailer.
     fn file_name(&self, _chunk: usize) -> Option<&str> {
         None
     }
 
-    /// Returns the crc32c of a chunk, if the store compares it with the bytes read.
+    /// Returns the expected crc32c of a chunk; `None` if the store doesn't compare a crc32c with
+    /// the bytes read.
     fn checked_crc32c(&self, _chunk: usize) -> Option<u32> {
         None
     }
 
-    /// Returns the stored size of the chunks, in bytes. The chunks' declared sizes are compared
-    /// with this size before memory is allocated for them.
+    /// Returns the total size of the chunks as they are stored, in bytes. The chunks' declared
+    /// sizes are compared with this size before memory is allocated for them.
     fn stored_len(&self) -> u64 {
         (0..self.len())
             .map(|chunk| self.size(chunk))
             .fold(0, u64::saturating_add)
     }
 
-    /// Checks only these chunks, but otherwise like [`prepare`](ChunkStore::prepare).
+    /// Does the same as [`prepare`](ChunkStore::prepare), but only for these chunks.
     ///
     /// # Errors
     ///
@@ -101,7 +103,8 @@ pub trait ChunkStore: Sync {
         Ok(())
     }
 
-    /// Returns the bytes of a chunk for random access, if it has no checks at its end.
+    /// Returns a source for random access to the bytes of a chunk; `None` if the chunk has to be
+    /// read to its end to be checked.
     fn at_random(&self, _chunk: usize) -> Option<&dyn ReadAt> {
         None
     }
@@ -112,24 +115,25 @@ pub trait ChunkStore: Sync {
     }
 }
 
-/// The chunks to read whole, and their destinations.
+/// The chunks to read with [`ChunkStore::read_each`], and the buffers to read them into.
 pub trait Places<'b> {
-    /// Returns the next chunk, and a buffer of its size. A reader that reads two chunks at once
-    /// passes 0 as `lane` for one of them, and 1 for the other.
+    /// Returns the index of the next chunk, and a buffer of its size; `None` if there are no more
+    /// chunks. A reader that reads two chunks at once passes 0 as `lane` for one of them, and 1 for
+    /// the other.
     fn next(&mut self, lane: usize) -> Option<(usize, &'b mut [u8])>;
 
-    /// Counts this many more bytes as read.
+    /// Adds `bytes` to the number of bytes read so far, which is reported as progress.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Cancelled`] if the operation was cancelled.
     fn advance(&mut self, bytes: u64) -> Result<()>;
 
-    /// Reports that a chunk is in its place, checked, with this crc32c.
+    /// Reports that a chunk has been read into its buffer and checked, and has this crc32c.
     fn filled(&mut self, chunk: usize, crc32c: u32);
 }
 
-/// Reads one chunk into its place.
+/// Reads one chunk into the buffer `place`, and reports this to `places`.
 pub(crate) fn read_to_place<S: ChunkStore + ?Sized>(
     store: &S,
     chunk: usize,
@@ -144,7 +148,7 @@ pub(crate) fn read_to_place<S: ChunkStore + ?Sized>(
     Ok(())
 }
 
-/// Reads a chunk to its end, which must be the end of the buffer.
+/// Reads a whole chunk into a buffer. Fails if the chunk doesn't have the size of the buffer.
 pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()> {
     stream.read_exact(buffer).map_err(read_error)?;
     match stream.read(&mut [0])? {
@@ -159,7 +163,8 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
 /// Returns the error to report after work on a chunk failed: the error from reading the chunk if it
 /// is damaged, otherwise the error from the work.
 ///
-/// A chunk is checked at its end, which a failed walk doesn't reach, so the chunk is read again.
+/// A chunk's checks are complete only at its end, which the failed work may not have reached, so
+/// the chunk is read again.
 #[cold]
 pub(in crate::merge) fn damage_first<S: ChunkStore + ?Sized>(
     store: &S,
@@ -175,7 +180,7 @@ pub(in crate::merge) fn damage_first<S: ChunkStore + ?Sized>(
     }
 }
 
-/// Returns true if damage may have caused this error.
+/// Returns true if damage to a chunk may have caused this error.
 pub(in crate::merge) fn may_be_led_to(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -191,7 +196,8 @@ pub(in crate::merge) fn read_to_end<S: ChunkStore + ?Sized>(store: &S, chunk: us
     read.map(drop).map_err(|error| error.in_chunk(chunk))
 }
 
-/// Converts a short read of a chunk to an error.
+/// Converts an error from reading a chunk. An unexpected end of the data means that the chunk is
+/// too short.
 pub(in crate::merge) fn read_error(error: io::Error) -> Error {
     match error.kind() {
         // An error without a payload comes from `read_exact` itself.
@@ -231,7 +237,7 @@ impl ChunkStore for [Bytes] {
     }
 }
 
-/// A message without chunks.
+/// A store without any chunks.
 pub(crate) struct NoChunks;
 
 impl ChunkStore for NoChunks {
@@ -283,7 +289,7 @@ impl ChunkStore for OnePiece<'_> {
     }
 }
 
-/// A chunk to walk, in memory or as a stream.
+/// A chunk to parse, in memory or as a stream.
 pub(in crate::merge) enum ChunkInput<'a> {
     Slice(&'a [u8]),
     Stream(StreamInput<Box<dyn Read + 'a>>),
@@ -306,7 +312,7 @@ impl<'a> ChunkInput<'a> {
         }
     }
 
-    /// Reads to the end, so that the store checks the chunk.
+    /// Reads the chunk to its end, so that the store completes its checks.
     pub(in crate::merge) fn finish(self) -> Result<()> {
         match self {
             ChunkInput::Slice(_) => Ok(()),

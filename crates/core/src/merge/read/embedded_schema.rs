@@ -11,8 +11,8 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum size of file metadata to read, in bytes: enough for thousands of schema files.
 const MAX_METADATA_SIZE: u64 = 64 << 20;
 
-/// Returns the types that a file embeds; `None` without a schema. Metadata that doesn't belong to
-/// the required root is an error.
+/// Returns the types in the schema that a file embeds; `None` if the file embeds no schema. Fails
+/// if `root` is given and the file's metadata doesn't match it.
 pub(crate) fn read_schema<S: ReadAt>(
     records: &RecordFile<S>,
     root: Option<&RequiredRoot>,
@@ -26,7 +26,7 @@ pub(crate) fn read_schema<S: ReadAt>(
     schema_in(&bytes)
 }
 
-/// Returns a file's own metadata, if it has any.
+/// Returns the metadata at the beginning of a record file, if it has any.
 pub(in crate::merge) fn read_metadata<S: ReadAt>(records: &RecordFile<S>) -> Result<Option<Bytes>> {
     let mut chunks = records.chunks().skip(1);
     let Some(chunk) = chunks.next().transpose()? else {

@@ -27,7 +27,8 @@ impl<S> FileSource<S> {
         FileSource(Inner::Pooled(file))
     }
 
-    /// Returns the caller's source. The file that contains the trailer always has one.
+    /// Returns the caller's source; `None` for a file in a pool. The file that contains the trailer
+    /// is never in a pool.
     pub fn get_ref(&self) -> Option<&S> {
         match &self.0 {
             Inner::Given(source) => Some(source),

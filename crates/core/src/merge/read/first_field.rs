@@ -1,11 +1,11 @@
-//! Inspecting a chunk without walking it.
+//! Reading the first field of a chunk, or a short chunk, without parsing the whole chunk.
 
 use super::chunk_store::{ChunkInput, ChunkStore};
 use crate::wire::Input;
 use crate::wire::{Field, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the first field of a chunk, and whether it is the only one.
+/// Returns the first field of a chunk, and true if it is the only field.
 pub(in crate::merge) fn first_field<S: ChunkStore + ?Sized>(
     store: &S,
     chunk: usize,
@@ -24,8 +24,8 @@ pub(in crate::merge) fn first_field<S: ChunkStore + ?Sized>(
     first().map_err(|error: Error| error.in_chunk(chunk))
 }
 
-/// Returns the bytes of a leaf chunk that contains a value as text, if it has at most `limit`
-/// bytes.
+/// Returns the bytes of a chunk that contains a scalar value as text; `None` if it has more than
+/// `limit` bytes.
 pub(in crate::merge) fn short_bytes<S: ChunkStore + ?Sized>(
     store: &S,
     chunk: usize,

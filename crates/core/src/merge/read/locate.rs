@@ -1,4 +1,4 @@
-//! Locating the records of chunks by headers alone.
+//! Locating the records of chunks by reading only headers.
 
 use std::num::NonZeroUsize;
 
@@ -8,14 +8,14 @@ use crate::Result;
 use crate::io::threads;
 use crate::proto::ChunkInfo;
 
-/// Minimum number of chunks for reading all headers of the file in one pass. A single lookup reads
-/// all headers in a block.
+/// Minimum number of chunks to locate in one pass over all headers of the file. Fewer chunks are
+/// looked up one by one, and each lookup reads all headers in a block.
 const ONE_PASS_FROM: usize = 16;
 
-/// Minimum number of chunks for each thread if there are several.
+/// Minimum number of chunks for each thread if several threads locate chunks.
 const LEAST_EACH: usize = 1024;
 
-/// A record, and its record chunk.
+/// The position of a record, and the record chunk that contains it.
 pub(super) type Located = (RecordPosition, Chunk);
 
 /// Returns the record at an offset; `None` if no record begins there. Reads only headers.
@@ -27,8 +27,9 @@ pub(super) fn locate<S: ReadAt>(file: &RecordFile<S>, offset: u64) -> Result<Opt
     }
 }
 
-/// Returns the records at the declared offsets of the chunks `wanted`; `None` where no record
-/// begins. The offsets are untrusted. Reads only headers, on this many threads.
+/// Locates the records of the chunks `wanted` at the offsets in `infos`, which are untrusted, and
+/// stores them in `found`: `None` where no record begins. Reads only headers, on up to `threads`
+/// threads.
 pub(super) fn locate_all<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -54,8 +55,9 @@ pub(super) fn locate_all<S: ReadAt>(
     Ok(())
 }
 
-/// Scans parts of the file on several threads. Returns `None` if there are too few chunks for
-/// several threads, or a part doesn't end where the next one begins.
+/// Locates the records of the chunks `wanted` by scanning parts of the file on several threads.
+/// Returns `None` if there are too few chunks for several threads, or a part doesn't end where the
+/// next one begins.
 fn in_parts<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -86,8 +88,9 @@ fn in_parts<S: ReadAt>(
     Some(parts?.into_iter().flatten().collect())
 }
 
-/// Scans the chunks of a file from `begin` to `end`, or until it has passed the last offset that is
-/// `wanted`. Returns the located records, and the offset at which the scan stopped.
+/// Scans the record chunks of a file from the offset `begin` to `end`, or to the last offset of a
+/// chunk in `wanted` if `end` is `None`. Returns the located records, and the offset at which the
+/// scan stopped.
 fn pass<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -121,8 +124,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a file with every record alone in its chunk, and the trailer entries from last to
-    /// first.
+    /// Returns a file in which every record is alone in its record chunk, and the trailer entries
+    /// of the records, from last to first.
     fn file_of(records: usize) -> (Vec<u8>, Vec<ChunkInfo>) {
         let mut writer = RecordWriter::with_defaults(Vec::new());
         let mut infos: Vec<_> = (0..records)

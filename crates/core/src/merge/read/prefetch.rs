@@ -1,5 +1,5 @@
-//! Reading and checking a chunk on another thread while this thread walks it. No other work can
-//! begin before the walk ends.
+//! Reading and checking a chunk on another thread while this thread parses it, since no other work
+//! can begin before the chunk is parsed.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -10,17 +10,18 @@ use crate::merge::read_options::ReadOptions;
 use crate::wire::StreamInput;
 use crate::{Error, Result};
 
-/// Minimum size of a chunk that another thread reads ahead, in bytes.
+/// Minimum size of a chunk that another thread reads ahead, in bytes: 4 MiB.
 const AHEAD_FROM: u64 = 4 << 20;
 
-/// Size of a window, in bytes: small enough to stay in the cache until it is walked.
+/// Size of a window, which is a buffer that is read ahead: 256 KiB, small enough to stay in the
+/// processor's cache until it is parsed.
 const WINDOW: usize = 256 << 10;
 
-/// Number of windows to read ahead.
+/// Maximum number of windows to read ahead.
 const WINDOWS: usize = 4;
 
 /// Calls `walk` with a chunk, which another thread reads ahead if the chunk is large and the
-/// options allow it.
+/// options allow several threads.
 pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
     store: &'a S,
     chunk: usize,
@@ -37,7 +38,7 @@ pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
         let reading = thread::Builder::new().spawn_scoped(scope, move || {
             match store.stream(chunk) {
                 Ok(stream) => read(stream, &filled, &to_fill),
-                // If the receiver is gone, the walk has ended.
+                // If the receiver is gone, `walk` has returned.
                 Err(error) => drop(filled.send(Err(error.in_chunk(chunk).into()))),
             }
         });
@@ -61,7 +62,7 @@ pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
 
 type Window = io::Result<Vec<u8>>;
 
-/// Fills windows to the end of the stream, or until the receiver is gone.
+/// Reads a stream into windows and sends them, until the stream ends or the receiver is gone.
 fn read(mut stream: Box<dyn Read + '_>, filled: &SyncSender<Window>, to_fill: &Receiver<Vec<u8>>) {
     loop {
         let mut window = to_fill.try_recv().unwrap_or_default();
@@ -89,7 +90,7 @@ fn read_full(stream: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Data read by another thread.
+/// A stream of the data that another thread reads ahead, in windows.
 struct Prefetcher {
     windows: Receiver<Window>,
     used: Sender<Vec<u8>>,
@@ -98,7 +99,7 @@ struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Waits for the next window. After the last window, the window is empty.
+    /// Waits for the next window to be read. At the end of the data, sets an empty window.
     fn refill(&mut self) -> Result<()> {
         let next = self.windows.recv().unwrap_or_else(|_| Ok(Vec::new()));
         let used = std::mem::replace(&mut self.window, next.map_err(Error::from)?);

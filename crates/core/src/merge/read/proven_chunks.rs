@@ -14,7 +14,7 @@ use crate::progress::Meter;
 /// temporary file.
 const MOST_HELD: u64 = 64 << 20;
 
-/// Number of bytes to read at once.
+/// Number of bytes to read at once: 256 KiB.
 const PIECE: usize = 256 << 10;
 
 /// Returns the next bytes of a stream; `None` at its end.
@@ -24,29 +24,29 @@ fn next<'a>(stream: &mut dyn Read, piece: &'a mut [u8]) -> io::Result<Option<&'a
 }
 
 impl<S: ReadAt> RecordStore<S> {
-    /// Requires this root, and fails if the root doesn't follow from the trailer. From then on,
-    /// every chunk that is read is checked against the root before its first byte is returned.
+    /// Requires that the message has this Merkle root. Fails if the trailer doesn't lead to the
+    /// root. From then on, every chunk is checked against the root before its first byte is
+    /// returned.
     pub(crate) fn require_root(&self, root: &MerkleRoot) -> Result<()> {
         let required = RequiredRoot::of(&self.trailer, root)?;
-        // If a root was required before, it is equal to this one, since both follow from the
-        // trailer.
+        // If a root was required before, it is equal to this one, since the trailer leads to both.
         self.root.get_or_init(|| required);
         Ok(())
     }
 
-    /// Returns the root that was required.
+    /// Returns the Merkle root that chunks are checked against; `None` if none is required.
     pub(crate) fn required_root(&self) -> Option<&RequiredRoot> {
         self.root.get()
     }
 
-    /// Reads a chunk, and fails if it doesn't belong to the root.
+    /// Reads a chunk, and fails if it doesn't match the Merkle root.
     pub(in crate::merge) fn check_chunk(&self, root: &RequiredRoot, chunk: usize) -> Result<()> {
         let mut leaf = root.leaf();
         io::copy(&mut self.unproven(chunk)?, &mut leaf)?;
         root.check(&self.file, chunk, leaf.finish())
     }
 
-    /// Returns the hash of a chunk.
+    /// Reads a chunk, and returns its hash as a leaf of the Merkle tree.
     pub(in crate::merge) fn leaf(
         &self,
         hashing: Hashing,
@@ -58,7 +58,7 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(leaf.finish())
     }
 
-    /// Fails if a root is required, and the chunk with these `bytes` doesn't belong to it.
+    /// Fails if a Merkle root is required and a chunk with these `bytes` doesn't match it.
     pub(super) fn prove(&self, chunk: usize, bytes: &[u8]) -> Result<()> {
         match self.required_root() {
             Some(root) => root.check(&self.file, chunk, root.hashing().leaf_of(bytes)),
@@ -66,7 +66,7 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Returns a stream of a chunk that was checked against the root.
+    /// Checks a whole chunk against the Merkle root, then returns a stream of its bytes.
     pub(super) fn proven(&self, root: &RequiredRoot, chunk: usize) -> Result<Box<dyn Read + '_>> {
         let mut stream = self.unproven(chunk)?;
         let mut leaf = root.leaf();

@@ -1,4 +1,4 @@
-//! Record chunks shared by several records.
+//! A cache of decoded record chunks.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -8,14 +8,15 @@ use record_file::{Chunk, DecodedChunk, ReadAt, RecordFile, RecordPosition};
 
 use crate::{Error, ErrorKind, Result};
 
-/// A cache of record chunks shared by several records, decoded once for nearby uses.
+/// A cache of decoded record chunks that contain several records, so that nearby reads decode a
+/// record chunk only once.
 ///
-/// Keeps the most recently used chunks that fit in the bound, and always the last one, since
-/// decoding it already took that memory.
+/// Keeps the most recently used record chunks, up to `max_size` bytes. Always keeps the last one,
+/// since decoding it has already used the memory.
 #[derive(Debug)]
 pub(in crate::merge) struct RecordChunkCache {
     max_size: u64,
-    /// Most recently used last.
+    /// Decoded record chunks. The most recently used is last.
     kept: Mutex<VecDeque<(Place, DecodedChunk)>>,
 }
 
@@ -30,7 +31,8 @@ impl RecordChunkCache {
         }
     }
 
-    /// Returns a record from a record chunk in file `number`.
+    /// Returns the record at `position` in the file `number`. Decodes `stored`, the record chunk
+    /// that contains the record, if it isn't cached.
     pub(in crate::merge) fn record<S: ReadAt>(
         &self,
         (number, file): (usize, &RecordFile<S>),

@@ -12,19 +12,20 @@ use super::records::Record;
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
-/// Size of a block in a file. The header of a block locates the record chunks in the block.
+/// Size of a block in a record file: 64 KiB. The header of a block locates the record chunks in the
+/// block.
 const BLOCK: u64 = 1 << 16;
 
-/// Minimum size of a record chunk, which is its header. Chunks whose offsets are closer share a
-/// record chunk.
+/// Minimum size of a record chunk, in bytes: the size of its header. Chunks whose offsets differ by
+/// less share a record chunk.
 const LEAST_APART: u64 = 40;
 
-/// Number of bytes of a record chunk that show how it is stored: its header, a block header within
-/// it, and the beginning of its data.
+/// Number of bytes at the beginning of a record chunk that show how it is stored: its header, a
+/// block header within it, and the beginning of its data.
 const FRONT: u64 = 128;
 
 impl<S: ReadAt> RecordStore<S> {
-    /// Fails if a chunk's offset is impossible for a record. Reads nothing.
+    /// Fails if a chunk's offset is outside of its file, or not before the trailer. Reads nothing.
     pub(in crate::merge) fn check_offsets(&self) -> Result<()> {
         for (chunk, info) in self.trailer.metadata().chunks.iter().enumerate() {
             let checked = match self.end_of(info.file as usize) {
@@ -108,7 +109,7 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Fails if the record of a chunk doesn't match the trailer. For sources with slow responses,
+    /// Fails if the record of any chunk doesn't match the trailer. For sources with slow responses,
     /// records are checked only when chunks are read.
     pub(in crate::merge) fn check_records(&self, threads: NonZeroUsize) -> Result<()> {
         if self.is_prefetched() || self.records.are_checked.load(Ordering::Relaxed) {
@@ -133,7 +134,8 @@ impl<S: ReadAt> RecordStore<S> {
         Ok(())
     }
 
-    /// Returns true if reads should be announced to the files.
+    /// Returns true if reads should be announced to the files, since they are sources with slow
+    /// responses.
     pub(in crate::merge) fn is_prefetched(&self) -> bool {
         self.file.get_ref().is_prefetched()
     }
@@ -208,8 +210,8 @@ impl<S: ReadAt> RecordStore<S> {
         let infos = &self.trailer.metadata().chunks;
         let mut order: Vec<usize> = (0..infos.len()).collect();
         order.sort_by_key(|&at| (infos[at].file, infos[at].offset));
-        // Known records show directly whether they share record chunks; for other records, the
-        // offsets do.
+        // A record that was found before shows directly if it shares its record chunk. For other
+        // records, the distance of their offsets shows it.
         let mut is_shared = vec![false; order.len()];
         for pair in order.windows(2) {
             if is_close(&infos[pair[0]], &infos[pair[1]]) {

@@ -1,4 +1,4 @@
-//! The chunks of open record files, read and checked.
+//! Reading and checking the chunks in open record files.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -22,16 +22,19 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub struct RecordStore<S> {
     pub(in crate::merge) file: RecordFile<FileSource<S>>,
-    /// Position of the file's last record, if it is the trailer in use.
+    /// Position of the last record in the main file; `None` if that record isn't the trailer in
+    /// use.
     pub(in crate::merge) end: Option<RecordPosition>,
-    /// The files with chunks in addition to the main file.
+    /// The further files with chunks, in the order of the trailer's `files`.
     pub(in crate::merge) parts: Vec<Part<S>>,
     pub(in crate::merge) trailer: Trailer,
     pub(in crate::merge) records: Records,
-    /// Offsets of the record chunks with the trailer, including the last record's.
+    /// Offsets of the record chunks in the main file that contain parts of the trailer, including
+    /// the last record.
     pub(in crate::merge) trailer_chunks: Vec<u64>,
     pub(in crate::merge) cache: RecordChunkCache,
-    /// Paths without symbolic links; empty if the source wasn't opened by a path.
+    /// Paths of the open files, without symbolic links; empty if the source wasn't opened by a
+    /// path.
     pub(in crate::merge) paths: Vec<PathBuf>,
     /// Limits that the file was opened with.
     pub(in crate::merge) limits: Limits,
@@ -39,12 +42,12 @@ pub struct RecordStore<S> {
     pub(in crate::merge) root: OnceLock<RequiredRoot>,
 }
 
-/// One of the files in addition to the main file.
+/// A further file with chunks, in addition to the main file.
 #[derive(Debug)]
 pub(in crate::merge) struct Part<S> {
     pub(in crate::merge) name: String,
     pub(in crate::merge) file: RecordFile<FileSource<S>>,
-    /// Position of the file's own last record.
+    /// Position of this file's last record.
     pub(in crate::merge) end: RecordPosition,
 }
 
@@ -60,7 +63,7 @@ impl Watch for Sum {
     }
 }
 
-/// A wrapper that also reports the number of bytes read from all chunks.
+/// A [`Sum`] of a chunk that also counts the bytes read from all chunks.
 struct Counted<'a> {
     chunk: usize,
     sum: Sum,
@@ -99,8 +102,9 @@ impl<S: ReadAt> RecordStore<S> {
         record.map(|record| record.position)
     }
 
-    /// Returns the offsets of the record chunks that contain the trailer or, for another file, its
-    /// last record. Files are numbered as in [`record_files`](Self::record_files).
+    /// Returns the offsets of the record chunks in a file that contain the trailer or, in a file
+    /// without the trailer, the last record. Files are numbered as in
+    /// [`record_files`](Self::record_files).
     pub(crate) fn trailer_chunks(&self, file: usize) -> Vec<u64> {
         match self.part(file) {
             Some(part) => vec![part.end.chunk_begin().0],
@@ -116,7 +120,8 @@ impl<S: ReadAt> RecordStore<S> {
         Some((record.file, record.position))
     }
 
-    /// Returns record file `number`, and its name as an error prefix.
+    /// Returns the record file with this number, and a function that adds the file's name to an
+    /// error. For the main file, the function returns errors unchanged.
     pub(crate) fn numbered(
         &self,
         number: usize,
@@ -130,7 +135,8 @@ impl<S: ReadAt> RecordStore<S> {
         (part.map_or(&self.file, |part| &part.file), named)
     }
 
-    /// Returns the file with this number among `parts`, counted from 1.
+    /// Returns the file with this number among `parts`, counted from 1; `None` for 0, the main
+    /// file.
     fn part(&self, number: usize) -> Option<&Part<S>> {
         number.checked_sub(1).and_then(|at| self.parts.get(at))
     }
@@ -237,7 +243,7 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
         let read = Cell::new(0);
         let mut pair = RecordPair::new();
         loop {
-            // A record that shares its record chunk comes from the cache.
+            // A record that shares its record chunk is read through the cache instead.
             let mut shared = None;
             let step = pair.step(|lane| {
                 if shared.is_some() {
@@ -287,8 +293,8 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
 }
 
 impl<S: ReadAt> RecordStore<S> {
-    /// Returns a stream of a chunk's bytes. Reading compares the chunk with its checksums, but not
-    /// with a root.
+    /// Returns a stream of a chunk's bytes. Reading the stream compares the chunk with its
+    /// checksums, but not with a Merkle root.
     pub(super) fn unproven(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
         let Some(info) = self.trailer.metadata().chunks.get(chunk) else {
             return Err(Error::new(

@@ -12,7 +12,7 @@ pub(in crate::merge) struct Record {
     /// Number of the file: 0 is the file with the trailer.
     pub(in crate::merge) file: usize,
     pub(in crate::merge) position: RecordPosition,
-    /// True if the record chunk has other records.
+    /// True if the record chunk contains other records, too.
     pub(in crate::merge) shared: bool,
     /// Stored size of the record chunk, in bytes.
     pub(in crate::merge) stored_size: u64,
@@ -20,7 +20,7 @@ pub(in crate::merge) struct Record {
     pub(super) chunk: Chunk,
 }
 
-/// The records found so far, by chunk, and the range of the file to read for each chunk.
+/// The records found so far, by chunk, and the byte range of the file to read for each chunk.
 #[derive(Debug)]
 pub(in crate::merge) struct Records {
     pub(super) found: Vec<OnceLock<Record>>,
@@ -30,7 +30,7 @@ pub(in crate::merge) struct Records {
 }
 
 impl Records {
-    /// Creates an empty set for this many chunks.
+    /// Creates a value for this number of chunks, without any records found.
     pub(in crate::merge) fn unknown(chunks: usize) -> Self {
         Records {
             found: (0..chunks).map(|_| OnceLock::new()).collect(),

@@ -12,20 +12,21 @@ use crate::container::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// A root that a file must have, and the nodes of its tree that are known so far.
+/// A Merkle root that a file must have, and the nodes of its Merkle tree that are known so far.
 #[derive(Debug)]
 pub(crate) struct RequiredRoot {
     hashing: Hashing,
     levels: Levels,
     nodes_offset: u64,
-    /// Root of the chunks.
+    /// Root of the subtree of all chunks.
     chunks: Hash,
     metadata: Hash,
     known: Mutex<KnownNodes>,
 }
 
 impl RequiredRoot {
-    /// Compares the trailer of a file with a root.
+    /// Creates a required root for a file. Fails if the file's trailer doesn't lead to the Merkle
+    /// root.
     pub(in crate::merge) fn of(trailer: &Trailer, root: &MerkleRoot) -> Result<Self> {
         trailer.check_root(root)?;
         let metadata = trailer.metadata();
@@ -49,12 +50,13 @@ impl RequiredRoot {
         self.hashing
     }
 
-    /// Returns the root of the chunks.
+    /// Returns the root of the subtree of all chunks.
     pub(in crate::merge) fn chunks(&self) -> Hash {
         self.chunks
     }
 
-    /// Returns all stored nodes.
+    /// Reads all nodes of the Merkle tree that the file stores, and returns their hashes
+    /// concatenated.
     pub(in crate::merge) fn stored_nodes<S: ReadAt>(
         &self,
         file: &RecordFile<FileSource<S>>,
@@ -73,7 +75,7 @@ impl RequiredRoot {
         Ok(nodes)
     }
 
-    /// Begins the hash of a chunk.
+    /// Starts hashing a chunk.
     pub(in crate::merge) fn leaf(&self) -> LeafHasher {
         self.hashing.leaf()
     }
@@ -82,8 +84,8 @@ impl RequiredRoot {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if a chunk doesn't have this hash. Reads at most one node for each level of the tree
-    /// from the file with the trailer.
+    /// Fails if the Merkle root doesn't lead to this hash of a chunk. Reads at most one node for
+    /// each level of the tree from the file with the trailer.
     pub(in crate::merge) fn check<S: ReadAt>(
         &self,
         file: &RecordFile<FileSource<S>>,
@@ -129,7 +131,7 @@ impl RequiredRoot {
         Ok(nodes)
     }
 
-    /// Fails if the file's metadata doesn't belong to the root.
+    /// Fails if the file's metadata doesn't match the Merkle root.
     pub(crate) fn check_metadata(&self, metadata: &[u8]) -> Result<()> {
         let found = self.hashing.leaf_of(metadata);
         if found == self.metadata {

@@ -13,25 +13,25 @@ use crate::error::ChunkIndex;
 use crate::io::threads;
 use crate::{Error, Result};
 
-/// The storage and the place of a chunk.
+/// A description of how a chunk is stored, and of its places in the message.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ChunkSummary {
     /// Index of the chunk.
     pub index: ChunkIndex,
-    /// Kind: a message or a value.
+    /// Kind of the chunk: a message or a value.
     pub kind: ChunkKind,
-    /// Places of the chunk, usually one.
+    /// Places of the chunk in the message, usually one.
     pub places: Vec<ChunkPlace>,
-    /// Uncompressed size, in bytes.
+    /// Uncompressed size of the chunk, in bytes.
     pub size: u64,
-    /// Stored size, in bytes; `None` if other records share its record chunk, or the record chunk's
-    /// header wasn't read.
+    /// Stored size of the chunk, in bytes; `None` if other records share its record chunk, or the
+    /// record chunk's header wasn't read.
     pub stored_size: Option<u64>,
     /// The other chunks in the chunk's record chunk: chunks that are compressed together with it,
     /// and chunks that are stored in the same record.
     pub shared_with: SharedWith,
-    /// Compression; `None` if the record chunk's header wasn't read.
+    /// Compression of the chunk; `None` if the record chunk's header wasn't read.
     pub compression: Option<CompressionKind>,
     /// Number of the file that contains the chunk's record: 0 is the file with the trailer, and the
     /// others are numbered as in the trailer.
@@ -48,13 +48,14 @@ pub struct ChunkSummary {
 /// one record chunk.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWith {
-    /// All chunks in the record chunk, in order, including the chunk itself.
+    /// All chunks in the record chunk, in order, including the chunk itself; `None` if there are no
+    /// others.
     together: Option<Arc<[usize]>>,
     own: usize,
 }
 
 impl SharedWith {
-    /// Returns the indices of the chunks, in order.
+    /// Returns the indices of the other chunks, in order.
     pub fn iter(&self) -> impl Iterator<Item = ChunkIndex> {
         let together = self.together.iter().flat_map(|all| all.iter());
         let others = together.filter(|&&index| index != self.own);
@@ -144,7 +145,8 @@ fn shared(records: &[Record]) -> Vec<SharedWith> {
     shared
 }
 
-/// Sets for each chunk the other chunks in its record chunk, which are adjacent in `order`.
+/// Sets, in `shared`, the other chunks in each chunk's record chunk. Chunks in the same record
+/// chunk are adjacent in `order`.
 fn share(
     order: &[usize],
     are_together: impl Fn(&usize, &usize) -> bool,
