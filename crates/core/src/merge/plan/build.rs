@@ -13,20 +13,20 @@ use crate::path::FieldPath;
 use crate::spans::{SourceId, SpanList};
 use crate::{Error, ErrorKind, Result};
 
-/// Plans the merge of the chunks in a trailer.
+/// Plans the merge of the chunks that a trailer describes.
 ///
 /// # Errors
 ///
-/// If a chunk that other chunks are spliced into can't be read, or isn't a message that has a place
-/// for them; [`ErrorKind::SchemaNeeded`] if the merge depends on the message's type.
+/// If a chunk that other chunks are spliced into can't be read, or isn't a message with places for
+/// those chunks; [`ErrorKind::SchemaNeeded`] if the merge depends on the message's type.
 pub fn plan<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     chunks: &S,
     options: &ReadOptions,
 ) -> Result<MergePlan> {
     if trailer.is_whole() {
-        // The sizes are checked before any chunk is walked, since a walk takes time proportional to
-        // the size.
+        // The sizes are checked before any chunk is parsed, since parsing takes time proportional
+        // to the size.
         let sizes = (0..chunks.len()).map(|chunk| chunks.size(chunk));
         let bytes = sizes.fold(0, u64::saturating_add);
         let stored = chunks.stored_len();
@@ -38,7 +38,8 @@ pub fn plan<S: ChunkStore + ?Sized>(
     plan_layout(chunks, Layout::of(trailer), options)
 }
 
-/// Plans the merge by the source layout.
+/// Plans the merge from a trailer's source layout, which lists the literal bytes and chunk ranges
+/// of the message in order.
 fn plan_by_source<S: ChunkStore + ?Sized>(
     layout: &[u8],
     store: &S,
@@ -62,7 +63,8 @@ fn plan_by_source<S: ChunkStore + ?Sized>(
     Ok(MergePlan::new(spans, store.len()))
 }
 
-/// Plans a merge that is guaranteed to be correct only for the value at `path`.
+/// Plans a merge of only the chunks on the way to the value at `path`. In the merged message, only
+/// this value is guaranteed to be correct.
 pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     chunks: &S,
@@ -90,8 +92,8 @@ fn plan_layout<S: ChunkStore + ?Sized>(
     let sizes = (0..chunks).map(|chunk| store.size(chunk));
     let bytes = sizes.fold(0, u64::saturating_add);
     let _span = tracing::debug_span!("plan", chunks, bytes).entered();
-    // The total size is checked before any chunk is walked. A chunk counts once for each time it is
-    // named.
+    // The total size is checked before any chunk is parsed. A chunk counts once for each place that
+    // names it.
     let named = layout.tree.ids().flat_map(|id| layout.tree.chunks(id));
     let named = named.fold(0, |sum: u64, at| sum.saturating_add(store.size(at.chunk)));
     options
@@ -143,8 +145,8 @@ fn planned<S: ChunkStore + ?Sized>(
         } else {
             planner.complete_unmarked(node)?;
         }
-        // The node's descendants only need to know that the node exists, and the state of its
-        // paths.
+        // The content is dropped, since the node's descendants need only the fact that the node
+        // exists, and the state of the fields that paths lead into.
         planner.state(node).content = None;
         open.extend(tree.children(node).iter().rev());
     }

@@ -2,12 +2,12 @@
 
 use crate::container::{ChunkKind, ChunkTree, Trailer};
 
-/// The facts about the chunks, without their bytes.
+/// A description of a message's chunks, without their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout<'a> {
     pub(crate) tree: &'a ChunkTree,
     pub(crate) kinds: &'a [ChunkKind],
-    /// True if the file has placeholders.
+    /// True if the file has a placeholder for each value that was cut.
     pub(crate) marked: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Walking map entries, whose key determines where the value belongs.
+//! Parsing the entries of maps that paths lead into. The key of an entry determines the node of its
+//! value.
 
 use std::ops::Range;
 
@@ -11,8 +12,8 @@ use crate::wire::Input;
 use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes at the beginning of a map entry that are searched for the key first. Writers put
-/// the key at the beginning.
+/// Number of bytes at the beginning of a map entry that are searched for the key first: 64 KiB.
+/// Writers usually put the key at the beginning.
 const KEY_WINDOW: u64 = 64 << 10;
 
 impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
@@ -73,8 +74,8 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         Ok(())
     }
 
-    /// Skips an entry whose key isn't at its beginning, and that is too large to hold until the key
-    /// is found. Splitters make sure that no chunk belongs in such an entry.
+    /// Skips a map entry whose key isn't at its beginning, and which is too large to be kept in
+    /// memory until the key is found. Fails if a chunk belongs in the entry, which splitters avoid.
     fn large_entry(&mut self, node: NodeId, field: Field) -> Result<()> {
         let (end, tree) = (self.cursor.end(), self.planner.tree);
         let want = self.planner.states[node.index()].want_mut(field.number);
@@ -131,8 +132,8 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
     }
 }
 
-/// Returns the key in a part of a map entry, if found, and the offset up to which the part was
-/// searched.
+/// Searches the beginning of a map entry of `len` bytes, at the positions `part`, for the entry's
+/// key. Returns the key, if found, and the number of bytes searched.
 fn look_for_key<I: Input>(
     input: &mut I,
     part: Range<u64>,

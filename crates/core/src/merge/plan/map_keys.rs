@@ -1,15 +1,15 @@
-//! The keys in a map to which paths refer.
+//! Finding the map entries to which paths refer by key.
 
 use std::cmp::Ordering;
 
 use crate::container::{ChunkTree, NodeId};
 use crate::path::{CanonicalKey, EntryKey, KeyCodec, KeyForm, MapKey, Select, canonical_key};
 
-/// The keys in a map to which paths refer.
+/// The encoding of the keys in a map that paths lead into.
 #[derive(Debug)]
 pub(in crate::merge) struct MapKeys {
     pub(in crate::merge) codec: KeyCodec,
-    /// True if `codec` is known from the type, not only from a key.
+    /// True if `codec` is known from the map's type, false if it was derived from a key.
     typed: bool,
     /// True if an entry in the map has shown how the keys are encoded.
     seen: bool,
@@ -41,8 +41,8 @@ impl MapKeys {
         }
     }
 
-    /// Returns the entry among `entries` that has this key, and whether the choice depends on the
-    /// type.
+    /// Returns the node among `entries` that has this key, if any, and true if the result depends
+    /// on the map's type, which is unknown.
     pub(in crate::merge) fn find(
         &mut self,
         key: EntryKey<'_>,
@@ -65,7 +65,7 @@ impl MapKeys {
     }
 }
 
-/// Finds this key among the entries of one map, which are sorted by key.
+/// Returns the node with the key `wanted` among the entries of one map, which are sorted by key.
 fn find(tree: &ChunkTree, entries: &[NodeId], wanted: &CanonicalKey<'_>) -> Option<NodeId> {
     let order = |&entry: &NodeId| {
         let Select::Key(key) = &tree.step(entry).select else {

@@ -1,4 +1,4 @@
-//! The plan for a merge: the spans of the message, and those that come from each chunk.
+//! The plan for a merge: the spans of the message, in message order and grouped by chunk.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::spans::{SourceId, Span, SpanList, SpanSource};
 /// The origin of every byte of a merged message, known before any of it is written.
 ///
 /// Its [spans](MergePlan::spans) cover the output from the first byte to the last; their sources
-/// are chunks, by index. Its `Display` lists them:
+/// are chunks, by index. The `Display` of a plan lists the spans:
 ///
 /// ```text
 /// 0 chunk 0 0..9
@@ -34,7 +34,7 @@ pub(crate) fn chunk_of(span: &Span<'_>) -> Option<(usize, Range<u64>)> {
 }
 
 impl MergePlan {
-    /// Returns the plan for a message from this many chunks.
+    /// Creates a plan with these spans, for a message in `chunks` chunks.
     pub(crate) fn new(spans: SpanList, chunks: usize) -> Self {
         let of_chunks = || {
             let spans = spans.iter().enumerate();
@@ -42,7 +42,7 @@ impl MergePlan {
         };
         let last = of_chunks().map(|(chunk, _)| chunk).max();
         let chunks = last.map_or(chunks, |last| chunks.max(last + 1));
-        // Counts first, so that each chunk's range is known immediately.
+        // Each chunk's spans are counted first, so that its range of `by_chunk` is known.
         let mut starts = vec![0; chunks + 1];
         for (chunk, _) in of_chunks() {
             starts[chunk + 1] += 1;
@@ -93,8 +93,8 @@ impl MergePlan {
         &self.spans
     }
 
-    /// Returns the spans of this chunk, in the order of its bytes. These are the places to write
-    /// the chunk to once it is read.
+    /// Returns the spans that come from this chunk, in the order of its bytes. They are the places
+    /// in the message to which the chunk's bytes have to be written.
     pub fn chunk_spans(
         &self,
         chunk: impl Into<ChunkIndex>,
@@ -113,7 +113,7 @@ impl MergePlan {
             .collect()
     }
 
-    /// Returns the indices of a chunk's spans.
+    /// Returns the indices of the spans that come from a chunk, in the order of its bytes.
     pub(in crate::merge) fn spans_of_chunk(&self, chunk: usize) -> &[usize] {
         match (
             self.starts.get(chunk),

@@ -1,4 +1,5 @@
-//! Planning state of the message at each node, across all pieces of the message.
+//! The planning state of each node: of the message or value at the node, which may have several
+//! pieces on the wire.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
@@ -15,17 +16,18 @@ use crate::path::Select;
 use crate::wire::{Field, FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum number of distinct field numbers to track in one message. Types have hundreds at most;
-/// hostile bytes can have millions.
+/// Maximum number of distinct field numbers to track in one message. Types have at most hundreds of
+/// fields, but hostile bytes can have millions.
 const MAX_FIELD_NUMBERS: usize = 1 << 16;
 
 /// Maximum number of field numbers for a linear search.
 const FEW_FIELD_NUMBERS: usize = 8;
 
-/// A remembered field on the wire: its use, and the field that encloses it.
+/// The position of a field on the wire: the [use](UseId) that contains the field, its offsets in
+/// that use, and the frame of the field that encloses it.
 ///
-/// There is one occurrence for every path, so it is stored compactly: tags and lengths have at most
-/// ten bytes.
+/// Occurrences are stored compactly, since there is one for every path: the sizes of tags and
+/// lengths, which have at most ten bytes, are stored in one byte each.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct Occurrence {
     pub(in crate::merge) enclosing: Option<Rc<Frame>>,
@@ -120,7 +122,7 @@ impl Occurrence {
     }
 }
 
-/// The last field with each number in a message.
+/// The last occurrence of each field number in a message.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct LastFields {
     slots: Vec<(u32, u64, Occurrence)>,
@@ -128,8 +130,8 @@ pub(in crate::merge) struct LastFields {
     by_number: HashMap<u32, usize>,
     recent: usize,
     count: u64,
-    /// The numbers in ascending order, each with the slot of the last field with this number or a
-    /// lower one.
+    /// The field numbers in ascending order, each with the slot of the field that occurs last among
+    /// the fields with this number or a lower one.
     ascending: Vec<(u32, usize)>,
 }
 
@@ -188,7 +190,7 @@ impl LastFields {
         self.by_number.get(&number).copied()
     }
 
-    /// Adds a slot to the index by number.
+    /// Adds a slot to `by_number`, if there are too many slots for a linear search.
     fn index(&mut self, slot: usize) {
         let first = match slot.cmp(&FEW_FIELD_NUMBERS) {
             Ordering::Less => return,
@@ -207,8 +209,8 @@ impl LastFields {
         self.slot(number).map(|slot| &self.slots[slot].2)
     }
 
-    /// Returns the last field with this number or a lower one. Call this only after all fields have
-    /// been seen.
+    /// Returns the field that occurs last among the fields with this number or a lower one. Call
+    /// this only after all fields have been seen.
     pub(in crate::merge) fn last_up_to(&mut self, number: u32) -> Option<&Occurrence> {
         if self.ascending.len() != self.slots.len() {
             let mut order: Vec<usize> = (0..self.slots.len()).collect();
@@ -240,11 +242,13 @@ fn same(a: Option<&Rc<Frame>>, b: Option<&Rc<Frame>>) -> bool {
     }
 }
 
-/// The values of one field that paths lead to.
+/// The values of one field that paths lead to: a single value, elements by index, or map values by
+/// key.
 #[derive(Debug)]
 pub(in crate::merge) enum TargetValues {
     Single,
-    /// Elements in ascending order of their indices, and the number of elements already passed.
+    /// Elements of a repeated field, in ascending order of their indices. The number counts those
+    /// that have been found.
     Indexed(usize),
     Keyed(MapKeys),
 }
@@ -253,17 +257,18 @@ pub(in crate::merge) enum TargetValues {
 #[derive(Debug)]
 pub(in crate::merge) struct TargetField {
     pub(in crate::merge) number: u32,
-    /// The node's children that are reached through the field.
+    /// Range of the node's children that paths reach through this field.
     children: Range<u32>,
     pub(in crate::merge) wanted: TargetValues,
-    /// Wire type of the elements so far.
+    /// Wire type of the elements found so far; `None` if none was found.
     pub(in crate::merge) wire: Option<WireType>,
-    /// Number of elements so far.
+    /// Number of elements found so far.
     pub(in crate::merge) count: u64,
 }
 
 impl TargetField {
-    /// Returns the nodes reached through the field, from its node's `children`.
+    /// Returns the nodes among the `children` of the field's message that paths reach through the
+    /// field.
     pub(in crate::merge) fn among<'a>(&self, children: &'a [NodeId]) -> &'a [NodeId] {
         &children[self.children.start as usize..self.children.end as usize]
     }
@@ -276,28 +281,28 @@ impl TargetField {
 pub(in crate::merge) struct NodeState {
     /// The fields that paths lead into, by number.
     pub(in crate::merge) wants: Box<[TargetField]>,
-    /// The last piece, if it is in a chunk.
+    /// The last piece of the message or value; `None` if no chunk contains a piece.
     pub(in crate::merge) last: Option<Occurrence>,
     /// The map entry that has this node as its value.
     pub(in crate::merge) entry: Option<Box<Occurrence>>,
-    /// Number of empty pieces.
+    /// Number of empty pieces of the message or value.
     pub(in crate::merge) empties: u64,
     /// Extent and fields of the message, if chunks may be inserted among its fields.
     pub(in crate::merge) content: Option<Box<Content>>,
 }
 
-/// The state of a message into which something may be inserted.
+/// The state of a message into which chunks or fields may be inserted.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Content {
     /// True if paths lead to members of oneofs. A member is replaced by a later member of the same
     /// oneof.
     pub(in crate::merge) has_oneofs: bool,
     pub(in crate::merge) fields: LastFields,
-    /// Start of the content.
+    /// Start of the message's content; `None` if no piece of it was found.
     pub(in crate::merge) begin: Option<Pos>,
-    /// End of the content so far.
+    /// End of the message's content so far; `None` if no piece of it was found.
     pub(in crate::merge) end: Option<Pos>,
-    /// Numbers of the inserted fields.
+    /// Numbers of the fields that were inserted.
     pub(in crate::merge) placed: BTreeSet<u32>,
     /// True if all later insertions go to the end.
     pub(in crate::merge) at_end: bool,
@@ -308,8 +313,8 @@ impl NodeState {
         self.last.is_some() || self.end().is_some()
     }
 
-    /// Returns true if the walk descends into a value at this node: paths continue below it, or
-    /// chunks may be inserted among its fields.
+    /// Returns true if a value at this node has to be parsed: paths continue below it, or chunks
+    /// may be inserted among its fields.
     pub(in crate::merge) fn descends(&self) -> bool {
         self.content.is_some() || !self.wants.is_empty()
     }
@@ -334,7 +339,7 @@ impl NodeState {
         at.ok().map(|at| &mut self.wants[at])
     }
 
-    /// Starts another piece of the content.
+    /// Starts another piece of the message's content, from `begin` to `end`.
     pub(in crate::merge) fn open(&mut self, begin: Pos, end: Pos) {
         if let Some(content) = &mut self.content {
             content.begin.get_or_insert(begin);
@@ -343,7 +348,7 @@ impl NodeState {
     }
 }
 
-/// Creates the states of all nodes, with the links between them.
+/// Creates the states of all nodes, each with the fields that lead to its children.
 pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<Vec<NodeState>> {
     let Layout { tree, kinds, .. } = layout;
     let mut states = Vec::with_capacity(tree.len());
@@ -351,8 +356,8 @@ pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<
         let chunks = tree.chunks(id);
         let children = tree.children(id);
         let spliced = chunks.iter().any(|c| kinds[c.chunk] == ChunkKind::Message);
-        // Values are opaque. In marked files, placeholders determine all other places, so only
-        // slices are inserted among fields.
+        // Nothing is inserted into scalar values. In marked files, only slices are inserted among
+        // fields, since placeholders determine the places of all other chunks.
         let filled = spliced || (!layout.marked && !children.is_empty());
         let has_oneofs = children.iter().any(|&id| !types.of(id).oneof.is_empty());
         let content = (filled || id == NodeId::ROOT).then(|| {

@@ -1,4 +1,4 @@
-//! The types at the places of all chunks.
+//! The types of the messages and values at the nodes of a chunk tree.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -8,14 +8,15 @@ use crate::wire::WireType;
 use crate::wire::wire_type;
 use crate::{Error, ErrorKind, Result};
 
-/// The type of a node in the tree.
+/// The type of the message or value at a node.
 #[derive(Clone, Debug)]
 pub(in crate::merge) struct NodeType {
-    /// `None` if the type is unknown.
+    /// Kind of the message or value; `None` if the type is unknown.
     pub(in crate::merge) kind: Option<TargetKind>,
-    /// Encoding of the map's keys, if the node is the value of a map entry.
+    /// Encoding of the map's keys; `None` if the node isn't the value of a map entry.
     pub(in crate::merge) key: Option<KeyCodec>,
-    /// All members of the node's oneof, including itself, with their wire types.
+    /// Number and wire type of every member of the oneof that contains the node's field, including
+    /// that field; empty without a oneof.
     pub(in crate::merge) oneof: Vec<(u32, WireType)>,
 }
 
@@ -41,8 +42,8 @@ impl NodeType {
         oneof: Vec::new(),
     };
 
-    /// Returns true if the path can mean a field with this wire type. Fields with other wire types
-    /// are unknown fields, which parsers skip.
+    /// Returns true if a field with this wire type can be the value at the node. Fields with other
+    /// wire types are unknown fields, which parsers skip.
     pub(in crate::merge) fn takes(&self, wire: WireType) -> bool {
         match &self.kind {
             None => matches!(wire, WireType::Len | WireType::StartGroup),

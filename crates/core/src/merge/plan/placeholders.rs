@@ -14,7 +14,8 @@ use crate::wire::{FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
 impl<S: ChunkStore + ?Sized> Planner<'_, S> {
-    /// Inserts the chunks at a node, after the walk over its parent's content.
+    /// Inserts the chunks at a node of a marked file. Call this after the content of the parent
+    /// node was parsed.
     pub(in crate::merge) fn complete_marked(&mut self, node: NodeId) -> Result<()> {
         let chunks = self.chunks(node);
         if !self.states[node.index()].is_present() {
@@ -89,8 +90,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     }
 
     fn put_slices(&mut self, node: NodeId, slices: &[ChunkRef]) -> Result<()> {
-        // The position at which a packed slice continues: the last run of its field, if that run is
-        // in a slice.
+        // For each field, the last run of packed elements in a slice, which the next packed slice
+        // continues.
         let mut tails: HashMap<FieldNumber, Occurrence> = HashMap::new();
         let last_packed = slices.iter().rposition(|slice| slice.packed);
         for (at, c) in slices.iter().enumerate() {
@@ -157,7 +158,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// Returns true if paths lead into elements of this field that the walk has not reached.
+    /// Returns true if paths lead into elements of this field that have not been found yet.
     fn wants_more(&self, node: NodeId, number: FieldNumber) -> bool {
         let children = self.tree.children(node);
         let want = self.states[node.index()].want(number);
@@ -168,8 +169,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         })
     }
 
-    /// Counts the elements of a slice without parsing it, if the trailer has their number and no
-    /// path leads to one of them.
+    /// Counts the elements of a slice without parsing the slice, and returns true, if the trailer
+    /// has their number and no path leads to one of them.
     fn passes_over(&mut self, node: NodeId, number: FieldNumber, slice: &ChunkRef) -> bool {
         let (tree, children) = (self.tree, self.tree.children(node));
         let Some(want) = self.state(node).want_mut(number) else {

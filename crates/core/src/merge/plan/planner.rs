@@ -11,7 +11,7 @@ use crate::merge::read_options::ReadOptions;
 use crate::wire::{Field, FieldNumber};
 use crate::{Error, ErrorKind, Result};
 
-/// The planner's state.
+/// The state of planning a merge: the chunks, the state of every node, and the segments so far.
 pub(in crate::merge) struct Planner<'a, S: ?Sized> {
     pub(in crate::merge) store: &'a S,
     pub(in crate::merge) tree: &'a ChunkTree,
@@ -21,7 +21,7 @@ pub(in crate::merge) struct Planner<'a, S: ?Sized> {
     pub(in crate::merge) types: NodeTypes,
     pub(in crate::merge) states: Vec<NodeState>,
     pub(in crate::merge) segments: SegmentList,
-    /// The last field of the most recent slice.
+    /// The last field of the most recently parsed slice.
     pub(in crate::merge) slice_tail: Option<Occurrence>,
 }
 
@@ -57,8 +57,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.segments.new_use(chunk, 0..size)
     }
 
-    /// Forgets the other members of a oneof that `field` of the message at `node` clears, according
-    /// to the type.
+    /// Resets the state of the oneof members that `field`, in the message at `node`, clears
+    /// according to the message's type.
     pub(in crate::merge) fn end_others(&mut self, node: NodeId, field: &Field) {
         let children = self.tree.children(node);
         let met = (field.number.0, field.wire_type);
@@ -74,10 +74,11 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         }
     }
 
-    /// Forgets the state of a node and everything below it, since a later value has replaced it.
+    /// Resets the state of a node and all nodes below it, since a later value replaces the values
+    /// found before.
     ///
-    /// In a marked file, the node's empty pieces still count, since two placeholders would be
-    /// ambiguous.
+    /// In a marked file, the number of the node's empty pieces is kept, since two placeholders
+    /// would be ambiguous.
     pub(in crate::merge) fn forget(&mut self, forgotten: NodeId) {
         let tree = self.tree;
         let mut open = vec![forgotten];
@@ -120,7 +121,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.need_type(child, "how the map's keys are encoded")
     }
 
-    /// Fails with the error that the merge depends on the message's type.
+    /// Returns the error that the chunk at a node can't be merged without the message's type, which
+    /// determines `what`.
     pub(in crate::merge) fn need_type<T>(&self, node: NodeId, what: &str) -> Result<T> {
         let chunk = match self.tree.first_chunk(node) {
             Some(chunk) => format!("chunk {chunk} can't be put in"),

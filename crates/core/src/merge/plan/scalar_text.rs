@@ -1,4 +1,4 @@
-//! Parsing chunks that hold a number as text, as TensorFlow's splitters may write them.
+//! Parsing chunks that contain a scalar value as text, as TensorFlow's splitters may write them.
 
 use prost_reflect::Kind;
 

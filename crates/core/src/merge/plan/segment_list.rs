@@ -1,4 +1,5 @@
-//! The merged message as chunks with edits, until all lengths are known.
+//! The merged message during planning: parts of chunks with edits, whose lengths are computed at
+//! the end.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use crate::spans::{SourceId, SpanList};
 use crate::wire::{FieldNumber, WireType, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
-/// The ID of a use: a span of a chunk that is used once in the output, or a message that only the
+/// The ID of a use: a byte range of a chunk that occurs once in the output, or a message that the
 /// merge creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::merge) struct UseId(u32);
@@ -22,11 +23,11 @@ impl UseId {
 
 /// A length-delimited field that encloses an edit, so that the field's length must be rewritten.
 ///
-/// Frames are reference-counted. A frame lives as long as something inside it is remembered, so a
-/// walk over a million messages keeps only the relevant frames.
+/// Frames are reference-counted. A frame is dropped once no position inside it is stored, so only
+/// the relevant frames of a million messages are kept.
 #[derive(Debug)]
 pub(in crate::merge) struct Frame {
-    /// Start of the message's length, after the tag.
+    /// Offset of the field's length, after the tag.
     len_start: u64,
     value: Range<u64>,
     depth: u32,
@@ -68,15 +69,15 @@ impl Pos {
     }
 }
 
-/// A part to insert.
+/// The content that an edit inserts into a use.
 #[derive(Debug)]
 pub(in crate::merge) enum Part {
     Literal(Box<[u8]>),
-    /// A rewritten length.
+    /// The rewritten length of an enclosing field.
     Length(u64),
-    /// The whole of a use.
+    /// All bytes of another use.
     Splice(UseId),
-    /// A field that the merge creates: a group, or the use preceded by its length.
+    /// A field that the merge creates around the use `body`: a group, or a length-delimited field.
     Field {
         number: FieldNumber,
         group: bool,
@@ -114,11 +115,11 @@ pub(in crate::merge) struct SegmentList {
     uses: Vec<Use>,
 }
 
-/// The rank of parts that come after all others at their position.
+/// The rank of parts that are inserted after all other parts at their position.
 pub(in crate::merge) const LAST_RANK: u32 = u32::MAX;
 
 impl SegmentList {
-    /// Creates an empty message.
+    /// Creates a use that is an empty message, into which parts can be inserted.
     pub(in crate::merge) fn new_message(&mut self) -> UseId {
         self.push(None)
     }
@@ -151,7 +152,7 @@ impl SegmentList {
             .map_or(0, |(_, range)| range.end)
     }
 
-    /// Returns the chunk of a use.
+    /// Returns the chunk of a use; `None` for a message that the merge creates.
     pub(in crate::merge) fn chunk(&self, id: UseId) -> Option<usize> {
         self.uses[id.index()]
             .source
@@ -180,7 +181,7 @@ impl SegmentList {
         });
     }
 
-    /// Computes every length, and returns the spans of `root`.
+    /// Computes all lengths, and returns the spans of the message `root`.
     pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<SpanList> {
         let mut totals = vec![0u64; self.uses.len()];
         // `order` lists uses from the root downwards. In reverse order, the totals of inserted uses
@@ -254,7 +255,7 @@ struct Cursor {
     id: UseId,
     position: u64,
     edit: usize,
-    /// The group that the current edit opened, and that must be closed.
+    /// Number of the group that the current edit opened, and whose end tag is still missing.
     end_tag: Option<FieldNumber>,
 }
 
@@ -271,7 +272,7 @@ impl Cursor {
 }
 
 impl Use {
-    /// Adds the bytes in a range of this use's chunk.
+    /// Adds a range of this use's chunk to the spans.
     fn copy(&self, range: Range<u64>, layout: &mut SpanList) -> Result<()> {
         if let Some((chunk, _)) = &self.source {
             layout.push_span(SourceId::new(*chunk)?, range);
@@ -279,8 +280,8 @@ impl Use {
         Ok(())
     }
 
-    /// Adds the edits of the enclosing lengths, sorts all edits, and returns the length of this use
-    /// in the output.
+    /// Adds edits that rewrite the lengths of enclosing fields, sorts all edits, and returns the
+    /// length of this use in the output.
     fn settle(&mut self, totals: &[u64]) -> Result<u64> {
         // Deepest first, since a length that grows by a byte makes its parent grow.
         let mut by_depth: BTreeMap<u32, Vec<(Rc<Frame>, i128)>> = BTreeMap::new();
@@ -356,7 +357,8 @@ impl Part {
     }
 }
 
-/// Converts a computed length to `u64`. Chunks declare their sizes, so sums of sizes may be absurd.
+/// Converts a computed length to `u64`. Fails if the length is negative or too large, which the
+/// declared sizes of chunks can cause.
 fn to_len(len: i128) -> Result<u64> {
     i64::try_from(len)
         .ok()

@@ -165,7 +165,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// Returns the wire type of a new message.
+    /// Returns the wire type of a message that the merge creates.
     fn new_wire(&self, node: NodeId, step: &Step, child: NodeId) -> Result<WireType> {
         match &self.types.of(child).kind {
             Some(TargetKind::Group(_)) => Ok(WireType::StartGroup),
@@ -231,8 +231,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// Handles a oneof when one of its members is set: it clears members that come later in merge
-    /// order.
+    /// If `step` sets a member of a oneof, resets the state of the members that come later in merge
+    /// order, since setting one member clears the others.
     fn end_later(&mut self, node: NodeId, step: &Step) {
         let tree = self.tree;
         let children = tree.children(node);
@@ -262,7 +262,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Sets the value at the end of a path.
+    /// Sets the scalar value at the end of a path.
     fn set_value(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
         let last = self.states[child.index()].last.clone();
         let number = if let Select::Key(_) = step.select {

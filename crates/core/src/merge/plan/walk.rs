@@ -1,5 +1,5 @@
-//! Walking a chunk that other chunks are spliced into. The walk reads the chunk once, as a stream,
-//! with a stack of enclosing messages.
+//! The walk over a chunk that other chunks are spliced into, which parses the chunk once, as a
+//! stream, with a stack of enclosing messages.
 
 use std::rc::Rc;
 
@@ -13,23 +13,23 @@ use crate::merge::read::prefetch;
 use crate::wire::{Field, FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of steps in a walk between two checks for cancellation.
+/// Number of fields to parse between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 10;
 
-/// Maximum number of runs of fields into which a chunk is divided. A chunk with more runs is
+/// Maximum number of runs of fields into which a merged chunk is divided. A chunk with more runs is
 /// inserted as a whole.
 const MAX_RUNS: usize = 64;
 
-/// The role of the walked chunk in the message at the node.
+/// The role of a parsed chunk in the message at its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::merge) enum Role {
-    /// The message's content from here on: later chunks are inserted among its fields.
+    /// The message's content, among whose fields later chunks are inserted.
     Content,
     /// More elements of one field, inserted after its existing elements.
     Slice(FieldNumber),
     /// A message to merge into the existing message, one run of fields at a time.
     Merged,
-    /// A continuation at the end of the message.
+    /// More bytes of the message, which are appended to its end.
     Tail,
 }
 
@@ -40,7 +40,8 @@ pub(in crate::merge) struct Run {
     pub(in crate::merge) part: UseId,
 }
 
-/// The runs of a chunk, and whether they are in ascending order.
+/// The runs of top-level fields in a chunk. `unordered` is true if their field numbers aren't
+/// ascending, or if there are too many runs.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Runs {
     pub(in crate::merge) runs: Vec<Run>,
@@ -56,9 +57,11 @@ pub(in crate::merge) enum Place {
 
 pub(in crate::merge) struct Level {
     pub(in crate::merge) place: Place,
-    /// End of the length-delimited field that is this message, or contains it as a group.
+    /// End offset of the length-delimited field that is this message or, for a group, that contains
+    /// the group.
     pub(in crate::merge) end: u64,
-    /// Innermost frame around this message's fields.
+    /// Innermost frame around this message's fields; `None` if no length-delimited field encloses
+    /// them.
     pub(in crate::merge) frame: Option<Rc<Frame>>,
     pub(in crate::merge) group: Option<Field>,
 }
@@ -74,7 +77,8 @@ pub(in crate::merge) struct Walk<'p, 'a, S: ?Sized> {
 }
 
 impl<S: ChunkStore + ?Sized> Planner<'_, S> {
-    /// Makes a chunk the content of the node, at the end of its existing content.
+    /// Appends a chunk to the content of the message at a node. `walked` is true if the chunk has
+    /// to be parsed, since other chunks are inserted into it.
     pub(in crate::merge) fn fill(
         &mut self,
         node: NodeId,
@@ -107,8 +111,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 }
 
 impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
-    /// Walks over a whole chunk, whose use is `whole`. The first run of a merged chunk is the first
-    /// piece.
+    /// Parses a whole chunk, whose use is `whole`. For [`Role::Merged`], `whole` becomes the use of
+    /// the first run only.
     pub(in crate::merge) fn run(
         planner: &'p mut Planner<'a, S>,
         node: NodeId,
@@ -271,7 +275,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         Ok(())
     }
 
-    /// Checks the chunk's top-level fields against its role, and tracks its runs.
+    /// Checks a top-level field of the chunk against the chunk's role, and tracks the chunk's runs.
     fn top_level(&mut self, field: &Field) -> Result<()> {
         match self.role {
             Role::Content | Role::Tail => Ok(()),
@@ -366,9 +370,9 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     }
 
     /// Skips a field that no path leads into, and up to `most` more elements of that field. Returns
-    /// the number of these elements.
+    /// the number of these further elements.
     ///
-    /// Millions of elements may be between two relevant elements.
+    /// This is fast, since millions of elements may be between two relevant elements.
     fn pass_run(&mut self, node: NodeId, mut field: Field, most: u64) -> Result<u64> {
         if field.wire_type != WireType::Len {
             return self.pass(node, field).map(|()| 0);
@@ -408,10 +412,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         Ok(())
     }
 
-    /// Remembers the last field with each number, if something may be inserted after it.
+    /// Records a field as the last one with its number, if something may be inserted after it.
     #[inline]
     pub(in crate::merge) fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
-        // Inserted parts go after existing fields; only a slice's last run can be continued.
+        // Parts are inserted after existing fields; of a slice, only the last run can be continued.
         let own = self.levels.len() > 1 || self.role != Role::Merged;
         if let Some(content) = &mut self.planner.states[node.index()].content
             && own

@@ -6,12 +6,12 @@ use memmap2::MmapMut;
 use crate::merge::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// Minimum size for huge pages, in bytes: with small pages, half of the time for a merge into fresh
-/// memory is spent on page faults.
+/// Minimum size of a buffer in huge pages: 8 MiB. With small pages, half of the time for a merge
+/// into fresh memory is spent on page faults.
 const HUGE_FROM: usize = 8 << 20;
 
-/// Maximum plausible ratio between the sizes of a message and its file. Beyond this ratio, memory
-/// is allocated as bytes arrive.
+/// Maximum plausible ratio of a message's size to its file's size. Beyond this ratio, memory is
+/// allocated as bytes arrive.
 const BELIEVED_RATIO: u64 = 64;
 
 /// Fresh memory for a message.
@@ -46,7 +46,8 @@ impl Buffer {
         }
     }
 
-    /// Reserves memory for `total` bytes, which `stored` bytes of a file claim to expand to.
+    /// Allocates memory for a message of `total` bytes from a file of `stored` bytes. If this ratio
+    /// is implausible, returns [`Buffer::Growing`].
     pub(crate) fn reserve(total: u64, stored: u64, options: &ReadOptions) -> Result<Buffer> {
         let out = reserve(total, stored, options)?;
         let believed = usize::try_from(total).ok();
@@ -67,7 +68,8 @@ impl From<Buffer> for Bytes {
     }
 }
 
-/// Reserves a buffer for as many of `total` bytes as are plausible.
+/// Reserves a buffer for a message of `total` bytes, but for at most 64 times the `stored` bytes of
+/// its file. Fails if the message exceeds the size limit.
 pub(in crate::merge) fn reserve(total: u64, stored: u64, options: &ReadOptions) -> Result<Vec<u8>> {
     let too_large = || too_large(total);
     if total > options.limits.max_message_size {

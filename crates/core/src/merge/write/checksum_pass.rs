@@ -1,5 +1,5 @@
 //! Reading every chunk once, on several threads, to check it, to compute the checksums of the
-//! segments that a merge takes from it, and to count the elements of slices.
+//! segments that a merge copies from it, and to count the elements of slices.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -19,28 +19,30 @@ use crate::{Error, ErrorKind, Result};
 /// The result of reading all chunks.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct ChecksumPass {
-    /// Size of the readable chunks, in bytes.
+    /// Total size of the chunks that could be read, in bytes.
     pub(in crate::merge) bytes: u64,
     /// Problems, in the order of the chunks.
     pub(in crate::merge) problems: Vec<Error>,
-    /// crc32c of every segment of the plan whose chunk is readable.
+    /// crc32c of every segment of the plan that comes from a readable chunk; 0 for all other
+    /// segments.
     pub(in crate::merge) crcs: Vec<u32>,
-    /// Number of the first field in each chunk that was in memory as a whole, if the chunk has a
-    /// field.
+    /// Number of the first field in each chunk; `None` if the chunk was not in memory as a whole,
+    /// or has no field.
     pub(in crate::merge) first_fields: Vec<Option<FieldNumber>>,
-    /// Numbers of elements of the requested slices, if the slices are messages.
+    /// Number of elements in each requested slice, by chunk. Slices that aren't messages are
+    /// absent.
     pub(in crate::merge) elements: HashMap<usize, u64>,
 }
 
-/// Facts to determine about the chunks in addition to their checksums.
+/// Facts to determine about the chunks while they are read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::merge) struct ChecksumRequest<'a> {
     pub(in crate::merge) plan: Option<&'a MergePlan>,
-    /// The slices whose elements to count, with their field numbers.
+    /// The slices whose elements have to be counted: the number of the elements' field, by chunk.
     pub(in crate::merge) slices: &'a HashMap<usize, FieldNumber>,
 }
 
-/// Reads all chunks. The chunks of each group are read in order, by one thread.
+/// Reads all chunks in `groups`. The chunks of each group are read in order, by one thread.
 pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     store: &S,
     mut groups: Vec<Vec<usize>>,
@@ -48,7 +50,7 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> ChecksumPass {
-    // The largest first, so that threads finish at about the same time.
+    // The largest groups are read first, so that threads finish at about the same time.
     groups.sort_by_cached_key(|group| {
         let bytes: u64 = group.iter().map(|&chunk| store.size(chunk)).sum();
         std::cmp::Reverse(bytes)
@@ -180,7 +182,8 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
 }
 
 impl Done {
-    /// Records facts about a chunk in memory.
+    /// Records the first field of a chunk in memory and, if the chunk is a requested slice, its
+    /// number of elements.
     fn look_into(&mut self, chunk: usize, bytes: &[u8], slice_of: Option<FieldNumber>) {
         self.first_fields.extend(first_field(chunk, bytes));
         let count = slice_of.and_then(|number| count(bytes, number).ok());
@@ -227,7 +230,7 @@ fn first_field(chunk: usize, bytes: &[u8]) -> Option<(usize, FieldNumber)> {
     Some((chunk, field.number))
 }
 
-/// The checksums of the ranges that a merge takes from a chunk.
+/// The checksums of the ranges that a merge copies from a chunk.
 struct Sums<'a> {
     plan: Option<&'a MergePlan>,
     /// The segments, in the order of the chunk's bytes, each with the crc32c so far.

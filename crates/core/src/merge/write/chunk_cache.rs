@@ -1,5 +1,5 @@
-//! Chunks that other chunks are spliced into. They are read once, ahead of the walk over them, and
-//! kept for the merge.
+//! A cache of the chunks that other chunks are spliced into. They are read once, before planning
+//! parses them, and kept for the merge.
 
 use std::io::Read;
 use std::num::NonZeroUsize;
@@ -16,15 +16,15 @@ use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, Places};
 use crate::merge::read_options::ReadOptions;
 
-/// Maximum total size of the chunks to keep, in bytes. Other chunks are read twice: for the plan
+/// Maximum total size of the chunks to keep: 32 MiB. Further chunks are read twice: for the plan
 /// and for the merge.
 const MOST_KEPT: u64 = 32 << 20;
 
 /// Plans the merge of the chunks in `store`, and calls `execute` with the plan.
 ///
-/// A plan must walk, one after the other, the chunks that other chunks are spliced into, so other
-/// threads read ahead. As many of these chunks as fit in a fixed amount of memory are kept until
-/// the merge is complete; the other chunks are read as streams.
+/// Planning parses the chunks that other chunks are spliced into, one after the other, while other
+/// threads read ahead. Up to 32 MiB of these chunks are kept until the merge is complete; all other
+/// chunks are read as streams.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     work(&ChunkCache::new(store, &chunks, &mut memory))
 }
 
-/// Returns the chunks to keep, in the order in which the plan walks them.
+/// Returns the chunks to keep, in the order in which planning parses them.
 fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
     let mut left = MOST_KEPT;
     let mut seen = vec![false; store.len()];
@@ -72,7 +72,7 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
     chosen
 }
 
-/// A store that reads some chunks only once.
+/// A wrapper of a store that reads some chunks only once, and keeps them in memory.
 pub struct ChunkCache<'a, S: ?Sized> {
     store: &'a S,
     /// For each chunk: its index in `kept`, if it is kept.
@@ -86,7 +86,8 @@ struct CachedChunk<'a> {
     chunk: usize,
     /// Buffer for the chunk's bytes.
     place: Mutex<&'a mut [u8]>,
-    /// `None` if the chunk can't be read: reading it from the store reports the error.
+    /// The chunk's bytes, once it was read; `None` if it can't be read. The store reports the error
+    /// when the chunk is read again.
     bytes: OnceLock<Option<&'a [u8]>>,
 }
 
@@ -132,13 +133,13 @@ impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
         thread::scope(|scope| {
             threads::spawn_up_to(scope, others, || while self.read_next() {});
             let plan = plan(trailer, self, options);
-            // Chunks that the plan didn't need aren't read early.
+            // Chunks that planning didn't need are no longer read ahead.
             self.next.store(self.kept.len(), Ordering::Relaxed);
             plan
         })
     }
 
-    /// Reads the next chunk that no thread has begun to read, if there is one.
+    /// Reads the next chunk that no thread has begun to read. Returns false if there is none.
     fn read_next(&self) -> bool {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let kept = self.kept.get(next);
@@ -153,7 +154,8 @@ impl<'a, S: ChunkStore + ?Sized> ChunkCache<'a, S> {
         self.read(kept)
     }
 
-    /// Returns a chunk's bytes, waiting if another thread is reading them.
+    /// Returns a chunk's bytes; `None` if they can't be read. Waits if another thread is reading
+    /// them.
     fn read(&self, kept: &CachedChunk<'a>) -> Option<&'a [u8]> {
         let read = || {
             let mut place = kept.place.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,8 @@ use std::io::{self, BufWriter, Write};
 use crate::Result;
 use crate::progress::Meter;
 
-/// Size up to which small pieces are gathered; larger pieces pass through.
+/// Number of bytes from small pieces to gather before a write: 256 KiB. Larger pieces are written
+/// directly.
 const GATHER: usize = 256 << 10;
 
 /// A writer that counts the bytes that pass through it, and computes their checksum.
@@ -26,8 +27,8 @@ impl<'a> CountingWriter<'a> {
         }
     }
 
-    /// Writes all buffered bytes, and returns their number and crc32c. A cancellation is reported
-    /// here at the latest.
+    /// Writes the bytes that are still buffered, and returns the number and the crc32c of all bytes
+    /// written. A cancellation is reported here at the latest.
     pub(crate) fn finish(mut self) -> Result<(u64, u32)> {
         self.inner.flush()?;
         self.meter.check()?;

@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Merged {
-    /// The input file.
+    /// Path of the input file.
     pub input: PathBuf,
     /// True if the input file was in chunks, false if it was the message itself.
     pub chunked: bool,
@@ -67,7 +67,8 @@ pub(crate) fn to_bytes<S: ChunkStore + ?Sized>(
     })
 }
 
-/// Executes a plan in order, and compares the result with the original message.
+/// Executes a plan by writing the message to `sink` in order, and compares the message with the
+/// original message.
 pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
@@ -86,7 +87,8 @@ pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     compared(trailer, size, crc32c)
 }
 
-/// Executes a plan and writes to an empty file, on several threads if that is faster.
+/// Executes a plan by writing the message to an empty file, on several threads if that is faster.
+/// Compares the message with the original message.
 pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
@@ -107,7 +109,8 @@ pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
     compared(trailer, plan.total_len(), crc32c)
 }
 
-/// Executes a plan and fills the beginning of a buffer.
+/// Executes a plan by writing the message to the beginning of a buffer, and compares the message
+/// with the original message.
 pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
@@ -126,7 +129,8 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
     compared(trailer, plan.total_len(), crc32c)
 }
 
-/// Compares a merged message with the file's description of the original message.
+/// Compares the crc32c of a merged message with the one that the file stores for the original
+/// message, and returns a report on the merge.
 ///
 /// # Errors
 ///

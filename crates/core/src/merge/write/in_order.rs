@@ -13,8 +13,8 @@ use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
 use crate::spans::{COPY_LEN, SpanSource, copy_range};
 
-/// Maximum number of open chunks. More chunks are only in use when many messages are merged field
-/// by field into one.
+/// Maximum number of chunks that are open at the same time. More are in use only when many messages
+/// are merged field by field into one.
 const MAX_OPEN: usize = 64;
 
 /// Writes the planned message. Reads a chunk from its first segment to its last, and then to its
@@ -42,9 +42,9 @@ pub(crate) fn write_summed<S: ChunkStore + ?Sized>(
     write_around(plan, store, sum, sink, &mut |_, _| Ok(0))
 }
 
-/// Writes like [`write`], but offers each whole chunk to `leave_out`, with its range in the
-/// message, and leaves out as many of the chunk's first bytes as `leave_out` returns. Adds the
-/// written bytes to the checksum of the message.
+/// Writes like [`write`], but calls `leave_out` for each chunk that is used as a whole, with the
+/// chunk's range in the message. `leave_out` returns the number of bytes at the chunk's beginning
+/// to skip. Adds the written bytes to the checksum of the message.
 pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     plan: &MergePlan,
     store: &S,
@@ -97,7 +97,7 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
     Ok(())
 }
 
-/// Copies exactly this many bytes of a chunk.
+/// Copies exactly `len` bytes of a chunk from `stream` to `sink`.
 pub(crate) fn copy_exactly(stream: &mut dyn Read, len: u64, sink: &mut dyn Write) -> Result<()> {
     let buffer = usize::try_from(len).unwrap_or(usize::MAX).min(COPY_LEN);
     copy_through(stream, len, &mut vec![0; buffer], sink)

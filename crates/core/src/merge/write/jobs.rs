@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use record_file::ReadAt;
 
-/// Size up to which extents are read together, in bytes.
+/// Maximum total size of adjacent extents of a source that are read with one call: 1 MiB.
 const LEAST_EXTENT: u64 = 1 << 20;
 
 /// A chunk, and the destination of each of its segments, in the order of its bytes.
@@ -43,9 +43,9 @@ impl<P> Jobs<P> {
         self.pieces.push((chunk, piece));
     }
 
-    /// Adds a range of a source, cut into its extents, so that each extent is read with one call,
-    /// by any thread. Small extents stay together. `place` returns the destination of the next
-    /// bytes.
+    /// Adds a range of a source, divided into the source's extents, so that each extent is read
+    /// with one call, by any thread. Small adjacent extents form one piece. `place` returns the
+    /// destination of the next bytes, given their number.
     pub(super) fn add_extents(
         &mut self,
         chunk: usize,

@@ -1,4 +1,5 @@
-//! Executing a plan on several threads: every chunk goes directly to its places, in any order.
+//! Executing a plan on several threads: the bytes of every chunk are copied directly to their
+//! destinations, in any order.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -22,21 +23,21 @@ use crate::progress::Meter;
 use crate::spans::{COPY_LEN, SpanSource};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of a chunk to read at once, in bytes, so that it stays in the cache until it is
-/// copied.
+/// Maximum size of a chunk to read at once: 1 MiB, so that the chunk stays in the processor's cache
+/// until it is copied.
 pub(in crate::merge) const WHOLE_UP_TO: u64 = 1 << 20;
 
 /// Minimum number of segments per thread for combining checksums. Combining fewer takes less time
 /// than starting a thread.
 const LEAST_COMBINED: usize = 4096;
 
-/// Minimum average size of segments for positioned writes to a file, since each write is a system
-/// call.
+/// Minimum average size of segments for positioned writes to a file: 64 KiB, since each write is a
+/// system call.
 const LEAST_SEGMENT: u64 = 64 << 10;
 
 /// The destination of a segment's bytes.
 trait Place: Send {
-    /// Writes the next `len` bytes of `source`, and computes their checksum.
+    /// Writes the next `len` bytes of `source` to the destination, and computes their checksum.
     fn fill(
         &mut self,
         source: &mut dyn Read,
@@ -44,7 +45,7 @@ trait Place: Send {
         filling: &mut Filling<'_>,
     ) -> io::Result<()>;
 
-    /// Writes `len` bytes that `read` provides at once.
+    /// Writes `len` bytes to the destination, which `read` provides in one call.
     fn fill_whole(
         &mut self,
         read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
@@ -53,7 +54,7 @@ trait Place: Send {
     ) -> Result<()>;
 }
 
-/// The state for filling destinations.
+/// The state of a thread that fills destinations.
 struct Filling<'a> {
     meter: &'a Meter,
     buffer: Vec<u8>,
@@ -65,7 +66,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Sets the crc32c of the next bytes, if it is known.
+    /// Starts the checksum of the next bytes. If `crc32c` has it already, it isn't computed.
     fn expect(&mut self, crc32c: Option<u32>) {
         self.is_known = crc32c.is_some() || !self.sums;
         self.crc32c = crc32c.unwrap_or(0);
@@ -79,7 +80,7 @@ impl Filling<'_> {
     }
 }
 
-/// Destination in a file.
+/// A destination in a file, to which bytes are written through a buffer.
 impl Place for FileAt<&File> {
     fn fill(
         &mut self,
@@ -200,14 +201,14 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
     combined(plan, &work.run(store, threads, meter)?, threads)
 }
 
-/// A part of a message, and its destination.
+/// A part of a message, and its destination in a file.
 #[derive(Clone, Debug)]
 pub struct FilePlace<'a> {
-    /// Range in the message.
+    /// Range of the part in the message.
     pub range: Range<MessageOffset>,
     /// Destination file.
     pub file: &'a File,
-    /// Offset of the first byte in the file.
+    /// Offset in the file at which the part starts.
     pub offset: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a planned message as input, without merging it.
+//! Reading a planned message as the input of a parser, without merging the message.
 
 #[cfg(test)]
 mod tests;
@@ -16,16 +16,16 @@ use crate::spans::SpanSource;
 use crate::wire::{Input, SourceInput, at_hand, part_at_hand};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of a chunk to read as a whole on first use, in bytes: a walk along a path goes back
-/// at every step.
+/// Maximum size of a chunk to read as a whole on first use: 1 MiB. Smaller chunks are kept in
+/// memory, since following a field path goes back at every step.
 const WHOLE_UP_TO: u64 = 1 << 20;
 
-/// Maximum number of open chunks.
+/// Maximum number of chunks that are open at the same time.
 const MAX_OPEN: usize = 4;
 
 const WINDOW: usize = 4 << 10;
 
-/// Number of bytes to copy at a time to the file of unpacked chunks.
+/// Number of bytes to copy at a time to the file of unpacked chunks: 256 KiB.
 const COPY_LEN: usize = 256 << 10;
 
 /// An input over the message that a plan describes. Reads only the chunks that are accessed.
@@ -35,7 +35,7 @@ const COPY_LEN: usize = 256 << 10;
 pub(crate) struct PlanReader<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
-    /// Random-access source of a message in one piece, read instead of chunks.
+    /// Random-access source of a message in one piece; `None` if the message is in chunks.
     at_random: Option<SourceInput<'a, dyn ReadAt + 'a>>,
     /// Open chunks, the most recently used last.
     open: Vec<(usize, DecodingChunk<'a>)>,
@@ -46,7 +46,7 @@ pub(crate) struct PlanReader<'a, S: ?Sized> {
     start: u64,
 }
 
-/// Chunks in which the reader goes back repeatedly.
+/// Chunks that were unpacked to a temporary file, since the reader went back in them repeatedly.
 #[derive(Default)]
 struct UnpackedChunks {
     file: Option<File>,
@@ -92,7 +92,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         &self.plan
     }
 
-    /// Returns the plan, if the message is in chunks.
+    /// Returns the plan if the message is in chunks; `None` if it is in one piece.
     pub(crate) fn plan_of_chunks(&self) -> Option<&MergePlan> {
         Some(&self.plan).filter(|_| self.at_random.is_none())
     }
@@ -112,7 +112,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         Ok(())
     }
 
-    /// Returns the error to report after a walk over the message failed with `error`. Damage in an
+    /// Returns the error to report after parsing the message failed with `error`. Damage in an
     /// accessed chunk takes precedence.
     #[cold]
     pub(crate) fn damage_first(&mut self, error: Error) -> Error {
@@ -150,7 +150,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         }
     }
 
-    /// Makes the window begin at `position` and hold at least `want` bytes, and more if available.
+    /// Moves the window to `position`, and fills it with at least `want` bytes, unless the message
+    /// ends before.
     fn refill(&mut self, position: u64, want: usize) -> Result<()> {
         // Bytes already in the window are kept, since a chunk can't be read backwards.
         let skip = position.checked_sub(self.start);
@@ -224,8 +225,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanReader<'a, S> {
         Ok(())
     }
 
-    /// Returns true if a chunk is unpacked. A chunk is unpacked once reading it again has cost as
-    /// much as unpacking.
+    /// Returns true if a chunk is in the temporary file of unpacked chunks. Unpacks a chunk once
+    /// reading it again has cost as much as unpacking it.
     fn unpacked(&mut self, chunk: usize, start: u64) -> Result<bool> {
         if self.unpacked.at.contains_key(&chunk) {
             return Ok(true);

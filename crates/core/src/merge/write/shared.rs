@@ -12,11 +12,13 @@ use crate::merge::read_options::ReadOptions;
 use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the merged message as pieces, in order, that share the memory of `chunks`, and compares
-/// the message with the original message. Doesn't compare the checksums of single chunks.
+/// Returns the pieces of the merged message, in order. The pieces share the memory of `chunks`.
+/// Compares the whole message with the original message, but doesn't check the checksums of single
+/// chunks.
 ///
-/// `crc32c` returns the checksum of a chunk if the caller computed it while receiving the chunk. If
-/// that chunk is used as a whole, it isn't read to compute the message's checksum.
+/// `crc32c` returns the checksum of a chunk if the caller computed it while receiving the chunk,
+/// otherwise `None`. If a chunk with a checksum is used as a whole, it isn't read again to compute
+/// the message's checksum.
 ///
 /// ```
 /// use proto_splitter_core::container::{Trailer, TrailerUse};

@@ -1,5 +1,5 @@
-//! Chunks that several threads read whole, directly to their places in memory, two at a time per
-//! thread.
+//! Chunks that are read as a whole, directly into their places in memory, by several threads that
+//! each read two chunks at a time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,8 +13,8 @@ use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::{ChunkStore, Places};
 use crate::progress::Meter;
 
-/// Minimum size of a large chunk. Two large chunks are never paired, so that another thread can
-/// take the second.
+/// Minimum size of a large chunk: 1 MiB. A thread never reads two large chunks at the same time, so
+/// that another thread can read the second.
 const LARGE: usize = 1 << 20;
 
 /// A chunk whose bytes are one contiguous part of the output.
@@ -26,7 +26,8 @@ pub(in crate::merge) struct WholeChunk<'b> {
 }
 
 impl WholeChunk<'_> {
-    /// Returns true if these bytes are a whole chunk that is needed only once and not yet read.
+    /// Returns true if `range` is a whole chunk that the plan uses only once, and that is neither
+    /// in memory nor accessible at random.
     pub(in crate::merge) fn is_one<S: ChunkStore + ?Sized>(
         plan: &MergePlan,
         store: &S,
@@ -40,7 +41,7 @@ impl WholeChunk<'_> {
     }
 }
 
-/// The chunks that no thread has begun to read.
+/// A queue of the chunks that no thread has begun to read.
 pub(in crate::merge) struct WholeChunks<'b> {
     /// Remaining chunks, the largest first, so that threads finish at about the same time.
     left: Mutex<VecDeque<WholeChunk<'b>>>,
@@ -60,13 +61,14 @@ impl<'b> WholeChunks<'b> {
         self.count
     }
 
-    /// Returns the chunks in reading order.
+    /// Returns the remaining chunks in the order in which they are read.
     pub(in crate::merge) fn order(&self) -> Vec<usize> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.iter().map(|one| one.chunk).collect()
     }
 
-    /// Returns the chunks for one of this many threads, which stop if a thread has failed.
+    /// Returns the chunks to read for one of `threads` threads, taken from the queue one by one.
+    /// Ends once `failed` is true.
     pub(in crate::merge) fn share<'q>(
         &'q self,
         threads: usize,
@@ -85,7 +87,7 @@ impl<'b> WholeChunks<'b> {
     }
 }
 
-/// The chunks read by one thread.
+/// The chunks that one thread takes from the queue and reads.
 pub(in crate::merge) struct ThreadChunks<'q, 'b> {
     chunks: &'q WholeChunks<'b>,
     lanes: usize,

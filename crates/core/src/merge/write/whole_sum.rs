@@ -7,8 +7,8 @@ use crate::container::Trailer;
 use crate::io::CrcOfPieces;
 use crate::{Error, ErrorKind, Result};
 
-/// The crc32c that a trailer stores for the whole message, compared by the read that completes the
-/// message. Any thread may read any part, in any order.
+/// The crc32c of a message that is read in parts. The read that completes the message compares it
+/// with the crc32c that the trailer stores. Any thread may read any part, in any order.
 #[derive(Debug)]
 pub(crate) struct WholeSum {
     expected: u32,
@@ -16,7 +16,7 @@ pub(crate) struct WholeSum {
 }
 
 impl WholeSum {
-    /// Creates the checksum for a message of this size. Returns `None` if the trailer stores no
+    /// Creates the checksum of a message of `size` bytes. Returns `None` if the trailer stores no
     /// checksum for the merged message.
     pub(crate) fn of(trailer: &Trailer, size: u64) -> Option<WholeSum> {
         Some(WholeSum {
@@ -25,7 +25,7 @@ impl WholeSum {
         })
     }
 
-    /// Adds bytes of the message that were read at `at`.
+    /// Adds bytes of the message that were read at the offset `at`.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use super::*;
 use crate::error::ChunkIndex;
 use crate::spans::{SourceId, SpanList};
 
-/// Equal chunks that can only be read sequentially; together they are the message.
+/// A store of equal chunks that can only be read sequentially. Concatenated, they are the message.
 struct Store {
     chunk: Vec<u8>,
     count: usize,
@@ -38,7 +38,7 @@ impl Store {
     }
 }
 
-/// The error at the end of a stream with damaged bytes.
+/// A reader that always fails, for the end of a stream with damaged bytes.
 struct Damage;
 
 impl Read for Damage {
