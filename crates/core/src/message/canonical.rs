@@ -1,5 +1,5 @@
-//! Serializing a message deterministically, as C++ does, by planning over the message's existing
-//! bytes.
+//! Serializing a message deterministically, as C++ does. The serialization is planned as spans of
+//! the message's existing bytes.
 //!
 //! Two serializations of one message may differ in the order of fields and map entries, in overlong
 //! varints and lengths, in superseded values and in explicit defaults. The canonical serialization
@@ -8,8 +8,9 @@
 //! form.
 //!
 //! Nothing is decoded. A plan is a list of spans of the source with a few literal bytes between
-//! them. Most of a source is already canonical, and adjacent canonical spans merge into one. So
-//! memory grows only with the number of places that are not canonical. Values stay in the source.
+//! them. Most of a source is already canonical, and adjacent canonical spans merge into one. So the
+//! memory for a plan grows only with the number of places in the source that are not canonical.
+//! Values stay in the source.
 
 mod edits;
 mod entry;
@@ -37,10 +38,10 @@ pub use scalar::Key;
 
 use schema::Schema;
 
-/// Maximum nesting depth of messages: protobuf's own default.
+/// Maximum nesting depth of messages: 100, the default of protobuf's parsers.
 const MAX_DEPTH: u32 = 100;
 
-/// Number of source bytes read at a time while a plan is executed.
+/// Number of source bytes read at a time while a plan is executed: 256 KiB.
 const COPY_LEN: usize = 256 << 10;
 
 /// Returns a message in canonical form: fields sorted by number, map entries by key, and unknown
@@ -99,12 +100,13 @@ impl<'a> Canonical<'a> {
         self
     }
 
-    /// Returns the whole source as one piece.
+    /// Returns the byte range of the whole source, as a list of one piece.
     pub fn whole(&self) -> [Range<u64>; 1] {
         std::array::from_fn(|_| 0..self.size)
     }
 
-    /// Plans the canonical form of the message that the concatenated `pieces` encode.
+    /// Plans the canonical form of a message with `edits`. The message's encoding is the
+    /// concatenation of `pieces`, which are byte ranges of the source.
     pub fn message(
         &mut self,
         descriptor: &MessageDescriptor,
@@ -115,7 +117,7 @@ impl<'a> Canonical<'a> {
         self.plan(shape, pieces, edits, MAX_DEPTH)
     }
 
-    /// Plans the canonical form of each value in a map field, by key.
+    /// Plans the canonical form of each value in the map field `number` of a message, by key.
     pub fn map(
         &mut self,
         descriptor: &MessageDescriptor,
@@ -132,8 +134,8 @@ impl<'a> Canonical<'a> {
         Ok(values)
     }
 
-    /// Returns all length-delimited occurrences of a field in a message: the pieces of a singular
-    /// submessage, the elements of a repeated one, or the entries of a map.
+    /// Returns the byte ranges of all length-delimited occurrences of a field in a message: the
+    /// pieces of a singular submessage, the elements of a repeated one, or the entries of a map.
     pub fn pieces(&mut self, pieces: &[Range<u64>], number: u32) -> Result<Vec<Range<u64>>> {
         let mut found = Vec::new();
         for piece in pieces {
@@ -147,7 +149,8 @@ impl<'a> Canonical<'a> {
         Ok(found)
     }
 
-    /// Returns the length-delimited occurrences of the field at the end of a path of field numbers.
+    /// Returns the byte ranges of the length-delimited occurrences of the field at the end of a
+    /// path of field numbers.
     pub fn path(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Vec<Range<u64>>> {
         let mut at = pieces.to_vec();
         for number in path {
@@ -156,7 +159,7 @@ impl<'a> Canonical<'a> {
         Ok(at)
     }
 
-    /// Returns the pieces of each value of a map with string keys and message values.
+    /// Returns, by key, the pieces of each value in a map with string keys and message values.
     pub fn string_map(
         &mut self,
         pieces: &[Range<u64>],
@@ -172,12 +175,13 @@ impl<'a> Canonical<'a> {
         Ok(values)
     }
 
-    /// Returns the bytes at `range` in the source. The range must be small.
+    /// Returns the bytes at `range` in the source. The range must be small, since its bytes are
+    /// held in memory.
     pub fn bytes(&mut self, range: Range<u64>) -> Result<&[u8]> {
         self.cursor.bytes(range)
     }
 
-    /// Writes the planned bytes.
+    /// Writes the bytes that a plan describes to `sink`.
     pub fn write(&self, plan: &Plan, sink: &mut dyn Write) -> Result<()> {
         let mut input = SourceInput::new(self.source, self.size);
         let meter = self.progress.meter(plan.len());

@@ -31,10 +31,10 @@ use crate::{Error, ErrorKind, Result};
 /// A chunked message in a `.cpb` file, or in any other source of bytes. Its chunks are read on
 /// demand.
 ///
-/// Opening reads both ends of the file and checks that the trailer is consistent. Whether each
-/// record matches the trailer is checked before a merge begins, or when a chunk is first read. For
-/// slow sources that [prefetch](ReadAt::is_prefetched), a merge checks each record only as it reads
-/// the chunk.
+/// Opening reads both ends of the file and checks that the trailer is consistent. The record of
+/// each chunk is compared with the trailer before a merge begins, or when the chunk is first read.
+/// For slow sources that [prefetch](ReadAt::is_prefetched), a merge compares each record only when
+/// it reads the chunk.
 #[derive(Debug)]
 pub struct ChunkedFile<S = File> {
     store: RecordStore<S>,
@@ -51,7 +51,7 @@ impl ChunkedFile<File> {
         ChunkedFile::open_with(path, &Limits::default())
     }
 
-    /// Opens a `.cpb` file within `limits`.
+    /// Opens a `.cpb` file, which must not exceed `limits`.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl ChunkedFile<File> {
 }
 
 impl ChunkedFile<Arc<dyn ReadAt>> {
-    /// Opens a `.cpb` file within `limits`, with its source type erased, for programs that read
-    /// files and other sources alike.
+    /// Opens a `.cpb` file, which must not exceed `limits`, as a source whose type is erased. This
+    /// lets programs handle files and other sources alike.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl ChunkedFile<Arc<dyn ReadAt>> {
         Ok(ChunkedFile { store })
     }
 
-    /// Uses an already open `.cpb` file as a chunked file. `path` is the path of the file.
+    /// Opens the message in `file`, which is the already open `.cpb` file at `path`.
     pub(crate) fn of_opened(path: &Path, file: Arc<dyn ReadAt>, limits: &Limits) -> Result<Self> {
         let store = open_given(path, file, limits)?;
         Ok(ChunkedFile { store })
@@ -112,10 +112,10 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// Opens a chunked message whose chunks may be in several sources. `source` is the main file;
-    /// `open` opens another file by its name in the main file.
+    /// `open` opens each other file that the main file's trailer names.
     ///
-    /// Fails with [`ErrorKind::ChecksumMismatch`] if a source differs from the file that the
-    /// trailer names.
+    /// Fails with [`ErrorKind::ChecksumMismatch`] if a source isn't the file that the trailer
+    /// describes.
     ///
     /// # Errors
     ///
@@ -141,8 +141,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         ChunkedFile::with_metadata_and(source, metadata, TrailerUse::Part, limits, none)
     }
 
-    /// Opens a source like [`with_metadata`](Self::with_metadata), but its chunks may be in several
-    /// sources, and the metadata may describe the whole message.
+    /// Opens a source like [`with_metadata`](Self::with_metadata), but with chunks that may be in
+    /// several sources, and with metadata that may describe the whole message.
     pub(crate) fn with_metadata_and(
         source: S,
         metadata: ChunkMetadata,
@@ -159,7 +159,7 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.store.trailer()
     }
 
-    /// Returns the underlying record file with the trailer.
+    /// Returns the record file that contains the trailer.
     pub fn record_file(&self) -> &RecordFile<FileSource<S>> {
         self.store.record_file()
     }
@@ -193,12 +193,12 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// Summarizes every chunk like [`summaries`](Self::summaries), but only from the trailer, so
-    /// the summaries lack the stored form of the chunks. Reads nothing.
+    /// the summaries lack the stored sizes and the compression of the chunks. Reads nothing.
     pub fn listed(&self) -> Vec<ChunkSummary> {
         listed(&self.store)
     }
 
-    /// Returns the types that the file embeds; `None` if it has no schema.
+    /// Returns the types in the schema that the file embeds; `None` if it embeds no schema.
     ///
     /// # Errors
     ///
@@ -208,7 +208,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         read_schema(self.record_file(), self.store.required_root())
     }
 
-    /// Returns the type of the message, if the file names it and embeds its schema.
+    /// Returns the type of the message; `None` if the file doesn't name the type, or embeds no
+    /// schema.
     ///
     /// ```
     /// use proto_splitter_core::container::ChunkedFile;
@@ -307,7 +308,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// Returns the value at a path. The message's type need not be known. [`view`](Self::view)
-    /// offers more.
+    /// returns a view with more methods and options.
     ///
     /// # Errors
     ///
@@ -352,7 +353,7 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.store.paths()
     }
 
-    /// Returns the store that contains the chunks and their files.
+    /// Returns the store that reads the chunks from the files.
     pub(crate) fn store(&self) -> &RecordStore<S> {
         &self.store
     }

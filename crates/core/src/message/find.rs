@@ -49,8 +49,9 @@ pub(super) fn open(path: &Path, limits: &Limits) -> Result<Box<dyn StoredMessage
 }
 
 impl MessageReader {
-    /// Opens a chunked or plain file as one message. Reads only the requested ranges, unlike
-    /// [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes).
+    /// Opens the message in a chunked or plain file. The reader reads only the requested ranges,
+    /// unlike [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), which reads the
+    /// whole message.
     ///
     /// ```
     /// use proto_splitter_core::{MessageReader, merge::ReadOptions};

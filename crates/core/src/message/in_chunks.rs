@@ -78,7 +78,8 @@ fn in_main_file(file: &ChunkedFile<Arc<dyn ReadAt>>, error: Error) -> Error {
     }
 }
 
-/// Adds the path of a chunked file to an error that doesn't name a place in the message.
+/// Adds the path of a chunked file to an error that is about the file rather than the message in
+/// it.
 pub(super) fn at_file(error: Error, path: &Path) -> Error {
     match error.kind() {
         ErrorKind::NotChunked

@@ -22,16 +22,16 @@ use crate::progress::Meter;
 use crate::spans::SpanSource;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum total size of decompressed chunks to hold in memory, in bytes. Later chunks go to a
-/// temporary file.
+/// Maximum total size of decompressed chunks to hold in memory: 16 MiB. Further chunks are held in
+/// a temporary file.
 const MAX_HELD: u64 = 16 << 20;
 
 /// The bytes that a chunked file merges to, for random access.
 ///
-/// A chunk is read completely, with all its checksums, before its first byte is returned. An
-/// uncompressed chunk is then read in place. Other chunks are kept decompressed: 16 MiB in memory,
-/// and the remainder in a temporary file. For copying,
-/// [`MessageReader::copy_to_files`](crate::MessageReader::copy_to_files) is faster.
+/// A chunk is read completely, and all its checksums are verified, before its first byte is
+/// returned. The bytes of an uncompressed chunk are then read from the chunked file. Other chunks
+/// are kept decompressed: up to 16 MiB in memory, and further ones in a temporary file. For
+/// copying, [`MessageReader::copy_to_files`](crate::MessageReader::copy_to_files) is faster.
 ///
 /// Once all bytes of the message have been read, in any order, their checksum is compared with the
 /// one in the file. If the checksums differ, the last of these reads fails.
@@ -139,7 +139,8 @@ impl<S: ReadAt> MergedMessage<S> {
         &self.file
     }
 
-    /// Returns the chunks in a range of the message, if it consists of whole chunks only.
+    /// Returns the chunks that a range of the message consists of; `None` if the range doesn't
+    /// consist of whole chunks only.
     pub(crate) fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
         let (mut at, mut chunks) = (range.start, Vec::new());
         for span in self.plan.spans().parts(range.clone()) {
@@ -153,7 +154,8 @@ impl<S: ReadAt> MergedMessage<S> {
         (at == range.end && !chunks.is_empty()).then_some(chunks)
     }
 
-    /// Writes a range of the message. Streams each chunk with all its checksums, and keeps nothing.
+    /// Writes a range of the message to `sink`. Streams each chunk, verifies all its checksums, and
+    /// keeps nothing in memory.
     pub(crate) fn stream_range(&self, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {
         for span in self.plan.spans().parts(range) {
             match span.source {
@@ -191,7 +193,7 @@ impl<S: ReadAt> MergedMessage<S> {
     /// Reads parts of the message into memory, each into a buffer of the same length, on `threads`
     /// threads; `None` means the number of cores.
     ///
-    /// Reads each needed chunk once, with all its checksums, directly to all of its destinations,
+    /// Reads each needed chunk once, directly into its destinations, verifies all its checksums,
     /// and keeps nothing. Don't use the bytes unless this succeeds. The checksum of the message is
     /// compared only if the parts together are as long as the message.
     ///
@@ -230,8 +232,8 @@ impl<S: ReadAt> MergedMessage<S> {
         gather(&self.plan, &*self.file, sum, places, threads, meter)
     }
 
-    /// Returns the total size of the chunks that contain these parts and haven't been read
-    /// completely yet.
+    /// Returns the total size, in bytes, of the chunks that contain these parts and haven't been
+    /// read completely yet.
     pub(crate) fn unread_chunks(&self, parts: &[Range<u64>]) -> u64 {
         let spans = self.plan.spans();
         let spans = parts.iter().flat_map(|part| spans.parts(part.clone()));
@@ -247,7 +249,7 @@ impl<S: ReadAt> MergedMessage<S> {
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Writes the message in order, except for the bytes of whole chunks that `leave_out` takes:
+    /// Writes the message in order, except for the bytes of whole chunks that `leave_out` skips:
     /// see [`MessageReader::write_around`](crate::MessageReader::write_around).
     pub(crate) fn write_around<W: Write + ?Sized>(
         &self,
@@ -293,12 +295,13 @@ impl<S: ReadAt> MergedMessage<S> {
             return Ok(access);
         }
         let access = self.checked(chunk).map_err(|error| error.in_chunk(chunk))?;
-        // Another thread may have been first, with the same result.
+        // Another thread may have stored the same result meanwhile.
         Ok(slot.get_or_init(|| access))
     }
 
     fn checked(&self, chunk: usize) -> Result<Access> {
-        // Bytes that were checked against a root aren't read again.
+        // Bytes that were checked against a Merkle root are kept, and aren't read from the file
+        // again.
         let is_read_again = self.file.store().required_root().is_none();
         if let Some(position) = self.file.position(chunk).filter(|_| is_read_again) {
             let records = self.file.record_file();
@@ -307,7 +310,7 @@ impl<S: ReadAt> MergedMessage<S> {
             let plain = stored.compression == CompressionKind::None
                 && header.kind == ChunkType::Simple
                 && header.num_records == 1;
-            // The record's bytes are at the end of its chunk's data.
+            // The record's bytes are at the end of its record chunk's data.
             let front = header.data_size.checked_sub(header.decoded_data_size);
             if let (true, Some(front)) = (plain, front) {
                 io::copy(&mut self.file.stream(chunk)?, &mut io::sink())?;
@@ -412,7 +415,7 @@ mod tests {
         MergedMessage { max_held, ..merged }
     }
 
-    /// Flips a bit in the middle of a chunk's stored bytes.
+    /// Returns a copy of a file in which a bit in the middle of a chunk's stored bytes is flipped.
     fn damaged(bytes: &[u8], chunk: usize) -> Vec<u8> {
         let file = ChunkedFile::from_source(bytes, &Default::default()).unwrap();
         let position = file.position(chunk).unwrap();
@@ -423,7 +426,7 @@ mod tests {
         bytes
     }
 
-    /// Reads the start of chunk `chunk`'s value in the merged message.
+    /// Reads the string in the chunk `chunk` from the merged message.
     fn value<S: ReadAt>(merged: &MergedMessage<S>, chunk: usize) -> io::Result<Vec<u8>> {
         let mut spans = merged.plan.chunk_spans(chunk);
         let span = spans.find(|span| span.len == CHUNK as u64).unwrap();

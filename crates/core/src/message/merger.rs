@@ -18,11 +18,11 @@ use crate::merge::{MergeOptions, Merged, Placement, check_chunk, to_bytes};
 use crate::proto::ChunkMetadata;
 use crate::{Error, ErrorKind, Result};
 
-/// A merger that turns chunks into the message they were cut from. It works by reflection: it walks
-/// messages by their descriptors or placeholders, and needs no generated code for the message's
+/// A merger that turns chunks into the message they were cut from. It works by reflection: it finds
+/// the chunks' places by descriptors or placeholders, and needs no generated code for the message's
 /// type.
 ///
-/// It has [options](MergeOptions), and can be reused.
+/// A merger has [options](MergeOptions), and can merge several messages.
 ///
 /// Files are named by their prefix. A merger reads `PREFIX.cpb` if it exists, else `PREFIX.pb`,
 /// which is the message itself. The name of an existing `.cpb` or `.pb` file always means that
@@ -61,7 +61,7 @@ impl Merger {
         Merger::default()
     }
 
-    /// Sets the options.
+    /// Sets the options for reading and writing messages.
     pub fn options(mut self, options: impl Into<MergeOptions>) -> Merger {
         self.options = options.into();
         self
@@ -100,9 +100,9 @@ impl Merger {
     /// # Errors
     ///
     /// Any error from [`Trailer::from_metadata`]; [`ErrorKind::InvalidTrailer`] if the number or
-    /// the size of the chunks differs; [`ErrorKind::SchemaNeeded`] if the merge depends on the
-    /// type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the checksum of a chunk or of the
-    /// merged message differs.
+    /// the size of the chunks differs from the metadata; [`ErrorKind::SchemaNeeded`] if the merge
+    /// depends on the type, which is unknown; [`ErrorKind::ChecksumMismatch`] if the checksum of a
+    /// chunk or of the merged message differs.
     pub fn merge<'a>(
         &self,
         chunks: &[Bytes],
@@ -120,7 +120,7 @@ impl Merger {
 
     /// Reads a message as a generated type.
     ///
-    /// The merge itself doesn't know the type `M`: for files without placeholders, [set
+    /// The merge itself doesn't use the type `M`: for files without placeholders, [set
     /// it](crate::merge::ReadOptions::for_message) in the options, too. Fields that the type lacks,
     /// from a newer schema or extensions, are lost, since prost doesn't store them.
     /// [`read_dynamic`](Self::read_dynamic) keeps these fields, and [`merge_to`](Self::merge_to)
@@ -146,7 +146,8 @@ impl Merger {
         message.merge(bytes).map_err(undecodable)
     }
 
-    /// Appends a message to bytes. If the bytes are a message, too, the result is the two merged.
+    /// Appends the bytes of a message to `bytes`. If `bytes` already contains a message of the same
+    /// type, the result is the encoding of both messages merged.
     ///
     /// # Errors
     ///
@@ -159,7 +160,7 @@ impl Merger {
         merged.inspect_err(|_| bytes.truncate(before))
     }
 
-    /// Reads a message of any type.
+    /// Reads a message as a dynamic message of the type `descriptor`.
     ///
     /// # Errors
     ///
@@ -208,7 +209,7 @@ impl Merger {
         decode(file.merge_to_bytes(options)?)
     }
 
-    /// Reads a message as bytes.
+    /// Reads a message into memory, as bytes.
     ///
     /// # Errors
     ///
@@ -272,7 +273,7 @@ impl Merger {
     }
 }
 
-/// A byte vector with a limit on its growth.
+/// A writer that appends to a byte vector, and fails once more than `left` bytes would be added.
 struct Bounded<'a> {
     bytes: &'a mut Vec<u8>,
     left: u64,

@@ -22,7 +22,8 @@ use crate::{Error, ErrorKind, Result};
 /// MiB. Thus, one large value keeps all threads busy.
 const PIECE_LEN: u64 = 32 << 20;
 
-/// Number of bytes to write at a time between values that may be left out: 64 KiB.
+/// Number of bytes to write between two calls of `leave_out` if the message is in one piece: 64
+/// KiB.
 const STEP: u64 = 64 << 10;
 
 /// The bytes of a message for random access, however they are stored: in one piece, or in the
@@ -46,7 +47,7 @@ const STEP: u64 = 64 << 10;
 pub struct MessageReader {
     bytes: Arc<dyn ReadAt>,
     size: u64,
-    /// The merged message that provides these bytes, if the message is in chunks.
+    /// The merged message that provides the bytes; `None` if the message is in one piece.
     merged: Option<Arc<MergedMessage<Arc<dyn ReadAt>>>>,
 }
 
@@ -118,14 +119,14 @@ impl MessageReader {
         self.merged.as_deref()
     }
 
-    /// Returns the chunks in a range of the message, if it consists of whole chunks only; `None`
-    /// for a message in one piece.
+    /// Returns the chunks that a range of the message consists of; `None` if the range doesn't
+    /// consist of whole chunks only, or the message is in one piece.
     pub fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
         self.merged()?.whole_chunks(range)
     }
 
-    /// Writes a range of the message to `sink`. A chunk is streamed with all its checksums, and
-    /// isn't kept.
+    /// Writes a range of the message to `sink`. Streams each chunk, verifies all its checksums, and
+    /// keeps nothing in memory.
     pub(crate) fn stream_range(&self, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {
         match &self.merged {
             Some(merged) => merged.stream_range(range, sink),
@@ -136,8 +137,9 @@ impl MessageReader {
     /// Copies parts of the message to places in files, on `threads` threads; `None` means the
     /// number of cores.
     ///
-    /// Each needed chunk is streamed once, with all its checksums, directly to its destinations,
-    /// and isn't kept. Don't use the copied bytes unless this succeeds.
+    /// Each needed chunk is streamed once, directly to its destinations; all its checksums are
+    /// verified, and the chunk isn't kept in memory. Don't use the copied bytes unless this
+    /// succeeds.
     ///
     /// # Errors
     ///
@@ -169,16 +171,16 @@ impl MessageReader {
         .map(drop)
     }
 
-    /// Writes the message in order, except for the parts that `leave_out` takes. Copy these parts
-    /// with [`copy_to_files`](Self::copy_to_files).
+    /// Writes the message to `sink` in order, except for the parts that `leave_out` skips. Copy
+    /// these parts with [`copy_to_files`](Self::copy_to_files).
     ///
     /// `leave_out` is called with a range of the message that begins at the next byte: a whole
     /// chunk, or, for a message in one piece, the remainder of the message. The closure returns the
-    /// number of bytes at the start of the range to leave out, or 0.
+    /// number of bytes at the start of the range to skip, or 0.
     ///
-    /// Each written chunk is streamed with all its checksums, and isn't kept. This way,
-    /// code that takes a message apart can parse the small parts, and copy the large ones on
-    /// several threads.
+    /// Each written chunk is streamed, all its checksums are verified, and the chunk isn't kept in
+    /// memory. This way, code that takes a message apart can parse the small parts, and copy the
+    /// large parts on several threads.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -265,8 +267,8 @@ impl ReadAt for MessageReader {
     }
 }
 
-/// Divides the range of a place into pieces. Returns, for each piece, its range, the place, and its
-/// offset in the place's file.
+/// Divides the range of a [`FilePlace`] into pieces. Returns, for each piece, its range in the
+/// message, the place, and the piece's offset in the place's file.
 fn pieces<'p, 'f>(
     place: &'p FilePlace<'f>,
 ) -> impl Iterator<Item = (Range<u64>, &'p FilePlace<'f>, u64)> {

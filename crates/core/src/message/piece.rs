@@ -25,7 +25,7 @@ pub(crate) struct Piece {
     size: u64,
     /// True if all bytes come from one file or object.
     is_single: bool,
-    /// The one file, if all bytes come from it.
+    /// Path and handle of the file that contains all bytes; `None` if there is no such file.
     file: Option<(PathBuf, Arc<File>)>,
 }
 
@@ -38,7 +38,7 @@ impl Piece {
         piece.map_err(|error| error.in_file(path))
     }
 
-    /// Wraps the bytes of one file or object, and the file if there is one.
+    /// Creates a message from the bytes of one file or object. `file` is the file, if there is one.
     pub(crate) fn of_object(
         bytes: Arc<dyn ReadAt>,
         file: Option<(PathBuf, Arc<File>)>,
@@ -50,7 +50,7 @@ impl Piece {
         })
     }
 
-    /// Wraps bytes that may come from several files.
+    /// Creates a message from bytes that may come from several files.
     pub(crate) fn composed(bytes: Arc<dyn ReadAt>) -> Result<Piece> {
         let size = bytes.size()?;
         Ok(Piece {

@@ -17,7 +17,7 @@ use crate::view::MessageView;
 
 /// A stored message, in the chunks of a file or in one piece.
 ///
-/// Code that reads or writes a message goes through this trait, and doesn't ask how the message is
+/// Code that reads or writes messages uses this trait, so that it doesn't depend on how they are
 /// stored.
 pub(crate) trait StoredMessage: Send + Sync {
     /// Returns the chunked file that contains the message; `None` for a message in one piece.
@@ -40,18 +40,18 @@ pub(crate) trait StoredMessage: Send + Sync {
         true
     }
 
-    /// Returns the files that the message is read from, the main one first, as far as the message
-    /// itself knows them.
+    /// Returns the paths of the files that the message is read from, as far as they are known. The
+    /// main file comes first.
     fn paths(&self) -> &[PathBuf];
 
     /// Returns the size of the message in bytes, if it is known without a merge.
     fn known_size(&self) -> Option<u64>;
 
-    /// Returns the message for random access.
+    /// Returns a reader for random access to the message.
     fn reader(&self, options: &ReadOptions) -> Result<MessageReader>;
 
-    /// Returns a reader for some parts of the message, whose chunks are merged according to a known
-    /// plan.
+    /// Returns a reader for parts of the message. For a message in chunks, `plan` determines how
+    /// the parts are merged; for a message in one piece, `plan` is ignored.
     fn planned(&self, plan: Option<&MergePlan>) -> MessageReader;
 
     /// Returns a view of the message.
@@ -64,12 +64,12 @@ pub(crate) trait StoredMessage: Send + Sync {
     /// Returns all bytes of the message.
     fn bytes(&self, options: &ReadOptions) -> Result<Bytes>;
 
-    /// Writes the message, and returns its size in bytes.
+    /// Writes the message to `sink`, and returns its size in bytes.
     fn write_to(&self, sink: &mut dyn Write, options: &ReadOptions) -> Result<u64>;
 
-    /// Checks the message and writes it.
+    /// Checks the message, writes it to `sink`, and returns a report.
     fn merge_to(&self, sink: &mut dyn Write, options: &ReadOptions) -> Result<Merged>;
 
-    /// Checks the message, writes it to a file, and commits the file.
+    /// Checks the message, writes it to the file `out`, commits the file, and returns a report.
     fn merge_to_file(&self, out: AtomicFile, options: &ReadOptions) -> Result<Merged>;
 }

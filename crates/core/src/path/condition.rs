@@ -101,8 +101,9 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Condition {
-    /// Returns the condition for values of this kind, or `None` if the text isn't a value of the
-    /// kind. If `implicit`, an absent value counts as 0 or empty.
+    /// Returns the condition for values of this kind; `None` if the text isn't a value of the kind,
+    /// or the operator doesn't apply to the kind. If `implicit`, an absent value counts as 0 or
+    /// empty.
     pub(super) fn typed(
         path: FieldPath,
         operator: Operator,

@@ -4,16 +4,16 @@ use prost_reflect::Kind;
 
 use crate::wire::{decode_varint, put_varint, wire_type, zigzag};
 
-/// Upper bound on the length of an encoded number, in bytes.
+/// Upper bound on the length of an encoded number, in bytes: 16.
 pub(super) const MOST_OF_NUMBER: u64 = 16;
 
-/// A value to compare with.
+/// A value in a query, to compare with values in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A string or bytes, and whether an absent value counts as empty.
+    /// A string or bytes. `implicit` is true if an absent value counts as empty.
     Bytes { value: Vec<u8>, implicit: bool },
-    /// A number on the wire, as a varint's value or the bits of a fixed-width number; and whether
-    /// an absent value counts as 0.
+    /// A number on the wire: the value of a varint or, if `fixed` is true, the bits of a
+    /// fixed-width number. `implicit` is true if an absent value counts as 0.
     Bits {
         value: u64,
         fixed: bool,
@@ -22,7 +22,8 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// Parses a value in a query, and converts it to the wire form of the field's kind.
+    /// Parses a value in a query, and converts it to the wire form of the field's kind. Returns
+    /// `None` if the text isn't a value of that kind.
     pub(super) fn parse(text: &str, quoted: bool, kind: &Kind, implicit: bool) -> Option<Expected> {
         let signed = |value: i64| u64::from_ne_bytes(value.to_ne_bytes());
         let fixed = wire_type(kind, false).width().is_some();

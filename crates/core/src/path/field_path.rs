@@ -1,4 +1,4 @@
-//! A path: the steps to a place in a message.
+//! Field paths: sequences of steps from a message to a value inside it.
 
 use super::map_key::MapKey;
 use crate::wire::FieldNumber;
@@ -82,7 +82,7 @@ impl FieldPath {
         &self.steps
     }
 
-    /// Returns true if this is the message itself.
+    /// Returns true if the path is empty, so that it denotes the message itself.
     pub fn is_root(&self) -> bool {
         self.steps.is_empty()
     }

@@ -108,7 +108,8 @@ pub(super) fn field_by_text(message: &MessageDescriptor, text: &str) -> Option<F
     }
 }
 
-/// Returns the message type in which a path continues below a value of this field.
+/// Returns the message type in which a path continues below a value of this field; `None` if the
+/// values are scalar.
 pub(crate) fn message_below(field: &FieldRef) -> Option<MessageDescriptor> {
     match field.kind() {
         Kind::Message(entry) if field.is_map() => match entry.map_entry_value_field().kind() {
@@ -139,8 +140,8 @@ pub(crate) fn key_fits(key: &MapKey, kind: &Kind) -> bool {
     )
 }
 
-/// Fails if the type encodes the field differently. Readers would treat the field as unknown, and
-/// the message is most likely not of the declared type.
+/// Fails if the message type declares another wire type for a field. Readers would treat the field
+/// as unknown, and the message is most likely of another type.
 pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
     match FieldRef::by_number(descriptor, field.number.0) {
         Some(known) if !known.takes(field.wire_type) => {

@@ -56,8 +56,8 @@ impl KeyCodec {
         }
     }
 
-    /// Returns the fixed-width codec for the same keys if `wire` is its wire type, otherwise this
-    /// codec.
+    /// Returns the fixed-width codec for keys of the same type if `wire` is the wire type of that
+    /// codec, otherwise this codec.
     fn with_wire(self, wire: WireType) -> KeyCodec {
         match (self, wire) {
             (KeyCodec::Uint32, WireType::Fixed32) => KeyCodec::Fixed32,
@@ -84,7 +84,7 @@ impl KeyCodec {
         }
     }
 
-    /// Returns the canonical number by which `key` is compared.
+    /// Returns the canonical form of a key's number on the wire, by which keys are compared.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "32-bit keys are the low half of the number on the wire"
@@ -101,7 +101,7 @@ impl KeyCodec {
         }
     }
 
-    /// Returns the key of an entry, in the type that paths use for it.
+    /// Returns the key of a map entry, in the type that paths use for such keys.
     pub(crate) fn key(self, entry: EntryKey<'_>) -> MapKey {
         let number = match entry {
             EntryKey::Number(wire, value) if self.wire() == wire => self.canonical(value),
@@ -129,8 +129,8 @@ impl KeyCodec {
         }
     }
 
-    /// Returns the key of an entry, if a path can represent it exactly: a string must be valid
-    /// text, and a number must fit the key's type.
+    /// Returns the key of a map entry; `None` if a path can't represent the key exactly. A string
+    /// must be valid text, and a number must fit the key's type.
     pub(crate) fn exact_key(self, entry: EntryKey<'_>) -> Option<MapKey> {
         let is_exact = match entry {
             EntryKey::Absent => true,
@@ -199,7 +199,7 @@ pub(crate) enum KeyForm {
 }
 
 impl KeyForm {
-    /// Returns the assumed encoding of an untyped map with this key.
+    /// Returns the encoding to assume for a map of unknown type with this key.
     pub(crate) fn plain(key: &MapKey) -> KeyForm {
         KeyForm::Plain(KeyCodec::plain(key))
     }
@@ -215,7 +215,7 @@ impl KeyForm {
     }
 }
 
-/// Returns true if `key`, the key in an entry, is `wanted`.
+/// Returns true if `key`, the key in a map entry, is `wanted`.
 pub(crate) fn is_key(wanted: &MapKey, form: KeyForm, key: EntryKey<'_>) -> bool {
     let codec = key.wire().and_then(|wire| form.on_wire(wire));
     match (canonical_key(wanted), key, codec) {
@@ -266,11 +266,11 @@ impl<'a> EntryKey<'a> {
     }
 }
 
-/// Finds the key in the first bytes of an entry of `len` bytes. Returns the key, and the offset up
-/// to which the entry was searched.
+/// Finds the key in `window`, the first bytes of a map entry of `len` bytes. Returns the key, and
+/// the offset in the entry up to which it was searched.
 ///
-/// If several fields have the key's wire type, the last one is the key. Writers put the key first;
-/// the caller limits the bytes to search.
+/// If several fields have the key's wire type, the last one is the key. Writers usually put the key
+/// first, so callers limit the bytes to search.
 pub(crate) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(EntryKey<'_>, u64)> {
     let mut key = EntryKey::Absent;
     let mut cursor = WireCursor::new(window);

@@ -7,16 +7,17 @@ use super::query::{PathQuery, Pick};
 use super::resolve::TargetKind;
 use crate::Result;
 
-/// A field whose elements a [`PathQuery`] iterates over: one for each `[*]`, and one for every
-/// other selection that depends on the message's content.
+/// A field whose elements a [`PathQuery`] iterates over. A query has one level for each `[*]`, and
+/// one for each other selection that depends on the message's content.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct QueryLevel {
-    /// Names of the fields from the root, without bracketed selections.
+    /// Names of the fields from the root to this field, joined by dots, without bracketed
+    /// selections.
     pub path: String,
     /// Kind of an element, or of a map entry's value.
     pub element: TargetKind,
-    /// Kind of the keys, for a map.
+    /// Kind of the map's keys; `None` if the field isn't a map.
     pub key: Option<Kind>,
     /// True if the query continues below the elements, to other levels or to a value in each.
     pub goes_on: bool,

@@ -10,7 +10,7 @@ use super::map_key::MapKey;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of a string key in a path, in bytes.
+/// Maximum size of a string key in a path: 64 KiB.
 const LONGEST_KEY: u64 = 64 << 10;
 
 /// Maximum size of a map entry that readers hold in memory if its key comes after its value or is
@@ -18,7 +18,7 @@ const LONGEST_KEY: u64 = 64 << 10;
 pub(crate) const LARGEST_HELD_ENTRY: u64 = 16 << 20;
 
 /// Returns true if readers can't enter the value inside its map entry: the value comes before the
-/// key, and the entry is too large to hold until the key is known.
+/// key, and the entry is too large to be held in memory until the key is found.
 pub(crate) fn is_closed(entry: &Field, value: &Field) -> bool {
     value.start == entry.value.start && entry.value.end - entry.value.start > LARGEST_HELD_ENTRY
 }
@@ -71,8 +71,8 @@ pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
     }
 }
 
-/// Calls `look` with the key of an entry. If the entry has several keys, the last one is used, as
-/// protobuf parsers do.
+/// Calls `look` with the key of a map entry, and returns its result. If the entry has several keys,
+/// the last one is used, as protobuf parsers do.
 pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
@@ -104,7 +104,8 @@ pub(crate) fn with_key<I: Input, T>(
     Ok(look(EntryKey::of_value(wire_type, cursor.bytes(value)?)))
 }
 
-/// Returns the next field of a map entry, whose remaining bytes are `rest`.
+/// Returns the next field of a map entry whose remaining bytes are `rest`; `None` at the entry's
+/// end.
 fn hop<I: Input>(cursor: &mut WireCursor<I>, rest: Range<u64>) -> Result<Option<Field>> {
     let left = rest.end - rest.start;
     let want = usize::try_from(left).map_or(ENTRY_WINDOW, |left| left.min(ENTRY_WINDOW));

@@ -130,7 +130,8 @@ fn steps(text: &str, root: Option<&MessageDescriptor>) -> Result<Vec<QueryStep>>
     Ok(steps)
 }
 
-/// Splits off a field's name, number, or parenthesised extension name.
+/// Splits off a field's name, number, or parenthesised extension name. Returns it and the remaining
+/// text.
 fn take_name(text: &str) -> Result<(&str, &str)> {
     if let Some(inner) = text.strip_prefix('(') {
         let end = inner
@@ -148,7 +149,8 @@ fn take_name(text: &str) -> Result<(&str, &str)> {
     Ok((name, &text[end..]))
 }
 
-/// Splits off the content of brackets. The opening bracket was already removed.
+/// Parses a selection in brackets, after its opening bracket. Returns the selection, and the text
+/// after the closing bracket.
 fn take_pick<'a>(text: &'a str, field: Option<&FieldRef>) -> Result<(Pick, &'a str)> {
     let (pick, rest) = if text.starts_with(['"', '\'']) {
         let (token, rest) = take_quoted(text)?;
@@ -213,7 +215,8 @@ fn pick_unquoted(token: &str, field: Option<&FieldRef>) -> Result<Pick> {
     }
 }
 
-/// Parses an index, which counts from the end if it is negative; `None` for an empty string.
+/// Parses an index, which counts from the end if it is negative. Returns `None` for an empty
+/// string.
 fn place(token: &str) -> Result<Option<Place>> {
     match token.strip_prefix('-') {
         _ if token.is_empty() => Ok(None),
@@ -320,7 +323,8 @@ fn condition(
     })
 }
 
-/// Splits off the value to compare with, and whether it is quoted.
+/// Splits off the value of a condition. Returns the value, true if it was quoted, and the remaining
+/// text.
 fn take_value(text: &str) -> Result<(String, bool, &str)> {
     if text.starts_with(['"', '\'']) {
         let (value, rest) = take_quoted(text)?;
@@ -364,7 +368,8 @@ fn number<T: FromStr>(token: &str) -> Result<T> {
         .map_err(|_| invalid(format!("{token:?} is not an index")))
 }
 
-/// Splits off a string in double or single quotes, and unescapes it.
+/// Splits off a string in double or single quotes, and unescapes it. Returns it and the remaining
+/// text.
 fn take_quoted(text: &str) -> Result<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.char_indices();

@@ -8,7 +8,8 @@ use super::map_key::MapKey;
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// A path whose steps may select elements in ways other than by index or key.
+/// A path whose steps may also select elements by their position from the end, by a range, by a
+/// name, or by values in them.
 ///
 /// The text of a [`FieldPath`] alone identifies a value. The values that a query selects depend on
 /// the message: [`MessageView::select`](crate::view::MessageView::select) finds them.
@@ -44,7 +45,7 @@ pub struct PathQuery {
 pub(crate) struct QueryStep {
     pub(crate) field: FieldNumber,
     pub(crate) pick: Pick,
-    /// End of the step in the text.
+    /// End of the step in the query's text, as a byte offset.
     pub(crate) end: usize,
 }
 
@@ -57,7 +58,7 @@ pub(crate) enum Pick {
     FromEnd(u64),
     /// All elements or entries.
     All,
-    /// The elements between two positions.
+    /// The elements from the first position up to the second, exclusive; `None` means the end.
     Range(Place, Option<Place>),
     /// The elements with this name.
     Named(String),
@@ -83,7 +84,7 @@ impl Place {
 }
 
 impl PathQuery {
-    /// Returns the path, if the text alone determines it: every step is a field, an index or a key.
+    /// Returns the query as a path; `None` unless every step is a field, an index or a key.
     pub fn as_path(&self) -> Option<FieldPath> {
         let step = |step: &QueryStep| match &step.pick {
             Pick::One(select) => Some(Step {
@@ -123,7 +124,8 @@ impl PathQuery {
         self
     }
 
-    /// Returns the query before the first `[*]` or `[a:b]`, and the text after it.
+    /// Returns the query for the steps before the first step with `[*]` or `[a:b]`, and the
+    /// remaining text.
     pub fn singular(&self) -> (PathQuery, &str) {
         let plural = |step: &QueryStep| matches!(step.pick, Pick::All | Pick::Range(..));
         let count = self.steps.iter().position(plural);

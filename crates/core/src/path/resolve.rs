@@ -188,7 +188,7 @@ impl PathQuery {
             whole_field: false,
         };
         for query in self.steps() {
-            // Any selection is an element, or an entry's value.
+            // Any other selection selects elements or map entries' values.
             let select = match &query.pick {
                 Pick::One(select) => select.clone(),
                 _ => Select::Field,
@@ -207,7 +207,8 @@ impl PathQuery {
     }
 }
 
-/// Returns the kind of an element of a repeated field, or of a map entry's value.
+/// Returns the target of one element or map entry's value, given the target of the whole repeated
+/// or map field.
 fn picked(target: PathTarget) -> PathTarget {
     let value = match target.kind.message() {
         Some(entry) if entry.is_map_entry() => Some(entry.map_entry_value_field().kind()),

@@ -28,7 +28,8 @@ pub enum ScalarValue {
 }
 
 impl ScalarValue {
-    /// Decodes a value of this kind from its wire bytes. Returns `None` if they are invalid.
+    /// Decodes a value of this kind from its wire bytes. Returns `None` if the bytes are invalid
+    /// for the kind.
     ///
     /// ```
     /// use prost_reflect::Kind;
@@ -65,7 +66,7 @@ impl ScalarValue {
         })
     }
 
-    /// Returns the value of an absent field of this kind, or `None` for messages.
+    /// Returns the value of an absent field of this kind, which is 0 or empty; `None` for messages.
     pub(crate) fn zero(kind: &Kind) -> Option<ScalarValue> {
         let bytes: &[u8] = match kind {
             Kind::String | Kind::Bytes => b"",
@@ -76,8 +77,8 @@ impl ScalarValue {
         ScalarValue::decode(kind, Bytes::from_static(bytes))
     }
 
-    /// Compares two numbers of the same kind. Returns `None` for values of different kinds and for
-    /// values that aren't numbers.
+    /// Compares two values of the same variant. Returns `None` for values of different variants,
+    /// and if a float is NaN.
     pub(crate) fn order(&self, other: &ScalarValue) -> Option<Ordering> {
         use ScalarValue::{Bool, Double, Float, Signed, String, Unsigned};
         match (self, other) {

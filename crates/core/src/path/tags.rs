@@ -13,7 +13,8 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if an index or key doesn't follow a field, or a tag is empty.
+    /// [`ErrorKind::InvalidTrailer`] if an index or key doesn't follow a field, a field number is
+    /// invalid, or a tag is empty.
     pub fn from_tags(tags: &[FieldIndex]) -> Result<FieldPath> {
         let mut steps: Vec<Step> = Vec::new();
         for (at, tag) in tags.iter().enumerate() {

@@ -83,7 +83,7 @@ impl<S: ReadAt> RecordStore<S> {
         &self.trailer
     }
 
-    /// Returns the underlying record file with the trailer.
+    /// Returns the record file that contains the trailer.
     pub fn record_file(&self) -> &RecordFile<FileSource<S>> {
         &self.file
     }

@@ -6,7 +6,8 @@ use crate::Result;
 
 use super::Canonical;
 
-/// A function that returns the changes to one element of a repeated field.
+/// A function that returns the changes to one element of a repeated field, or `None` if there are
+/// none.
 pub(super) type ElementEdits<'e> =
     &'e dyn Fn(&mut Canonical<'_>, Range<u64>) -> Result<Option<Edits<'static>>>;
 
@@ -14,8 +15,8 @@ pub(super) type ElementEdits<'e> =
 #[derive(Default)]
 #[expect(missing_debug_implementations, reason = "it has a function")]
 pub struct Edits<'e> {
-    /// Content in canonical form that replaces any content in the source. A field with such an edit
-    /// counts as present in its parent.
+    /// Content in canonical form that replaces any content in the source; `None` to keep the
+    /// source's content. A field with such new content counts as present in its parent.
     content: Option<Vec<u8>>,
     fields: Vec<(u32, Edits<'e>)>,
     /// Changes to the values of existing map entries with string keys.
@@ -45,14 +46,15 @@ impl<'e> Edits<'e> {
         self
     }
 
-    /// Adds edits to a map entry's value, if the entry exists.
+    /// Adds edits to the value of the map entry with this string key, if that entry exists.
     #[must_use]
     pub fn value(mut self, number: u32, key: &'static str, edits: Edits<'e>) -> Self {
         self.values.push((number, key, edits));
         self
     }
 
-    /// Adds edits to the elements of a repeated field.
+    /// Sets the function that returns the edits to each element of a repeated field. Only one field
+    /// can have such a function.
     #[must_use]
     pub fn elements(mut self, number: u32, edits: ElementEdits<'e>) -> Self {
         self.elements = Some((number, edits));
@@ -82,7 +84,7 @@ impl<'e> Edits<'e> {
             .map(|(_, edits)| edits)
     }
 
-    /// Returns the singular fields whose content is replaced.
+    /// Returns the number and the new content of each singular field whose content is replaced.
     pub(super) fn given(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.fields
             .iter()

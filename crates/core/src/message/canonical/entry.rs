@@ -23,7 +23,7 @@ struct EntryParts {
 }
 
 impl Canonical<'_> {
-    /// Returns a map entry's key and its canonical content.
+    /// Returns a map entry's key, and the plan for the entry's canonical content.
     pub(super) fn entry(
         &mut self,
         map: MapShape,
@@ -88,7 +88,8 @@ impl Canonical<'_> {
         self.plan(shape, &pieces, edits, depth)
     }
 
-    /// Returns the key and the value of one entry in a map with message values.
+    /// Returns the key of a map entry, and the plan for its value's canonical form; `None` if the
+    /// field isn't a map with message values.
     pub(super) fn map_value(
         &mut self,
         shape: ShapeId,
@@ -119,7 +120,7 @@ impl Canonical<'_> {
         )))
     }
 
-    /// Splits an entry into key and value. Drops unknown fields in the entry, as C++ does.
+    /// Finds the key and the value of a map entry. Drops unknown fields in the entry, as C++ does.
     fn entry_parts(&mut self, map: MapShape, range: Range<u64>) -> Result<EntryParts> {
         let key_type = map.key.map_or(WireType::Len, Scalar::wire_type);
         let mut parts = EntryParts::default();

@@ -1,4 +1,4 @@
-//! Walking a message and planning its canonical form.
+//! Parsing a message and planning its canonical form.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::{Canonical, MAX_DEPTH};
 
 /// The occurrences of one field seen so far.
 enum Bucket {
-    /// The last number, and its position in the source.
+    /// The last value of a singular number: its encoding, its bits, and its field in the source.
     Number(Scalar, u64, Field),
     /// The last value of a bytes or string field.
     Bytes(Field),
@@ -33,7 +33,7 @@ enum Bucket {
     Map(BTreeMap<Key, Kept>),
 }
 
-/// The fields seen so far, by number, followed by unknown fields.
+/// The known fields seen so far, by number, and a plan for the unknown fields.
 #[derive(Default)]
 struct Buckets {
     known: BTreeMap<u32, Bucket>,
@@ -41,7 +41,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Returns the bucket for this field, after creating it with `nothing` if there is none.
+    /// Returns the bucket of a field. If the field has no bucket yet, creates it with `nothing`.
     fn of(&mut self, number: u32, nothing: impl FnOnce() -> Bucket) -> &mut Bucket {
         self.known.entry(number).or_insert_with(nothing)
     }
@@ -203,7 +203,8 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Writes the bucket for a field. If `known` is `None`, the field comes from the edits.
+    /// Adds the content of a field's bucket to `plan`. `known` is `None` if the field comes only
+    /// from the edits.
     fn finish(
         &mut self,
         number: u32,

@@ -13,7 +13,8 @@ use super::plan::Plan;
 use super::scalar::Scalar;
 
 impl Canonical<'_> {
-    /// Returns the bits of a number.
+    /// Returns the bits of a number in the source: the value of a varint, or of a fixed-width
+    /// number.
     pub(super) fn number(&mut self, field: &Field) -> Result<u64> {
         let bytes = self.cursor.bytes(field.value.clone())?;
         Ok(match field.wire_type {
@@ -43,7 +44,8 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Adds the numbers of an unpacked repeated field, each with its tag.
+    /// Adds the numbers in `field`, which may be packed, as elements of an unpacked repeated field,
+    /// each with its tag.
     pub(super) fn elements(
         &mut self,
         scalar: Scalar,

@@ -113,7 +113,7 @@ impl From<Plan> for Kept {
 }
 
 impl Plan {
-    /// Adds a stored plan.
+    /// Appends a plan in compact form.
     pub fn append_kept(&mut self, kept: &Kept) {
         match kept {
             Kept::Span(range) => self.put_source(range.clone()),

@@ -6,7 +6,7 @@ use prost_reflect::Kind;
 /// The encoding of a number, as far as it affects how the number is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scalar {
-    /// int32 and enums: only the low 32 bits count, and are written sign-extended to 64.
+    /// int32 and enums: only the low 32 bits count, and are written sign-extended to 64 bits.
     Int32,
     /// uint32 and sint32: only the low 32 bits count.
     Low32 {
@@ -59,7 +59,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the bits to write for the bits read.
+    /// Returns the bits to write for a number that was read as `bits`.
     pub(super) fn normalize(self, bits: u64) -> u64 {
         match self {
             Scalar::Int32 => i64::from(low_32(bits).cast_signed()).cast_unsigned(),
@@ -87,7 +87,7 @@ fn low_32(bits: u64) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// The key of a map entry, in C++'s key order.
+/// The key of a map entry. Keys are ordered as in C++.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Text(Vec<u8>),

@@ -1,4 +1,4 @@
-//! Facts about types, looked up once for all walks.
+//! Facts about message types, looked up once per type.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -50,7 +50,7 @@ pub(super) struct FieldShape {
     pub(super) form: Form,
     /// True if the field tracks presence, in which case a default value is written, too.
     pub(super) presence: bool,
-    /// The members of the field's oneof.
+    /// Numbers of all members of the field's oneof; empty without a oneof.
     pub(super) oneof: Rc<[u32]>,
 }
 

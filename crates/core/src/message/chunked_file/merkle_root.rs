@@ -9,10 +9,10 @@ use crate::merge::{ReadOptions, check_against_root, check_chunk_against_root};
 use crate::{Error, Result};
 
 impl<S: ReadAt> ChunkedFile<S> {
-    /// Requires the file to have this root. Fails if the file's trailer leads to another root, or
-    /// has no hashes. After success, the embedded schema and each chunk that is read through this
-    /// handle are checked against the root before any of their bytes are returned. A check reads
-    /// at most log2(chunks) hashes of 32 bytes in addition to the chunk.
+    /// Requires the file to have this Merkle root. Fails if the file's trailer leads to another
+    /// root, or has no hashes. After success, the embedded schema and each chunk that is read
+    /// through this handle are checked against the root before any of their bytes are returned. A
+    /// check reads at most log2(chunks) hashes of 32 bytes in addition to the chunk.
     ///
     /// A chunk is then read to its end before any of its bytes are returned, even if you request
     /// only a part of it. The checked bytes of large chunks are held in a temporary file.
@@ -46,19 +46,19 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.store.require_root(root)
     }
 
-    /// Returns true if a root [is required](Self::require_root).
+    /// Returns true if a Merkle root [is required](Self::require_root).
     pub fn requires_root(&self) -> bool {
         self.store.required_root().is_some()
     }
 
-    /// Checks one chunk against a root. Reads nothing but the chunk, and at most log2(chunks)
-    /// hashes of 32 bytes.
+    /// Checks one chunk against a Merkle root. Reads only the chunk and at most log2(chunks) hashes
+    /// of 32 bytes.
     ///
     /// # Errors
     ///
     /// The errors of [`require_root`](Self::require_root), and any error from reading the chunk;
     /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the chunk doesn't
-    /// belong to the root.
+    /// match the root.
     pub fn verify_chunk_against(
         &self,
         root: &MerkleRoot,
@@ -68,9 +68,9 @@ impl<S: ReadAt> ChunkedFile<S> {
         check_chunk_against_root(&self.store, root, chunk).map_err(|error| error.in_chunk(chunk))
     }
 
-    /// Checks the whole file against a root: computes all hashes from the bytes of every chunk, of
-    /// the file's metadata and of the trailer, and compares them with the stored hashes. Uses
-    /// several threads. Returns all problems: an empty list if the root was computed from this
+    /// Checks the whole file against a Merkle root: computes all hashes from the bytes of every
+    /// chunk, of the file's metadata and of the trailer, and compares them with the stored hashes.
+    /// Uses several threads. Returns all problems: an empty list if the root was computed from this
     /// file.
     ///
     /// Checks only what the root covers: [`verify`](Self::verify) compares the same hashes and
