@@ -11,8 +11,8 @@ use super::combine;
 /// Only random access produces more.
 const MOST_PIECES: usize = 4096;
 
-/// A crc32c of bytes that are read in pieces, in any order, for another purpose, so that they
-/// needn't be read again for the checksum. Adjacent pieces merge into one.
+/// The crc32c of bytes that are read in pieces, in any order. It is computed while the bytes are
+/// read for another purpose, so that they are read only once. Adjacent pieces merge into one.
 ///
 /// ```
 /// use proto_splitter_core::checksum::CrcOfPieces;

@@ -26,7 +26,7 @@ use crate::progress::Progress;
 /// replaced by files with other names.
 #[derive(Debug)]
 pub struct FolderLock {
-    /// Releases the lock when dropped.
+    /// The locked file. Its lock is released on drop.
     held: system::Held,
     /// Files that a killed writer was about to replace, and that have not changed since.
     replaced: Vec<PathBuf>,

@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-/// The identifier of a process, which no other process on any host has, past or present.
+/// A unique identifier of a process: no other process on any host has the same one, past or
+/// present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     /// Hash of the host's name, its boot ID and the PID namespace of the process. Process numbers
@@ -84,8 +85,8 @@ mod system {
         Some(HighwayHasher::new(Key::default()).hash64(host.as_bytes()))
     }
 
-    /// Returns the start time of a process: the 22nd field of `/proc/PID/stat`, of which the 2nd is
-    /// a name in parentheses. `None` if it can't be read.
+    /// Returns the start time of a process: the 22nd field of `/proc/PID/stat`, whose 2nd field is
+    /// a name in parentheses. `None` if the file can't be read.
     pub(super) fn started(process: u32) -> Option<u64> {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let (_, fields) = stat.rsplit_once(')')?;

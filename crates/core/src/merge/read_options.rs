@@ -54,7 +54,7 @@ impl ReadOptions {
 
     /// Sets whether to choose the plain interpretation if the type is needed but unknown: a BYTES
     /// chunk is a bytes or string value, a MESSAGE chunk is not a group, integer keys are plain
-    /// varints, and slices append. Default: no.
+    /// varints, and slices are appended. Default: no.
     #[must_use]
     pub const fn assume_plain(mut self, assume_plain: bool) -> Self {
         self.assume_plain = assume_plain;

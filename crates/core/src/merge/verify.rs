@@ -238,8 +238,8 @@ pub struct PartVerification {
     pub crcs: Vec<u32>,
 }
 
-/// Reads and checks the chunks in `groups`, and everything that is not a chunk in the files for
-/// whose numbers `has_file` returns true.
+/// Reads and checks the chunks in `groups` and, in each file for which `has_file` returns true,
+/// everything that is not a chunk.
 pub fn verify_part<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
@@ -325,8 +325,9 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if the number of checksums is
-/// wrong.
+/// Any error from planning the merge;
+/// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the size or the checksum
+/// of the merged message differs from the original message's.
 pub fn verify_parts_together<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
@@ -352,9 +353,8 @@ pub fn verify_parts_together<S: ReadAt>(
     check_merge(trailer, &plan, &of_segments, options)
 }
 
-/// Reads the record chunks that contain no chunk of the message, in the files for whose numbers
-/// `has_file` returns true. Adds the number of all records in these files to `records`, and errors
-/// to `problems`.
+/// In each file for which `has_file` returns true, reads the record chunks that contain no chunk of
+/// the message. Adds the number of all records in the file to `records`, and errors to `problems`.
 fn check_others<S: ReadAt>(
     store: &RecordStore<S>,
     has_file: impl Fn(usize) -> bool,

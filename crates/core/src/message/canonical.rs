@@ -105,7 +105,7 @@ impl<'a> Canonical<'a> {
         std::array::from_fn(|_| 0..self.size)
     }
 
-    /// Plans the canonical form of a message with `edits`. The message's encoding is the
+    /// Plans the canonical form of a message, with `edits` applied. The message's encoding is the
     /// concatenation of `pieces`, which are byte ranges of the source.
     pub fn message(
         &mut self,

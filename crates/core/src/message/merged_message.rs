@@ -67,7 +67,8 @@ pub struct MergedMessage<S = File> {
 
 /// The location of a chunk's decoded bytes.
 enum Access {
-    /// In the record file: the record chunk, and the record's offset in its data.
+    /// In the record file: the record chunk, and the record's offset in the data of the record
+    /// chunk.
     Stored(Chunk, u64),
     Held(Bytes),
     /// In the temporary file, from this offset on.

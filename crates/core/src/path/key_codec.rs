@@ -193,8 +193,8 @@ pub(crate) fn canonical_key(key: &MapKey) -> CanonicalKey<'_> {
 pub(crate) enum KeyForm {
     /// The encoding that the map's type defines.
     Typed(KeyCodec),
-    /// The default encoding for a key in a path, or its fixed-width variant, if the type is
-    /// unknown.
+    /// The encoding if the map's type is unknown: the default encoding for a key in a path, or the
+    /// fixed-width variant of that encoding.
     Plain(KeyCodec),
 }
 

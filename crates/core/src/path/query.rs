@@ -165,8 +165,8 @@ impl PathQuery {
         })
     }
 
-    /// Returns, for each step that selects an element by name, queries up to that step that instead
-    /// select elements with this text in one of their string fields.
+    /// Returns, for each step that selects elements by name, queries up to that step that instead
+    /// select elements by the same text in a string field: one query for each string field.
     pub(crate) fn valued(&self, root: &MessageDescriptor) -> Vec<PathQuery> {
         let mut found = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {

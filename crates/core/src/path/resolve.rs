@@ -176,8 +176,8 @@ pub(crate) fn step_in(message: &MessageDescriptor, step: &Step) -> Result<(Field
 }
 
 impl PathQuery {
-    /// Returns the target of this query in a message of type `root`: one of the values, if there
-    /// are several.
+    /// Returns the target of this query in a message of type `root`. If the query selects several
+    /// values, this is the target for each of them.
     ///
     /// # Errors
     ///
@@ -224,7 +224,8 @@ fn picked(target: PathTarget) -> PathTarget {
     }
 }
 
-/// Returns true if an absent value at a path counts as 0 or empty.
+/// Returns true if an absent value at a path counts as 0 or empty, since its field doesn't track
+/// presence.
 pub(crate) fn is_implicit(path: &FieldPath, root: &MessageDescriptor) -> bool {
     let mut above = path.clone();
     let Some(step) = above.pop() else {

@@ -63,8 +63,8 @@ fn plan_by_source<S: ChunkStore + ?Sized>(
     Ok(MergePlan::new(spans, store.len()))
 }
 
-/// Plans a merge of only the chunks on the way to the value at `path`. In the merged message, only
-/// this value is guaranteed to be correct.
+/// Plans a merge of only the chunks that are needed for the value at `path`. In the merged message,
+/// only this value is guaranteed to be correct.
 pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     chunks: &S,

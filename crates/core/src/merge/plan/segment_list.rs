@@ -1,5 +1,5 @@
-//! The merged message during planning: parts of chunks with edits, whose lengths are computed at
-//! the end.
+//! The merged message during planning: parts of chunks with edits. All lengths are computed at the
+//! end.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 /// mismatch, the read of the last byte fails.
 pub(in crate::merge) struct CheckedStream<'a, R> {
     record: R,
-    /// Name of the record's file; `None` for the main file, which errors name in any case.
+    /// Name of the record's file; `None` for the main file, which needs no name in errors.
     file: Option<&'a str>,
     left: u64,
     crc32c: u32,
@@ -44,7 +44,7 @@ impl<'a, R: Read> CheckedStream<'a, R> {
         if std::mem::replace(&mut self.checked, true) {
             return Ok(());
         }
-        // The record runs its own checks at its end.
+        // The record's stream runs its own checks at its end.
         if self.record.read(&mut [0])? != 0 {
             let error = Error::new(
                 ErrorKind::InvalidTrailer,

@@ -10,8 +10,8 @@ use crate::Result;
 use crate::container::{Hash, Hashing, MerkleRoot};
 use crate::progress::Meter;
 
-/// Size up to which a checked chunk waits in memory, in bytes: 64 MiB. A larger chunk waits in a
-/// temporary file.
+/// Maximum size of a chunk that is held in memory while it is checked: 64 MiB. A larger chunk is
+/// held in a temporary file.
 const MOST_HELD: u64 = 64 << 20;
 
 /// Number of bytes to read at once: 256 KiB.

@@ -76,7 +76,7 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// Finds the records of all chunks at once, which takes fewer reads than finding them one by
-    /// one. Ignores errors, which recur when the record is used. Does nothing for sources with slow
+    /// one. Ignores errors, which recur when a record is used. Does nothing for sources with slow
     /// responses.
     pub(in crate::merge) fn find_records(&self, threads: NonZeroUsize) {
         if self.is_prefetched() {
@@ -175,8 +175,9 @@ impl<S: ReadAt> RecordStore<S> {
         }
     }
 
-    /// Returns the range of the file to read for each chunk, based on all offsets: from the header
-    /// of its block to the start of the next record chunk.
+    /// Returns, for each chunk, the byte range of its file to read: from the header of the block in
+    /// which its record chunk begins to the start of the next record chunk. The ranges are based on
+    /// the offsets of all chunks.
     fn extents(&self) -> &[Range<u64>] {
         self.records.extents.get_or_init(|| {
             let infos = &self.trailer.metadata().chunks;

@@ -25,7 +25,7 @@ pub struct RecordStore<S> {
     /// Position of the last record in the main file; `None` if that record isn't the trailer in
     /// use.
     pub(in crate::merge) end: Option<RecordPosition>,
-    /// The further files with chunks, in the order of the trailer's `files`.
+    /// Further files that contain chunks, in the order of the trailer's `files`.
     pub(in crate::merge) parts: Vec<Part<S>>,
     pub(in crate::merge) trailer: Trailer,
     pub(in crate::merge) records: Records,
@@ -42,7 +42,7 @@ pub struct RecordStore<S> {
     pub(in crate::merge) root: OnceLock<RequiredRoot>,
 }
 
-/// A further file with chunks, in addition to the main file.
+/// A file that contains chunks, in addition to the main file.
 #[derive(Debug)]
 pub(in crate::merge) struct Part<S> {
     pub(in crate::merge) name: String,
@@ -147,9 +147,9 @@ impl<S: ReadAt> RecordStore<S> {
         &self.paths
     }
 
-    /// Fails if the total size of all chunks, each counted as many times as the trailer names it,
-    /// exceeds the limit on merged sizes with which the file was opened. Used by operations that
-    /// read every chunk, whether or not they merge the message.
+    /// Fails if the total size of all chunks, each counted once for every place that the trailer
+    /// gives it, exceeds the limit on merged sizes with which the file was opened. Used by
+    /// operations that read every chunk, whether or not they merge the message.
     pub(crate) fn check_merged_size(&self) -> Result<()> {
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
         let tree = self.trailer.chunk_tree();

@@ -75,7 +75,7 @@ impl RequiredRoot {
         Ok(nodes)
     }
 
-    /// Starts hashing a chunk.
+    /// Returns a hasher for the bytes of a chunk.
     pub(in crate::merge) fn leaf(&self) -> LeafHasher {
         self.hashing.leaf()
     }

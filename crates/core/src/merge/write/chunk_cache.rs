@@ -43,7 +43,8 @@ pub fn with_plan<S: ChunkStore + ?Sized, T>(
     done.map_err(|error| with_largest_chunks(error, trailer, options.descriptor.as_ref()))
 }
 
-/// Calls `work` with the cache, like [`with_plan`], but leaves the planning to `work`.
+/// Calls `work` with a cache of the chunks in `store`, like [`with_plan`], but leaves the planning
+/// to `work`.
 pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,

@@ -45,7 +45,7 @@ trait Place: Send {
         filling: &mut Filling<'_>,
     ) -> io::Result<()>;
 
-    /// Writes `len` bytes to the destination, which `read` provides in one call.
+    /// Writes `len` bytes, which one call of `read` provides, to the destination.
     fn fill_whole(
         &mut self,
         read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
@@ -66,7 +66,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Starts the checksum of the next bytes. If `crc32c` has it already, it isn't computed.
+    /// Starts the checksum of the next bytes. If `crc32c` provides the checksum, it isn't computed.
     fn expect(&mut self, crc32c: Option<u32>) {
         self.is_known = crc32c.is_some() || !self.sums;
         self.crc32c = crc32c.unwrap_or(0);

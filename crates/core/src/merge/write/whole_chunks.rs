@@ -68,7 +68,7 @@ impl<'b> WholeChunks<'b> {
     }
 
     /// Returns the chunks to read for one of `threads` threads, taken from the queue one by one.
-    /// Ends once `failed` is true.
+    /// There are no more chunks once `failed` is true.
     pub(in crate::merge) fn share<'q>(
         &'q self,
         threads: usize,

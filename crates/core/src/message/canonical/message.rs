@@ -25,7 +25,7 @@ enum Bucket {
         /// The plan for the first piece, and the piece itself.
         first: (Plan, Field),
     },
-    /// Elements, each with its tag.
+    /// Elements of an unpacked repeated field, each with its tag.
     List(Plan),
     /// Content of a packed run, and the field in the source if it has exactly this content.
     Packed(Plan, Option<Field>),
