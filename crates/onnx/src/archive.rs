@@ -1,4 +1,4 @@
-//! The tensors of an ONNX model by name, as an archive.
+//! An implementation of [`Archive`] for the tensors of an ONNX model, which finds them by name.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ use crate::source::OnnxSource;
 use crate::tensor_rule::TENSOR;
 use crate::tensors::{ModelTensor, ModelTensors};
 
-/// The tensors of an open model. They are listed on first use.
+/// An archive of the tensors of an open model. The tensors are listed on first use.
 #[derive(Debug)]
 pub(crate) struct ModelArchive {
     model: OnnxSource,
@@ -41,13 +41,13 @@ impl ModelArchive {
         }
     }
 
-    /// Marks the archive as belonging to a model in the header of a safetensors file.
+    /// Marks the archive as that of a model in the header of a safetensors file.
     pub(crate) fn embedded(mut self) -> ModelArchive {
         self.is_embedded = true;
         self
     }
 
-    /// Returns true if an archive belongs to a model in the header of a safetensors file.
+    /// Returns true if an archive is that of a model in the header of a safetensors file.
     pub(crate) fn is_embedded(archive: &dyn Archive) -> bool {
         let archive: &dyn Any = archive;
         let model = archive.downcast_ref::<ModelArchive>();
@@ -73,7 +73,8 @@ impl ModelArchive {
         Ok(info(tensor, name)?.located(location))
     }
 
-    /// Returns the error for a tensor whose data is outside of the message.
+    /// Returns the error for reading a tensor whose data isn't in the message: its file is missing,
+    /// or was not read.
     #[cold]
     fn not_read(&self, tensor: ModelTensor<'_>, info: &TensorInfo) -> Error {
         let (file, why) = match self.outside(tensor) {
@@ -90,7 +91,8 @@ impl ModelArchive {
         Error::new(ErrorKind::Io, message)
     }
 
-    /// Returns the location of data that is outside of the message.
+    /// Returns the external file, and the offset in it, to which the tensor refers for its data;
+    /// `None` if the reference is invalid.
     fn outside(&self, tensor: ModelTensor<'_>) -> Result<Option<Location>> {
         let reference = self.get()?.all.reference(tensor)?;
         let place =
@@ -98,13 +100,15 @@ impl ModelArchive {
         Ok(reference.map(place))
     }
 
-    /// Returns the file that contains a byte of the message.
+    /// Returns the file, and the offset in it, of the byte at `offset` of the message; `None` if
+    /// the byte isn't from a file.
     fn located(&self, offset: u64) -> Option<Location> {
         let (file, at) = self.stored_at(offset)?;
         Some(Location::file(self.model.spans().file(file), at))
     }
 
-    /// Returns the file that contains a byte of the message, and the byte's offset there.
+    /// Returns the file, and the offset in it, of the byte at `offset` of the message; `None` if
+    /// the byte isn't from a file.
     fn stored_at(&self, offset: u64) -> Option<(SourceId, u64)> {
         match self.model.spans().locate(offset)?.source {
             SpanSource::Stored(file, at) => Some((file, at)),
@@ -165,8 +169,8 @@ impl Archive for ModelArchive {
         }
         let (file, start) = self.stored_at(raw.start)?;
         let (last_file, last) = self.stored_at(raw.end.checked_sub(1)?)?;
-        // Changes never split a tensor's data, so if both ends of the data are in the file, all of
-        // it is.
+        // Changes to a message never split the data of a tensor. So if the first and the last byte
+        // of the data are in one file, at the right distance, all of it is in this file.
         let is_whole = file == last_file && last.checked_sub(start) == Some(len - 1);
         is_whole.then(|| (self.model.spans().file(file), start..start + len))
     }
@@ -181,7 +185,7 @@ impl Archive for ModelArchive {
             return Err(Error::new(ErrorKind::InvalidMessage, problem));
         }
         let has_checksums = self.model.verify_checksums(progress)?;
-        // Reads all data, to find unreadable parts.
+        // Reads the data of all tensors, to detect unreadable parts.
         let total = tensors.all.iter().filter_map(|one| one.raw_len()).sum();
         let meter = progress.meter(total);
         for tensor in tensors.all.iter().filter(|one| one.raw_len().is_some()) {
@@ -203,12 +207,13 @@ impl Archive for ModelArchive {
 /// Unique names of tensors. A tensor without a name, or with the name of an earlier tensor, is
 /// named by its path.
 ///
-/// Existing names aren't copied, since a model can have millions of tensors.
+/// Only indices and paths are stored. The other names aren't copied, since a model can have
+/// millions of tensors.
 #[derive(Debug)]
 pub(crate) struct UniqueNames {
-    /// Indices of the tensors with usable names, sorted by name.
+    /// Indices of the tensors that keep their own names, sorted by name.
     by_name: Vec<usize>,
-    /// Paths and indices of the other tensors, sorted by path.
+    /// Paths and indices of all remaining tensors, sorted by path.
     by_path: Vec<(Box<str>, usize)>,
 }
 
@@ -232,9 +237,9 @@ impl UniqueNames {
         UniqueNames { by_name, by_path }
     }
 
-    /// Returns the name of the tensor with this index.
+    /// Returns the unique name of the tensor with index `at`.
     pub(crate) fn get<'a>(&self, at: usize, tensor: ModelTensor<'a>) -> Cow<'a, str> {
-        // Most models have only tensors with usable names, so no path needs to be built.
+        // In most models, all tensors keep their own names. Then no path has to be built.
         if !self.by_path.is_empty() {
             let path = tensor.path();
             if self.at_path(&path) == Some(at) {
@@ -244,7 +249,7 @@ impl UniqueNames {
         tensor.name().into()
     }
 
-    /// Returns the index of the tensor with this name.
+    /// Returns the index of the tensor with the unique name `name`, if there is one.
     pub(crate) fn find(&self, all: &ModelTensors, name: &str) -> Option<usize> {
         let named = |at: usize| all.get(at).map_or("", |tensor| tensor.name());
         let found = self.by_name.binary_search_by(|&at| named(at).cmp(name));
@@ -258,7 +263,7 @@ impl UniqueNames {
     }
 }
 
-/// Returns the description of a tensor, without its location.
+/// Returns the description of a tensor under the given name, without the location of its data.
 pub(crate) fn info(tensor: ModelTensor<'_>, name: &str) -> Result<TensorInfo> {
     let dims = tensor.dims().iter().map(|&dim| {
         u64::try_from(dim).map_err(|_| {

@@ -1,4 +1,4 @@
-//! Changes to messages in a model.
+//! Changes to single messages of a model.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
 
 use crate::tensor::field;
 
-/// A change to a message in a model: a tensor, or an attribute.
+/// A change to one message of a model: to a tensor or an attribute.
 pub(crate) enum Change {
     None,
     /// Removes the fields with the numbers in `dropped`, and inserts `inserted` before the first
@@ -16,13 +16,13 @@ pub(crate) enum Change {
         dropped: &'static [u32],
         before: u32,
         inserted: Vec<Inserted>,
-        /// Fields to insert after this message, in the enclosing message.
+        /// Encoded fields to insert after the changed message, in its parent message.
         after: Vec<u8>,
     },
 }
 
-/// The fields removed from a tensor when its data is moved into the model: the data's location, and
-/// fields that the data overrides.
+/// Numbers of the fields removed from a tensor when its external data is moved into the model: the
+/// fields that locate the data, and the fields that it overrides.
 const OUTSIDE: &[u32] = &[
     4,
     5,
@@ -36,7 +36,7 @@ const OUTSIDE: &[u32] = &[
 ];
 
 impl Change {
-    /// Replaces the data with a span of a file, which becomes part of the message.
+    /// Returns the change that replaces a tensor's data with the bytes at `range` in a file.
     pub(crate) fn raw_data(file: SourceId, range: Range<u64>) -> Change {
         let mut front = Vec::new();
         put_varint(&mut front, tag(FieldNumber(field::RAW_DATA), WireType::Len));
@@ -50,9 +50,9 @@ impl Change {
     }
 }
 
-/// The content inserted into a message.
+/// Bytes to insert into a message.
 pub(crate) enum Inserted {
     Literal(Vec<u8>),
-    /// A span of a file.
+    /// A byte range of a file.
     Span(SourceId, Range<u64>),
 }

@@ -1,4 +1,4 @@
-//! The optional SHA-1 of an external data file.
+//! Comparing external data files with their optional SHA-1 checksums.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,13 +10,13 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 use sha1::{Digest, Sha1};
 
-/// Compares a file's SHA-1 with the expected checksums, each of which is paired with the name of a
-/// tensor.
+/// Compares a file's SHA-1 with each key of `expected`. The values are the names of tensors that
+/// declare these checksums.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] with the file and the tensor; [`ErrorKind::Io`] if the file can't
-/// be read; [`ErrorKind::Cancelled`].
+/// [`ErrorKind::ChecksumMismatch`], which names the file and the tensor; [`ErrorKind::Io`] if the
+/// file can't be read; [`ErrorKind::Cancelled`].
 pub(crate) fn compare(
     file: &dyn ReadAt,
     name: &Path,

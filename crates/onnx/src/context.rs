@@ -20,17 +20,17 @@ use crate::cursor::Cursor;
 use crate::reference::{MAX_ENTRY_LEN, beneath};
 use crate::tensor::{MAX_TENSOR_NAME, varint};
 
-/// Name of the operator.
+/// Operator type of compiled nodes.
 pub(crate) const OPERATOR: &str = "EPContext";
 
-/// Domain of the operator.
+/// Operator domain of compiled nodes.
 const DOMAIN: &[u8] = b"com.microsoft";
 
 const CONTENT: &[u8] = b"ep_cache_context";
 const MODE: &[u8] = b"embed_mode";
 const MAIN: &[u8] = b"main_context";
 
-/// Numbers of the fields that this module uses.
+/// Numbers of the fields of `NodeProto` and `AttributeProto` that this module reads or writes.
 mod field {
     pub(super) const NODE_NAME: u32 = 3;
     pub(super) const NODE_ATTRIBUTE: u32 = 5;
@@ -41,33 +41,36 @@ mod field {
     pub(super) const TYPE: u32 = 20;
 }
 
-/// `AttributeProto.INT`.
+/// Value of the enum constant `INT`, the type of attributes with an integer.
 const INT: u64 = 2;
 
-/// The content of a compiled node.
+/// The location of a compiled node's content.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     /// Name of the node.
     pub(crate) node: String,
-    /// Range in the model that contains the content, or the path of its file.
+    /// Byte range in the model of the content or, if `is_embedded` is false, of the path of the
+    /// file with the content.
     pub(crate) value: Range<u64>,
     pub(crate) is_embedded: bool,
-    /// Offsets of the attributes `ep_cache_context` and `embed_mode`.
+    /// Offset in the model of the attribute `ep_cache_context`.
     content: u64,
+    /// Offset in the model of the attribute `embed_mode`; `None` if the node doesn't have it.
     mode: Option<u64>,
 }
 
-/// An attribute that describes the location of the content.
+/// An attribute of a compiled node that contains or locates its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// `ep_cache_context`
+    /// The attribute `ep_cache_context`.
     Content,
-    /// `embed_mode`
+    /// The attribute `embed_mode`.
     Mode,
 }
 
 impl Context {
-    /// Locates the content of the node at `range`; returns `None` if the node has no content.
+    /// Locates the content of the node at `range`. Returns `None` if the node isn't in
+    /// onnxruntime's domain, has no content, or uses the content of another node.
     pub(crate) fn find(cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<Option<Context>> {
         let mut name = None;
         let (mut is_theirs, mut is_main) = (false, true);
@@ -110,7 +113,8 @@ impl Context {
         }))
     }
 
-    /// Returns the kind of the attribute at this offset, if it describes the content's location.
+    /// Identifies the attribute that begins at offset `attribute`; `None` if it neither contains
+    /// nor locates the content.
     pub(crate) fn part(&self, attribute: u64) -> Option<Part> {
         match attribute {
             at if at == self.content => Some(Part::Content),
@@ -119,7 +123,7 @@ impl Context {
         }
     }
 
-    /// Returns the path of the file with the content.
+    /// Returns the path of the file with the content, relative to the model's folder.
     pub(crate) fn location(&self, cursor: &mut Cursor<'_>) -> Result<PathBuf> {
         if self.value.end - self.value.start > MAX_ENTRY_LEN {
             let len = self.value.end - self.value.start;
@@ -134,8 +138,8 @@ impl Context {
         beneath(text).map_err(|error| self.named(error))
     }
 
-    /// Returns the change to an attribute when the content moves into the model. The content is the
-    /// whole file, of `size` bytes.
+    /// Returns the change to the attribute `part` when the content is moved into the model. The
+    /// content is all of `file`, which has `size` bytes.
     pub(crate) fn inside(&self, part: Part, file: SourceId, size: u64) -> Change {
         match part {
             Part::Content => {
@@ -149,7 +153,8 @@ impl Context {
         }
     }
 
-    /// Returns the change to an attribute when the content moves to a file.
+    /// Returns the change to the attribute `part` when the content is moved to the file at
+    /// `location`.
     pub(crate) fn outside(&self, part: Part, location: &str) -> Change {
         match part {
             Part::Content => {
@@ -177,8 +182,8 @@ impl Context {
     }
 }
 
-/// Returns a change that inserts the content or its path into the attribute, and appends `after` to
-/// the attribute.
+/// Returns the change that replaces the value of `ep_cache_context` with `inserted`, and inserts
+/// the encoded fields `after` behind this attribute in the node.
 fn content_of(inserted: Vec<Inserted>, after: Vec<u8>) -> Change {
     Change::Fields {
         dropped: &[field::S],
@@ -199,7 +204,7 @@ fn mode_of(mode: u64) -> Change {
     }
 }
 
-/// Returns the `embed_mode` attribute for content that is a path.
+/// Returns an encoded attribute `embed_mode` with the value 0: the content is in a file.
 fn embed_mode() -> Vec<u8> {
     let (mut attribute, mut out) = (Vec::new(), Vec::new());
     put_bytes(&mut attribute, field::NAME, MODE);
@@ -214,14 +219,14 @@ fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
     put_varint(out, value);
 }
 
-/// Writes a `bytes` field.
+/// Appends an encoded `bytes` field to `out`.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_varint(out, tag(FieldNumber(number), WireType::Len));
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// The relevant fields of an attribute.
+/// The fields of an `AttributeProto` that this module reads.
 #[derive(Default)]
 struct Attribute {
     name: Range<u64>,

@@ -8,17 +8,17 @@ use crate::proto::tensor_proto::DataType;
 /// are stored in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TypedField {
-    /// `float_data`: 4 bytes each.
+    /// The field `float_data`: 4 bytes for each element.
     Float,
-    /// `int32_data`: varints.
+    /// The field `int32_data`: varints.
     Int32,
-    /// `string_data`: repeated bytes.
+    /// The field `string_data`: a separate `bytes` field for each element.
     String,
-    /// `int64_data`: varints.
+    /// The field `int64_data`: varints.
     Int64,
-    /// `double_data`: 8 bytes each.
+    /// The field `double_data`: 8 bytes for each element.
     Double,
-    /// `uint64_data`: varints.
+    /// The field `uint64_data`: varints.
     Uint64,
 }
 
@@ -35,7 +35,7 @@ impl TypedField {
         }
     }
 
-    /// Returns the field for elements of this type.
+    /// Returns the field that stores elements of type `data_type`; `None` for the undefined type.
     pub(crate) fn of(data_type: DataType) -> Option<TypedField> {
         use DataType as D;
         Some(match data_type {
@@ -102,7 +102,8 @@ pub fn raw_len(data_type: DataType, dims: &[i64]) -> Option<u64> {
     u64::try_from(bits.div_ceil(8)).ok()
 }
 
-/// Returns the number of elements in a tensor with this shape.
+/// Returns the number of elements in a tensor of shape `dims`; `None` if a dimension is negative,
+/// or the number exceeds 2^64.
 pub(crate) fn element_count(dims: &[i64]) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);

@@ -1,5 +1,5 @@
-//! Writing the elements of a tensor as raw data, either copied or converted from fields that
-//! contain separate elements.
+//! Writing the elements of a tensor as raw data. They are copied if they are stored as raw data,
+//! and converted if they are stored as separate elements.
 //!
 //! The comments in `onnx.proto` define how the elements of each type are stored in its field: half
 //! and 8-bit floats are stored as their bits in an `int32`, two 4-bit or four 2-bit elements share
@@ -15,13 +15,13 @@ use record_file::ReadAt;
 
 use crate::data_type::TypedField;
 
-/// Number of bytes converted before they are written.
+/// Number of converted bytes to buffer before they are written: 64 KiB.
 const CONVERTED_LEN: usize = 64 << 10;
 
-/// Length of the longest varint.
+/// Length of the longest varint, in bytes.
 const VARINT_LEN: usize = 10;
 
-/// Copies the bytes at `range`, and returns their number.
+/// Copies the bytes at `range`, and returns the number of bytes copied.
 pub(crate) fn copy(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write) -> Result<u64> {
     let bytes = range.end.saturating_sub(range.start);
     copy_range(source, range, sink).map(|()| bytes)
@@ -45,7 +45,7 @@ pub(crate) fn convert(
         }
         match (typed, field.wire_type) {
             (TypedField::Float | TypedField::Double, WireType::Len) => {
-                // Writes earlier elements first, to keep the order.
+                // Writes the buffered elements first, to keep the order of elements.
                 packer.flush()?;
                 packer.bytes += copy(source, field.value.clone(), packer.sink)?;
             }
@@ -68,14 +68,15 @@ pub(crate) fn convert(
     packer.finish()
 }
 
-/// Converts the consecutive varints at `range`.
+/// Converts the varints at `range`, which follow one another without tags.
 fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) -> Result<()> {
     let mut at = range.start;
     while at < range.end {
         let bytes = input.fetch(at, VARINT_LEN)?;
         let most = usize::try_from(range.end - at).unwrap_or(usize::MAX);
         let mut rest = &bytes[..bytes.len().min(most)];
-        // If the window ends inside a varint, the varint is read with the next window.
+        // A varint that is cut off by the end of the fetched bytes is read again with the next
+        // bytes.
         while let Some((value, len)) = decode_varint(rest) {
             packer.element(value)?;
             rest = &rest[len..];
@@ -94,10 +95,11 @@ fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) 
 struct Packer<'a> {
     sink: &'a mut dyn Write,
     out: Vec<u8>,
-    /// Size of an element in bytes; for elements narrower than a byte, in bits.
+    /// Size in raw data of the value of one entry, in bytes. An entry can have several elements
+    /// that are narrower than a byte.
     width: usize,
     six_bits: bool,
-    /// Bits that don't fill a byte yet, and their number.
+    /// Bits of the last byte, which isn't complete yet, and their number.
     pending: (u32, u32),
     bytes: u64,
 }
@@ -107,8 +109,8 @@ impl<'a> Packer<'a> {
         let width = match typed {
             TypedField::Float => 4,
             TypedField::Double | TypedField::Int64 => 8,
-            // An entry of narrow elements is already a byte of raw data, except for six-bit
-            // elements.
+            // An `int32_data` entry of narrow elements is already a byte of raw data, except for
+            // six-bit elements.
             _ => bits.div_ceil(8) as usize,
         };
         Packer {

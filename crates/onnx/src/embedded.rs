@@ -1,4 +1,4 @@
-//! A safetensors file with a model in its header, read as one message.
+//! A safetensors file with an ONNX model in its header, read as one message.
 //!
 //! The package `onnx-safetensors` and [`EmbeddedPlan`](crate::external::EmbeddedPlan) write such
 //! files. Each initializer gets its data from the tensor with the same name, which overrides any
@@ -24,7 +24,7 @@ use crate::source::{OnnxSource, named};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, TensorRole, walk};
 
-/// First bytes of the header of a file with a model.
+/// First bytes of the JSON header of a safetensors file with a model in its header.
 const METADATA: &[u8] = b"{\"__metadata__\":{";
 
 /// Returns true if a file begins like a safetensors file with a model in its header.
@@ -41,8 +41,8 @@ pub(crate) fn begins_as_embedded(head: &[u8]) -> bool {
 }
 
 impl OnnxSource {
-    /// Opens the model in the header of a safetensors file. The tensors in the file are the data of
-    /// the model's initializers.
+    /// Opens the model in the header of the safetensors file at `path`. The tensors in the file
+    /// become the data of the model's initializers.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl OnnxSource {
         OnnxSource::of_embedded(&input, options)
     }
 
-    /// Opens the model in the header of an open input.
+    /// Opens the model in the header of `input`, a safetensors file.
     pub(crate) fn of_embedded(input: &Candidate<'_>, options: &OnnxOptions) -> Result<OnnxSource> {
         let mut builder = SpansBuilder::new();
         let open = |builder: &mut SpansBuilder| {
@@ -68,8 +68,8 @@ impl OnnxSource {
     }
 }
 
-/// Assembles the spans of the model, and returns warnings and the number of tensors with data from
-/// the file.
+/// Assembles the message from the model in the header and the tensors in the file. Returns
+/// warnings, and the number of tensors that the model uses.
 fn open(
     builder: &mut SpansBuilder,
     file: SourceId,
@@ -130,13 +130,13 @@ fn open(
     Ok((warnings, count))
 }
 
-/// The tensors in the file, which are the data of the model's initializers.
+/// The tensors in the file, each of which is the data of the initializer with the same name.
 struct Tensors<'a> {
     metadata: &'a Metadata,
-    /// Offset of the tensors in the file.
+    /// Offset in the file at which the tensors begin, in bytes.
     start: u64,
     file: SourceId,
-    /// Names of the tensors that the model uses.
+    /// Names of the tensors in the file that the model uses.
     used: HashSet<String>,
 }
 
@@ -172,7 +172,7 @@ impl Decide for Tensors<'_> {
         Ok(Change::raw_data(self.file, from..to))
     }
 
-    // The model is a single file, so no other files belong to it.
+    // The whole model is in this file, so a compiled node's content is not moved into it.
     fn context(
         &mut self,
         _: &Context,

@@ -8,7 +8,7 @@
 //!
 //! The model may have any size, and any form that supports random access: a one-piece `.onnx`, the
 //! message of an [`OnnxSource`], or a merged `.cpb`. An [`ExternalPlan`] reads only the model's
-//! headers. Writing streams the data.
+//! headers. The data is streamed while it is written.
 
 mod contexts;
 mod embedded;
@@ -35,38 +35,39 @@ pub(crate) use safetensors::{LEN_LEN as HEADER_LEN_LEN, MAX_HEADER_LEN};
 pub use write::{Form, write_one_piece};
 pub use written::WrittenOnnx;
 
-/// Default minimum size of tensors that are moved out of the model, in bytes; the same as in
-/// `onnx`.
+/// Default minimum size of tensors that are moved out of the model, in bytes. The Python package
+/// `onnx` has the same default.
 pub const DEFAULT_MIN_SIZE: u64 = 1024;
 
-/// Minimum value of `min_size` that is allowed without force, in bytes. onnxruntime refuses models
-/// whose scalars and small shapes are external.
+/// Smallest `min_size` that is allowed without [`force`](ExternalOptions::force), in bytes.
+/// onnxruntime refuses models whose scalars and small shapes are external data.
 pub const LEAST_MIN_SIZE: u64 = 64;
 
-/// Maximum size of one-dimensional integer tensors that stay in the model, in bytes. They may be
-/// shapes, axes or indices, which shape inference has to read.
+/// Maximum size of the integer tensors with at most one dimension that always stay in the model, in
+/// bytes: 64 KiB. They may be shapes, axes or indices, which shape inference has to read.
 pub const MAX_SHAPE_CARRIER: u64 = 64 << 10;
 
-/// Default alignment of large tensors, in bytes. Tensors with this alignment can be mapped on every
-/// system.
+/// Default alignment of large tensors in their file, in bytes: 64 KiB. Tensors with this alignment
+/// can be memory-mapped on every system.
 pub const DEFAULT_ALIGNMENT: u64 = 64 << 10;
 
-/// Size above which tensors are aligned: 1 MiB.
+/// Size above which tensors are aligned in their file, in bytes: 1 MiB.
 pub const ALIGNED_ABOVE: u64 = 1 << 20;
 
-/// Maximum size of a file that every protobuf parser accepts, in bytes: 2^31 - 1.
+/// Size of the largest model that every protobuf parser accepts, in bytes: 2^31 - 1.
 pub const MAX_MODEL_SIZE: u64 = (1 << 31) - 1;
 
-/// The format of the files next to a model.
+/// The format of the data files next to a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataFormat {
-    /// Only the bytes of tensors: `model.onnx.data`.
+    /// Files that contain only the bytes of tensors, without a header: `model.onnx.data`.
     #[default]
     Raw,
-    /// Safetensors, with a header before the tensors: `model.safetensors`, or
-    /// `model-00001-of-00003.safetensors` and so on with `model.safetensors.index.json`. Tensors
-    /// are packed as the format requires, and equal tensors aren't deduplicated.
+    /// Safetensors files, in which a header precedes the tensors: one `model.safetensors`, or
+    /// several called `model-00001-of-00003.safetensors` and so on, with an index
+    /// `model.safetensors.index.json`. There are no gaps between tensors, as the format requires,
+    /// and equal tensors aren't deduplicated.
     Safetensors,
 }
 
@@ -99,7 +100,7 @@ impl Default for ExternalOptions {
 }
 
 impl ExternalOptions {
-    /// Returns the defaults; each setter documents its default.
+    /// Returns the default options. Each setter documents the default of its option.
     #[must_use]
     pub const fn new() -> Self {
         ExternalOptions {
@@ -117,32 +118,33 @@ impl ExternalOptions {
     }
 
     /// Sets the minimum size of tensors that are moved out of the model, in bytes. Default:
-    /// [`DEFAULT_MIN_SIZE`]. Less than [`LEAST_MIN_SIZE`] requires [`force`](Self::force).
+    /// [`DEFAULT_MIN_SIZE`]. A size below [`LEAST_MIN_SIZE`] requires [`force`](Self::force).
     #[must_use]
     pub const fn min_size(mut self, bytes: u64) -> Self {
         self.min_size = bytes;
         self
     }
 
-    /// Sets the alignment of tensors larger than 1 MiB, in bytes; 1 packs them densely. Default:
-    /// [`DEFAULT_ALIGNMENT`].
+    /// Sets the alignment of tensors larger than 1 MiB in their file, in bytes. With 1, there are
+    /// no gaps between tensors. Default: [`DEFAULT_ALIGNMENT`].
     #[must_use]
     pub const fn alignment(mut self, bytes: u64) -> Self {
         self.alignment = bytes;
         self
     }
 
-    /// Limits the size of a data file, in bytes. If one file isn't enough, there are several,
-    /// called `NAME-00001-of-00003.onnx.data`. Default: no limit, and one file.
+    /// Limits the size of each data file, in bytes. Tensors that don't fit into one file are
+    /// written to several, called `NAME-00001-of-00003.onnx.data` and so on. Default: no limit, and
+    /// one file.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;
         self
     }
 
-    /// Limits the total size of the tensors in a data file, in bytes. Unlike with
-    /// [`max_file_size`](Self::max_file_size), a larger tensor is allowed and gets a separate file,
-    /// as in onnx-ir. Default: no limit, and one file.
+    /// Limits the total size of the tensors in each data file, in bytes. Unlike with
+    /// [`max_file_size`](Self::max_file_size), a tensor above the limit is accepted and gets a
+    /// separate file, as in onnx-ir. Default: no limit, and one file.
     #[must_use]
     pub const fn shard_size(mut self, bytes: Option<u64>) -> Self {
         self.shard_size = bytes;
@@ -156,9 +158,10 @@ impl ExternalOptions {
         self
     }
 
-    /// Sets whether all tensors are moved out of the model. This includes sparse tensors, tensors
-    /// in a function's subgraphs and defaults, and tensors in training information. onnxruntime
-    /// reads all of them, but `onnx.load` of onnx 1.23 doesn't. Default: false.
+    /// Sets whether tensors in all parts of the model are moved out. This includes sparse tensors,
+    /// tensors in subgraphs and attribute defaults of functions, and tensors in training
+    /// information. onnxruntime reads all of them, but `onnx.load` of onnx 1.23 doesn't. Default:
+    /// false.
     #[must_use]
     pub const fn everywhere(mut self, everywhere: bool) -> Self {
         self.everywhere = everywhere;
@@ -173,14 +176,14 @@ impl ExternalOptions {
         self
     }
 
-    /// Sets the number of threads that copy data. Default: one per core.
+    /// Sets the number of threads that copy data; `None` means one per core. Default: `None`.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Sets the progress listener, which can also cancel. Default: none.
+    /// Sets the progress listener, which can also cancel writing. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -204,12 +207,13 @@ impl ExternalOptions {
         self.alignment
     }
 
-    /// Returns the maximum size of a data file, in bytes.
+    /// Returns the maximum size of a data file, in bytes; `None` if there is no limit.
     pub const fn get_max_file_size(&self) -> Option<u64> {
         self.max_file_size
     }
 
-    /// Returns the maximum total size of the tensors in a data file, in bytes.
+    /// Returns the maximum total size of the tensors in a data file, in bytes; `None` if there is
+    /// no limit.
     pub const fn get_shard_size(&self) -> Option<u64> {
         self.shard_size
     }
@@ -219,17 +223,17 @@ impl ExternalOptions {
         self.data_format
     }
 
-    /// Returns whether all tensors are moved out of the model.
+    /// Returns whether tensors in all parts of the model are moved out.
     pub const fn get_everywhere(&self) -> bool {
         self.everywhere
     }
 
-    /// Returns whether existing files are replaced.
+    /// Returns whether existing files are replaced, and any `min_size` is accepted.
     pub const fn get_force(&self) -> bool {
         self.force
     }
 
-    /// Returns the number of threads that copy data.
+    /// Returns the number of threads that copy data; `None` means one per core.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }

@@ -22,17 +22,18 @@ use crate::walk::{Cursor, Place};
 /// Maximum number of warnings to keep.
 const MAX_WARNINGS: usize = 100;
 
-/// The data that stays outside of the message.
+/// The external files that stay outside of the message, and the number of tensors and compiled
+/// nodes with data in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
-    /// Folder of the external files.
+    /// Folder of the external files; `None` if the model wasn't opened from a path.
     pub(crate) folder: Option<Arc<Folder>>,
     pub(crate) files: BTreeSet<PathBuf>,
     pub(crate) tensors: usize,
     pub(crate) contexts: usize,
 }
 
-/// The external data found so far.
+/// The external data found so far while a model is opened.
 pub(crate) struct ExternalData<'a> {
     folder: Arc<Folder>,
     options: &'a OnnxOptions,
@@ -41,8 +42,8 @@ pub(crate) struct ExternalData<'a> {
     pub(crate) contexts: usize,
     pub(crate) outside: Outside,
     pub(crate) warnings: Vec<String>,
-    /// Checksums of whole files. Each distinct checksum is listed once, with a tensor that declares
-    /// it.
+    /// SHA-1 checksums that the tensors declare for each file. A map from each distinct checksum to
+    /// the name of a tensor that declares it.
     pub(crate) checksums: BTreeMap<SourceId, BTreeMap<String, String>>,
 }
 
@@ -64,8 +65,9 @@ impl<'a> ExternalData<'a> {
         }
     }
 
-    /// Moves the data of an external tensor into the message, unless the options keep it outside or
-    /// its file is missing.
+    /// Returns the change that moves the data of an external tensor into the message. Returns
+    /// [`Change::None`] if the options keep references to external files, or if the file is missing
+    /// and the options allow this.
     fn inside(&mut self, tensor: &Tensor, builder: &mut SpansBuilder) -> Result<Change> {
         let named = |error: Error| in_tensor(error, tensor);
         let reference = ExternalReference::of(&tensor.entries);
@@ -105,8 +107,9 @@ impl<'a> ExternalData<'a> {
         Ok(Change::raw_data(file, range))
     }
 
-    /// Moves the content of a compiled node into the message, unless the options keep it outside or
-    /// its file is missing.
+    /// Returns the change to the attribute `part` of a compiled node that moves its content into
+    /// the message. Returns [`Change::None`] if the options keep references to external files, or
+    /// if the file is missing and the options allow this.
     fn content_inside(
         &mut self,
         context: &Context,
@@ -114,7 +117,7 @@ impl<'a> ExternalData<'a> {
         cursor: &mut Cursor<'_>,
         builder: &mut SpansBuilder,
     ) -> Result<Change> {
-        // Two attributes of a node describe its content, so only one of them is counted.
+        // Two attributes of a node may describe its content, but the node is counted only once.
         let one = usize::from(part == Part::Content);
         let location = context.location(cursor);
         if self.options.get_keep_external() {
@@ -133,7 +136,7 @@ impl<'a> ExternalData<'a> {
         Ok(context.inside(part, file, builder.file_size(file)?))
     }
 
-    /// Returns the file at a location; `None` if the file is missing and missing files are allowed.
+    /// Returns the external file at `location`; `None` if it is missing and the options allow this.
     fn file(&mut self, location: &Path, builder: &mut SpansBuilder) -> Result<Option<SourceId>> {
         if let Some(&file) = self.files.get(location) {
             return Ok(Some(file));
@@ -171,7 +174,8 @@ impl<'a> ExternalData<'a> {
         Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 
-    /// Registers the checksums of files. Each is compared once all data of its file has been read.
+    /// Registers the files' checksums with `builder`. The checksum of a file is compared once all
+    /// of the file's data has been read.
     pub(crate) fn check_when_read(&mut self, builder: &mut SpansBuilder) {
         for (file, expected) in std::mem::take(&mut self.checksums) {
             let name = builder.file_name(file).to_owned();

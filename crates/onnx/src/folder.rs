@@ -1,4 +1,4 @@
-//! Opening only files next to a model.
+//! Opening the files next to a model, and no others.
 //!
 //! A model is untrusted, and paths in models have been used to read and overwrite other files
 //! (CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34447). Therefore, a file is opened
@@ -13,35 +13,35 @@ use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 
-/// The folders that may contain the files of a model.
+/// The folders in which the external files of a model may be.
 #[derive(Debug)]
 pub(crate) struct Folder {
     /// The model's folder according to its path; `None` if the path doesn't exist, for example for
     /// a pipe.
     near: Option<Root>,
-    /// Folder of the model's real path, if it differs.
+    /// Folder of the model's path with all symlinks resolved; `None` if it equals `near`.
     real: Option<Root>,
 }
 
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    /// The open folder, which stays the same even if its path changes.
+    /// Handle of the open folder, which stays the same even if its path later leads elsewhere.
     #[cfg(target_os = "linux")]
     handle: OnceLock<File>,
 }
 
-/// The symlinks that a path beneath a root may contain.
+/// The symlinks that are allowed in a path beneath a [`Root`].
 #[derive(Clone, Copy)]
 enum Links {
-    /// Symlinks that stay beneath the root.
+    /// Symlinks whose targets are beneath the root.
     Beneath,
     /// No symlinks.
     None,
 }
 
 impl Folder {
-    /// Returns the folder of a model.
+    /// Returns the folders of the model at this path.
     pub(crate) fn of_model(model: &Path) -> io::Result<Folder> {
         let near = match model.parent() {
             Some(folder) if folder != Path::new("") => folder.to_owned(),
@@ -66,7 +66,7 @@ impl Folder {
         })
     }
 
-    /// Returns a folder given by the user.
+    /// Returns a folder for external files that the user specified.
     pub(crate) fn named(path: PathBuf) -> Folder {
         Folder {
             near: Some(Root::new(path)),
@@ -82,8 +82,8 @@ impl Folder {
         }
     }
 
-    /// Opens a file, whose relative path must not leave the folder. Doesn't wait for the other end
-    /// of a pipe.
+    /// Opens the file at the path `relative` in the folder. Fails if the path, or a symlink in it,
+    /// leaves the folder. If the file is a pipe, doesn't wait for its other end.
     pub(crate) fn open(&self, relative: &Path) -> io::Result<File> {
         let Some(near) = &self.near else {
             let message = "the model has no folder that could contain the file";
@@ -162,7 +162,8 @@ impl Root {
         self.open_checked(relative, links)
     }
 
-    /// Opens a file, and checks the path's target before and afterwards.
+    /// Opens a file whose path, with all symlinks resolved, is beneath the root. Resolves the path
+    /// again after opening the file, since it may have changed in between.
     fn open_checked(&self, relative: &Path, links: Links) -> io::Result<File> {
         let root = fs::canonicalize(&self.path)?;
         let path = self.path.join(relative);

@@ -34,7 +34,8 @@ use crate::tensor_rule::TENSOR;
 use crate::tensors::ModelTensors;
 use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 
-/// An ONNX model: an `.onnx` file with its external data files, if any, or its folder.
+/// The format of ONNX models. A model is an `.onnx` file (with its external data files, if any),
+/// the folder of this file, or a safetensors file with the model in its header.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -56,12 +57,12 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnnxFormat;
 
-/// Newest version of ONNX's IR that is accepted for a file without a name. Leaves room for future
-/// versions.
+/// Highest version of ONNX's IR with which a file without a name extension is recognized as a
+/// model. Includes versions that don't exist yet.
 const NEWEST_IR: u64 = 32;
 
-/// Returns the size of the graph, if a file begins with the fields of a model: the version, the
-/// producer and the graph.
+/// Returns the size of the graph, in bytes, if `head` begins with the fields of a model: the
+/// version, the producer and the graph.
 fn begins_as_model(head: &[u8]) -> Option<u64> {
     let (mut rest, mut last) = (head, 0);
     loop {
@@ -122,19 +123,19 @@ fn is_named_as_model(path: &Path) -> bool {
     extension.is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
 }
 
-/// The form of a model whose tensors are in files next to it.
+/// The conversion to a model with its tensors in files next to it.
 const PAIR: ConvertTarget = ConvertTarget {
     name: "external",
     title: "ONNX model with its tensors beside it",
 };
 
-/// The form of a model in one safetensors file.
+/// The conversion to one safetensors file with the model in its header.
 const EMBEDDED: ConvertTarget = ConvertTarget {
     name: "onnx-safetensors",
     title: "safetensors file with the ONNX model in its header",
 };
 
-/// The forms in which a model can be written.
+/// The conversions of models, one for each form in which a model can be written.
 const TARGETS: &[ConvertTarget] = &[
     ConvertTarget {
         name: "auto",
@@ -152,10 +153,10 @@ const TARGETS: &[ConvertTarget] = &[
     EMBEDDED,
 ];
 
-/// The forms that may store tensors in files next to the model.
+/// Names of the conversions that may store tensors in files next to the model.
 const WITH_DATA: &[&str] = &["auto", "external", "safetensors"];
 
-/// The settings for conversions.
+/// The settings that conversions accept.
 const SETTINGS: &[ConvertSetting] = &[
     ConvertSetting {
         name: "alignment",
@@ -189,10 +190,10 @@ const SETTINGS: &[ConvertSetting] = &[
     },
 ];
 
-/// The setting for the folder of external files.
+/// Name of the setting for the folder of external files.
 const EXTERNAL_FOLDER: &str = "external-folder";
 
-/// The setting that keeps references to external files: `true` or `false`.
+/// Name of the setting that keeps references to external files. Its values are `true` and `false`.
 const KEEP_EXTERNAL: &str = "keep-external";
 
 impl Format for OnnxFormat {
@@ -210,7 +211,7 @@ impl Format for OnnxFormat {
             CandidateKind::File if begins_as_embedded(candidate.head()) => {
                 Some(Confidence::Certain)
             }
-            // Input from a pipe has no name.
+            // Input from a pipe has no file name.
             CandidateKind::File if candidate.extension().is_none() => {
                 let graph = begins_as_model(candidate.head())?;
                 (graph < candidate.size()).then_some(Confidence::Possible)
@@ -218,7 +219,7 @@ impl Format for OnnxFormat {
             CandidateKind::File => None,
             CandidateKind::Folder => match models_in(candidate.path())?.len() {
                 1 => Some(Confidence::Likely),
-                // If there are several models, opening the folder lists them.
+                // If there are several models, opening the folder fails, and the error lists them.
                 _ => Some(Confidence::Possible),
             },
             CandidateKind::Prefix => None,
@@ -247,7 +248,7 @@ impl Format for OnnxFormat {
         }
         let model = OnnxSource::of_input(input, &open_options(options)?)?;
         let opened = if !model.is_put_together() {
-            // The file is the message, byte for byte.
+            // The message is exactly the file's content.
             Opened::of_input(input, model_descriptor(), options)?
         } else {
             let reader = Arc::clone(model.reader());
@@ -363,7 +364,7 @@ impl Format for OnnxFormat {
             _ => external,
         };
         let plan = ExternalPlan::new(model, output, &external)?;
-        // Files to which the model still refers aren't replaced either.
+        // Files to which the model still refers must not be replaced.
         let replaced = |file: &PathBuf| {
             opened
                 .outside_files()
@@ -410,7 +411,8 @@ fn embedded(
     })
 }
 
-/// Writes the model to one file. A chunked file is merged, with all the usual checks.
+/// Writes the model to one `.onnx` file. A model in a chunked file is merged, with all the checks
+/// of a merge.
 fn one_piece(
     opened: &Opened,
     model: &MessageReader,
@@ -441,7 +443,8 @@ fn converted(written: WrittenOnnx) -> Converted {
     })
 }
 
-/// Fails if the model keeps references to files that would be invalid at its new location.
+/// Fails if the model keeps references to external files that can't be found from the folder of
+/// `output`.
 fn check_references(opened: &Opened, output: &Path) -> Result<()> {
     let (Some(outside), Some(model)) = (opened.outside_files().first(), opened.files().first())
     else {
@@ -470,7 +473,7 @@ fn check_references(opened: &Opened, output: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// Returns the options for opening a model, from the settings.
+/// Returns the options for opening an ONNX model, from the settings in `options`.
 fn open_options(options: &OpenOptions) -> Result<OnnxOptions> {
     let mut own = OnnxOptions::new().allow_missing_files(options.get_allow_missing_files());
     if let Some(folder) = options.get_settings().get(EXTERNAL_FOLDER) {

@@ -30,17 +30,17 @@ const MOST: usize = 100;
 /// Maximum number of missing files to list.
 const MAX_MISSING: usize = 100;
 
-/// Maximum size of a string or description to read, in bytes.
+/// Maximum size of a string or message to read, in bytes: 64 KiB.
 const MAX_SIZE: u64 = 64 << 10;
 
 impl OnnxSource {
-    /// Compares the `checksum`s in `external_data` with the files. Returns true if there are any
-    /// checksums. They are also compared when all data of a file is read.
+    /// Compares the checksums that tensors declare in `external_data` with the files. Returns true
+    /// if there are any checksums. Reading all data of a file also compares its checksum.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::ChecksumMismatch`] with the file and the tensor; [`ErrorKind::Io`] if a file
-    /// can't be read; [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::ChecksumMismatch`], which names the file and the tensor; [`ErrorKind::Io`] if a
+    /// file can't be read; [`ErrorKind::Cancelled`].
     ///
     /// [`ErrorKind::ChecksumMismatch`]: proto_splitter_core::ErrorKind::ChecksumMismatch
     /// [`ErrorKind::Io`]: proto_splitter_core::ErrorKind::Io
@@ -107,7 +107,8 @@ pub(crate) fn properties_of_message(
     Ok(properties)
 }
 
-/// Numbers and names of the model's own fields.
+/// Numbers of the reported fields of `ModelProto`, and the names of the properties with their
+/// values.
 const OWN: [(u32, &str); 5] = [
     (1, "IR version"),
     (2, "producer"),
@@ -131,7 +132,7 @@ struct Facts<'a> {
     lists: [(&'static str, Listed); 3],
 }
 
-/// The first items of a list, and the number of items left out.
+/// The first items of a list, and the number of items omitted after them.
 #[derive(Default)]
 struct Listed {
     values: Vec<String>,
@@ -220,7 +221,7 @@ impl Facts<'_> {
     }
 }
 
-/// Reads a short string; `None` if it is long.
+/// Reads the string at `range`; `None` if it is larger than [`MAX_SIZE`].
 fn text(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<String>> {
     if range.end - range.start > MAX_SIZE {
         return Ok(None);
@@ -229,8 +230,8 @@ fn text(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Reads a small message; `None` if it is large or damaged. Damage doesn't affect the other
-/// properties.
+/// Reads the message at `range`; `None` if it is damaged, or larger than [`MAX_SIZE`]. The other
+/// properties are still reported.
 fn message<M: Message + Default>(cursor: &mut Cursor<'_>, range: &Range<u64>) -> Result<Option<M>> {
     if range.end - range.start > MAX_SIZE {
         return Ok(None);

@@ -24,8 +24,8 @@ pub(crate) fn model_of(text: &str) -> Result<Vec<u8>> {
         .map_err(invalid)
 }
 
-/// Converts JSON to a serde value. With the feature `arbitrary_precision`, which another crate may
-/// enable, the library deserializes a number as a map, which messages don't accept.
+/// Converts JSON to a serde value. If another crate enables `serde_json`'s feature
+/// `arbitrary_precision`, `serde_json` deserializes a number as a map, which messages don't accept.
 fn plain(json: Json) -> Value {
     match json {
         Json::Null => Value::Unit,

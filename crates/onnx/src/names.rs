@@ -6,8 +6,9 @@ use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
 use crate::data_type::type_name;
 use crate::proto::tensor_proto::DataType;
 
-/// Names for the parts of a model in a size tree. A node is named by its name, or by its op and
-/// first output; a tensor by its name and type; and a function as `domain::name:overload`.
+/// Rules for naming the parts of a model in a size tree. A node is named by its name, or by its op
+/// and first output if it has no name; a tensor by its name and type; and a function as
+/// `domain::name:overload`.
 ///
 /// ```
 /// use proto_splitter_core::view::MessageView;

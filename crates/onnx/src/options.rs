@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::walk::DEFAULT_MAX_DEPTH;
 
-/// Default number of different files that a model may refer to.
+/// Default maximum number of different external files that a model may refer to.
 pub const DEFAULT_MAX_FILES: usize = 1 << 20;
 
 /// Options for opening a model.
@@ -37,7 +37,7 @@ impl Default for OnnxOptions {
 }
 
 impl OnnxOptions {
-    /// Returns the defaults; each setter documents its default.
+    /// Returns the default options. Each setter documents the default of its option.
     #[must_use]
     pub const fn new() -> Self {
         OnnxOptions {
@@ -56,16 +56,17 @@ impl OnnxOptions {
         self
     }
 
-    /// Sets whether to keep references to external files, instead of moving the data inside.
-    /// Default: false.
+    /// Sets whether to keep references to external files, instead of moving their data into the
+    /// message. Default: false.
     #[must_use]
     pub const fn keep_external(mut self, keep: bool) -> Self {
         self.keep_external = keep;
         self
     }
 
-    /// Sets whether to keep references to missing files, so that the other parts of the model can
-    /// be inspected; see [`OnnxSource::outside_files`](crate::OnnxSource::outside_files). Default:
+    /// Sets whether to accept missing external files. References to them are kept, so that the
+    /// other parts of the model can be inspected, and
+    /// [`OnnxSource::outside_files`](crate::OnnxSource::outside_files) lists the files. Default:
     /// false, which makes opening the model fail.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
@@ -80,7 +81,7 @@ impl OnnxOptions {
         self
     }
 
-    /// Limits the number of different files that the model may refer to. Default:
+    /// Limits the number of different external files that the model may refer to. Default:
     /// [`DEFAULT_MAX_FILES`].
     #[must_use]
     pub const fn max_files(mut self, files: usize) -> Self {
@@ -88,7 +89,7 @@ impl OnnxOptions {
         self
     }
 
-    /// Returns the folder of the external files.
+    /// Returns the folder of the external files; `None` means the model's folder.
     pub fn get_external_folder(&self) -> Option<&Path> {
         self.external_folder.as_deref()
     }
@@ -98,7 +99,7 @@ impl OnnxOptions {
         self.keep_external
     }
 
-    /// Returns whether references to missing files are kept.
+    /// Returns whether missing external files are accepted.
     pub const fn get_allow_missing_files(&self) -> bool {
         self.allow_missing_files
     }
@@ -108,7 +109,7 @@ impl OnnxOptions {
         self.max_depth
     }
 
-    /// Returns the maximum number of different files that the model may refer to.
+    /// Returns the maximum number of different external files that the model may refer to.
     pub const fn get_max_files(&self) -> usize {
         self.max_files
     }

@@ -20,8 +20,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// Returns the descriptors of `onnx.ModelProto` and all types it uses. Decoded on the first call;
-/// cloning a pool is cheap.
+/// Returns the descriptors of `onnx.ModelProto` and all types it uses. They are decoded on the
+/// first call. Cloning the pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -9,18 +9,19 @@ use std::path::{Component, Path, PathBuf};
 use proto_splitter_core::wire::{Field, Input, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Maximum number of entries in `external_data`. Five keys are defined.
+/// Maximum number of entries in the `external_data` of a tensor. ONNX defines five keys.
 pub const MAX_ENTRIES: usize = 64;
 
-/// Maximum size of a key or value, in bytes. Paths have at most 4096 bytes.
+/// Maximum size of a key or value in `external_data`, in bytes. Paths have at most 4096 bytes.
 pub const MAX_ENTRY_LEN: u64 = 8 << 10;
 
-/// `external_data` as stored in the model: keys and values.
+/// The content of `external_data` as stored in the model: pairs of a key and a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entries(Vec<(String, String)>);
 
 impl Entries {
-    /// Parses one `StringStringEntryProto`: key 1, value 2.
+    /// Adds the entry in a field: a `StringStringEntryProto`, whose field 1 is the key and field 2
+    /// the value.
     pub(crate) fn add<I: Input>(
         &mut self,
         cursor: &mut WireCursor<I>,
@@ -82,16 +83,17 @@ pub struct ExternalReference {
     pub location: PathBuf,
     /// Offset of the data in the file, in bytes.
     pub offset: u64,
-    /// Size of the data in bytes, if given. As in onnxruntime, 0 means that no size is given.
+    /// Size of the data, in bytes; `None` if it isn't specified or, as in onnxruntime, if it is
+    /// specified as 0.
     pub length: Option<u64>,
-    /// SHA-1 of the whole file, in hexadecimal.
+    /// SHA-1 of the whole file in hexadecimal, if specified.
     pub checksum: Option<String>,
-    /// Undefined keys. onnxruntime refuses a model that has any.
+    /// Keys that ONNX doesn't define. onnxruntime refuses a model that has any.
     pub unknown_keys: Vec<String>,
 }
 
 impl ExternalReference {
-    /// Parses these keys and values.
+    /// Parses the keys and values of a tensor's `external_data`.
     ///
     /// # Errors
     ///
@@ -109,8 +111,8 @@ impl ExternalReference {
                 "offset" => &mut offset,
                 "length" => &mut length,
                 "checksum" => &mut checksum,
-                // onnxruntime's keys for reordered weights. Files with these keys also have the
-                // usual keys.
+                // These are onnxruntime's keys for reordered weights. References with these keys
+                // also have the usual keys.
                 prepacked if prepacked.starts_with("prepacked") => continue,
                 unknown => {
                     unknown_keys.push(unknown.to_owned());
@@ -139,8 +141,8 @@ impl ExternalReference {
         ExternalReference::parse(pairs.map(|(key, value)| (key.as_str(), value.as_str())))
     }
 
-    /// Returns the range of the data in a file of `size` bytes, for a tensor that needs `needed`
-    /// bytes.
+    /// Returns the byte range of the data in its file, which has `size` bytes. The tensor's type
+    /// and shape require `needed` bytes; `None` if they don't determine a size.
     pub(crate) fn range(&self, needed: Option<u64>, size: u64) -> Result<Range<u64>> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
         let Some(left) = size.checked_sub(self.offset) else {

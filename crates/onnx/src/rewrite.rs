@@ -10,8 +10,8 @@ use crate::context::{Context, Part};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, Visitor};
 
-/// A type that decides which tensors and compiled-node contents to change, and may add files to the
-/// message.
+/// Decisions about changes to the tensors and compiled nodes of a model. An implementation may add
+/// files to the message, as sources of inserted spans.
 pub(crate) trait Decide {
     fn tensor(
         &mut self,
@@ -29,13 +29,13 @@ pub(crate) trait Decide {
     ) -> Result<Change>;
 }
 
-/// A visitor that copies a model to a message made of spans. The lengths of messages around changes
-/// are updated.
+/// A visitor that copies a model, with changes, to a message made of spans. It updates the lengths
+/// of the messages that contain a change.
 pub(crate) struct Rewriter<'b> {
     builder: &'b mut SpansBuilder,
-    /// The model.
+    /// The source that contains the model.
     from: SourceId,
-    /// Offset up to which the model is copied to the message.
+    /// Offset up to which the model has been copied to the message.
     copied: u64,
     /// True if anything has changed since the innermost message began.
     is_changed: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Rewriter<'b> {
     decide: &'b mut dyn Decide,
 }
 
-/// The state before a message began, which is restored if the message is unchanged.
+/// The state of a [`Rewriter`] before a message began. It is restored if the message is unchanged.
 struct Open {
     mark: Mark,
     copied: u64,
@@ -66,8 +66,8 @@ impl<'b> Rewriter<'b> {
         }
     }
 
-    /// Copies the remainder of the model, whose size is `size`, and returns true if anything has
-    /// changed.
+    /// Copies the remainder of the model, which has `size` bytes in total. Returns true if anything
+    /// has changed.
     pub(crate) fn finish(mut self, size: u64) -> Result<bool> {
         self.copy_to(size)?;
         Ok(self.is_changed)
@@ -83,8 +83,8 @@ impl<'b> Rewriter<'b> {
         self.copy_to(field.start)?;
         let (tag, len) = encode_varint(tag(field.number, field.wire_type));
         if len as u64 == field.tag_end - field.start {
-            // Copies the tag along with the length, since the tag alone would be a span of a single
-            // byte.
+            // Writes the tag as a literal, next to the literal length. A span of the model would
+            // have only a single byte.
             self.builder.literal(&tag[..len])?;
         } else {
             self.copy_to(field.tag_end)?;
@@ -150,7 +150,7 @@ impl Visitor for Rewriter<'_> {
 }
 
 impl Rewriter<'_> {
-    /// Writes the message in a field with this change.
+    /// Copies a field, with `change` applied to the message in it.
     fn change(&mut self, field: &Field, change: Change, cursor: &mut Cursor<'_>) -> Result<()> {
         let Change::Fields {
             dropped,

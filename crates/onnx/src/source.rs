@@ -19,18 +19,18 @@ use crate::rewrite::{Decide, Rewriter};
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, walk};
 
-/// A model as one message.
+/// A model and its external data as one message.
 ///
-/// Each tensor with data in another file has that data inside, as `raw_data`:
+/// A tensor whose data is in another file has this data as `raw_data` in the message:
 ///
 /// ```text
 /// in the file        dims  data_type  name              external_data ...  data_location
 /// in this message    dims  data_type  name  raw_data
 /// ```
 ///
-/// The bytes are exactly those of the model from which `onnx` moved the data to files. Only headers
-/// are read to build the message, which takes about 100 bytes of memory for each tensor. The data
-/// stays in its files.
+/// The bytes are exactly those of the model before the Python package `onnx` moved its data to
+/// files. Only headers are read to build the message, which takes about 100 bytes of memory for
+/// each tensor. The data stays in its files.
 ///
 /// ```
 /// use prost::Message;
@@ -92,9 +92,9 @@ impl OnnxSource {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the model or a file it refers to can't be opened, isn't a regular file,
-    /// or is outside the model's folder; [`ErrorKind::InvalidMessage`] with the tensor if a
-    /// reference is malformed, extends past the end of its file, or has a length that doesn't match
-    /// the tensor's type and shape; [`ErrorKind::LimitExceeded`].
+    /// or is outside the model's folder; [`ErrorKind::InvalidMessage`], which names the tensor, if
+    /// a reference is malformed, extends past the end of its file, or has a length that doesn't
+    /// match the tensor's type and shape; [`ErrorKind::LimitExceeded`].
     pub fn open(path: impl AsRef<Path>, options: &OnnxOptions) -> Result<OnnxSource> {
         let path = path.as_ref();
         let input = Candidate::new(path);
@@ -102,14 +102,14 @@ impl OnnxSource {
         opened.map_err(|error| named(error, path))
     }
 
-    /// Opens the model in an open input, or in an object in a store.
+    /// Opens the model in an open input, which is a local file or an object in a store.
     pub(crate) fn of_input(input: &Candidate<'_>, options: &OnnxOptions) -> Result<OnnxSource> {
         if input.is_local() {
             let opened = OnnxSource::open_model(input, options);
             return opened.map_err(|error| named(error, input.path()));
         }
         let model = OnnxSource::of_reader(input.source()?, input.path(), options)?;
-        // Local copies of remote inputs don't include external files.
+        // The model has external files, which aren't copied along with a remote input.
         model.ok_or_else(|| input.needs_file())
     }
 
@@ -169,8 +169,9 @@ impl OnnxSource {
         })
     }
 
-    /// Opens the model in a source, such as an object in a store. Returns `None` if the data of a
-    /// tensor is in another file, since other files are only looked up in folders.
+    /// Opens the model in `reader`, such as an object in a store. Returns `None` if data of the
+    /// model is in another file and must be moved into the message, since other files are only
+    /// looked up in folders.
     ///
     /// # Errors
     ///
@@ -222,7 +223,8 @@ impl OnnxSource {
         &self.source
     }
 
-    /// Returns the message as spans; a single span if the model has no external data.
+    /// Returns the message as spans of the model and its external files. A model without external
+    /// data is a single span.
     pub fn spans(&self) -> &Arc<Spans> {
         &self.spans
     }
@@ -250,13 +252,13 @@ impl OnnxSource {
         self.has_checksums
     }
 
-    /// Returns true if the message has bytes from files other than the model's own.
+    /// Returns true if the message contains bytes of external files.
     pub(crate) fn is_put_together(&self) -> bool {
         self.external_tensors + self.external_contexts > 0
     }
 
-    /// Returns the files with data of tensors and compiled nodes that isn't part of the message:
-    /// the missing files or, if references are kept, all files.
+    /// Returns the external files whose data isn't part of the message: the missing files or, if
+    /// the options keep all references, all external files.
     pub fn outside_files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.outside.files.iter().map(PathBuf::as_path)
     }
@@ -275,7 +277,7 @@ impl OnnxSource {
     }
 
     /// Returns the reasons why other readers may refuse the model, one line each, such as undefined
-    /// keys or tensors that also have data in the model.
+    /// keys in `external_data`, or external tensors that also have data in the model.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

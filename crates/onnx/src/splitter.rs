@@ -12,8 +12,8 @@ pub const MODEL_PROTO: &str = "onnx.ModelProto";
 /// A splitter for `onnx.ModelProto`. It cuts tensors in initializers (including sparse ones) and in
 /// attributes, including those in subgraphs, functions and training information.
 ///
-/// The largest parts are cut first: a tensor's `raw_data` as a BYTES chunk, its typed data in
-/// slices, and runs of nodes. Thus, equal tensors are stored once, and a single tensor can be read
+/// The largest parts are cut first: the `raw_data` of a tensor as a BYTES chunk, typed data in
+/// slices, and nodes in runs. Thus, equal tensors are stored once, and a single tensor can be read
 /// without the others. The bytes of the parts are unchanged.
 ///
 /// ```

@@ -21,8 +21,8 @@ pub const MAX_RANK: usize = 256;
 /// Maximum size of a tensor's name, in bytes: 16 MiB. ONNX has no limit.
 pub const MAX_TENSOR_NAME: u64 = 16 << 20;
 
-/// Maximum size of a tensor to read at once instead of field by field: 1 KiB. A model may have
-/// hundreds of thousands of small tensors.
+/// Size up to which a tensor's message is read at once instead of field by field, in bytes: 1 KiB.
+/// A model may have hundreds of thousands of small tensors.
 const FETCHED_WHOLE: u64 = 1 << 10;
 
 /// Numbers of the `TensorProto` fields that are read.
@@ -52,17 +52,17 @@ pub(crate) struct Tensor {
     pub(crate) name: String,
     pub(crate) dims: Vec<i64>,
     pub(crate) data_type: i32,
-    /// Range of the message.
+    /// Byte range of the tensor's message in the model.
     pub(crate) range: Range<u64>,
     pub(crate) raw: Option<Range<u64>>,
     /// True if the tensor has separate elements.
     pub(crate) has_typed: bool,
     pub(crate) is_external: bool,
-    /// Content of `external_data`, whether or not it is in effect.
+    /// Content of `external_data`, even if `is_external` is false and readers ignore it.
     pub(crate) entries: Entries,
 }
 
-/// A part of a model that is in memory. Positions are offsets in the model.
+/// A byte range of a model that is in memory. Positions are byte offsets in the model.
 struct Window<'a> {
     start: u64,
     bytes: &'a [u8],
@@ -96,8 +96,8 @@ pub(crate) enum Data {
 }
 
 impl Tensor {
-    /// Parses the header of the tensor at `range`, replacing the previous tensor. Reuses the memory
-    /// for names and shapes, since a model can have hundreds of thousands of tensors.
+    /// Parses the header of the tensor at `range` into `self`. Reuses the memory for the previous
+    /// tensor's name and shape, since a model can have hundreds of thousands of tensors.
     pub(crate) fn parse(&mut self, cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<()> {
         self.forget(range.clone());
         if range.end - range.start > FETCHED_WHOLE {
@@ -126,8 +126,9 @@ impl Tensor {
         };
     }
 
-    /// Parses a small tensor in the usual form: without references, and with one-byte tags. Returns
-    /// `None` for any other tensor, which [`read`](Self::read) handles or reports as an error.
+    /// Parses a small tensor in the usual form: without external data, and with one-byte tags.
+    /// Returns `None` for any other tensor, which [`read`](Self::read) handles or reports as an
+    /// error.
     ///
     /// This must not take longer than skipping the tensor's fields.
     fn read_plain(&mut self, window: &Window<'_>) -> Option<()> {
@@ -217,18 +218,19 @@ impl Tensor {
         DataType::try_from(self.data_type).ok()
     }
 
-    /// Returns the type's name in lower case; its number if it is unknown.
+    /// Returns the name of the element type in lower case; its number if the type is unknown.
     pub(crate) fn type_name(&self) -> String {
         self.data_type()
             .map_or_else(|| self.data_type.to_string(), type_name)
     }
 
-    /// Returns the number of elements according to the shape.
+    /// Returns the number of elements according to the shape; `None` if the shape is invalid.
     pub(crate) fn element_count(&self) -> Option<u64> {
         element_count(&self.dims)
     }
 
-    /// Returns the size of the raw data that type and shape require, in bytes.
+    /// Returns the size of the raw data that type and shape require, in bytes; `None` for strings,
+    /// unknown types and invalid shapes.
     pub(crate) fn raw_len(&self) -> Option<u64> {
         raw_len(self.data_type()?, &self.dims)
     }
@@ -268,7 +270,7 @@ impl Tensor {
         }
     }
 
-    /// Returns an error that begins with the tensor's description.
+    /// Returns an error that begins with the tensor's name.
     #[cold]
     pub(crate) fn invalid(&self, message: &str) -> Error {
         let message = format!("tensor \"{}\": {message}", self.name);
@@ -287,7 +289,7 @@ fn read_name<I: Input>(cursor: &mut WireCursor<I>, found: &Field, name: &mut Str
     Ok(())
 }
 
-/// Returns the number in a varint field.
+/// Reads the value of a varint field.
 pub(crate) fn varint<I: Input>(cursor: &mut WireCursor<I>, found: &Field) -> Result<u64> {
     let bytes = cursor.bytes(found.value.clone())?;
     decode_varint(bytes).map(|(value, _)| value).ok_or_else(|| {
@@ -296,7 +298,7 @@ pub(crate) fn varint<I: Input>(cursor: &mut WireCursor<I>, found: &Field) -> Res
     })
 }
 
-/// Returns the low 32 bits, as protobuf reads an `int32`.
+/// Returns the low 32 bits of a varint, to which protobuf truncates the value of an `int32` field.
 pub(crate) fn low_i32(value: u64) -> i32 {
     let [a, b, c, d, ..] = value.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])

@@ -1,4 +1,4 @@
-//! The storage of a tensor in an ONNX model: `onnx.TensorProto`.
+//! The rule that describes how ONNX stores a tensor.
 
 use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule};
 
@@ -9,7 +9,7 @@ const INT64_DATA: u32 = 7;
 const DOUBLE_DATA: u32 = 10;
 const UINT64_DATA: u32 = 11;
 
-/// The storage of a tensor in `onnx.TensorProto`.
+/// The rule that describes how `onnx.TensorProto` stores a tensor.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[("onnx.TensorProto", &[8])],
     shape: ShapeRule::Sizes(1),

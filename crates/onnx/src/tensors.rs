@@ -18,7 +18,7 @@ use crate::source::OnnxSource;
 use crate::tensor::{Data, Tensor};
 use crate::walk::{Cursor, Place, TensorRole, Visitor, joined, walk};
 
-/// Number of tensors in a block.
+/// Number of entries in a block of [`ModelTensors`].
 const BLOCK: usize = 4096;
 
 /// A tensor of a model.
@@ -32,13 +32,14 @@ pub struct ModelTensor<'a> {
 /// since a model can have hundreds of thousands of tensors.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Range in `names`.
+    /// Range of the tensor's common name in `ModelTensors::names`.
     name: Range<usize>,
-    /// Range of the tensor's own name in `names`.
+    /// Range of the tensor's own name in `ModelTensors::names`.
     own_name: Range<usize>,
-    /// Range in `dims`.
+    /// Range of the shape in `ModelTensors::dims`.
     dims: Range<usize>,
-    /// Index of the enclosing message in `parents`, followed by the tensor's field in it.
+    /// Index in `ModelTensors::parents` of the message that contains the tensor. `label` and
+    /// `index` are the tensor's field in this message.
     parent: usize,
     label: &'static str,
     index: Option<u32>,
@@ -64,13 +65,14 @@ impl std::fmt::Debug for ModelTensor<'_> {
 
 impl<'a> ModelTensor<'a> {
     /// Returns the tensor's common name: for an initializer, its own name; for a constant, the name
-    /// of its output; for another attribute, `node.attribute`. In a subgraph, the name is prefixed
-    /// with the node and the attribute; in a function, with the function.
+    /// of its output; for a tensor in another attribute, `node.attribute`. In a subgraph, the name
+    /// is prefixed with the names of the node and the attribute; in a function, with the function's
+    /// name.
     pub fn name(&self) -> &'a str {
         &self.all.names[self.entry.name.clone()]
     }
 
-    /// Returns the tensor's own name.
+    /// Returns the name in the tensor's message.
     fn own_name(&self) -> &'a str {
         &self.all.names[self.entry.own_name.clone()]
     }
@@ -91,23 +93,24 @@ impl<'a> ModelTensor<'a> {
         DataType::try_from(self.entry.data_type).ok()
     }
 
-    /// Returns the type's name in lower case, such as `float16`; its number if it is unknown.
+    /// Returns the name of the element type in lower case, such as `float16`; its number if the
+    /// type is unknown.
     pub fn type_name(&self) -> String {
         self.data_type()
             .map_or_else(|| self.entry.data_type.to_string(), type_name)
     }
 
-    /// Returns the number of the elements' type.
+    /// Returns the number of the element type in ONNX's enum `DataType`.
     pub fn type_number(&self) -> i32 {
         self.entry.data_type
     }
 
-    /// Returns the range of the tensor's message in the model.
+    /// Returns the byte range of the tensor's message in the model.
     pub(crate) fn range(&self) -> Range<u64> {
         self.entry.range.clone()
     }
 
-    /// Returns the size of the tensor's message, including its data in the model.
+    /// Returns the size of the tensor's message, including its data in the model, in bytes.
     pub(crate) fn stored_len(&self) -> u64 {
         self.entry.range.end - self.entry.range.start
     }
@@ -128,8 +131,8 @@ impl<'a> ModelTensor<'a> {
         raw_len(self.data_type()?, self.dims())
     }
 
-    /// Returns the range of the tensor's raw data in the model; `None` if the tensor has separate
-    /// elements, data in another file, or no data.
+    /// Returns the byte range of the tensor's raw data in the model; `None` if the tensor has
+    /// separate elements, data in another file, or no data.
     pub fn raw_data(&self) -> Option<Range<u64>> {
         if self.entry.is_external {
             None
@@ -143,7 +146,7 @@ impl<'a> ModelTensor<'a> {
         self.entry.is_external
     }
 
-    /// Returns the tensor as parsed, without the content of `external_data`.
+    /// Returns the tensor as it was parsed, except for the content of `external_data`.
     fn found(&self) -> Tensor {
         let entry = self.entry;
         Tensor {
@@ -190,12 +193,12 @@ impl<'a> ModelTensor<'a> {
 #[derive(Clone)]
 pub struct ModelTensors {
     reader: Arc<dyn ReadAt>,
-    /// Blocks of [`BLOCK`] entries; the last block may have fewer. A single list would be copied as
-    /// it grows.
+    /// Entries, in blocks of [`BLOCK`]. The last block may have fewer. A single list would be
+    /// copied as it grows.
     entries: Vec<Vec<Entry>>,
     names: String,
     dims: Vec<i64>,
-    /// Paths of the messages that contain tensors.
+    /// Field paths of the messages that contain tensors.
     parents: Vec<String>,
 }
 
@@ -221,8 +224,8 @@ impl ModelTensors {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the path and offset if the model breaks the wire format;
-    /// [`ErrorKind::LimitExceeded`]; [`ErrorKind::Io`] if reading fails.
+    /// [`ErrorKind::InvalidMessage`], with the path and the offset, if the model breaks the wire
+    /// format; [`ErrorKind::LimitExceeded`]; [`ErrorKind::Io`] if reading fails.
     pub fn read(reader: Arc<dyn ReadAt>, size: u64, options: &OnnxOptions) -> Result<ModelTensors> {
         let tensors = ModelTensors {
             reader: Arc::clone(&reader),
@@ -247,7 +250,7 @@ impl ModelTensors {
         }
     }
 
-    /// Returns the tensor with this index, in the model's order.
+    /// Returns the tensor with this index, in the model's order; `None` if there are fewer tensors.
     pub fn get(&self, index: usize) -> Option<ModelTensor<'_>> {
         let entry = self.entries.get(index / BLOCK)?.get(index % BLOCK)?;
         Some(ModelTensor { all: self, entry })
@@ -299,8 +302,8 @@ impl ModelTensors {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if its elements aren't in the model, or don't match its type
-    /// and shape; [`ErrorKind::Io`] if reading or writing fails.
+    /// [`ErrorKind::InvalidMessage`] if the tensor's elements aren't in the model, or don't match
+    /// its type and shape; [`ErrorKind::Io`] if reading or writing fails.
     pub fn write_raw(&self, tensor: ModelTensor<'_>, sink: &mut dyn Write) -> Result<u64> {
         let found = tensor.found();
         let written = found
@@ -315,8 +318,8 @@ impl ModelTensors {
     }
 
     /// Returns the problems of the tensors, one line each: data whose length doesn't match type and
-    /// shape, unknown types, and initializers in one graph that have the same name. Reads separate
-    /// elements in order to count them, but no raw data.
+    /// shape, unknown types, and initializers in one graph that have the same name. Reads all
+    /// separate elements, to count them, but no raw data.
     ///
     /// # Errors
     ///
@@ -413,8 +416,8 @@ impl<'a> IntoIterator for &'a ModelTensors {
     }
 }
 
-/// Returns the path of the graph that contains the tensor, if the tensor is an initializer with a
-/// name.
+/// Returns the path of the graph that contains the tensor; `None` if the tensor isn't an
+/// initializer, or has no name.
 fn graph_of(tensor: ModelTensor<'_>) -> Option<String> {
     let is_initializer = matches!(
         tensor.role(),
@@ -434,7 +437,8 @@ pub(crate) fn other_length(found: u64, needed: u64) -> String {
 
 struct All {
     tensors: ModelTensors,
-    /// Number of the message that contained the previous tensor.
+    /// Number of the message that contained the previous tensor; `None` if a message was left
+    /// since.
     message: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Walking a model to its tensors, skipping everything else.
+//! Visiting the tensors and compiled nodes of a model, and skipping everything else.
 //!
 //! ```text
 //! Model -> graph, training_info -> {initialization, algorithm}, functions
@@ -27,7 +27,7 @@ pub const DEFAULT_MAX_DEPTH: u32 = 100;
 /// Maximum size of the name of a node or function, in bytes. Longer names aren't read.
 const MAX_NAME: u64 = crate::tensor::MAX_TENSOR_NAME;
 
-/// The messages on the path to tensors.
+/// The type of a message that may contain tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Model,
@@ -56,12 +56,13 @@ pub enum TensorRole {
     SparseIndices,
 }
 
-/// The role of a field in a message that may lead to tensors.
+/// The meaning of a message's field for the visit: it may contain tensors, or parts of their names.
 enum Way {
-    /// A message, with its label, and true if the field is repeated.
+    /// A message that may contain tensors. The field's name, and true if the field is repeated.
     Down(Kind, &'static str, bool),
+    /// A tensor. The field's name, and true if the field is repeated.
     Tensor(TensorRole, &'static str, bool),
-    /// The name of the message.
+    /// The name of the node, function or attribute.
     Name,
     Op,
     Output,
@@ -98,10 +99,10 @@ fn way(kind: Kind, number: u32) -> Option<Way> {
     })
 }
 
-/// Maximum number of fields in a message that lead to tensors.
+/// Maximum number of different fields of one message that may contain tensors.
 const MOST_WAYS: usize = 6;
 
-/// A message on the path.
+/// A message that the visitor has entered and not yet left.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: Kind,
@@ -111,9 +112,9 @@ pub(crate) struct Frame {
     op: Option<Range<u64>>,
     output: Option<Range<u64>>,
     domain: Option<Range<u64>>,
-    /// Content of a compiled node.
+    /// Location of the content, if the message is a compiled node.
     context: Option<Box<Context>>,
-    /// Number of elements so far in each repeated field, by field number.
+    /// Numbers of the repeated fields, each with the number of its elements visited so far.
     counts: [(u32, u32); MOST_WAYS],
 }
 
@@ -132,7 +133,8 @@ impl Frame {
         }
     }
 
-    /// Returns the index of the next element of a repeated field.
+    /// Returns the index of the next element of the field `number`; `None` if the field isn't
+    /// repeated.
     fn count(&mut self, number: u32, repeated: bool) -> Option<u32> {
         if !repeated {
             return None;
@@ -148,7 +150,7 @@ impl Frame {
     }
 }
 
-/// The location of a tensor, as a list of the enclosing messages, the outermost first.
+/// The location of a tensor, as a list of the enclosing messages, outermost first.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) role: TensorRole,
@@ -173,7 +175,7 @@ impl Place<'_> {
         self.has(Kind::Training)
     }
 
-    /// Returns true if the place is in an attribute's graph.
+    /// Returns true if the tensor is in the graph of an attribute.
     pub(crate) fn in_subgraph(&self) -> bool {
         let attribute = |frame: &Frame| frame.kind == Kind::Attribute;
         let graph = |frame: &Frame| frame.kind == Kind::Graph;
@@ -181,12 +183,13 @@ impl Place<'_> {
         first.is_some_and(|first| self.frames[first..].iter().any(graph))
     }
 
-    /// Returns the field path, such as `graph.node[3].attribute[0].t`.
+    /// Returns the field path of the tensor, such as `graph.node[3].attribute[0].t`.
     pub(crate) fn path(&self) -> String {
         joined(self.parent(), self.label, self.index)
     }
 
-    /// Returns the field path of the enclosing message. The path is empty if this is the model.
+    /// Returns the field path of the message that contains the tensor. For the model itself, the
+    /// path is empty.
     pub(crate) fn parent(&self) -> String {
         let frames = self.frames.iter().skip(1);
         frames.fold(String::new(), |path, frame| {
@@ -194,16 +197,17 @@ impl Place<'_> {
         })
     }
 
-    /// Returns true if the tensor's own name identifies it, as it does for initializers of the
-    /// model's own graph.
+    /// Returns true if the tensor's common name is its own name, as for initializers of the model's
+    /// main graph.
     pub(crate) fn has_own_name(&self) -> bool {
         let outer = |frame: &Frame| matches!(frame.kind, Kind::Model | Kind::Graph);
         self.role == TensorRole::Initializer && self.frames.iter().all(outer)
     }
 
     /// Returns the tensor's common name: for an initializer, its own name; for a constant, the name
-    /// of its output; for another attribute, `node.attribute`. In a subgraph, the name is prefixed
-    /// with the node and the attribute; in a function, with the function.
+    /// of its output; for a tensor in another attribute, `node.attribute`. In a subgraph, the name
+    /// is prefixed with the names of the node and the attribute; in a function, with the function's
+    /// name.
     ///
     /// ```text
     /// conv1.weight    /relu/Constant_output_0    If_0/then_branch/bias    my.domain::Gelu/half
@@ -270,7 +274,7 @@ impl Place<'_> {
     }
 }
 
-/// Returns the path of a field in the message at `path`.
+/// Appends a field, and the index of its element if it is repeated, to the path of a message.
 pub(crate) fn joined(mut path: String, label: &str, index: Option<u32>) -> String {
     if !path.is_empty() {
         path.push('.');
@@ -282,7 +286,8 @@ pub(crate) fn joined(mut path: String, label: &str, index: Option<u32>) -> Strin
     path
 }
 
-/// Returns a short string of the model; empty if it is absent, long or not UTF-8.
+/// Returns the string at `range` in the model, with invalid UTF-8 replaced; empty if there is no
+/// range, or the string is longer than [`MAX_NAME`].
 fn text(cursor: &mut Cursor<'_>, range: Option<&Range<u64>>) -> Result<String> {
     let Some(range) = range.filter(|range| range.end - range.start <= MAX_NAME) else {
         return Ok(String::new());
@@ -291,14 +296,14 @@ fn text(cursor: &mut Cursor<'_>, range: Option<&Range<u64>>) -> Result<String> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Callbacks during a walk.
+/// Callbacks of a [`walk`] through a model.
 pub(crate) trait Visitor {
-    /// Called before a message on the path is walked.
+    /// Called before the fields of a message that may contain tensors are visited.
     fn enter(&mut self, _field: &Field) -> Result<()> {
         Ok(())
     }
 
-    /// Called after a message on the path was walked.
+    /// Called after the fields of a message that may contain tensors were visited.
     fn leave(&mut self, _field: &Field) -> Result<()> {
         Ok(())
     }
@@ -312,8 +317,8 @@ pub(crate) trait Visitor {
         cursor: &mut Cursor<'_>,
     ) -> Result<()>;
 
-    /// Called for an attribute with the location of a compiled node's content. The implementation
-    /// may move the cursor.
+    /// Called for an attribute that contains or locates the content of a compiled node. The
+    /// implementation may move the cursor.
     fn context(
         &mut self,
         _field: &Field,
@@ -325,7 +330,8 @@ pub(crate) trait Visitor {
     }
 }
 
-/// Passes every tensor of the model in `source` to `visitor`, in the model's order.
+/// Passes every tensor and every compiled node of the model in `source` to `visitor`, in the
+/// model's order.
 pub(crate) fn walk(
     source: &dyn ReadAt,
     size: u64,
@@ -346,7 +352,7 @@ pub(crate) fn walk(
 struct Walker<'a, 'v> {
     cursor: Cursor<'a>,
     frames: Vec<Frame>,
-    /// The last tensor parsed.
+    /// The tensor parsed last, whose memory is reused for the next one.
     tensor: Tensor,
     /// Number of messages entered so far.
     entered: u64,
@@ -355,7 +361,7 @@ struct Walker<'a, 'v> {
 }
 
 impl Walker<'_, '_> {
-    /// Walks the innermost message, which is at `range`.
+    /// Visits the fields of the innermost message, which is at `range`.
     fn message(&mut self, range: Range<u64>) -> Result<()> {
         self.cursor.set_range(range.clone());
         while let Some(field) = self.cursor.next()? {
@@ -394,8 +400,8 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// If the innermost node's attribute at `range` locates a compiled node's content, passes the
-    /// attribute to the visitor, and returns true.
+    /// Passes the attribute `field` of the node at `range` to the visitor if it contains or locates
+    /// the content of a compiled node. Returns true in this case.
     fn context(&mut self, range: &Range<u64>, field: &Field, index: Option<u32>) -> Result<bool> {
         let Some(frame) = self.frames.last_mut() else {
             return Ok(false);
@@ -475,7 +481,7 @@ impl Walker<'_, '_> {
     }
 }
 
-/// Returns the location of the content of the node at `range`, if it is a compiled node.
+/// Returns the location of the content of the node at `range`; `None` if it isn't a compiled node.
 fn find_context(
     cursor: &mut Cursor<'_>,
     range: &Range<u64>,

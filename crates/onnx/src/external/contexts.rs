@@ -24,7 +24,7 @@ pub(super) struct Contexts {
 /// The content of a compiled node, which is moved out of the model.
 #[derive(Debug)]
 pub(super) struct LeavingContext {
-    /// Range in the model.
+    /// Byte range of the content in the model.
     pub(super) range: Range<u64>,
     pub(super) file: usize,
     /// True if the content of an earlier node has the same bytes, which are written only once.
@@ -32,7 +32,7 @@ pub(super) struct LeavingContext {
 }
 
 impl Contexts {
-    /// Adds the content at `range`, after all others.
+    /// Adds the content at `range`, which must be behind all contents added before.
     pub(super) fn add(&mut self, range: Range<u64>) {
         self.leaving.push(LeavingContext {
             range,
@@ -41,8 +41,8 @@ impl Contexts {
         });
     }
 
-    /// Returns the file of the content that begins at `start` in the model; `None` if the content
-    /// stays in the model.
+    /// Returns the index of the file for the content that begins at `start` in the model; `None` if
+    /// the content stays in the model.
     pub(super) fn file_of(&self, start: u64) -> Option<usize> {
         let leaving = &self.leaving;
         let found = leaving.binary_search_by_key(&start, |one| one.range.start);

@@ -1,4 +1,4 @@
-//! A whole model in one safetensors file, as the package `onnx-safetensors` embeds it.
+//! A whole model in one safetensors file, as the Python package `onnx-safetensors` embeds it.
 //!
 //! ```text
 //! | length | {"__metadata__": {"onnx": "the model as JSON"}, "conv1.weight": ...} | tensors ... |
@@ -27,10 +27,10 @@ use crate::proto::tensor_proto::DataType;
 use crate::tensor::Tensor;
 use crate::walk::{Place, TensorRole};
 
-/// Key of the model in the metadata of the header.
+/// Key of the model in the metadata of a safetensors header.
 pub(crate) const KEY: &str = "onnx";
 
-/// Location for data that is in the safetensors file itself.
+/// Location in a reference to data that is in the same safetensors file.
 const HERE: &str = ".";
 
 /// A plan to write a model to one safetensors file: its tensors, and the model in its header.
@@ -71,9 +71,9 @@ const HERE: &str = ".";
 #[derive(Debug)]
 pub struct EmbeddedPlan {
     plan: ExternalPlan,
-    /// Size of the model in the header, in bytes.
+    /// Size of the model in the header, as JSON, in bytes.
     model_size: u64,
-    /// Size of the model's fields that aren't in its schema, in bytes.
+    /// Total size of the model's fields that aren't in ONNX's schema, in bytes.
     unknown: u64,
 }
 
@@ -82,11 +82,11 @@ impl EmbeddedPlan {
     ///
     /// # Errors
     ///
-    /// Damage in the parts of the model that are read;
-    /// [`ErrorKind::InvalidMessage`] if the model breaks the wire format, the size of a tensor's
-    /// data doesn't match its type and shape, or two initializers have the same name, which the
-    /// form can't represent; [`ErrorKind::Uncuttable`] if the model without its initializers, as
-    /// JSON, exceeds the 100 MB that readers accept as a header.
+    /// Damage in the parts of the model that are read; [`ErrorKind::InvalidMessage`] if the model
+    /// breaks the wire format, the size of a tensor's data doesn't match its type and shape, or two
+    /// initializers have the same name, which a safetensors file can't represent;
+    /// [`ErrorKind::Uncuttable`] if the model without its initializers, as JSON, exceeds the 100 MB
+    /// that readers accept as a header.
     pub fn new(
         model: MessageReader,
         target: impl Into<PathBuf>,
@@ -142,8 +142,8 @@ impl EmbeddedPlan {
         self.plan.tensor_count()
     }
 
-    /// Returns the size of the model's fields that aren't in ONNX's schema, in bytes. The JSON
-    /// lacks these fields.
+    /// Returns the total size of the model's fields that aren't in ONNX's schema, in bytes. The
+    /// JSON omits these fields.
     pub fn unknown_bytes(&self) -> u64 {
         self.unknown
     }
@@ -191,7 +191,7 @@ fn leaves(_: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> 
         && has_type.is_some_and(|data_type| stored_as(data_type, &tensor.dims, len).is_some())
 }
 
-/// Fails if two tensors have the same name, since this form identifies tensors by name.
+/// Fails if two tensors have the same name, since a safetensors file identifies tensors by name.
 fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
     for name in names {
@@ -205,8 +205,8 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the model as JSON, with the field names from its schema, and the number of bytes left
-/// out.
+/// Returns the model as JSON, with the field names from its schema, and the size in bytes of the
+/// fields that the JSON omits since they aren't in the schema.
 fn json_of(skeleton: &dyn ReadAt) -> Result<(String, u64)> {
     let size = skeleton.size()?;
     // The model is even larger as JSON.

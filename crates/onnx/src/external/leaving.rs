@@ -5,20 +5,20 @@ use std::ops::Range;
 use crate::data_type::TypedField;
 use crate::proto::tensor_proto::DataType;
 
-/// A data file.
+/// A data file to be written.
 #[derive(Debug)]
 pub(super) struct DataFile {
-    /// Name in the folder of the model.
+    /// File name in the folder of the model.
     pub(super) name: String,
     /// Bytes before the tensors: the header, if the format has one.
     pub(super) head: Vec<u8>,
     pub(super) size: u64,
 }
 
-/// A tensor that is moved out.
+/// A tensor that is moved out of the model.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    /// Offset in the model, which identifies the tensor.
+    /// Offset of the tensor's message in the model, in bytes. It identifies the tensor.
     pub(super) start: u64,
     pub(super) name: String,
     pub(super) bytes: Bytes,
@@ -36,7 +36,7 @@ pub(super) struct Leaving {
 #[derive(Debug)]
 pub(super) enum Bytes {
     Raw(Range<u64>),
-    /// Separate elements: the range of the tensor, the field with its elements, and the number of
-    /// bits per element.
+    /// Separate elements: the range of the tensor's message, the field with the elements, and the
+    /// number of bits per element in raw data.
     Typed(Range<u64>, TypedField, u32),
 }

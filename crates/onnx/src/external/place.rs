@@ -29,8 +29,9 @@ use super::{ExternalOptions, contexts, safetensors};
 use crate::options::OnnxOptions;
 use crate::source::OnnxSource;
 
-/// Endings for the names of data files until the model refers to the final names. There are two
-/// endings, since a killed process may have left a model that refers to one of them.
+/// Endings of interim names, which data files have until the model refers to the final names. There
+/// are two endings, since a killed process may have left a model that refers to files with one of
+/// them.
 const INTERIM: [&str; 2] = [".new1", ".new2"];
 
 /// Ending for the names of data files in the safetensors format.
@@ -54,15 +55,16 @@ struct Data {
     path: PathBuf,
 }
 
-/// The files of a pair under their final names.
+/// The paths of the written data files and of the removed ones, after all files were renamed.
 pub(super) struct Placed {
     pub(super) data_files: Vec<PathBuf>,
     pub(super) removed_files: Vec<PathBuf>,
 }
 
 impl<'a> Placing<'a> {
-    /// Creates the files: the model, data files with these paths, and the data's index, if there is
-    /// one. Fails if a file exists and must not be replaced, unless a killed process left it.
+    /// Creates the model, the data files with these paths, and the index of the data, if there is
+    /// one. Fails if a file exists and the options don't allow replacing it, unless a killed
+    /// process left it.
     pub(super) fn begin(
         target: &'a Path,
         paths: Vec<PathBuf>,
@@ -89,7 +91,7 @@ impl<'a> Placing<'a> {
         })
     }
 
-    /// Fails if the file system has less than this many bytes of free space.
+    /// Fails if the file system has less than `bytes` bytes of free space.
     pub(super) fn check_space(&self, bytes: u64) -> Result<()> {
         self.model.check_space(bytes)
     }
@@ -157,8 +159,8 @@ impl<'a> Placing<'a> {
             }
         }
         let keep: Vec<&Path> = data_files.iter().map(PathBuf::as_path).collect();
-        // This step is the last, since the next run may overwrite existing files as long as there
-        // is data with interim names.
+        // Data with interim names is removed last: as long as it exists, the next run may replace
+        // existing files, to complete this one.
         let removed_files = old.remove(&keep, target, made_from);
         remove_interim(target, &keep);
         Ok(Placed {
@@ -202,8 +204,8 @@ fn rename(
     model.commit()
 }
 
-/// Makes `to` another name for a file, replacing an existing file; copies the file if the file
-/// system has no links.
+/// Makes `to` another name of the file `from`, replacing an existing file. Copies the file if the
+/// file system has no hard links.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let beside = to.with_file_name(format!(".protosplit-{name}.tmp"));
@@ -218,8 +220,8 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(&beside, to)
     })();
     linked.inspect_err(|_| {
-        // The file may not exist. The error from linking is more useful than an error from removing
-        // the file.
+        // The link or copy may not exist. The error from creating it is more useful than an error
+        // from removing it.
         let _ = fs::remove_file(&beside);
     })
 }
@@ -257,14 +259,15 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
         .collect()
 }
 
-/// Data files to which nothing refers. Dropping this removes the files.
+/// Data files with interim names, to which no model refers. Dropping this removes the files.
 #[derive(Default)]
 struct Interim(Vec<PathBuf>);
 
 impl Drop for Interim {
     fn drop(&mut self) {
         for path in &self.0 {
-            // The error that caused the removal is more useful than an error from it.
+            // The error that led to this removal is more useful than an error of the removal
+            // itself.
             let _ = fs::remove_file(path);
         }
     }
@@ -294,19 +297,20 @@ impl OldData {
         }
     }
 
-    /// Adds the files that a killed process was about to remove.
+    /// Adds the files that a killed process was about to remove, which are listed in its lock file.
     fn with_listed(mut self, lock: &FolderLock) -> OldData {
         self.listed.extend_from_slice(lock.replaced());
         self
     }
 
-    /// Lists the files that [`remove`](Self::remove) is going to remove.
+    /// Lists in the lock file the files that [`remove`](Self::remove) is going to remove.
     fn list(&self, lock: &FolderLock, keep: &[&Path], target: &Path, made_from: &MadeFrom) {
         let files = self.removable(keep, target, made_from);
         lock.list_replaced(files.iter().map(PathBuf::as_path));
     }
 
-    /// Returns true if a process was killed before it had renamed all files.
+    /// Returns true if a process that was writing the model at `target` was killed before it had
+    /// renamed all files.
     fn is_unfinished(&self, target: &Path, paths: &[PathBuf]) -> bool {
         let is_interim = |path: &PathBuf| is_own(path, target) && ending_of(path).is_some();
         let is_linked = |path: &PathBuf| {
@@ -317,7 +321,7 @@ impl OldData {
         self.referenced.iter().any(is_interim) || paths.iter().any(is_linked)
     }
 
-    /// Returns an interim ending that no data of the model uses, if any.
+    /// Returns an ending for interim names that no data file of the model has, if any.
     fn free_ending(&self) -> Option<&'static str> {
         let is_free = |ending: &&&str| {
             let mut files = self.referenced.iter();
@@ -326,8 +330,8 @@ impl OldData {
         INTERIM.iter().find(is_free).copied()
     }
 
-    /// Returns the files that were written for the model at `target`, including the index. Files in
-    /// `keep`, and files from which the new model was made, are excluded.
+    /// Returns the files that were written for the old model at `target`, including the index.
+    /// Files in `keep`, and files from which the new model was made, are excluded.
     fn removable(&self, keep: &[&Path], target: &Path, made_from: &MadeFrom) -> BTreeSet<PathBuf> {
         let files = self.referenced.iter().chain(&self.listed);
         let is_old = |path: &&PathBuf| is_own(path, target) || is_index(path, target);
@@ -340,7 +344,7 @@ impl OldData {
         files
     }
 
-    /// Removes the [`removable`](Self::removable) files, and returns them.
+    /// Removes the [`removable`](Self::removable) files, and returns their paths.
     fn remove(&self, keep: &[&Path], target: &Path, made_from: &MadeFrom) -> Vec<PathBuf> {
         let mut removed = Vec::new();
         for path in self.removable(keep, target, made_from) {
@@ -366,7 +370,7 @@ fn is_index(path: &Path, target: &Path) -> bool {
     index_of(target).is_some_and(|index| index == path)
 }
 
-/// Returns the interim ending of a name, if it has one.
+/// Returns the ending in [`INTERIM`] with which a file name ends, if any.
 fn ending_of(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
     INTERIM
@@ -408,7 +412,8 @@ fn is_own(path: &Path, target: &Path) -> bool {
         .is_some_and(|(number, count)| is_number(number) && is_number(count))
 }
 
-/// Returns true if both paths exist and lead to the same file.
+/// Returns true if both paths are hard links to the same file. Where hard links can't be detected,
+/// returns true if both paths exist.
 fn is_same_link(a: &Path, b: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Choosing the tensors that are moved out of a model, and their locations.
+//! Choosing the tensors that are moved out of a model, and their locations in data files.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ use crate::tensor::{Data, Tensor, field};
 use crate::tensors::other_length;
 use crate::walk::{Cursor, Place, TensorRole, Visitor, walk};
 
-/// The fields removed from a tensor when it is moved out.
+/// Numbers of the fields removed from a tensor's message when its data is moved out.
 const INSIDE: &[u32] = &[
     field::TYPED[0],
     field::TYPED[1],
@@ -40,7 +40,7 @@ const INSIDE: &[u32] = &[
     field::DATA_LOCATION,
 ];
 
-/// Maximum alignment: 1 GiB.
+/// Maximum alignment of tensors, in bytes: 1 GiB.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
 /// Maximum ratio of a tensor's size as raw data to its size in the model: a one-byte varint becomes
@@ -48,7 +48,8 @@ const MAX_ALIGNMENT: u64 = 1 << 30;
 /// limits the sizes that a model can claim.
 const MAX_GROWTH: u64 = 8;
 
-/// A plan to write a model with external data: the tensors that are moved out, and their locations.
+/// A plan to write a model with external data: the tensors that are moved out, and their locations
+/// in data files.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -101,8 +102,8 @@ impl std::fmt::Debug for ExternalPlan {
 impl ExternalPlan {
     /// Plans to write the model to `target`. Reads headers, and compares tensors that may be equal.
     ///
-    /// Tensors that are chunks of a file are compared by their checksums, and each is copied
-    /// directly from its chunk to its place.
+    /// If the model is in a chunked file, tensors that are whole chunks are first compared by their
+    /// checksums, and each is copied directly from its chunk to its data file.
     ///
     /// # Errors
     ///
@@ -159,7 +160,7 @@ impl ExternalPlan {
         Ok(plan)
     }
 
-    /// Returns the `.onnx` file, in which the data files have these names.
+    /// Returns the content of the `.onnx` file if the data files have these names.
     pub(super) fn skeleton_with(&self, names: &[String]) -> Result<Spans> {
         let (names, context_names) = names.split_at(self.files.len().min(names.len()));
         let away = Away {
@@ -182,18 +183,19 @@ impl ExternalPlan {
         self.all_files().map(|file| file.size).sum()
     }
 
-    /// Returns the number of tensors that are moved out.
+    /// Returns the number of tensors that are moved out of the model.
     pub fn tensor_count(&self) -> usize {
         self.leaving.len()
     }
 
-    /// Returns the number of compiled nodes (onnxruntime's `EPContext`) whose content is moved out.
+    /// Returns the number of compiled nodes (onnxruntime's `EPContext`) whose content is moved out
+    /// of the model.
     pub fn context_count(&self) -> usize {
         self.contexts.leaving.len()
     }
 
-    /// Returns the paths of the data files in the folder of the model. The files with tensors come
-    /// first, followed by the files with the contents of compiled nodes.
+    /// Returns the paths of the data files, which are in the folder of the model: first the files
+    /// with tensors, then the files with the contents of compiled nodes.
     pub fn data_files(&self) -> impl Iterator<Item = PathBuf> {
         self.all_files()
             .map(|file| self.target.with_file_name(&file.name))
@@ -204,8 +206,8 @@ impl ExternalPlan {
         self.files.iter().chain(&self.contexts.files)
     }
 
-    /// Returns the path and content of the file that maps tensors to data files. Only a model with
-    /// several safetensors files has one.
+    /// Returns the path and the content of the index, which maps tensors to data files; `None`
+    /// unless the model has several safetensors files.
     pub(super) fn index(&self) -> Result<Option<(PathBuf, String)>> {
         if self.options.data_format == DataFormat::Raw || self.files.len() < 2 {
             return Ok(None);
@@ -277,8 +279,8 @@ pub(super) fn file_name(target: &Path) -> Result<String> {
     }
 }
 
-/// Returns the tensors with data in the model for which `leaves` returns true, and the compiled
-/// nodes with content in the model.
+/// Returns the tensors with data in the model for which `leaves` returns true, and the contents of
+/// compiled nodes that are large enough to be moved out.
 pub(super) fn choose(
     model: &MessageReader,
     options: &ExternalOptions,
@@ -294,14 +296,14 @@ pub(super) fn choose(
     Ok((choice.leaving, choice.contexts))
 }
 
-/// Returns true if a tensor of this many bytes is moved to a file next to the model.
+/// Returns true if a tensor with `len` bytes of raw data is moved to a file next to the model.
 fn leaves(options: &ExternalOptions, tensor: &Tensor, place: &Place<'_>, len: u64) -> bool {
     (options.everywhere || is_filled_by_onnx(place))
         && len >= options.min_size
         && !is_shape_carrier(tensor, len)
 }
 
-/// Chooses the tensors that are moved out.
+/// A visitor that chooses the tensors and compiled-node contents to move out of a model.
 struct Choice<'a> {
     options: &'a ExternalOptions,
     leaves: fn(&ExternalOptions, &Tensor, &Place<'_>, u64) -> bool,
@@ -402,7 +404,7 @@ fn is_shape_carrier(tensor: &Tensor, len: u64) -> bool {
         && len <= MAX_SHAPE_CARRIER
 }
 
-/// Assigns locations to the tensors, one after another.
+/// Assigns a data file and an offset in it to each tensor, in order.
 fn lay_out(
     same: &[Option<usize>],
     leaving: &mut [Leaving],
@@ -471,12 +473,13 @@ pub(super) struct Away<'a> {
     pub(super) names: &'a [String],
     pub(super) contexts: &'a Contexts,
     pub(super) context_names: &'a [String],
-    /// Number of tensors visited so far.
+    /// Number of tensors in `leaving` that were already found in the model.
     pub(super) seen: usize,
 }
 
 impl Away<'_> {
-    /// Returns the model without the tensors and compiled-node contents that are moved out.
+    /// Returns the model without the tensors and compiled-node contents that are moved out, as
+    /// spans.
     pub(super) fn skeleton(
         mut self,
         model: &MessageReader,

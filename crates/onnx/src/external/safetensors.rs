@@ -18,13 +18,14 @@ use crate::archive::dtype;
 use crate::data_type::element_bits;
 use crate::proto::tensor_proto::DataType;
 
-/// Size of the length before the header, in bytes.
+/// Size of the header's length, which precedes the header, in bytes.
 pub(crate) const LEN_LEN: u64 = 8;
 
 /// Maximum size of a header that the library `safetensors` reads, in bytes.
 pub(crate) const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// Returns the type of a tensor's elements in the format, and the corresponding shape.
+/// Returns the element type and the shape with which a safetensors file stores a tensor; `None` if
+/// it can't store the tensor.
 pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(Dtype, Vec<u64>)> {
     // onnx-safetensors and onnx-ir store these types as bytes, and don't support the format's own
     // names for them.
@@ -43,9 +44,9 @@ pub(crate) fn stored_as(data_type: DataType, dims: &[i64], len: u64) -> Option<(
     })
 }
 
-/// Lays out tensors one after another, and returns the header. The widest elements come first, so
-/// that each tensor begins at a multiple of its elements' width. Offsets are relative to the end of
-/// the header.
+/// Assigns offsets in the file to tensors, one after another, and returns the header and the size
+/// of the file in bytes. The widest elements come first, so that each tensor begins at a multiple
+/// of its elements' width. The offsets in the header are relative to its end.
 pub(super) fn header<'a>(
     leaving: impl Iterator<Item = &'a mut Leaving>,
     metadata: Option<(&str, String)>,
@@ -90,7 +91,7 @@ pub(super) fn header<'a>(
     Ok((head, start + at))
 }
 
-/// Returns the name of a data file for a model called `name`.
+/// Returns the name of the data file with index `at`, of `count` files, for a model called `name`.
 fn file_name(name: &str, at: usize, count: usize) -> String {
     let stem = name.strip_suffix(".onnx").unwrap_or(name);
     match count {
@@ -99,13 +100,13 @@ fn file_name(name: &str, at: usize, count: usize) -> String {
     }
 }
 
-/// Returns the name of the file that maps tensors to data files.
+/// Returns the name of the index, which maps tensors to data files, for a model called `name`.
 pub(super) fn index_name(name: &str) -> String {
     format!("{}.index.json", file_name(name, 0, 1))
 }
 
-/// Assigns each tensor to a place in a file. A new file begins when the next tensor would exceed
-/// the limit.
+/// Assigns each tensor to a data file. A new file begins when the next tensor would exceed the
+/// limit.
 pub(super) fn lay_out(
     leaving: &mut [Leaving],
     options: &ExternalOptions,
@@ -137,8 +138,8 @@ pub(super) fn lay_out(
     files.collect()
 }
 
-/// Appends a number to a name that another tensor already has, since names must be unique in the
-/// header.
+/// Appends a number to the name of each tensor that has the same name as an earlier one, since
+/// names must be unique in a header.
 fn unique_names(leaving: &mut [Leaving]) {
     let mut known: HashSet<String> = HashSet::with_capacity(leaving.len());
     for one in leaving.iter() {
@@ -160,7 +161,8 @@ fn unique_names(leaving: &mut [Leaving]) {
     }
 }
 
-/// Returns the map from tensors to data files, as the format's libraries write it.
+/// Returns the index as JSON: a map from tensors to data files, as the libraries of the format
+/// write it.
 pub(super) fn index(leaving: &[Leaving], files: &[DataFile]) -> Result<String> {
     let total: u64 = leaving.iter().map(|one| one.len).sum();
     let places = leaving.iter().filter_map(|one| {

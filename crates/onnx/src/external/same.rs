@@ -12,23 +12,25 @@ use record_file::ReadAt;
 /// comparing all bytes.
 const SAMPLE: u64 = 64;
 
-/// Maximum number of other tensors to compare a tensor with. All of them have the same length and
-/// sample.
+/// Maximum number of other tensors to compare a tensor with, byte by byte. All of them have the
+/// same length and sample.
 const MOST_COMPARED: usize = 8;
 
-/// A fingerprint of spans, which is compared before the spans' bytes.
+/// A fingerprint of a span. The bytes of two spans are compared only if their fingerprints are
+/// equal.
 #[derive(PartialEq, Eq, Hash)]
 enum Mark {
-    /// Some of the bytes.
+    /// Bytes at the beginning, in the middle and at the end of the span.
     Sample(Vec<u8>),
-    /// Checksums of the tensor's chunks.
+    /// Checksums of the chunks that the span consists of.
     Checksums(Vec<u32>),
-    /// Chunks without checksums. Only identical chunks are known to be equal.
+    /// Chunks that the span consists of, if they have no checksums. Spans are regarded as equal
+    /// only if they are the same chunks.
     Chunks(Vec<ChunkIndex>),
 }
 
-/// Finds, for each of these spans, the first earlier span with the same bytes, if any. Doesn't read
-/// spans of unique length, or chunks with checksums.
+/// Returns, for each span, the index of the first earlier span with the same bytes, if any. Spans
+/// of unique length, and chunks whose checksums are unique, aren't read.
 pub(super) fn find(
     model: &MessageReader,
     spans: &[Option<Range<u64>>],

@@ -1,4 +1,5 @@
-//! Executing the plan: copying the data, and then renaming all files to their final names.
+//! Executing an [`ExternalPlan`]: copying the data, and then renaming all files to their final
+//! names.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -25,10 +26,11 @@ use crate::tensors::other_length;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {
-    /// One file if every reader accepts its size, otherwise a pair.
+    /// One `.onnx` file if every reader accepts its size, otherwise the same as
+    /// [`External`](Form::External).
     #[default]
     Auto,
-    /// One file of any size.
+    /// One `.onnx` file of any size.
     OnePiece,
     /// A small `.onnx` with data files next to it.
     External,
@@ -37,12 +39,12 @@ pub enum Form {
 }
 
 impl OnnxSource {
-    /// Writes the model to `target` in this form.
+    /// Writes the model to `target` in the given form.
     ///
     /// # Errors
     ///
     /// The errors of [`ExternalPlan::new`], [`ExternalPlan::write`] and [`EmbeddedPlan::new`];
-    /// [`ErrorKind::InvalidConfig`] if a file that the model is read from would be replaced.
+    /// [`ErrorKind::InvalidConfig`] if an input file of the model would be replaced.
     pub fn write(
         &self,
         target: &Path,
@@ -74,7 +76,7 @@ impl OnnxSource {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`], [`ErrorKind::NoFolder`] or [`ErrorKind::Io`] if it can't be
+/// [`ErrorKind::AlreadyExists`], [`ErrorKind::NoFolder`] or [`ErrorKind::Io`] if the file can't be
 /// written; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
 pub fn write_one_piece(
     model: &MessageReader,
@@ -156,7 +158,8 @@ impl ExternalPlan {
             .map_err(|error| at_target(error, model.target()))
     }
 
-    /// Copies the data of all tensors to their places in the files.
+    /// Copies the headers, and the data of all tensors and compiled nodes, to their places in the
+    /// data files.
     pub(super) fn copy<'a>(&'a self, data: &[&'a AtomicFile]) -> Result<()> {
         for (file, planned) in data.iter().zip(&self.files) {
             let mut sink = file.writer_at(0);
@@ -221,7 +224,7 @@ impl ExternalPlan {
     }
 }
 
-/// A writer that ignores bytes beyond a tensor's size, since another tensor follows.
+/// A writer that ignores bytes beyond a tensor's size, since they would overwrite the next tensor.
 struct Bounded<'m, W> {
     sink: W,
     left: u64,

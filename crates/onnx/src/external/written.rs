@@ -8,13 +8,13 @@ use std::path::PathBuf;
 pub struct WrittenOnnx {
     /// Path of the `.onnx` file.
     pub path: PathBuf,
-    /// Paths of the data files next to it.
+    /// Paths of the data files next to the `.onnx` file.
     pub data_files: Vec<PathBuf>,
-    /// Paths of the old model's data files, which were removed.
+    /// Paths of the data files of the replaced model, which were removed.
     pub removed_files: Vec<PathBuf>,
-    /// Number of tensors with data in these files.
+    /// Number of tensors whose data is in `data_files`.
     pub tensors: usize,
-    /// Number of compiled nodes (onnxruntime's `EPContext`) with content in these files.
+    /// Number of compiled nodes (onnxruntime's `EPContext`) whose content is in `data_files`.
     pub contexts: usize,
     /// Size of the `.onnx` file, in bytes.
     pub model_size: u64,

@@ -14,7 +14,8 @@ use record_file::ReadAt;
 
 use crate::support::{bytes_of, model, noise, open, raw, whole, write};
 
-/// Models that onnxruntime's OpenVINO provider wrote in both forms.
+/// Folder of models that onnxruntime's OpenVINO provider wrote, with the content inside and in a
+/// file.
 const THEIRS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../tests/data/onnx/ep_context"

@@ -282,7 +282,7 @@ impl ReadAt for Counting {
     }
 }
 
-/// Reads each of `count` tensors by name from a file with more than `least` chunks, and returns the
+/// Reads each of `count` tensors by name from a file with more than `least` chunks. Returns the
 /// number of reads and the number of bytes read.
 fn work_of_reading(count: u32, least: usize, tensor: impl Fn(u32) -> TensorProto) -> (u64, u64) {
     let model = of_initializers((0..count).map(tensor).collect::<Vec<_>>());

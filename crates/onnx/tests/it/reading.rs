@@ -9,7 +9,7 @@ use proto_splitter_onnx::{OnnxFormat, OnnxSplitter};
 
 use crate::support::{bytes_of, entry, external, noise, of_initializers, open, raw, whole, write};
 
-/// Opens a model by its format.
+/// Opens a model through [`OnnxFormat`].
 fn open_format(path: &Path, options: &OpenOptions) -> proto_splitter_core::Result<Opened> {
     OnnxFormat.open(&Candidate::new(path)?, options)
 }
@@ -398,7 +398,8 @@ fn a_checksum_is_compared_with_its_file() {
     );
 }
 
-/// Returns a model with two tensors whose data file doesn't have the SHA-1 that they declare.
+/// Writes a model with two tensors that declare a SHA-1 which their data file doesn't have, and
+/// returns its path.
 fn with_another_checksum(folder: &Path) -> PathBuf {
     let of = |name, offset| {
         let entries = [

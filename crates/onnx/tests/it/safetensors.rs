@@ -190,7 +190,7 @@ fn a_model_in_chunks_becomes_one_file_too() {
     assert_eq!(bytes_of(&extract(&path).unwrap()), model.encode_to_vec());
 }
 
-/// Returns a file with this header followed by this many bytes.
+/// Writes a safetensors file with this header, followed by `bytes` bytes, and returns its path.
 fn file(folder: &Path, header: &str, bytes: usize) -> PathBuf {
     let mut all = (header.len() as u64).to_le_bytes().to_vec();
     all.extend_from_slice(header.as_bytes());

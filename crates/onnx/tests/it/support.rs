@@ -23,7 +23,7 @@ pub(crate) fn entry(key: &str, value: &str) -> StringStringEntryProto {
     }
 }
 
-/// Returns a tensor with this many bytes.
+/// Returns a tensor that contains these bytes as raw data.
 pub(crate) fn raw(name: &str, bytes: impl Into<Vec<u8>>) -> TensorProto {
     let bytes = bytes.into();
     TensorProto {
@@ -35,7 +35,7 @@ pub(crate) fn raw(name: &str, bytes: impl Into<Vec<u8>>) -> TensorProto {
     }
 }
 
-/// Returns a tensor with this many external bytes.
+/// Returns a tensor of `len` bytes that are external data.
 pub(crate) fn external(name: &str, len: i64, entries: &[(&str, &str)]) -> TensorProto {
     TensorProto {
         dims: vec![len],
@@ -110,7 +110,7 @@ pub(crate) fn of_initializers(initializer: Vec<TensorProto>) -> ModelProto {
     })
 }
 
-/// Returns this many bytes that are not all equal.
+/// Returns `len` bytes that are not all equal.
 pub(crate) fn noise(seed: u32, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
     let step = |_| {
@@ -120,7 +120,7 @@ pub(crate) fn noise(seed: u32, len: usize) -> Vec<u8> {
     (0..len).map(step).collect()
 }
 
-/// Returns a model with a tensor in every possible place, by the tensor's number.
+/// Returns a model with a tensor in every possible place. `tensor` makes each from its number.
 pub(crate) fn everywhere(tensor: impl Fn(u32) -> TensorProto) -> ModelProto {
     let bytes = |number| tensor(number).raw_data.unwrap().to_vec();
     let inner = |number| GraphProto {
