@@ -1,8 +1,9 @@
-//! Files that an earlier run left in a folder to which a model has been saved since.
+//! Files of an externalized model in a folder to which a model was saved later.
 //!
 //! When TensorFlow loads and saves an externalized model, it puts captured constants back into the
-//! graph, and copies the bundle as two assets that are never read. If another model is saved over
-//! the folder of an externalized model, the files of the old model remain there.
+//! graph, and copies the bundle with the constants as two assets that are never read. If another
+//! model is saved over the folder of an externalized model, the files of the old model remain
+//! there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,19 +21,20 @@ use crate::call_graph::functions;
 use crate::record::{MAPPED_FOLDER, RECORD_FILE, Record, bundle_prefix};
 use crate::rewrite::{BUNDLE_NAME, CONSTANTS_OBJECT, INDEX_OBJECT, plain_object, strings};
 
-/// The remains of an earlier run in a folder.
+/// The files of an earlier externalized model that are still in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
-    /// Files of the previous model, which this model doesn't read.
+    /// Files of the earlier model that the current model doesn't read.
     pub(crate) stale: Vec<PathBuf>,
-    /// Files of the bundle that the model lists as assets, but doesn't read.
+    /// Files of the earlier model's bundle, if the current model lists them as assets, but doesn't
+    /// read them.
     pub(crate) unread: Vec<PathBuf>,
-    /// The bundle, if functions of the model still read it.
+    /// Bundle of the earlier model; `None` unless functions of the current model still read it.
     pub(crate) bundle: Option<Bundle>,
 }
 
 impl Earlier {
-    /// Looks for remains of an earlier run in `folder`, which contains this model.
+    /// Looks for files of an earlier externalized model in `folder`, which contains `model`.
     ///
     /// # Errors
     ///
@@ -46,7 +48,7 @@ impl Earlier {
                 record.is_of(folder)?
             }
             Ok(_) => false,
-            // A damaged file may be stale, unless the model refers to it.
+            // A damaged record may be stale, unless the model refers to the bundle.
             Err(error) if is_named => return Err(error),
             Err(_) => false,
         };
@@ -101,7 +103,7 @@ fn nodes(meta_graph: &MetaGraphDef) -> impl Iterator<Item = &NodeDef> {
     })
 }
 
-/// Returns true if the bundle of an earlier run is among the model's assets.
+/// Returns true if the bundle of an earlier externalized model is among the assets.
 fn names_bundle(meta_graph: &MetaGraphDef) -> bool {
     let mut assets = meta_graph.asset_file_def.iter();
     assets.any(|asset| is_of_bundle(&asset.filename))
@@ -112,13 +114,15 @@ fn is_of_bundle(file: &str) -> bool {
         .is_some_and(|suffix| suffix == ".index" || suffix == ".data-00000-of-00001")
 }
 
-/// Returns true if the bundle of an earlier run is among a model's assets, but isn't read.
+/// Returns true if the bundle of an earlier externalized model is among the assets, but no node
+/// reads it.
 pub(crate) fn has_unread_bundle(model: &SavedModel) -> bool {
     let named = model.meta_graphs.iter().any(names_bundle);
     named && !model.meta_graphs.iter().any(reads_bundle)
 }
 
-/// Returns true if a node reads the bundle, or reads a variable with a value from it.
+/// Returns true if a node reads the bundle of an earlier externalized model, or a variable with a
+/// value from this bundle.
 fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
     let is_variable = |node: &NodeDef| {
         let name = node.attr.get("shared_name");
@@ -135,16 +139,16 @@ fn reads_bundle(meta_graph: &MetaGraphDef) -> bool {
         || bodies.any(|nodes| nodes.iter().any(is_prefix) && nodes.iter().any(restores))
 }
 
-/// Removes an unread bundle from the assets of a model, along with the objects that pass its path
-/// on. The main graph keeps its nodes that pass the path on, with an invalid path. They are
-/// harmless, since they only pass it to a function that does nothing.
+/// Removes an unread bundle from the assets of a model, along with the objects that pass the
+/// bundle's path to functions. The nodes of the main graph that pass this path on stay, with an
+/// invalid path. They are harmless, since they only pass it to a function that does nothing.
 pub(crate) fn forget(model: &mut SavedModel) {
     for meta_graph in &mut model.meta_graphs {
         if !names_bundle(meta_graph) || reads_bundle(meta_graph) {
             continue;
         }
         let assets = std::mem::take(&mut meta_graph.asset_file_def);
-        // New index of each asset; `None` for removed assets.
+        // New index of each asset; `None` for an asset that is removed.
         let mut places = Vec::with_capacity(assets.len());
         let mut unfed = BTreeSet::new();
         for asset in assets {
@@ -160,7 +164,7 @@ pub(crate) fn forget(model: &mut SavedModel) {
         }
         let graph = meta_graph.graph_def.iter_mut();
         for node in graph.flat_map(|graph| &mut graph.node) {
-            // Loaders feed the path of the asset to this node.
+            // Loaders feed the path of the removed asset to this node.
             if node.op == "Placeholder" && unfed.contains(&node.name) {
                 let device = std::mem::take(&mut node.device);
                 *node = NodeDef {
@@ -176,7 +180,7 @@ pub(crate) fn forget(model: &mut SavedModel) {
 }
 
 /// Replaces the objects that pass on the bundle's path with objects without a function, and
-/// renumbers the other assets.
+/// renumbers the remaining assets. `places` has the new index of each asset.
 fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
     let mut gone: BTreeSet<usize> = BTreeSet::new();
     for (at, object) in objects.nodes.iter_mut().enumerate() {
@@ -193,8 +197,8 @@ fn forget_objects(objects: &mut SavedObjectGraph, places: &[Option<usize>]) {
             }
         }
     }
-    // Also removes the resource and its functions. The functions that run get the path. The
-    // resource's name depends on the program that saved the model.
+    // Also removes the resource that passes the path to its functions, and these functions. The
+    // resource is found by its child, since its name depends on the program that saved the model.
     let at = |id: i32| usize::try_from(id).unwrap_or(usize::MAX);
     let resources = objects.nodes.iter().enumerate().filter(|(_, object)| {
         let mut children = object.children.iter();

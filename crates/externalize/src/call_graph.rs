@@ -1,4 +1,4 @@
-//! The functions of a graph, and the references between them.
+//! The functions in the library of a graph, and the references between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,9 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::attr_value::Value;
 use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
 
-/// The functions of a graph, and the references between them.
+/// The functions in the library of a graph, and the references between them.
 pub(crate) struct CallGraph<'a> {
+    /// Index in the library of each function, by name.
     pub(crate) by_name: BTreeMap<&'a str, usize>,
     /// For each function, the indices of the functions to which its body refers.
     pub(crate) callees: Vec<BTreeSet<usize>>,
@@ -21,7 +22,7 @@ pub(crate) fn function_name(function: &FunctionDef) -> &str {
         .map_or("", |signature| signature.name.as_str())
 }
 
-/// Returns the functions in a graph's library.
+/// Returns the functions in the library of a graph.
 pub(crate) fn functions(graph: &GraphDef) -> &[FunctionDef] {
     graph
         .library
@@ -29,7 +30,7 @@ pub(crate) fn functions(graph: &GraphDef) -> &[FunctionDef] {
         .map_or(&[], |library| library.function.as_slice())
 }
 
-/// Returns the names of functions in the attributes of a node.
+/// Returns the names of the functions to which the attributes of a node refer.
 pub(crate) fn named_functions(node: &NodeDef) -> impl Iterator<Item = &str> {
     let names = node.attr.values().flat_map(|attr| match &attr.value {
         Some(Value::Func(function)) => vec![function.name.as_str()],
@@ -74,7 +75,7 @@ impl<'a> CallGraph<'a> {
         Ok(call_graph)
     }
 
-    /// Returns the functions to which nodes refer.
+    /// Returns the indices of the functions to which these nodes refer.
     pub(crate) fn referred_to(&self, nodes: &[NodeDef]) -> Result<BTreeSet<usize>> {
         let mut found = BTreeSet::new();
         for node in nodes {
@@ -93,7 +94,8 @@ impl<'a> CallGraph<'a> {
         Ok(found)
     }
 
-    /// Returns these functions, and all functions to which they refer, directly or indirectly.
+    /// Returns the functions in `from`, and all functions to which they refer, directly or
+    /// indirectly.
     pub(crate) fn reachable(&self, from: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         let mut to_do: Vec<usize> = from.into_iter().collect();
@@ -105,7 +107,7 @@ impl<'a> CallGraph<'a> {
         found
     }
 
-    /// Returns these functions, and all functions that refer to them, directly or indirectly.
+    /// Returns the functions in `to`, and all functions that refer to them, directly or indirectly.
     pub(crate) fn reaching(&self, to: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut callers = vec![Vec::new(); self.callees.len()];
         for (at, callees) in self.callees.iter().enumerate() {
@@ -123,9 +125,9 @@ impl<'a> CallGraph<'a> {
         found
     }
 
-    /// Returns a function that calls itself, directly or indirectly. Repeatedly removes functions
-    /// that don't call any of the remaining functions, so that only cycles and their callers
-    /// remain.
+    /// Returns a function that calls itself, directly or indirectly, if there is one. Repeatedly
+    /// removes functions that don't call any of the remaining functions, until only cycles and
+    /// their callers remain.
     fn in_cycle(&self) -> Option<usize> {
         let mut open: Vec<usize> = self.callees.iter().map(BTreeSet::len).collect();
         let mut callers = vec![Vec::new(); self.callees.len()];

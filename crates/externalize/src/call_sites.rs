@@ -1,6 +1,6 @@
-//! The inputs that nodes pass to the functions they call.
+//! The inputs that nodes pass as arguments to the functions they call.
 //!
-//! A function gets a value from outside through an additional argument, which follows its own
+//! A function gets a value from outside through an additional argument, which follows its original
 //! arguments. Every node that calls the function then needs an additional input. The index of this
 //! input depends on the op.
 
@@ -11,21 +11,22 @@ use proto_splitter_graph_def::proto::{FunctionDef, GraphDef, NodeDef};
 
 use crate::call_graph::{CallGraph, functions, named_functions};
 
-/// An op's way of calling functions with some of its inputs.
+/// A description of how nodes of one op call functions: which attributes name the functions, and
+/// which inputs become their arguments.
 #[derive(Debug)]
 pub(crate) struct CallSite {
     op: &'static str,
-    /// Attributes that name the functions, all of which get the same arguments.
+    /// Attributes that name the functions. All of the functions get the same arguments.
     functions: &'static [&'static str],
-    /// Attribute that lists the types of the inputs for these functions.
+    /// Attribute that lists the types of the inputs for `functions`.
     pub(crate) types: &'static str,
-    /// Number of single inputs after the inputs for these functions.
+    /// Number of single inputs that follow the inputs for `functions`.
     after: usize,
-    /// Attributes that list the types of inputs for other functions. Those inputs come after the
-    /// inputs for these functions.
+    /// Attributes that list the types of inputs for other functions, which follow the inputs for
+    /// `functions`.
     later: &'static [&'static str],
     /// Attribute that names the body of a loop, whose outputs are the arguments of the next
-    /// iteration.
+    /// iteration; `None` if the op isn't a loop.
     body: Option<&'static str>,
 }
 
@@ -76,7 +77,7 @@ const WINDOW_TYPES: [&str; 3] = [
     "Twindow_size_func_other_arguments",
 ];
 
-/// The TensorFlow 2.21 ops with which models call functions with inputs.
+/// The calls by ops of TensorFlow 2.21 with which models pass inputs to functions.
 const CALL_SITES: &[CallSite] = &[
     site("PartitionedCall", &["f"], "Tin", 0),
     site("StatefulPartitionedCall", &["f"], "Tin", 0),
@@ -147,7 +148,7 @@ const CALL_SITES: &[CallSite] = &[
 ];
 
 impl CallSite {
-    /// Returns the names of the functions that a node calls in this way.
+    /// Returns the names of the functions that the attributes `functions` of a node name.
     pub(crate) fn functions_of<'n>(&self, node: &'n NodeDef) -> Vec<&'n str> {
         let attrs = self
             .functions
@@ -161,7 +162,8 @@ impl CallSite {
         names.filter(|name| !name.is_empty()).collect()
     }
 
-    /// Returns the name of the function whose outputs are the arguments of the next iteration.
+    /// Returns the name of the loop's body, whose outputs are the arguments of the next iteration;
+    /// `None` if the node isn't a loop.
     pub(crate) fn body_of<'n>(&self, node: &'n NodeDef) -> Option<&'n str> {
         match &node.attr.get(self.body?)?.value {
             Some(Value::Func(function)) => Some(function.name.as_str()),
@@ -169,9 +171,10 @@ impl CallSite {
         }
     }
 
-    /// Returns the index at which to insert the next input for these functions.
+    /// Returns the index at which to insert a further input for `functions`; `None` if the node has
+    /// too few inputs.
     pub(crate) fn next_input(&self, node: &NodeDef) -> Option<usize> {
-        // Control inputs come last.
+        // Control inputs follow all other inputs.
         let is_data = |input: &&String| !input.starts_with('^');
         let inputs = node.input.iter().take_while(is_data).count();
         let later: usize = self
@@ -188,15 +191,16 @@ impl CallSite {
     }
 }
 
-/// Returns a node's ways of calling functions with its inputs.
+/// Returns the descriptions of all calls that a node makes. One op can call several groups of
+/// functions with different inputs.
 pub(crate) fn call_sites(node: &NodeDef) -> impl Iterator<Item = &'static CallSite> {
     CALL_SITES.iter().filter(|site| site.op == node.op)
 }
 
-/// The names of the functions in the object graph.
+/// The names of the functions to which the object graph refers.
 pub(crate) type Entries<'a> = BTreeSet<&'a str>;
 
-/// Returns, for each function, true if it can get more arguments: all of its calls can pass them,
+/// Returns, for each function, true if it can get more arguments: all of its callers can pass them,
 /// and nothing else depends on the number of its arguments.
 pub(crate) fn extensible(
     graph: &GraphDef,
@@ -211,7 +215,7 @@ pub(crate) fn extensible(
             refused.insert(at);
         }
     }
-    // All functions that a node calls in the same way get the same arguments.
+    // All functions at one call site get the same arguments.
     let mut groups = Vec::new();
     let (mut bodies, mut others) = (BTreeSet::new(), BTreeSet::new());
     let nodes = functions.iter().flat_map(|function| &function.node_def);
@@ -235,8 +239,8 @@ pub(crate) fn extensible(
             }
         }
     }
-    // The body of a loop would also return the added arguments, which callers other than the loop
-    // don't expect.
+    // A loop's body would also return the added arguments, which a caller that isn't the loop
+    // doesn't expect.
     others.extend(entries);
     refused.extend(
         others
@@ -249,7 +253,7 @@ pub(crate) fn extensible(
             refused.extend(at(&gradient.function_name));
             refused.extend(at(&gradient.gradient_func));
         }
-        // Python's loader calls these functions with the captures in the object graph.
+        // Python's loader passes the captures in the object graph to these functions.
         let registered = library.registered_gradients.iter();
         let names = registered.map(|gradient| gradient.gradient_func.as_str());
         refused.extend(names.filter(|name| !entries.contains(name)).filter_map(at));
@@ -260,7 +264,7 @@ pub(crate) fn extensible(
         .collect()
 }
 
-/// Refuses all functions in a group if any of them is refused.
+/// Refuses all functions of each group in which any function is refused.
 fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, functions: usize) {
     let mut of = vec![Vec::new(); functions];
     for (group, members) in groups.iter().enumerate() {
@@ -277,8 +281,8 @@ fn refuse_groups(refused: &mut BTreeSet<usize>, mut groups: Vec<Vec<usize>>, fun
     }
 }
 
-/// Returns true if nodes may be in the frame of a TensorFlow 1 loop. Arguments are never in a
-/// frame.
+/// Returns true if nodes may be in the frame of a TensorFlow 1 loop. Arguments of functions are
+/// never in a frame, so they can't replace nodes in one.
 pub(crate) fn has_frames(nodes: &[NodeDef]) -> bool {
     nodes
         .iter()

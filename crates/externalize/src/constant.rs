@@ -1,4 +1,4 @@
-//! The large constants of a model, and the encoding of their values.
+//! The large constants of a model, and the encodings of their values.
 
 use std::io;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use proto_splitter_graph_def::proto::DataType;
 use proto_splitter_tensor_bundle::{dtype_name, element_size};
 use record_file::ReadAt;
 
-/// The position of a node in a model.
+/// The position of a node in a model, by indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     pub(crate) meta_graph: usize,
-    /// Function whose body contains the constant; `None` for the main graph.
+    /// Index of the function whose body contains the node; `None` for the main graph.
     pub(crate) function: Option<usize>,
     pub(crate) node: usize,
 }
@@ -26,10 +26,10 @@ pub(crate) struct Constant {
     pub(crate) name: String,
     pub(crate) dtype: DataType,
     pub(crate) shape: Vec<u64>,
-    /// Size of the tensor, in bytes.
+    /// Size of the tensor as raw bytes.
     pub(crate) size: u64,
     pub(crate) encoding: Encoding,
-    /// Range of the constant's value in the model.
+    /// Byte range of the constant's encoded value in the model.
     pub(crate) span: Range<u64>,
 }
 
@@ -42,19 +42,19 @@ pub(crate) enum Encoding {
     Varints(Varints),
 }
 
-/// The encoding of elements as varints.
+/// The properties of elements that are encoded as varints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Varints {
-    /// Size of an element, in bytes.
+    /// Size of a decoded element, in bytes.
     pub(crate) width: usize,
-    /// True if negative elements are extended to 64 bits.
+    /// True if negative elements are sign-extended to 64 bits before they are encoded.
     pub(crate) signed: bool,
 }
 
 impl Encoding {
     /// Returns the encoding of a tensor's value, and the size of the tensor in bytes. The value is
-    /// in the field `number` of a `TensorProto`, and takes `len` bytes. Returns `None` if the field
-    /// can't contain the value.
+    /// in the field `number` of a `TensorProto`, where it has `len` bytes. Returns `None` if this
+    /// field can't contain a value of the type and shape.
     ///
     /// The fields and types are those in TensorFlow's `tensor.proto`.
     pub(crate) fn of(
@@ -99,7 +99,7 @@ impl Encoding {
 }
 
 impl Varints {
-    /// Returns the number that encodes an element.
+    /// Returns the number whose varint encodes the given little-endian element.
     pub(crate) fn number(self, element: &[u8]) -> u64 {
         let mut bytes = [0; 8];
         let len = element.len().min(8);
@@ -111,7 +111,7 @@ impl Varints {
     }
 }
 
-/// A reader for a range of a larger source.
+/// A reader for a byte range of a larger source.
 #[derive(Clone)]
 pub(crate) struct SpanReader {
     data: Arc<dyn ReadAt>,

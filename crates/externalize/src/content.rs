@@ -1,5 +1,5 @@
-//! The contents of constants. Each content is named by a hash, so that equal contents are stored
-//! once.
+//! The contents of constants, that is, their types, shapes and bytes. Each content is named by a
+//! hash, so that equal contents are stored once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::constant::{Constant, Encoding, Place, SpanReader, Varints};
 /// The content of a constant, or of several equal constants.
 #[derive(Clone)]
 pub(crate) struct Content {
-    /// Key in the bundle.
+    /// Name of the content, which is its key in the bundle.
     pub(crate) key: String,
     pub(crate) dtype: DataType,
     pub(crate) shape: Vec<u64>,
@@ -30,17 +30,18 @@ pub(crate) struct Content {
 
 /// The contents of all constants.
 pub(crate) struct Contents {
-    /// Contents, in the order in which they first occur in the model.
+    /// Different contents, in the order in which they first occur in the model.
     pub(crate) all: Vec<Content>,
-    /// Index of each constant's content.
+    /// Index in `all` of each constant's content.
     pub(crate) of: BTreeMap<Place, usize>,
-    /// Constants whose numbers aren't encoded as TensorFlow encodes them.
+    /// Constants whose numbers aren't encoded as varints in the way of TensorFlow. They have no
+    /// content.
     pub(crate) unusual: BTreeSet<Place>,
 }
 
 impl Contents {
-    /// Reads all constants once. Constants that aren't stored as bytes are converted into a
-    /// temporary file.
+    /// Reads all constants once. Constants that are stored as varints are decoded into a temporary
+    /// file.
     pub(crate) fn read(
         data: &Arc<dyn ReadAt>,
         constants: &[Constant],
@@ -95,8 +96,8 @@ impl Contents {
     }
 }
 
-/// Returns the name of a constant's content: 128 bits of the BLAKE3 hash of its type, shape and
-/// bytes. Equal names mean equal values, even in different models.
+/// Returns the name of a constant's content: 128 bits, in hexadecimal, of the BLAKE3 hash of its
+/// type, shape and bytes. Equal names mean equal contents, even in different models.
 fn key(
     constant: &Constant,
     reader: &SpanReader,
@@ -124,7 +125,7 @@ fn key(
     Ok(hex.as_str()[..32].to_owned())
 }
 
-/// A temporary file for converted contents.
+/// A temporary file for the bytes of decoded constants.
 #[derive(Default)]
 struct Spool {
     file: Option<Arc<File>>,
@@ -132,8 +133,8 @@ struct Spool {
 }
 
 impl Spool {
-    /// Converts a list of varints to the bytes of a tensor. Returns `None` if the varints couldn't
-    /// be restored from these bytes.
+    /// Decodes a constant's varints, and appends the bytes of its tensor to the file. Returns
+    /// `None` if encoding these bytes again wouldn't restore the varints.
     fn convert(
         &mut self,
         span: &SpanReader,
@@ -175,7 +176,8 @@ impl Spool {
         Ok(Some(SpanReader::new(file, start..start + written)))
     }
 
-    /// Discards the data written last, so that later data overwrites it. Returns `None`.
+    /// Discards the bytes of an unfinished tensor, so that the next one overwrites them. Returns
+    /// `None`.
     fn give_up(&self, out: BufWriter<&File>) -> Result<Option<SpanReader>> {
         use std::io::Seek;
         let (mut file, _) = out.into_parts();

@@ -1,4 +1,4 @@
-//! Finishing an interrupted run in place.
+//! Finishing an interrupted externalization in place.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use crate::plan::Externalized;
 use crate::record::{Record, bundle_prefix};
 
 /// Finishes an interrupted [`write_in_place`](crate::ExternalizePlan::write_in_place) in the folder
-/// `path`. Thus, a second run succeeds no matter at which step the first one was interrupted. If
-/// the model isn't externalized yet, or its constants aren't mapped as the options require, changes
-/// nothing and returns `None`.
+/// `path`. Thus, a second run succeeds no matter at which step the first one was interrupted.
+/// Returns `None`, and changes nothing, if the model isn't externalized yet, or if its constants
+/// are mapped but the options don't require this, or the reverse.
 ///
 /// Once the new `saved_model.pb` exists, two steps remain: removing the old chunked model, and
-/// writing `fingerprint.pb`. If both steps are already done, changes nothing.
+/// writing `fingerprint.pb`. Steps that are already done change nothing.
 ///
 /// # Errors
 ///
-/// The errors of [`SavedModelDir::convert_in_place`]; any error in the original's record.
+/// The errors of [`SavedModelDir::convert_in_place`]; any error in the record of the original.
 pub fn finish_in_place(
     path: impl AsRef<Path>,
     options: &ExternalizeOptions,
@@ -50,7 +50,7 @@ pub fn finish_in_place(
     }))
 }
 
-/// Returns the total size of a model's contents, in bytes.
+/// Returns the total size of the constants stored for a model, in bytes.
 fn stored(record: &Record, folder: &Path) -> Result<u64> {
     if !record.mapped {
         let bundle = Bundle::open(bundle_prefix(folder))?;

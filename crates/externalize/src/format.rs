@@ -19,12 +19,12 @@ use record_file::ReadAt;
 
 use crate::record::{RECORD_FILE, Record, bundle_prefix};
 
-/// The folder of an externalized SavedModel. It is read as the original model, with the constants
-/// from the model's checkpoint, so it compares equal to the original.
+/// The format of externalized SavedModels, which are folders. Such a folder is read as the original
+/// model, with the constants from the folder's checkpoint, so it compares equal to the original.
 ///
 /// A model that TensorFlow has saved again is an ordinary SavedModel, and isn't recognized by this
 /// format. An externalized model is recognized even if its files are damaged; opening it then
-/// reports the damage. In a list of formats, this format must come before the SavedModel format.
+/// reports the damage. In a list of formats, this format must be before the SavedModel format.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -98,7 +98,7 @@ impl Format for ExternalizedFormat {
         SavedModelFormat.variables(folder)
     }
 
-    /// Returns the same message types as the SavedModel format.
+    /// Returns the message type of the SavedModel format, since the original is a SavedModel.
     fn message_types(&self) -> &'static [&'static str] {
         &[SAVED_MODEL]
     }
@@ -112,20 +112,21 @@ impl Format for ExternalizedFormat {
     }
 }
 
-/// The stored data of an original, for verification.
+/// The stored data of an externalized model's original, for verification.
 #[derive(Debug)]
 struct Kept {
     spans: Arc<Spans>,
-    /// `None` if the constants are mapped from separate files.
+    /// Bundle with the constants; `None` if the constants are mapped from separate files.
     bundle: Option<Bundle>,
-    /// Number of constants.
+    /// Number of different constants.
     contents: u64,
-    /// True if the original's record has checksums.
+    /// True if the record of the original has checksums.
     has_checksums: bool,
 }
 
 impl Kept {
-    /// Reads the whole original, which compares the checksums of its parts.
+    /// Reads the whole original, during which the checksums of its parts are compared. Returns its
+    /// size in bytes.
     fn read(&self, progress: &Progress) -> Result<u64> {
         let size = self.spans.total_size();
         let meter = progress.meter(size);

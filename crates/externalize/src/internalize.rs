@@ -18,20 +18,21 @@ use crate::options::ExternalizeOptions;
 use crate::record::{RECORD_FILE, Record};
 use crate::scan::scan;
 
-/// An internalized model.
+/// A report of an internalized model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Internalized {
-    /// Folder of the model.
+    /// Folder to which the model was written.
     pub path: PathBuf,
-    /// Form of the model's file: `saved_model.cpb` if it is too large for a `saved_model.pb`.
+    /// Form of the model's file: `saved_model.pb`, or `saved_model.cpb` if the model is too large
+    /// for a single message.
     pub form: ModelForm,
     /// Size of the model as one serialized message, in bytes.
     pub message_size: u64,
 }
 
-/// Returns the original of an externalized model, byte for byte. The original is read on demand,
-/// and nothing is written.
+/// Returns the original of an externalized model, byte for byte, as spans that are read on demand.
+/// Nothing is written.
 ///
 /// Returns `None` if the SavedModel in the folder `path` isn't externalized.
 ///
@@ -39,8 +40,8 @@ pub struct Internalized {
 ///
 /// [`ErrorKind::ChecksumMismatch`] if the model was changed after it was externalized, or the
 /// stored data of the original is damaged; [`ErrorKind::InvalidMessage`] if this data doesn't match
-/// the bundle; [`ErrorKind::Io`]. If the checksum of a constant differs, reading all of its bytes
-/// also fails with [`ErrorKind::ChecksumMismatch`].
+/// the bundle; [`ErrorKind::Io`]. If the checksum of a constant differs, reading all bytes of the
+/// constant fails with [`ErrorKind::ChecksumMismatch`].
 pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
     let path = path.as_ref();
     match Record::read(path)? {
@@ -49,13 +50,13 @@ pub fn original(path: impl AsRef<Path>) -> Result<Option<Spans>> {
     }
 }
 
-/// Fails if the SavedModel in the folder `path` is externalized, and its `saved_model.pb` or the
-/// stored data of its original is damaged. This is useful for callers that read the
+/// Fails if the SavedModel in the folder `path` is externalized, and either its `saved_model.pb` or
+/// the stored data of its original is damaged. This is useful for callers that read the
 /// `saved_model.pb` directly.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] if there is damage; [`ErrorKind::Io`].
+/// [`ErrorKind::ChecksumMismatch`] if a file is damaged; [`ErrorKind::Io`].
 pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     match Record::load(path)? {
@@ -67,15 +68,16 @@ pub fn check_model(path: impl AsRef<Path>) -> Result<()> {
 /// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`,
 /// atomically.
 ///
-/// The checksums of the original's data are compared while it is read. Models externalized by
-/// versions without these checksums are also accepted, but only the checksums of the constants in
-/// the bundle are compared.
+/// The checksums of the original's data are compared while the data is read. Models that were
+/// externalized by versions of this crate without these checksums are also accepted, but then only
+/// the checksums of constants in the bundle are compared.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the model isn't externalized. A model that TensorFlow has loaded
-/// and saved again has its constants in the graph, so it is only copied. Otherwise, the errors of
-/// [`original`] and [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
+/// [`ErrorKind::InvalidConfig`] if the model isn't externalized; but a model that TensorFlow has
+/// loaded and saved again is copied, since it has its constants in the graph. Otherwise, the errors
+/// of [`original`] and
+/// [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
 pub fn internalize(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -124,7 +126,7 @@ fn saved_again(from: &Path, to: &Path, options: &ExternalizeOptions) -> Result<I
     })
 }
 
-/// Returns the error for a model whose original is unknown.
+/// Returns the error for a model without a record of its original.
 pub(crate) fn no_record(path: &Path) -> Error {
     let path = path.display();
     let message = format!("{path}: {RECORD_FILE} is missing, so the original is unknown");

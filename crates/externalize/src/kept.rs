@@ -1,4 +1,4 @@
-//! Reading the original of an externalized model from its stored pieces.
+//! Reading the original of an externalized model from the pieces in its record.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,14 +17,14 @@ use record_file::ReadAt;
 use crate::constant::Varints;
 use crate::record::{MAPPED_FOLDER, Piece, Record, bundle_prefix};
 
-/// Name that errors in the original show in place of a file's name.
+/// Name of the original in errors, instead of a file's name.
 const ORIGINAL: &str = "the original";
 
 impl Record {
-    /// Returns the original of the model in this folder.
+    /// Returns the original of the externalized model in `folder`, as spans.
     ///
-    /// The checksum of a constant is compared while the constant is read. This function only checks
-    /// that the checksums of all pieces combine to the checksum of the original.
+    /// Checks that the checksums of all pieces combine to the checksum of the original. The
+    /// checksum of a constant is only compared with its bytes when the constant is read.
     pub(crate) fn original(&self, folder: &Path) -> Result<Spans> {
         let stored = Stored::open(folder, self.mapped)?;
         let mut spans = SpansBuilder::new();
@@ -96,7 +96,8 @@ fn differs(what: &str, found: u32, kept: u32) -> Error {
 }
 
 impl Piece {
-    /// Returns the varint encoding of the content; `None` if the content is stored as bytes.
+    /// Returns the parameters of the varints that encode the content; `None` if the content is
+    /// stored as bytes.
     fn varints(&self) -> Result<Option<Varints>> {
         match usize::try_from(self.width) {
             Ok(0) => Ok(None),
@@ -112,19 +113,21 @@ impl Piece {
     }
 }
 
-/// A constant of the original.
+/// The location of a constant of the original.
 #[derive(Clone)]
 struct Content {
+    /// Source that contains the constant, as it is encoded in the original.
     file: SourceId,
     range: Range<u64>,
-    /// `None` if the record has no checksums and the constant is a mapped file.
+    /// Checksum of the encoded constant; `None` if the record has no checksums and the constant is
+    /// a mapped file.
     crc32c: Option<u32>,
 }
 
-/// The files that contain the contents.
+/// The storage of the constants next to an externalized model.
 enum Stored {
     Bundle(Bundle),
-    /// Files in this folder.
+    /// Separate files in this folder.
     Files(PathBuf),
 }
 
@@ -136,7 +139,7 @@ impl Stored {
         Bundle::open(bundle_prefix(folder)).map(Stored::Bundle)
     }
 
-    /// Adds the content of a piece that is stored as bytes.
+    /// Adds the content of a piece to the sources of `spans`. The content must be stored as bytes.
     fn add(&self, piece: &Piece, spans: &mut SpansBuilder) -> Result<Content> {
         let (file, size, crc32c) = match self {
             Stored::Bundle(bundle) => {
@@ -159,20 +162,21 @@ impl Stored {
         })
     }
 
-    /// Returns a reader for the content of a piece.
+    /// Returns a reader for the bytes of the tensor that a piece refers to.
     fn reader(&self, piece: &Piece) -> Result<Arc<dyn ReadAt>> {
         match self {
             Stored::Bundle(bundle) => Ok(tensor(bundle, &piece.content)?.0),
             Stored::Files(folder) => {
                 let path = content_path(folder, &piece.content)?;
-                // The record's checksum covers the varints, so it doesn't apply to the file.
+                // The piece's checksum is that of the varints, so it doesn't apply to the file.
                 Ok(Arc::new(MappedFile::new(path, None)?))
             }
         }
     }
 }
 
-/// Returns a tensor of a bundle, and its checksum, which is compared when the tensor is read.
+/// Returns a reader for a tensor of a bundle, and the tensor's checksum, which is compared when the
+/// tensor is read.
 fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     let Some(tensor) = bundle.find(name) else {
@@ -184,9 +188,9 @@ fn tensor(bundle: &Bundle, name: &str) -> Result<(Arc<dyn ReadAt>, u32)> {
     Ok((Arc::new(bundle.reader(tensor)?), span.crc32c))
 }
 
-/// Returns the path in `folder` of the file that has the content with this name.
+/// Returns the path in `folder` of the file with the content called `name`.
 fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
-    // Rejects names that lead outside the folder.
+    // Rejects names that would be paths outside of the folder.
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         let message = format!("{name:?} can't be the name of a content");
         return Err(Error::new(ErrorKind::InvalidMessage, message));
@@ -194,7 +198,7 @@ fn content_path(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(name))
 }
 
-/// A file from which a constant is mapped. Its checksum, if it has one, is compared once the whole
+/// A file from which a constant is mapped. Its checksum, if it is known, is compared once the whole
 /// file has been read. The file is opened again for each read, since there may be more files than a
 /// process can have open.
 struct MappedFile {
@@ -243,7 +247,7 @@ impl ReadAt for MappedFile {
     }
 }
 
-/// Lists of varints, in a temporary file.
+/// A temporary file for constants that are encoded as varints.
 struct Spool {
     file: Arc<File>,
     len: u64,
@@ -257,13 +261,14 @@ impl Spool {
         })
     }
 
-    /// Adds a tensor as varints, and returns the varints' range and crc32c.
+    /// Appends a tensor as varints to the file. Returns the byte range of the varints in the file,
+    /// and their crc32c.
     fn encode(&mut self, tensor: &dyn ReadAt, varints: Varints) -> Result<(Range<u64>, u32)> {
         let (start, mut crc) = (self.len, 0);
         let size = tensor.size()?;
         let mut out = BufWriter::new(&*self.file);
         let mut bytes = Vec::new();
-        // The size of a piece is a multiple of all element sizes.
+        // The size of each piece is a multiple of all element sizes.
         read_pieces(tensor, 0..size, &mut Vec::new(), |_, piece| {
             bytes.clear();
             for element in piece.chunks(varints.width) {

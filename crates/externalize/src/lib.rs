@@ -1,8 +1,8 @@
 //! Moving the large constants of a SavedModel into a tensor bundle, so that unmodified TensorFlow
 //! loads a model of any size.
 //!
-//! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller model takes six times its
-//! size in memory, and running it takes twelve times its size. Large models consist mostly of
+//! TensorFlow can't read a `saved_model.pb` over 2 GiB. Loading a smaller model needs six times its
+//! size in memory, and running it needs twelve times its size. Large models consist mostly of
 //! constants. This crate moves the constants into a checkpoint under `assets/`. The model's own
 //! initializer reads them into variables:
 //!
@@ -29,8 +29,8 @@
 //! # Ok::<(), proto_splitter_core::Error>(())
 //! ```
 //!
-//! This crate is separate, since it needs both the SavedModel crate and the checkpoint crate, which
-//! don't depend on each other.
+//! This crate is separate from the SavedModel crate and the checkpoint crate, since it needs both,
+//! and they don't depend on each other.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -1,7 +1,8 @@
-//! Estimating the memory of a decoded message.
+//! Estimating the memory that a decoded message needs.
 //!
-//! Decoding can make a message hundreds of times larger: an empty function has two bytes in a file,
-//! and hundreds in memory. Therefore, a message is measured before it is decoded.
+//! A message can be hundreds of times larger in memory than in a file: an empty function has two
+//! bytes in a file, and hundreds in memory. Therefore, the memory is estimated before a message is
+//! decoded.
 
 use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter_core::wire::{WireCursor, WireType};
@@ -9,20 +10,21 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{FunctionDef, NodeDef, OpDef, op_def};
 use proto_splitter_saved_model::proto::{MetaGraphDef, SavedObject, descriptor_pool};
 
-/// Maximum memory for a decoded model without its large constants, in addition to the model's
-/// bytes: 8 GiB. A model with four million nodes takes about half of this.
+/// Maximum memory that a decoded model without its large constants may need, in addition to the
+/// bytes of the serialized model: 8 GiB. A model with four million nodes needs about half of this.
 pub const MAX_MEMORY: u64 = 8 << 30;
 
-/// Maximum nesting depth of messages, the same as the decoder's.
+/// Maximum nesting depth of messages, the same as in the decoder.
 const MAX_DEPTH: u32 = 100;
 
-/// Memory for a message of ordinary size, including its slot in a list or a map, in bytes.
+/// Memory for a small message, including its slot in a list or a map, in bytes.
 const MESSAGE: u64 = 64;
 /// Memory for a string in addition to its characters, in bytes.
 const STRING: u64 = 32;
 const NUMBER: u64 = 8;
 
-/// Fails if decoding the SavedModel with these bytes would take more memory than [`MAX_MEMORY`].
+/// Fails if decoding the serialized SavedModel in `bytes` would need more memory than
+/// [`MAX_MEMORY`].
 pub(crate) fn check(bytes: &[u8]) -> Result<()> {
     let mut counter = Counter { bytes, memory: 0 };
     match descriptor_pool().get_message_by_name(proto_splitter_saved_model::SAVED_MODEL) {
@@ -62,7 +64,7 @@ impl Counter<'_> {
             self.memory = self.memory.saturating_add(match &kind {
                 Kind::Message(inner) => size(inner),
                 Kind::String | Kind::Bytes => STRING,
-                // Each element takes at least a byte.
+                // Each element of a packed list has at least one byte.
                 _ if is_len => packed.saturating_mul(NUMBER),
                 _ => NUMBER,
             });
@@ -80,7 +82,7 @@ impl Counter<'_> {
     }
 }
 
-/// Returns the memory for an empty message of this type, in bytes.
+/// Returns the memory for an empty message of this type, including its slot in a list, in bytes.
 fn size(of: &MessageDescriptor) -> u64 {
     let size = match of.full_name() {
         "tensorflow.MetaGraphDef" => size_of::<MetaGraphDef>(),

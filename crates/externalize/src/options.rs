@@ -4,11 +4,11 @@ use std::num::NonZeroUsize;
 
 use proto_splitter_core::progress::Progress;
 
-/// Default minimum size of constants to move, in bytes: 1 MiB.
+/// Default minimum size of constants that are moved out of the model, in bytes: 1 MiB.
 pub const DEFAULT_MIN_SIZE: u64 = 1 << 20;
 
-/// Minimum value for [`ExternalizeOptions::min_size`]. A smaller constant would hardly be larger
-/// than its replacement.
+/// Smallest value that [`ExternalizeOptions::min_size`] allows, in bytes. A smaller constant would
+/// hardly be larger than its replacement.
 pub const LEAST_MIN_SIZE: u64 = 256;
 
 /// Options for externalizing a model.
@@ -35,7 +35,7 @@ impl Default for ExternalizeOptions {
 }
 
 impl ExternalizeOptions {
-    /// Returns the defaults; each setter documents its default.
+    /// Returns the default options. Each setter documents the default of its option.
     #[must_use]
     pub const fn new() -> Self {
         ExternalizeOptions {
@@ -47,15 +47,16 @@ impl ExternalizeOptions {
         }
     }
 
-    /// Sets the minimum size of constants to move, in bytes. Default: [`DEFAULT_MIN_SIZE`].
+    /// Sets the minimum size of constants that are moved out of the model, in bytes. Default:
+    /// [`DEFAULT_MIN_SIZE`].
     #[must_use]
     pub const fn min_size(mut self, bytes: u64) -> Self {
         self.min_size = bytes;
         self
     }
 
-    /// Sets the number of threads that read and write. Each thread has a 1 MiB buffer. Default: one
-    /// per core.
+    /// Sets the number of threads that read and write; `None` means one per core. Each thread has a
+    /// 1 MiB buffer. Default: `None`.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
@@ -69,29 +70,29 @@ impl ExternalizeOptions {
         self
     }
 
-    /// Sets whether to map the constants from files at absolute paths. Loading then takes no memory
-    /// for constants. However, the folder can't be moved, and functions that XLA compiles keep
-    /// their constants. Default: false.
+    /// Sets whether the model maps its constants from files at absolute paths. Loading the model
+    /// then needs no memory for constants. However, its folder can't be moved, and functions that
+    /// XLA compiles keep their constants. Default: false.
     #[must_use]
     pub const fn mapped(mut self, mapped: bool) -> Self {
         self.mapped = mapped;
         self
     }
 
-    /// Sets the progress listener, which can also cancel. All constants are read twice: once to
-    /// find equal constants, and once to copy them. Default: none.
+    /// Sets the progress listener, which can also cancel the operation. All constants are read
+    /// twice: once to find equal constants, and once to copy them. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Returns the minimum size of constants to move, in bytes.
+    /// Returns the minimum size of constants that are moved out of the model, in bytes.
     pub const fn get_min_size(&self) -> u64 {
         self.min_size
     }
 
-    /// Returns the number of threads that read and write.
+    /// Returns the number of threads that read and write; `None` means one per core.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -101,7 +102,7 @@ impl ExternalizeOptions {
         self.force
     }
 
-    /// Returns whether to map the constants from files at absolute paths.
+    /// Returns whether the model maps its constants from files at absolute paths.
     pub const fn get_mapped(&self) -> bool {
         self.mapped
     }

@@ -31,43 +31,45 @@ use crate::rewrite::{self, Destination};
 use crate::scan::{MAX_REST, Scan, scan, too_large};
 use crate::select::{Reason, left_in};
 
-/// A constant that is large enough to be moved.
+/// A description of a constant that is large enough to be moved out of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConstantInfo {
-    /// Index of the constant's meta graph.
+    /// Index of the meta graph that contains the constant.
     pub meta_graph: usize,
-    /// Function whose body contains the constant; `None` for the main graph.
+    /// Name of the function whose body contains the constant; `None` for the main graph.
     pub function: Option<String>,
     /// Name of the constant's node.
     pub node: String,
-    /// Type of the elements.
+    /// Type of the tensor's elements.
     pub dtype: DataType,
-    /// Dimensions.
+    /// Dimensions of the tensor.
     pub shape: Vec<u64>,
     /// Size of the tensor, in bytes.
     pub size: u64,
 }
 
-/// An externalized model.
+/// A report of an externalized model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Externalized {
-    /// Folder of the model.
+    /// Folder of the externalized model.
     pub path: PathBuf,
-    /// Size of the original as one serialized message, in bytes.
+    /// Size of the original model as one serialized message, in bytes.
     pub message_size: u64,
     /// Size of the new `saved_model.pb`, in bytes.
     pub model_size: u64,
-    /// Total size of the moved constants, in bytes. Equal constants count once.
+    /// Total size of the moved constants, in bytes. Equal constants are counted once.
     pub stored: u64,
-    /// Files in the folder that belong to an earlier externalized model, and weren't reused.
+    /// Files in the model's folder that belong to an earlier externalized model, and weren't
+    /// reused.
     pub stale: Vec<PathBuf>,
 }
 
 /// A plan to externalize a model.
 ///
-/// Only [`write`](Self::write) and [`write_in_place`](Self::write_in_place) write anything.
+/// Making a plan writes nothing. [`write`](Self::write) and
+/// [`write_in_place`](Self::write_in_place) execute it.
 pub struct ExternalizePlan {
     dir: SavedModelDir,
     data: Arc<dyn ReadAt>,
@@ -77,11 +79,11 @@ pub struct ExternalizePlan {
     left: Vec<(Constant, Reason)>,
     names: BTreeMap<(usize, usize), String>,
     rest: SavedModel,
-    /// Description of the largest part that remains in the model.
+    /// Description of the largest part that remains in the model, for errors.
     largest: Option<String>,
-    /// Remains of an earlier run in the folder.
+    /// Files of an earlier externalized model in the folder.
     earlier: Earlier,
-    /// Size and modification time of the model's file before it was read.
+    /// Size and modification time that the model's file had before it was read.
     changed: Changed,
     options: ExternalizeOptions,
 }
@@ -100,8 +102,8 @@ impl std::fmt::Debug for ExternalizePlan {
 }
 
 impl ExternalizePlan {
-    /// Finds the large constants of the SavedModel in the folder `path`, and reads them once. The
-    /// model may have any form and size.
+    /// Finds the large constants of the SavedModel in the folder `path`, and reads each of them
+    /// once. The model may have any form and size.
     ///
     /// # Errors
     ///
@@ -153,7 +155,7 @@ impl ExternalizePlan {
         let all = if leave.is_empty() {
             None
         } else {
-            // In this pass, constants that can't be moved stay in the model.
+            // This scan lists all large constants, including those that can't be moved.
             Some(scan(&data, size, options.min_size, &BTreeSet::new())?.constants)
         };
         if !leave.is_empty() {
@@ -183,24 +185,25 @@ impl ExternalizePlan {
         })
     }
 
-    /// Returns the constants to move, in the model's order.
+    /// Returns the constants that are moved out, in the model's order.
     pub fn constants(&self) -> impl ExactSizeIterator<Item = ConstantInfo> {
         self.constants.iter().map(|constant| self.info(constant))
     }
 
-    /// Returns the constants that are large enough but can't be moved, with the reasons.
+    /// Returns the large constants that can't be moved out, each with the reason.
     pub fn left(&self) -> impl ExactSizeIterator<Item = (ConstantInfo, Reason)> {
         self.left
             .iter()
             .map(|(constant, reason)| (self.info(constant), *reason))
     }
 
-    /// Returns the total size of the constants to move, in bytes. Equal constants count once.
+    /// Returns the total size of the constants that are moved out, in bytes. Equal constants are
+    /// counted once.
     pub fn stored(&self) -> u64 {
         self.contents.all.iter().map(|content| content.size).sum()
     }
 
-    /// Returns the size of the model as one serialized message, in bytes.
+    /// Returns the size of the original model as one serialized message, in bytes.
     pub fn message_size(&self) -> u64 {
         self.size
     }
@@ -222,7 +225,7 @@ impl ExternalizePlan {
     }
 
     /// Writes the externalized model to the folder `to`, atomically. Copies all other files in the
-    /// model's folder.
+    /// folder of the original.
     ///
     /// # Errors
     ///
@@ -237,7 +240,7 @@ impl ExternalizePlan {
             return Ok(self.externalized(to, saved.message_size));
         }
         let final_folder = absolute(to)?;
-        // Files that the output replaces aren't copied.
+        // Files of the original's folder that the output replaces aren't copied.
         let except = [self.written_over(), self.stale()].concat();
         let rebuilt = rebuild_except(self.dir.path(), to, &except, &save, |prefix| {
             let folder = prefix.parent().unwrap_or(Path::new("."));
@@ -248,8 +251,8 @@ impl ExternalizePlan {
 
     /// Externalizes the model in place.
     ///
-    /// The bundle appears first. Then the new `saved_model.pb` is renamed to its final name. If the
-    /// process is interrupted, the folder has either the old model or the new one.
+    /// The bundle is written first. Then the new `saved_model.pb` is renamed to its final name. If
+    /// the process is interrupted, the folder has either the old model or the new one.
     /// [`finish_in_place`](crate::finish_in_place) completes the remaining steps for the new model.
     ///
     /// # Errors
@@ -291,7 +294,7 @@ impl ExternalizePlan {
         }
     }
 
-    /// Returns the files of an earlier model that don't become part of the new one.
+    /// Returns the files of an earlier externalized model that the new model doesn't use.
     fn stale(&self) -> Vec<PathBuf> {
         let mut stale = self.earlier.stale.clone();
         if !self.constants.is_empty() {
@@ -300,8 +303,8 @@ impl ExternalizePlan {
         stale
     }
 
-    /// Returns the files that are written if there are constants to move: the files with the
-    /// constants, and the record. An earlier run may have left files with the same names.
+    /// Returns the files that are written if constants are moved out: the files with the constants,
+    /// and the record. Files of an earlier externalized model may have the same names.
     fn written_over(&self) -> Vec<PathBuf> {
         let folder = self.dir.path();
         let mut files = vec![folder.join(RECORD_FILE)];
@@ -316,8 +319,8 @@ impl ExternalizePlan {
         files
     }
 
-    /// Writes all new files to a folder, which will be moved to `final_folder`. Writes
-    /// `saved_model.pb` last, and returns its size.
+    /// Writes all new files to `folder`, which will be renamed to `final_folder`. Writes
+    /// `saved_model.pb` last, and returns its size in bytes.
     fn fill(&self, folder: &Path, final_folder: &Path) -> Result<u64> {
         let mapped = final_folder.join(MAPPED_FOLDER);
         let destination = if self.options.mapped {
@@ -354,13 +357,13 @@ impl ExternalizePlan {
         Ok(bytes.len() as u64)
     }
 
-    /// Returns the model's files. In the model's own folder, the output may replace them.
+    /// Returns the file of the original model, which an output in the same folder may replace.
     fn made_from(&self) -> MadeFrom {
         MadeFrom::Edited(vec![self.dir.model_path()])
     }
 
-    /// Returns the tensors of the earlier bundle that the model still reads, except for those that
-    /// are moved.
+    /// Returns the tensors of the earlier bundle that the new bundle must also contain, since the
+    /// model still reads them, except for tensors with the same names as moved constants.
     fn kept_readers(&self) -> Result<Vec<(&Tensor, BundleReader)>> {
         let Some(bundle) = &self.earlier.bundle else {
             return Ok(Vec::new());
@@ -373,7 +376,7 @@ impl ExternalizePlan {
             .collect()
     }
 
-    /// Writes all contents to a bundle, and returns the crc32c of each.
+    /// Writes the contents of all constants to a bundle, and returns the crc32c of each.
     fn write_bundle(&self, folder: &Path) -> Result<Vec<u32>> {
         let prefix = bundle_prefix(folder);
         make_folder(&folder.join("assets"))?;
@@ -395,7 +398,7 @@ impl ExternalizePlan {
             )
         });
         let tensors = tensors.chain(kept);
-        // Remains of an interrupted run may be overwritten.
+        // Files of an interrupted run may be overwritten.
         let mut options = BundleOptions::new()
             .made_from(self.made_from())
             .force(true)
@@ -409,7 +412,7 @@ impl ExternalizePlan {
         crcs.ok_or_else(|| Error::new(ErrorKind::Io, "a constant was not written"))
     }
 
-    /// Writes the contents to separate files, and returns the crc32c of each file.
+    /// Writes the contents of all constants to separate files, and returns the crc32c of each file.
     fn write_mapped(&self, folder: &Path) -> Result<Vec<u32>> {
         make_folder(folder)?;
         let meter = self.options.progress.meter(self.stored());
@@ -445,7 +448,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| Error::from(error).in_file(path))
 }
 
-/// Returns the reasons why constants can't be moved.
+/// Returns the constants that can't be moved out because of the functions they are in, each with
+/// the reason.
 fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place, Reason>> {
     let mut reasons = BTreeMap::new();
     for (index, meta_graph) in found.rest.meta_graphs.iter().enumerate() {
@@ -458,23 +462,23 @@ fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place,
     Ok(reasons)
 }
 
-/// Removes files of an earlier model, and the folder for its mapped files.
+/// Removes files of an earlier externalized model, and the folder of its mapped files.
 fn remove_stale(files: &[PathBuf]) -> Result<()> {
     for file in files {
         match fs::remove_file(file) {
-            // A temporary file of a killed process, which was removed in the meantime.
+            // This is a temporary file of a killed process, which was removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(|error| Error::from(error).in_file(file))?,
         }
         if let Some(folder) = file.parent() {
-            // The folder stays if it has other files.
+            // The folder isn't removed if it has other files.
             let _ = fs::remove_dir(folder);
         }
     }
     Ok(())
 }
 
-/// Returns the names of functions, by meta graph and index.
+/// Returns the names of all functions, by the index of the meta graph and the index in its library.
 fn names(model: &SavedModel) -> BTreeMap<(usize, usize), String> {
     let mut names = BTreeMap::new();
     for (index, meta_graph) in model.meta_graphs.iter().enumerate() {

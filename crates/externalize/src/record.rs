@@ -16,35 +16,35 @@ use record_file::ReadAt;
 use crate::constant::{Constant, Encoding};
 use crate::content::Contents;
 
-/// Path of the record in a model's folder.
+/// Path of the record in the folder of an externalized model.
 pub const RECORD_FILE: &str = "assets.extra/proto_splitter_original.pb";
 
-/// Path of the folder with mapped files, in a model's folder.
+/// Path of the folder with mapped constants, in the folder of an externalized model.
 pub(crate) const MAPPED_FOLDER: &str = "assets.extra/proto_splitter_mapped";
 
 /// Maximum size of a record, in bytes. A record contains the model without its constants, and a
 /// name for each constant.
 const MAX_RECORD: u64 = crate::scan::MAX_REST * 2;
 
-/// The record version that is written.
+/// Version of the records that this crate writes.
 const VERSION: u32 = 2;
 
-/// The version of records without checksums, which are also accepted.
+/// Version of records without checksums, which this crate also reads.
 const WITHOUT_CHECKSUMS: u32 = 1;
 
 /// Name of the externalized model's file.
 const MODEL_FILE: &str = "saved_model.pb";
 
-/// Number of bytes that are read at once.
+/// Number of bytes that are read at once: 64 KiB.
 const BUFFER_LEN: usize = 64 << 10;
 
-/// Tag of the field [`Record::check`].
+/// Encoded tag of the field [`Record::check`].
 const CHECK_TAG: u8 = 15 << 3 | 5;
 
-/// Size of the field [`Record::check`], which is the last one in a record, in bytes.
+/// Size of the encoded field [`Record::check`], which is the last one in a record, in bytes.
 const CHECK_LEN: usize = 5;
 
-/// The record, as a protobuf message. The original `saved_model.pb` is the concatenation of its
+/// The record, as a protobuf message. The original `saved_model.pb` is the concatenation of the
 /// pieces.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Record {
@@ -58,46 +58,49 @@ pub(crate) struct Record {
     model: Vec<u8>,
     #[prost(message, repeated, tag = "4")]
     pub(crate) pieces: Vec<Piece>,
-    /// True if the contents are in separate files, rather than in a bundle.
+    /// True if the constants are in separate files, rather than in a bundle.
     #[prost(bool, tag = "5")]
     pub(crate) mapped: bool,
     /// crc32c of the original. `None` in version 1.
     #[prost(fixed32, optional, tag = "6")]
     pub(crate) crc32c: Option<u32>,
-    /// True if the original also reads the bundle, because it was externalized and saved again.
+    /// True if the original also reads the bundle, because it was externalized and then saved
+    /// again.
     #[prost(bool, tag = "7")]
     pub(crate) keeps_bundle: bool,
-    /// Size of the externalized `saved_model.pb`, in bytes; 0 if it wasn't stored.
+    /// Size of the externalized `saved_model.pb`, in bytes; 0 if it is unknown.
     #[prost(uint64, tag = "8")]
     model_size: u64,
-    /// crc32c of all bytes before this field, which is the last one. `None` in version 1.
+    /// crc32c of all bytes of the record before this field, which is the last one. `None` in
+    /// version 1.
     #[prost(fixed32, optional, tag = "15")]
     check: Option<u32>,
 }
 
-/// A range of the original.
+/// A byte range of the original: literal bytes, followed by a constant.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Piece {
-    /// Literal bytes, which come before the content.
+    /// Literal bytes of the original, which precede the constant.
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) literal: Vec<u8>,
-    /// Name of the content, which is a tensor in the bundle; empty in the last piece.
+    /// Name of the constant's content, in the bundle or as a file; empty in the last piece.
     #[prost(string, tag = "2")]
     pub(crate) content: String,
-    /// Size of an element in bytes, if the content is a list of varints.
+    /// Size of a decoded element in bytes, if the original encodes the constant as varints; 0
+    /// otherwise.
     #[prost(uint32, tag = "3")]
     pub(crate) width: u32,
-    /// True if negative elements are extended to 64 bits.
+    /// True if negative elements are sign-extended to 64 bits before they are encoded as varints.
     #[prost(bool, tag = "4")]
     pub(crate) signed: bool,
-    /// crc32c of the content as encoded in the original. `None` in version 1.
+    /// crc32c of the constant as the original encodes it. `None` in version 1.
     #[prost(fixed32, optional, tag = "5")]
     pub(crate) crc32c: Option<u32>,
 }
 
 impl Record {
-    /// Creates the record for a model of `size` bytes. `crcs` has the crc32c of each item of
-    /// `contents.all`.
+    /// Creates the record of an original model of `size` bytes. `crcs` has the crc32c of each item
+    /// of `contents.all`.
     pub(crate) fn new(
         data: &dyn ReadAt,
         size: u64,
@@ -155,7 +158,7 @@ impl Record {
         })
     }
 
-    /// Returns the record with its contents in separate files.
+    /// Marks the record as one of a model with its constants in separate files.
     pub(crate) fn mapped(self) -> Record {
         Record {
             mapped: true,
@@ -163,7 +166,7 @@ impl Record {
         }
     }
 
-    /// Returns the files in a model's folder that the original doesn't have.
+    /// Returns the files that externalizing added to the model's folder.
     pub(crate) fn files(&self, folder: &Path) -> Vec<PathBuf> {
         let mut files = vec![folder.join(RECORD_FILE)];
         if self.mapped {
@@ -175,15 +178,15 @@ impl Record {
         files
     }
 
-    /// Returns the files of all contents, if they are mapped.
+    /// Returns the paths of the files with the constants, for a model that maps its constants.
     pub(crate) fn mapped_files(&self, folder: &Path) -> Vec<PathBuf> {
         let mapped = folder.join(MAPPED_FOLDER);
         let names = self.contents().into_iter();
         names.map(|name| mapped.join(name)).collect()
     }
 
-    /// Writes the record to the folder of the model. `model` has the bytes of the externalized
-    /// `saved_model.pb`.
+    /// Writes the record to the folder of the externalized model. `model` is the content of the
+    /// externalized `saved_model.pb`.
     pub(crate) fn write(mut self, folder: &Path, model: &[u8], made_from: &MadeFrom) -> Result<()> {
         self.model = blake3::hash(model).as_bytes().to_vec();
         self.model_size = model.len() as u64;
@@ -200,7 +203,7 @@ impl Record {
         file.write(|sink| Ok(sink.write_all(&bytes)?))
     }
 
-    /// Reads the record in a model's folder; returns `None` if there is none.
+    /// Reads the record in the folder of a model; returns `None` if there is none.
     ///
     /// # Errors
     ///
@@ -216,8 +219,8 @@ impl Record {
         Err(changed(folder))
     }
 
-    /// Fails if the model in this folder has changed since it was externalized, but still has the
-    /// same size. If the size has changed, the model was saved again instead.
+    /// Fails if the model in this folder was damaged: it differs from the externalized model, but
+    /// has the same size. If the size differs, the model was saved again instead.
     pub(crate) fn check_undamaged(&self, folder: &Path) -> Result<()> {
         let size = fs::metadata(folder.join(MODEL_FILE)).map(|metadata| metadata.len());
         let is_as_large = size.is_ok_and(|size| size == self.model_size);
@@ -227,8 +230,8 @@ impl Record {
         Ok(())
     }
 
-    /// Reads the record in a model's folder, even if it belongs to another model; returns `None` if
-    /// there is none.
+    /// Reads the record in the folder of a model, even if the record belongs to another model;
+    /// returns `None` if there is none.
     ///
     /// # Errors
     ///
@@ -252,7 +255,7 @@ impl Record {
         Record::checked(&bytes).map(Some).map_err(at_path)
     }
 
-    /// Parses and checks a record.
+    /// Parses a record, and checks its version and checksums.
     fn checked(bytes: &[u8]) -> Result<Record> {
         let record = Record::decode(bytes)
             .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))?;
@@ -279,8 +282,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Returns true if the record has checksums of the original and of itself. Records in older
-    /// versions have none.
+    /// Returns true if the record has checksums of the original and of itself. Records of version 1
+    /// have none.
     pub(crate) fn has_checksums(&self) -> bool {
         self.version != WITHOUT_CHECKSUMS
     }
@@ -294,14 +297,14 @@ impl Record {
         Ok(hash.finalize().as_bytes().as_slice() == self.model)
     }
 
-    /// Returns the names of all contents, without duplicates.
+    /// Returns the names of the contents of all constants, without duplicates.
     pub(crate) fn contents(&self) -> BTreeSet<&str> {
         let names = self.pieces.iter().map(|piece| piece.content.as_str());
         names.filter(|name| !name.is_empty()).collect()
     }
 }
 
-/// Returns the error for a model that doesn't match its record.
+/// Returns the error for a model that was changed since its record was written.
 fn changed(folder: &Path) -> Error {
     let model = folder.join(MODEL_FILE);
     let message = format!(
@@ -331,7 +334,7 @@ fn check(bytes: &[u8]) -> Result<()> {
     ))
 }
 
-/// Returns the crc32c of a range of bytes.
+/// Returns the crc32c of the bytes at `range`.
 fn crc_of(data: &dyn ReadAt, range: Range<u64>) -> Result<u32> {
     let (mut crc, mut at) = (0, range.start);
     let mut buffer = vec![0; BUFFER_LEN];

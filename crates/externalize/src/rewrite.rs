@@ -9,14 +9,14 @@
 //! X                        Identity        with X's attributes that begin with "_"
 //! ```
 //!
-//! The model's own initializer reads the constants' contents into the variables. [`init`] adds it
-//! to the main graph, for TensorFlow 1 loaders and the C++ loader. [`objects`] adds it to the
-//! object graph, for `tf.saved_model.load`.
+//! The model's own initializer reads the constants' contents from the bundle into the variables.
+//! [`init`] adds the initializer to the main graph, for TensorFlow 1 loaders and the C++ loader.
+//! [`objects`] adds it to the object graph, for `tf.saved_model.load`.
 //!
 //! In a function, `X` becomes an argument instead (see [`arguments`]). All callers pass the
 //! argument, and the functions that `tf.saved_model.load` returns capture it. Thus, functions keep
-//! their contents alive after other parts of the model are dropped, and XLA can compile these
-//! functions. A function reads variables only if a call to it can't pass more arguments.
+//! the contents of their constants alive after other parts of the model are dropped, and XLA can
+//! compile them. A function reads variables only if a call to it can't pass more arguments.
 
 mod arguments;
 mod build;
@@ -40,24 +40,26 @@ pub(crate) use build::strings;
 use names::Names;
 pub(crate) use objects::{CONSTANTS_OBJECT, INDEX_OBJECT, plain_object};
 
-/// Prefix of the names of the bundle and the variables.
+/// Prefix of the names of the bundle's files and of the variables.
 pub const BUNDLE_NAME: &str = "proto_splitter_constants";
 
-/// Returns the name of the variable that holds `content`.
+/// Returns the shared name of the variable that holds `content`.
 fn shared_name(content: &Content) -> String {
     format!("{BUNDLE_NAME}/{}", content.key)
 }
 
-/// The destination of the constants.
+/// The storage to which constants are moved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Destination<'a> {
     /// A bundle in the model's `assets` folder.
     Bundle,
-    /// Separate files in this folder, which must stay there.
+    /// Separate files in this folder. The model stores their absolute paths, so they can't be
+    /// moved.
     Local(&'a Path),
 }
 
-/// Rewrites one meta graph. `of` maps each constant to its content.
+/// Rewrites the meta graph with the given index, so that it reads its constants from `destination`.
+/// `of` maps each constant to the index of its content.
 pub(crate) fn rewrite(
     meta_graph: &mut MetaGraphDef,
     index: usize,
@@ -86,20 +88,21 @@ pub(crate) fn rewrite(
 struct Rewriter<'a> {
     meta_graph: &'a mut MetaGraphDef,
     contents: &'a [Content],
-    /// Index of each node's content, by function (`None` for the main graph) and node.
+    /// Index in `contents` of each constant's content, by function (`None` for the main graph) and
+    /// node.
     of: BTreeMap<(Option<usize>, usize), usize>,
-    /// Names of nodes in the main graph.
+    /// Names of the nodes in the main graph that could conflict with new names.
     names: Names,
-    /// Number to append to the name of the next function.
+    /// Number to append to the name of the next added function.
     next_function: u64,
-    /// Contents of variables that functions read.
+    /// Indices of the contents that functions read from variables.
     in_functions: BTreeSet<usize>,
-    /// Contents by the names of nodes in the main graph. These nodes are its constants, and the
-    /// nodes that read contents for functions.
+    /// Indices of contents by the names of nodes in the main graph. These nodes are the moved
+    /// constants of the main graph, and added nodes that read contents for called functions.
     in_main: BTreeMap<String, usize>,
-    /// Functions that contain nodes that read variables.
+    /// Indices of the functions with nodes that read variables.
     stateful: BTreeSet<usize>,
-    /// Contents that were appended to the arguments of functions.
+    /// Indices of the contents that were appended to the arguments of each function.
     arguments: BTreeMap<usize, Vec<usize>>,
 }
 

@@ -1,6 +1,6 @@
 //! Finding the large constants of a model, and reading the model without them.
 //!
-//! The scan goes from node to node, and reads only the headers of constants. The model without the
+//! The scan visits node by node, and reads only the headers of constants. The model without the
 //! constants, called the rest, is small enough to be decoded, and is itself a SavedModel.
 
 use std::collections::BTreeSet;
@@ -34,27 +34,28 @@ pub const MAX_REST: u64 = MAX_PLAIN_SIZE;
 /// Maximum number of nodes in a model.
 pub const MAX_NODES: u64 = 4_000_000;
 
-/// Fields of a `FunctionDef` and of a `TensorProto`.
+/// Numbers of fields of a `FunctionDef` and of a `TensorProto`.
 const SIGNATURE: u32 = 1;
 const DTYPE: u32 = 1;
 const SHAPE: u32 = 2;
 const VERSION: u32 = 3;
 
-/// The result of walking a model.
+/// The result of scanning a model.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// Constants, in the model's order.
+    /// Large constants that can be moved out, in the model's order.
     pub(crate) constants: Vec<Constant>,
     /// Large constants that can't be moved because of their encoding or type, each with the reason.
     pub(crate) stay: Vec<(Constant, Reason)>,
-    /// Model without the contents of moved constants.
+    /// The model without the values of `constants`.
     pub(crate) rest: SavedModel,
-    /// Description of the largest part of the rest, if that part has at least the minimum size of a
-    /// constant to move.
+    /// Description of the largest part of `rest`; `None` if this part is smaller than the minimum
+    /// size of constants that are moved out.
     pub(crate) largest: Option<String>,
 }
 
-/// Scans a model of `size` bytes. Constants at the places in `leave` stay in the model.
+/// Scans a model of `size` bytes. Constants at the places in `leave` stay in the model, even if
+/// they are large.
 pub(crate) fn scan(
     data: &Arc<dyn ReadAt>,
     size: u64,
@@ -93,12 +94,12 @@ pub(crate) fn scan(
         let view = MessageView::of_plain(&spans, options)?;
         return Err(with_largest(error, &view, &FieldPath::root()));
     }
-    // The model has at least this many bytes.
+    // The original model has at least `len` bytes.
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
     spans.read_exact_at(0, &mut bytes)?;
     let bytes = Bytes::from(bytes);
     memory::check(&bytes)?;
-    // The remaining strings share these bytes.
+    // The strings in the decoded message share these bytes.
     let rest = SavedModel::decode(bytes.clone()).map_err(|error| {
         let message = format!("not a SavedModel: {error}");
         Error::new(ErrorKind::InvalidMessage, message)
@@ -124,7 +125,8 @@ pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
     Error::new(ErrorKind::LimitExceeded, message).refusing_size()
 }
 
-/// Fails if the model has fields that the generated types lack, since these fields would be lost.
+/// Fails if the model has fields that the generated types don't have, since these fields would be
+/// lost.
 fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     let encoded = rest.encode_to_vec();
     if encoded == **bytes {
@@ -145,7 +147,7 @@ fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     }
 }
 
-/// A message that may contain nodes.
+/// The type of a message that may contain nodes, or of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Model,
@@ -157,7 +159,7 @@ enum Level {
 }
 
 impl Level {
-    /// Returns the message's type.
+    /// Returns the full name of the message type.
     fn type_name(self) -> &'static str {
         match self {
             Level::Model => "tensorflow.SavedModel",
@@ -169,7 +171,8 @@ impl Level {
         }
     }
 
-    /// Returns the level of the message in the field with this number.
+    /// Returns the level of the message in the field `number`; `None` if the field can't contain
+    /// nodes.
     fn child(self, number: u32) -> Option<Level> {
         Some(match (self, number) {
             (Level::Model, 2) => Level::MetaGraph,
@@ -184,23 +187,23 @@ impl Level {
 
 struct Scanner<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// The model without the contents of moved constants.
+    /// Model without the values of moved constants, which is being built.
     spans: SpansBuilder,
     file: SourceId,
     min_size: u64,
     leave: &'a BTreeSet<Place>,
     constants: Vec<Constant>,
     stay: Vec<(Constant, Reason)>,
-    /// The largest part that stays in the model.
+    /// Largest part that stays in the model, among those seen so far.
     largest: Largest,
-    /// Range of the signature of the current function.
+    /// Range of the current function's signature; `None` in the main graph.
     signature: Option<Range<u64>>,
     place: Place,
     meta_graphs: usize,
     nodes: u64,
 }
 
-/// The largest part that stays in the model: its size and its description.
+/// The largest part that stays in the model: its size in bytes, and its description.
 #[derive(Clone, Debug, Default)]
 struct Largest {
     size: u64,
@@ -210,7 +213,7 @@ struct Largest {
 /// A part that stays in the model.
 #[derive(Clone, Debug)]
 enum What {
-    /// A node, with the signature of the function whose body contains it.
+    /// A node, with the range of the signature of the function whose body contains it.
     Node {
         name: String,
         signature: Option<Range<u64>>,
@@ -219,7 +222,8 @@ enum What {
     Field { level: Level, number: u32 },
 }
 
-/// The value of a constant, with the fields on the path to it, and its description.
+/// The value of a constant that can be moved out: the nested fields that lead to the value, and a
+/// description of the tensor.
 struct Found {
     path: Vec<Field>,
     dtype: DataType,
@@ -288,7 +292,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Records a part of `size` bytes that stays in the model, if it is the largest.
+    /// Records a part of `size` bytes that stays in the model, if no larger part was recorded
+    /// before.
     fn stays(&mut self, size: u64, what: impl FnOnce() -> What) {
         if size >= self.min_size && size > self.largest.size {
             let what = Some(what());
@@ -296,7 +301,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Describes the largest part that stays in the model.
+    /// Returns a description of the largest part that stays in the model, if any was recorded.
     fn largest(&mut self) -> Result<Option<String>> {
         let Largest { size, what } = std::mem::take(&mut self.largest);
         let name = match what {
@@ -316,7 +321,7 @@ impl Scanner<'_> {
         Ok(Some(format!("{name}, of {size} bytes")))
     }
 
-    /// Handles a node that is large enough to contain a large constant.
+    /// Handles the node at `range`, which is large enough to contain a large constant.
     fn node(&mut self, range: Range<u64>) -> Result<()> {
         let name = self.text(&range, 1)?;
         let value = self.value(&range)?;
@@ -354,8 +359,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Records a large constant that can't be moved, because its tensor at `range` doesn't consist
-    /// of numbers in TensorFlow's encoding.
+    /// Records a constant that can't be moved, because its tensor at `range` doesn't consist of
+    /// numbers in TensorFlow's encoding. Ignores a small constant.
     fn immovable(&mut self, name: &str, range: Range<u64>) -> Result<()> {
         let size = range.end - range.start;
         if size < self.min_size {
@@ -386,7 +391,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Adds the message at `range` without the field to which `path` leads.
+    /// Adds the message at `range` to the model, without the field to which `path` leads.
     fn put_without(&mut self, range: Range<u64>, path: &[Field]) -> Result<()> {
         let Some((field, inner)) = path.split_first() else {
             return Ok(());
@@ -400,7 +405,7 @@ impl Scanner<'_> {
         self.spans.span(self.file, field.end..range.end)
     }
 
-    /// Returns all fields with this number in a message.
+    /// Returns all fields with this number in the message at `range`.
     fn fields(&mut self, range: &Range<u64>, number: u32) -> Result<Vec<Field>> {
         let mut found = Vec::new();
         self.cursor.set_range(range.clone());
@@ -412,8 +417,8 @@ impl Scanner<'_> {
         Ok(found)
     }
 
-    /// Returns the last string in the field with this number. Returns an empty string if there is
-    /// none, or if it is too long for a name.
+    /// Returns the last string in the field with this number of the message at `range`. Returns an
+    /// empty string if there is none, or if it is too long for a name.
     fn text(&mut self, range: &Range<u64>, number: u32) -> Result<String> {
         const MAX_NAME: u64 = 64 << 10;
         let found = self.fields(range, number)?.pop();
@@ -429,8 +434,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// Returns the path to the tensor in the value of the node at `range`; `None` if the node isn't
-    /// a constant.
+    /// Returns the nested fields that lead to the tensor in the value of the node at `range`,
+    /// outermost first; `None` if the node isn't a constant.
     fn value(&mut self, range: &Range<u64>) -> Result<Option<Vec<Field>>> {
         const OP: u32 = 2;
         const ATTR: u32 = 5;
@@ -462,8 +467,8 @@ impl Scanner<'_> {
         Ok(Some(path))
     }
 
-    /// Returns the content of the tensor to which `path` leads; `None` if the content is too small,
-    /// or doesn't consist of numbers in TensorFlow's encoding.
+    /// Returns the value of the tensor to which the nested fields `path` lead; `None` if the tensor
+    /// is too small, or doesn't consist of numbers in TensorFlow's encoding.
     fn tensor(&mut self, mut path: Vec<Field>) -> Result<Option<Found>> {
         let Some(range) = path.last().map(|tensor| tensor.value.clone()) else {
             return Ok(None);
@@ -473,7 +478,7 @@ impl Scanner<'_> {
         let mut fields = Vec::new();
         while let Some(field) = self.cursor.next()? {
             fields.push(field);
-            // A list that isn't packed has one field for each element.
+            // A repeated field that isn't packed occurs once for each element.
             if fields.len() > 16 {
                 return Ok(None);
             }
@@ -510,7 +515,7 @@ impl Scanner<'_> {
         }))
     }
 
-    /// Returns the number in a field; 0 if the field isn't a number.
+    /// Returns the value of a varint field; 0 if the field isn't a varint.
     fn number(&mut self, field: Field) -> Result<i32> {
         if field.wire_type != WireType::Varint {
             return Ok(0);
@@ -520,7 +525,8 @@ impl Scanner<'_> {
         Ok(number.and_then(|(n, _)| i32::try_from(n).ok()).unwrap_or(0))
     }
 
-    /// Returns the shape in a field. If the field is longer than any shape, the rank is unknown.
+    /// Returns the shape in a field. If the field is longer than any shape, returns a shape of
+    /// unknown rank.
     fn shape(&mut self, field: &Field) -> Result<TensorShapeProto> {
         /// Maximum size of a shape, in bytes. A shape has at most 254 dimensions.
         const MAX_SHAPE: u64 = 64 << 10;
@@ -538,7 +544,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Returns the dimensions of a shape, if all of them are known.
+/// Returns the dimensions of a shape; `None` if any of them is unknown.
 fn dims(shape: &TensorShapeProto) -> Option<Vec<u64>> {
     let dims = shape.dim.iter().map(|dim| u64::try_from(dim.size).ok());
     dims.collect::<Option<Vec<u64>>>()

@@ -1,4 +1,4 @@
-//! Selecting the constants that can't be moved.
+//! Finding the constants that can't be moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,22 @@ use crate::call_graph::{CallGraph, functions};
 use crate::call_sites::{Entries, extensible};
 use crate::constant::{Constant, Place};
 
-/// The reason why a constant can't be moved.
+/// The reason why a constant can't be moved out of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// A function that XLA compiles as a whole calls the constant's function, by a call that can't
-    /// pass more arguments.
+    /// The constant is in a function that a function which XLA compiles as a whole calls, by a call
+    /// that can't pass more arguments.
     InsideCompiled,
     /// XLA compiles the constant's function as a whole, and a call to it can't pass more arguments.
     CompiledWithoutCall,
     /// XLA compiles the constant's function as a whole, and compiled functions can't map files.
     CompiledAndMapped,
     /// The constant is in a function that initializes a resource. The function could run before the
-    /// constants are read.
+    /// constants are read into variables.
     Initializer,
-    /// The constant's numbers aren't encoded as TensorFlow encodes them.
+    /// The constant's numbers aren't encoded as TensorFlow encodes them, so the encoding couldn't
+    /// be restored.
     UnusualEncoding,
     /// The constant contains strings, which a variable can't hold.
     Strings,
@@ -47,7 +48,8 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Returns true if XLA compiles a function as a whole, so that it can't contain some ops.
+/// Returns true if XLA compiles a function as a whole, in which case the function can't contain
+/// some ops.
 pub(crate) fn is_compiled(function: &FunctionDef) -> bool {
     let attr = function.attr.get("_XlaMustCompile");
     matches!(
@@ -56,7 +58,7 @@ pub(crate) fn is_compiled(function: &FunctionDef) -> bool {
     )
 }
 
-/// Returns the constants in one meta graph that can't be moved, with the reasons.
+/// Returns the constants in a meta graph that can't be moved out, each with the reason.
 pub(crate) fn left_in(
     meta_graph: &MetaGraphDef,
     constants: &[&Constant],
@@ -74,7 +76,7 @@ pub(crate) fn left_in(
         Some(objects) => calls.reachable(initializers(objects, &calls)),
         None => BTreeSet::new(),
     };
-    // Compiled functions get their constants as arguments, from all callers.
+    // Functions that are compiled get their constants as arguments, which all callers have to pass.
     let extensible = extensible(graph, &calls, &entries(meta_graph));
     let compiled_or_inside = compiled().chain(inside.iter().copied());
     let unreachable = calls.reachable(compiled_or_inside.filter(|at| !extensible[*at]));
@@ -101,14 +103,15 @@ pub(crate) fn left_in(
     Ok(left)
 }
 
-/// Returns the functions in the object graph.
+/// Returns the names of the functions to which the object graph refers.
 pub(crate) fn entries(meta_graph: &MetaGraphDef) -> Entries<'_> {
     let objects = meta_graph.object_graph_def.iter();
     let functions = objects.flat_map(|objects| objects.concrete_functions.keys());
     functions.map(String::as_str).collect()
 }
 
-/// Returns the functions that the loader calls while it creates resources.
+/// Returns the indices of the functions that the loader calls to create, initialize and destroy
+/// resources.
 fn initializers(objects: &SavedObjectGraph, calls: &CallGraph<'_>) -> Vec<usize> {
     const NAMES: [&str; 3] = ["_create_resource", "_initialize", "_destroy_resource"];
     let children = objects.nodes.iter().flat_map(|node| &node.children);

@@ -1,9 +1,9 @@
-//! Passing contents to functions as arguments.
+//! Passing the contents of constants to functions as arguments.
 //!
 //! The caller of a function passes the contents that the function needs, so the caller needs them,
-//! too. The outermost functions capture the contents through the object graph. Each function keeps
-//! its contents alive for as long as it exists, as it would keep variables. The main graph, and
-//! functions that can't get more arguments, pass the values of variables instead.
+//! too. The outermost functions capture the contents through the object graph. Each captured
+//! content exists for as long as the function does, as a captured variable would. The main graph,
+//! and functions that can't get more arguments, pass the values of variables instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +21,15 @@ use crate::call_sites::{CallSite, call_sites, extensible, has_frames};
 use crate::content::Content;
 use crate::select::entries;
 
-/// Maximum number of arguments to add to all functions of a meta graph.
+/// Maximum total number of arguments to add to the functions of a meta graph.
 const MAX_ARGUMENTS: usize = 1 << 20;
 
-/// The contents that each function gets, by the function's name.
+/// The indices of the contents that are passed to each function, by the function's name.
 type Passed = BTreeMap<String, Vec<usize>>;
 
 impl Rewriter<'_> {
-    /// Moves the constants in functions to the functions' callers, up to the object graph and the
-    /// main graph.
+    /// Replaces the constants in functions with arguments, which the callers pass, up to the object
+    /// graph and the main graph.
     pub(super) fn pass_arguments(&mut self) -> Result<()> {
         self.arguments = self.needed()?;
         let contents = self.contents;
@@ -51,8 +51,8 @@ impl Rewriter<'_> {
         self.hand_on(&passed)
     }
 
-    /// Returns the contents that each function needs and can get as arguments. These are the
-    /// contents that the function itself reads, and the contents that the functions it calls need.
+    /// Returns, for each function that can get arguments, the contents that it needs: those that it
+    /// reads, and those that the functions it calls need.
     fn needed(&self) -> Result<BTreeMap<usize, Vec<usize>>> {
         let Some(graph) = &self.meta_graph.graph_def else {
             return Ok(BTreeMap::new());
@@ -92,7 +92,7 @@ impl Rewriter<'_> {
             .collect())
     }
 
-    /// Makes all calls pass the contents that the called functions get.
+    /// Adds inputs to all calls, which pass the contents in `passed` to the called functions.
     fn hand_on(&mut self, passed: &Passed) -> Result<()> {
         let contents = self.contents;
         let mut bodies = BTreeSet::new();
@@ -139,8 +139,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns, for each function, the functions to which its contents spread: its callers, and the
-/// next function called at the same call site. The last function at a call site leads back to the
+/// Returns, for each function, the functions that need all contents it needs: its callers, and the
+/// next function called at the same call site. The last function at a call site is followed by the
 /// first, so all of them get the same contents.
 fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
     let functions = functions(graph);
@@ -163,13 +163,13 @@ fn receivers(graph: &GraphDef, calls: &CallGraph<'_>) -> Vec<BTreeSet<usize>> {
     receivers
 }
 
-/// Returns the name of the argument for `content`.
+/// Returns the name of the argument that passes `content`.
 fn argument_name(content: &Content) -> String {
     format!("proto_splitter_{}", content.key)
 }
 
-/// Adds arguments for contents to a function, after its own arguments. The function's constants
-/// then return these arguments.
+/// Appends arguments for contents to the arguments of a function, and replaces the function's
+/// constants with nodes that return these arguments.
 fn take_arguments(
     function: &mut FunctionDef,
     arguments: &[usize],
@@ -207,7 +207,7 @@ fn take_arguments(
     Ok(())
 }
 
-/// Makes the body of a loop return its arguments, for the next iteration.
+/// Makes the body of a loop return its added arguments, for the next iteration.
 fn return_arguments(function: &mut FunctionDef, arguments: &[usize], contents: &[Content]) {
     for content in arguments.iter().map(|content| &contents[*content]) {
         let argument = argument_name(content);
@@ -228,7 +228,7 @@ fn return_arguments(function: &mut FunctionDef, arguments: &[usize], contents: &
 enum Values {
     /// The caller's own arguments.
     Arguments,
-    /// Values of variables, which new nodes in this scope read.
+    /// Values of variables. New nodes in this scope read them.
     Variables(Scope),
 }
 
@@ -238,17 +238,17 @@ struct Caller<'a> {
     contents: &'a [Content],
 }
 
-/// The additions that a caller needs so that its calls can have more inputs.
+/// The nodes that a caller needs for the additional inputs of its calls.
 #[derive(Default)]
 struct Added {
     nodes: Vec<NodeDef>,
-    /// New nodes that read contents, by name.
+    /// Names of the new nodes that read variables, with the indices of the contents.
     read: BTreeMap<String, usize>,
 }
 
 impl Caller<'_> {
-    /// Adds inputs to all calls among nodes. Returns the additions that these inputs need, and adds
-    /// the bodies of loops to `bodies`.
+    /// Adds inputs to all calls among `nodes`. Returns the nodes that these inputs need, and adds
+    /// the names of the loop bodies that get arguments to `bodies`.
     fn hand_on(&self, nodes: &mut [NodeDef], bodies: &mut BTreeSet<String>) -> Result<Added> {
         let mut added = Added::default();
         let has_frames = has_frames(nodes);
@@ -276,8 +276,8 @@ impl Caller<'_> {
         Ok(added)
     }
 
-    /// Adds the nodes that read the content at index `content` for a call. Returns the output that
-    /// becomes an input of the call.
+    /// Adds the nodes that read the variable with the content at index `content`, for a call.
+    /// Returns the output that becomes an input of the call.
     fn read(
         &self,
         call: &NodeDef,
@@ -308,8 +308,8 @@ impl Caller<'_> {
     }
 }
 
-/// Returns the control input that waits for the node of an input; `None` if the input is an
-/// argument.
+/// Returns the control input that waits for the node of an input; `None` if the input is a
+/// function's argument, which has no node.
 fn after(input: &str, scope: Scope) -> Option<String> {
     match (input.strip_prefix('^'), input.split_once(':')) {
         (Some(_), _) => Some(input.to_owned()),
@@ -318,7 +318,7 @@ fn after(input: &str, scope: Scope) -> Option<String> {
     }
 }
 
-/// Adds inputs to a call, for more arguments.
+/// Adds inputs for more arguments to a call, and their types to its attributes.
 fn add_inputs<'c>(
     node: &mut NodeDef,
     site: &CallSite,
@@ -358,7 +358,7 @@ fn add_inputs<'c>(
     Ok(())
 }
 
-/// Returns true if a list has no shapes, which means that it doesn't describe any output.
+/// Returns true if a list has no shapes, in which case it doesn't describe any output.
 fn is_empty(value: &Value) -> bool {
     matches!(value, Value::List(list) if list.shape.is_empty())
 }

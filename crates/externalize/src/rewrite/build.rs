@@ -1,4 +1,4 @@
-//! Building nodes and functions.
+//! Building the nodes and functions that are added to a model.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use proto_splitter_graph_def::proto::{
 
 use crate::content::Content;
 
-/// The scope of nodes, which determines the names of their outputs.
+/// The scope of nodes, which determines how other nodes name their outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The main graph: the first output of `x` is `x`.
+    /// The main graph: the first output of a node `x` is `x`.
     Main,
-    /// The body of a function: an output of `x` is `x:OUTPUT:0`, where `OUTPUT` is the output's
-    /// name.
+    /// The body of a function: an output of a node `x` is `x:OUTPUT:0`, where `OUTPUT` is the name
+    /// of the output in the definition of the op.
     Function,
 }
 
 impl Scope {
-    /// Returns an output of a node, in the form in which other nodes refer to it.
+    /// Returns the name with which other nodes refer to an output of a node.
     pub(super) fn output(self, node: &str, output: &str) -> String {
         match self {
             Scope::Main => node.to_owned(),
@@ -98,7 +98,7 @@ pub(super) fn boxed(value: Value) -> Box<AttrValue> {
 
 pub(super) fn shape_proto(shape: &[u64]) -> TensorShapeProto {
     let dims = shape.iter().map(|dim| Dim {
-        // The dimension fits, since the model had a signed number.
+        // The dimension fits, since it was a signed number in the model.
         size: i64::try_from(*dim).unwrap_or(i64::MAX),
         ..Dim::default()
     });
@@ -108,7 +108,7 @@ pub(super) fn shape_proto(shape: &[u64]) -> TensorShapeProto {
     }
 }
 
-/// Returns a string constant, which is a scalar if the shape is empty.
+/// Returns a constant node with string elements. An empty shape makes a scalar.
 pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtString.into(),
@@ -125,7 +125,7 @@ pub(crate) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
         .build()
 }
 
-/// Returns an `int32` scalar with the value 1, which is available after the node `after`.
+/// Returns a constant node with the `int32` scalar 1, which waits for the node `after`, if given.
 pub(super) fn one(name: &str, after: Option<&str>) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtInt32.into(),
@@ -140,7 +140,7 @@ pub(super) fn one(name: &str, after: Option<&str>) -> NodeDef {
         .build()
 }
 
-/// Returns the variable that holds `content`.
+/// Returns a node for the variable that holds `content`.
 pub(super) fn handle(name: &str, content: &Content) -> Node {
     Node::new(name, "VarHandleOp")
         .text("container", "")
@@ -149,15 +149,15 @@ pub(super) fn handle(name: &str, content: &Content) -> Node {
         .text("shared_name", &super::shared_name(content))
 }
 
-/// Returns the node that reads the variable `handle`.
+/// Returns a node that reads the variable to which the output `handle` refers.
 pub(super) fn read(name: &str, handle: String, content: &Content) -> Node {
     Node::new(name, "ReadVariableOp")
         .input(handle)
         .dtype("dtype", content.dtype)
 }
 
-/// Returns the three nodes that read `content` from a bundle. `prefix` is the node with the
-/// bundle's prefix. The last node returns the content.
+/// Returns the three nodes that read `content` from a bundle. `prefix` is the output with the path
+/// prefix of the bundle's files. The last node returns the content.
 pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content) -> Vec<NodeDef> {
     let (names, slices) = (format!("{base}_name"), format!("{base}_slice"));
     let restore = Node::new(base, "RestoreV2")
@@ -173,8 +173,8 @@ pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content)
     ]
 }
 
-/// Returns the node that computes the bundle's prefix from the path of its index, which the node
-/// `index` returns.
+/// Returns a node that computes the path prefix of the bundle's files from the path of its index,
+/// which is the output `index`.
 pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
     Node::new(name, "StaticRegexReplace")
         .input(index)
@@ -184,7 +184,7 @@ pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
         .build()
 }
 
-/// Returns a function with string arguments.
+/// Returns an empty function with string arguments of these names.
 pub(super) fn function(name: &str, arguments: &[&str], is_stateful: bool) -> FunctionDef {
     let argument = |name: &&str| ArgDef {
         name: (*name).to_owned(),
@@ -214,7 +214,7 @@ pub(super) fn function(name: &str, arguments: &[&str], is_stateful: bool) -> Fun
     }
 }
 
-/// Makes a function return an output of a node.
+/// Adds a result to a function, which is the given output of one of its nodes.
 pub(super) fn returns(function: &mut FunctionDef, dtype: DataType, output: String) {
     let name = "identity";
     if let Some(signature) = &mut function.signature {
@@ -227,7 +227,7 @@ pub(super) fn returns(function: &mut FunctionDef, dtype: DataType, output: Strin
     function.ret.insert(name.to_owned(), output);
 }
 
-/// Makes a function run a node even if its result isn't used.
+/// Makes a function run one of its nodes even if the node's result isn't used.
 pub(super) fn does(function: &mut FunctionDef, name: &str, node: &str) {
     if let Some(signature) = &mut function.signature {
         signature.control_output.push(name.to_owned());
@@ -237,7 +237,7 @@ pub(super) fn does(function: &mut FunctionDef, name: &str, node: &str) {
         .insert(name.to_owned(), node.to_owned());
 }
 
-/// Returns a node that calls a function that takes two paths and returns an `int32`.
+/// Returns a node that calls a function with two paths as arguments and an `int32` as result.
 pub(super) fn call(name: &str, function: &str, inputs: [&str; 2]) -> NodeDef {
     let function = NameAttrList {
         name: function.to_owned(),

@@ -1,4 +1,4 @@
-//! Replacing constants with variables.
+//! Replacing constants with nodes that read variables.
 
 use proto_splitter_core::Result;
 use proto_splitter_graph_def::proto::NodeDef;
@@ -10,7 +10,7 @@ use crate::call_graph::{CallGraph, function_name, named_functions};
 use crate::content::Content;
 
 impl Rewriter<'_> {
-    /// Replaces the remaining constants, in functions and in the main graph.
+    /// Replaces all constants that didn't become arguments, in functions and in the main graph.
     pub(super) fn replace_constants(&mut self) -> Result<()> {
         let of = std::mem::take(&mut self.of);
         let contents = self.contents;
@@ -77,7 +77,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// The nodes after constants were replaced, and the content of each replaced constant, by name.
+/// The nodes after constants were replaced, and the names of the replaced constants, with the
+/// indices of their contents.
 type Replaced = (Vec<NodeDef>, Vec<(String, usize)>);
 
 fn replace(
@@ -129,8 +130,8 @@ fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeD
     Ok([handle, read, identity])
 }
 
-/// Returns a node that returns its input, and has the name of the constant that it replaces, so
-/// that references to the constant stay valid.
+/// Returns a node with the operation `op` and the name of the constant that it replaces, so that
+/// references to the constant stay valid. The node returns its input.
 pub(super) fn replacement(
     op: &str,
     constant: NodeDef,

@@ -1,4 +1,4 @@
-//! Reading the contents when the main graph is initialized.
+//! Reading the contents of constants into variables when the main graph is initialized.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,31 +13,33 @@ use super::{BUNDLE_NAME, Rewriter, invalid, shared_name};
 use crate::call_graph::named_functions;
 use crate::content::Content;
 
-/// Names of the nodes for the paths of the bundle's two files. Loaders set these paths.
+/// Names of the nodes that hold the paths of the bundle's two files. Loaders set these paths.
 const INDEX_PATH: &str = "proto_splitter_index_path";
 const DATA_PATH: &str = "proto_splitter_data_path";
 
-/// Names of the functions' arguments for these paths.
+/// Names of the arguments with these paths, in added functions.
 const ARGUMENTS: [&str; 2] = ["index_path", "data_path"];
 
 /// Name of the node that calls the function that reads contents into variables.
 const INITIALIZE: &str = "proto_splitter_initialize";
 
-/// Name of the node that holds the bundle's prefix.
+/// Name of the node that computes the path prefix of the bundle's files.
 const PREFIX: &str = "proto_splitter_prefix";
 
 /// Name of the signature in which loaders look up the operation that initializes a graph.
 const INIT_SIGNATURE: &str = "__saved_model_init_op";
 const INIT_COLLECTIONS: [&str; 2] = ["saved_model_main_op", "legacy_init_op"];
 
-/// The additions to a graph.
+/// The assets and functions that were added to a meta graph.
 #[derive(Debug)]
 pub(super) struct Added {
     /// Index of the bundle's first file among the meta graph's assets.
     pub(super) first_asset: usize,
-    /// Names of the functions that create, fill and remove the variables.
+    /// Name of the function that creates the variables.
     pub(super) create: String,
+    /// Name of the function that reads the contents into the variables.
     pub(super) initialize: String,
+    /// Name of the function that removes the variables.
     pub(super) destroy: String,
 }
 
@@ -157,7 +159,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Returns the node that initializes the original graph, if there is one.
+    /// Returns the name of the node that initializes the original main graph, if there is one.
     fn init_node(&self) -> Option<String> {
         let signature = self.meta_graph.signature_def.get(INIT_SIGNATURE);
         let output = signature.and_then(|signature| signature.outputs.get(INIT_SIGNATURE));
@@ -194,9 +196,9 @@ impl Rewriter<'_> {
         }));
     }
 
-    /// Rewires the nodes that run before `init` and would read variables without values, so that
-    /// they read the contents directly, or wait. Returns the contents that are read directly, by
-    /// the names of the constants.
+    /// Rewires the nodes that run before the node `init`, when variables have no values yet: such a
+    /// node reads contents directly from the bundle or, if it calls functions, waits for the
+    /// variables. Returns the contents that are read directly, by the names of the constants.
     fn read_by_ancestors(&mut self, init: &str) -> Result<BTreeMap<String, usize>> {
         let moved = &self.in_main;
         let contents = self.contents;
@@ -254,7 +256,7 @@ fn restore_name(content: &Content) -> String {
     format!("proto_splitter_restore_{}", content.key)
 }
 
-/// Returns the name of the node to which an input refers, or for which it waits.
+/// Returns the name of the node to which an input or a control input refers.
 fn node_of(input: &str) -> &str {
     let input = input.strip_prefix('^').unwrap_or(input);
     input.split_once(':').map_or(input, |(node, _)| node)
@@ -269,8 +271,8 @@ fn assign(name: &str, handle: String, value: String, content: &Content) -> NodeD
         .build()
 }
 
-/// Returns a function that does nothing, since the variables are only created when they get their
-/// values.
+/// Returns a function that does nothing, as `_create_resource`: the variables are only created when
+/// they get their values.
 fn create_function(name: &str) -> FunctionDef {
     let mut function = build::function(name, &[], false);
     function.node_def.push(build::one("one", None));
@@ -278,7 +280,7 @@ fn create_function(name: &str) -> FunctionDef {
     function
 }
 
-/// Returns a function that reads contents into variables, one at a time.
+/// Returns a function that reads contents from the bundle into variables, one at a time.
 fn initialize_function(name: &str, contents: &[&Content]) -> FunctionDef {
     let mut function = build::function(name, &ARGUMENTS, true);
     let nodes = &mut function.node_def;
@@ -325,7 +327,7 @@ fn destroy_function(name: &str, contents: &[&Content]) -> FunctionDef {
     function
 }
 
-/// Makes a function return after these nodes have run.
+/// Makes a function return the result `output` after the nodes `after` have run.
 fn finish(function: &mut FunctionDef, output: &str, after: Vec<String>) {
     function
         .node_def
@@ -335,7 +337,7 @@ fn finish(function: &mut FunctionDef, output: &str, after: Vec<String>) {
     build::returns(function, DataType::DtInt32, "one:output:0".to_owned());
 }
 
-/// Returns a function that reads `content`.
+/// Returns a function that reads `content` from the bundle and returns it.
 pub(super) fn constant_function(name: &str, content: &Content) -> FunctionDef {
     let mut function = build::function(name, &ARGUMENTS, true);
     function

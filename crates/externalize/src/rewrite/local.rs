@@ -1,7 +1,8 @@
 //! Mapping constants from files on this machine.
 //!
-//! `ImmutableConst` maps a file. Its bytes are read only when they are used, and several processes
-//! share the memory. The path is an attribute of the node, so the files must not be moved.
+//! The op `ImmutableConst` maps a file into memory. The bytes are read only when they are used, and
+//! several processes share the memory. The path is an attribute of the node, so the files must not
+//! be moved.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ pub(crate) fn content_path(folder: &Path, content: &Content) -> std::path::PathB
     folder.join(&content.key)
 }
 
-/// Formats the path of a content's file for the node's attribute.
+/// Returns the path of the file for `content` as an attribute of the node that maps the file.
 fn region(folder: &Path, content: &Content) -> Result<String> {
     let path = content_path(folder, content);
     match path.to_str() {
@@ -53,7 +54,7 @@ impl Rewriter<'_> {
             let region = region(folder, content)?;
             if let Some(node) = nodes.get_mut(node) {
                 let added = map_constant(node, scope, &region, content);
-                // The node comes after all others, so that their indices don't change.
+                // The new node follows all others, so that their indices don't change.
                 nodes.push(added);
             }
         }
@@ -71,7 +72,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// Makes a constant return the output of a new node, which maps a file. Returns the new node.
+/// Replaces a constant with a node of the same name, which returns the output of a new node that
+/// maps a file. Returns the new node.
 fn map_constant(constant: &mut NodeDef, scope: Scope, region: &str, content: &Content) -> NodeDef {
     let name = format!("{}/proto_splitter_mapped", constant.name);
     let old = std::mem::take(constant);

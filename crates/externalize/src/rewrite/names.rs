@@ -7,10 +7,10 @@ use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 
 use crate::call_graph::{function_name, functions};
 
-/// Part that all names added by this crate contain.
+/// Text that is part of all names added by this crate.
 const OURS: &str = "proto_splitter";
 
-/// The names in a graph that could conflict with added names.
+/// The names in a graph that could conflict with names added by this crate.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
@@ -24,7 +24,7 @@ impl Names {
         }
     }
 
-    /// Adds the names of these nodes. Fails if a name is already in use.
+    /// Adds the names of new nodes. Fails if the graph already uses one of them.
     pub(super) fn take<'n>(&mut self, nodes: impl IntoIterator<Item = &'n NodeDef>) -> Result<()> {
         for node in nodes {
             if node.name.contains(OURS) && !self.taken.insert(node.name.clone()) {
@@ -39,13 +39,13 @@ impl Names {
     }
 }
 
-/// Returns a number larger than all numbers at the ends of function names.
+/// Returns a number larger than all numbers at the ends of function names in a graph.
 pub(super) fn next_function(graph: &GraphDef) -> Result<u64> {
     let number = |name: &str| name.rsplit_once('_')?.1.parse::<u64>().ok();
     let numbers = functions(graph)
         .iter()
         .filter_map(|function| number(function_name(function)));
-    // Leaves enough numbers for the largest possible number of new functions.
+    // Leaves enough numbers for the largest possible number of added functions.
     let last = numbers.max().unwrap_or(0);
     if last < u64::MAX >> 2 {
         Ok(last + 1)

@@ -1,4 +1,4 @@
-//! The object graph, from which `tf.saved_model.load` builds a model.
+//! Additions to the object graph, from which `tf.saved_model.load` builds a model.
 //!
 //! The loader calls every resource's `_create_resource`. After creating all objects, it calls
 //! `_initialize`. It calls `_destroy_resource` when the model is dropped.
@@ -21,20 +21,21 @@ use super::{Rewriter, invalid};
 use crate::call_graph::function_name;
 use crate::content::Content;
 
-/// Name of the root's child that fills the variables.
+/// Name of the resource that fills the variables, as a child of the root object.
 pub(crate) const CONSTANTS_OBJECT: &str = "_proto_splitter_constants";
 
-/// Name of the constants object's child for the index of the bundle.
+/// Name of the asset with the bundle's index, as a child of the resource that fills the variables.
 pub(crate) const INDEX_OBJECT: &str = "_proto_splitter_index";
 
-/// A constant that functions capture, as the index of its object and the index of its content.
+/// An object that is a captured constant: the index of the object, and the index of the constant's
+/// content.
 pub(super) type Captured = (usize, usize);
 
-/// A callback that creates a function with this name, which returns the given content.
+/// A callback that creates a function with the given name that returns the given content.
 pub(super) type Body<'b> = &'b dyn Fn(&str, &Content) -> Result<FunctionDef>;
 
 impl Rewriter<'_> {
-    /// Returns the objects of the moved constants.
+    /// Returns the objects that are moved constants of the main graph.
     pub(super) fn captured_constants(&mut self) -> Vec<Captured> {
         let graph = self.meta_graph.graph_def.get_or_insert_default();
         let by_name: BTreeMap<&str, usize> = graph
@@ -99,8 +100,8 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Makes functions capture the contents that were appended to their arguments. Each of these
-    /// contents gets one object.
+    /// Makes functions capture the contents that were appended to their arguments. Adds one object
+    /// for each of these contents, and returns the added objects.
     fn bind_arguments(&mut self, objects: &mut SavedObjectGraph) -> Vec<Captured> {
         let arguments = self.arguments.clone();
         let mut made: BTreeMap<usize, i32> = BTreeMap::new();
@@ -125,8 +126,9 @@ impl Rewriter<'_> {
     }
 
     /// Replaces captured constants with resources. If several constants have the same content, only
-    /// the first one becomes a resource, to which all references to the others then point. `body`
-    /// creates the function that becomes the resource's `_create_resource` and returns the content.
+    /// the first one becomes a resource, to which all references to the others are redirected.
+    /// `body` creates the function that returns the content, which becomes the resource's
+    /// `_create_resource`.
     pub(super) fn capture_from(
         &mut self,
         objects: &mut SavedObjectGraph,
@@ -228,7 +230,8 @@ pub(crate) fn plain_object() -> SavedObject {
     }
 }
 
-/// Describes the captures and results of a function without arguments of its own.
+/// Adds the description of a function to the object graph: its captures and its result. The
+/// function has no other arguments.
 fn concrete(
     objects: &mut SavedObjectGraph,
     name: &str,

@@ -1,4 +1,4 @@
-//! Definitions of the added ops, for models that list all ops they use.
+//! Definitions of the added ops, for models with a list of all ops that they use.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use proto_splitter_saved_model::proto::MetaGraphDef;
 
 use crate::call_graph::functions;
 
-/// The type of an input or an output.
+/// The type of an op's input or output.
 #[derive(Clone, Copy)]
 enum Arg {
-    /// The type itself.
+    /// A fixed type.
     Is(DataType),
-    /// The name of the attribute that has the type.
+    /// The type in the attribute with this name.
     Of(&'static str),
-    /// A list, and the name of the attribute that has the types of its elements.
+    /// A list of tensors, with the types in the attribute with this name.
     List(&'static str),
 }
 
-/// The default of an attribute.
+/// The default value of an op's attribute.
 #[derive(Clone, Copy)]
 enum Preset {
     Nothing,
@@ -30,10 +30,10 @@ enum Preset {
     List,
 }
 
-/// An attribute: its name, its type, and its default.
+/// An attribute of an op: its name, its type, and its default value.
 type Attr = (&'static str, &'static str, Preset);
 
-/// An op, as TensorFlow defines it.
+/// The definition of an op in TensorFlow.
 struct Op {
     name: &'static str,
     is_stateful: bool,
@@ -50,7 +50,7 @@ const SHAPES: Attr = ("output_shapes", "list(shape)", Preset::List);
 const INPUTS: (&str, Arg) = ("input", Arg::List("Tin"));
 const OUTPUTS: (&str, Arg) = ("output", Arg::List("Tout"));
 
-/// The ops that a rewritten model may use in addition to the original's.
+/// The ops that a rewritten model may use in addition to the ops of the original.
 const OPS: [Op; 15] = [
     Op {
         name: "AssignVariableOp",
@@ -203,7 +203,7 @@ const OPS: [Op; 15] = [
     },
 ];
 
-/// Adds the definitions of new ops to a model's list of ops, if there is one.
+/// Adds the definitions of newly used ops to a model's list of ops, if there is one.
 pub(super) fn list_added(meta_graph: &mut MetaGraphDef) {
     let info = meta_graph.meta_info_def.as_mut();
     let Some(list) = info.and_then(|info| info.stripped_op_list.as_mut()) else {
@@ -258,7 +258,7 @@ fn attr((name, kind, default): &Attr) -> AttrDef {
         Preset::Number(number) => Some(Value::I(*number)),
         Preset::List => Some(Value::List(Box::<ListValue>::default())),
     };
-    // Lists without a default have a minimum length.
+    // List attributes without a default value have a minimum length.
     let has_minimum = matches!(default, Preset::Nothing) && kind.starts_with("list(");
     let at_least_one = has_minimum && ["dtypes", "branches"].contains(name);
     AttrDef {

@@ -1,4 +1,4 @@
-//! Folders that contained an externalized model before.
+//! Tests with folders that contained an externalized model before.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,8 @@ const BUNDLE: [&str; 2] = [
     "assets/proto_splitter_constants.index",
 ];
 
-/// Returns a folder with this model, and files that an externalized model has left there.
+/// Writes this model to a folder that has the files of an earlier externalized model, and returns
+/// its path.
 fn saved_over(folder: &Path, model: &SavedModel) -> std::path::PathBuf {
     let old = folder.join("old");
     externalize(&fixture("functions_consts"), &old).unwrap();
@@ -116,7 +117,7 @@ fn child(name: &str, node_id: i32) -> ObjectReference {
 }
 
 /// Returns a model like those that TensorFlow saves after loading an externalized model: captured
-/// constants are in the graph, and the bundle's files are assets after another asset.
+/// constants are in the graph, and the bundle's files are assets that follow another asset.
 fn saved_again() -> SavedModel {
     let nodes = vec![constant("Const_1", 1), call("path", "Placeholder", &[])];
     let initialize = function("__inference_initialize_7", Vec::new());

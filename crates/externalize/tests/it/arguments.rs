@@ -1,4 +1,4 @@
-//! Functions that get contents as arguments, and objects that they capture.
+//! Tests with functions that get contents as arguments, and with objects that they capture.
 
 use proto_splitter_graph_def::proto::attr_value::{ListValue, Value};
 use proto_splitter_graph_def::proto::{
@@ -12,8 +12,8 @@ use proto_splitter_saved_model::proto::{
 use crate::models::{call, compiled, constant, function, model};
 use crate::{externalized, graph, node};
 
-/// Returns a node that names functions in these attributes, and lists the types of its inputs in
-/// the attribute `types`.
+/// Returns a node with attributes that name functions, and an attribute `types` that lists the
+/// types of its inputs.
 fn calling(op: &str, functions: &[(&str, &str)], types: &str, inputs: &[&str]) -> NodeDef {
     let attr = |value| Box::new(AttrValue { value: Some(value) });
     let function = |name: &str| {
@@ -61,7 +61,8 @@ fn library(model: &SavedModel) -> &[FunctionDef] {
 
 #[test]
 fn every_op_that_calls_a_function_hands_its_constants_on_at_the_right_place() {
-    // The op, its functions, its list of types, its inputs, and the index of the new input.
+    // The op, the attributes that name its functions, its list of types, its inputs, and the index
+    // of the new input.
     type Case = (
         &'static str,
         &'static [&'static str],
@@ -138,7 +139,7 @@ fn every_op_that_calls_a_function_hands_its_constants_on_at_the_right_place() {
                 ("StopGradient", &[argument.to_owned()][..])
             );
         }
-        // The other branch gets a content that it doesn't read.
+        // The other branch of the same call gets a content that it doesn't read.
         let expected = if attrs.len() == 2 {
             vec![argument]
         } else {

@@ -22,7 +22,7 @@ fn verify(folder: &Path) -> Result<Verified> {
     FORMATS.open(folder, &OpenOptions::new())?.verify()
 }
 
-/// Returns a model with a constant in each encoding, externalized to `out` in a folder.
+/// Returns a model with a constant in each encoding, and the folder to which it was externalized.
 fn externalized(folder: &Path, mapped: bool) -> (SavedModel, PathBuf) {
     let ints = TensorProto {
         dtype: DataType::DtInt32.into(),

@@ -1,4 +1,4 @@
-//! Models written by TensorFlow 2.21.
+//! Tests with models written by TensorFlow 2.21.
 
 use std::fs;
 
@@ -121,7 +121,7 @@ fn of_two_in_place_at_once_one_is_told_and_nothing_is_spoilt() {
     }
     first.write_in_place().unwrap();
     let bytes = fs::read(place.join("saved_model.pb")).unwrap();
-    // The model that this plan read no longer exists.
+    // The model from which this plan was made no longer exists.
     let error = second.write_in_place().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
     assert!(fs::read(place.join("saved_model.pb")).unwrap() == bytes);

@@ -1,4 +1,4 @@
-//! Models and files with false claims.
+//! Tests with malicious and damaged models and files.
 
 use std::fs;
 use std::path::Path;
@@ -147,7 +147,7 @@ fn a_model_cut_anywhere_is_an_error_and_nothing_is_written() {
     }
 }
 
-/// Returns a field with these bytes.
+/// Returns an encoded field with these bytes as its value.
 fn field(number: u32, mut bytes: Vec<u8>) -> Vec<u8> {
     let mut field = Vec::new();
     put_varint(&mut field, u64::from(number << 3 | 2));
@@ -189,14 +189,15 @@ fn functions_of_no_bytes_are_refused_before_they_take_memory() {
     refused_graph(field(2, functions), "bytes of memory");
 }
 
-/// A file that is a hole, except for its beginning.
+/// A sparse file: only its beginning is stored, and the remainder is a hole.
 struct Sparse {
     head: Vec<u8>,
     size: u64,
 }
 
 impl Sparse {
-    /// Writes a model with one node of this many bytes, most of them in a string.
+    /// Writes a model with one node that has about `string` bytes, most of them in a string, and
+    /// returns its path.
     fn write(folder: &Path, string: u64) -> std::path::PathBuf {
         let mut sparse = Sparse {
             head: Vec::new(),
@@ -223,7 +224,7 @@ impl Sparse {
         path
     }
 
-    /// Wraps the content as the last field of a message, after the bytes `before`.
+    /// Makes the content the last field of a new message, which begins with the bytes `before`.
     fn wrap(&mut self, number: u32, before: &[u8]) {
         let mut head = Vec::new();
         put_varint(&mut head, u64::from(number << 3 | 2));
@@ -285,7 +286,7 @@ fn a_bundle_or_a_record_that_lies_is_an_error_of_internalize() {
         fs::write(path, &good[..good.len() / 2]).unwrap()
     });
     spoil(record, &|path, _| fs::write(path, b"\x08\x09").unwrap());
-    // These bundles are intact, but differ from the record.
+    // These bundles are undamaged, but differ from the record.
     let prefix = out.join("assets/proto_splitter_constants");
     let good = [data, index].map(|file| fs::read(out.join(file)).unwrap());
     let key = Bundle::open(&prefix).unwrap().tensors()[0]

@@ -1,4 +1,4 @@
-//! Tests with models written by TensorFlow, synthetic models, and models with false claims.
+//! Tests with models written by TensorFlow, synthetic models, and malicious models.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod again;
@@ -18,7 +18,7 @@ use proto_splitter_externalize::{ExternalizeOptions, ExternalizePlan, Externaliz
 use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 use proto_splitter_saved_model::proto::SavedModel;
 
-/// Returns the path of a folder written by TensorFlow.
+/// Returns the path of a SavedModel folder written by TensorFlow.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tensorflow");
     root.join(name)
@@ -29,7 +29,7 @@ pub(crate) fn options() -> ExternalizeOptions {
     ExternalizeOptions::new().min_size(1 << 10)
 }
 
-/// Writes a model to a new folder.
+/// Writes a model to a new folder, and returns the folder's path.
 pub(crate) fn write_model(folder: &Path, model: &SavedModel) -> PathBuf {
     let path = folder.join("model");
     fs::create_dir(&path).unwrap();
@@ -46,7 +46,7 @@ pub(crate) fn read_model(folder: &Path) -> SavedModel {
     SavedModel::decode(bytes.as_slice()).unwrap()
 }
 
-/// Externalizes a model, and returns the result.
+/// Externalizes a model, and returns the externalized model.
 pub(crate) fn externalized(model: &SavedModel) -> SavedModel {
     let folder = tempfile::tempdir().unwrap();
     let path = write_model(folder.path(), model);

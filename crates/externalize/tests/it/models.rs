@@ -1,4 +1,4 @@
-//! Synthetic models.
+//! Synthetic models and their parts.
 
 use proto_splitter_graph_def::proto::attr_value::Value;
 use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
@@ -19,7 +19,7 @@ pub(crate) fn shape(dims: &[i64]) -> Option<TensorShapeProto> {
     })
 }
 
-/// Returns a constant with this tensor.
+/// Returns a constant node with this tensor.
 pub(crate) fn constant_of(name: &str, tensor: TensorProto) -> NodeDef {
     let mut node = NodeDef {
         name: name.to_owned(),
@@ -34,7 +34,7 @@ pub(crate) fn constant_of(name: &str, tensor: TensorProto) -> NodeDef {
     node
 }
 
-/// Returns a 4 KiB constant in which every byte is `fill`.
+/// Returns a 4 KiB constant node in which every byte is `fill`.
 pub(crate) fn constant(name: &str, fill: u8) -> NodeDef {
     let tensor = TensorProto {
         dtype: DataType::DtFloat.into(),
@@ -45,7 +45,7 @@ pub(crate) fn constant(name: &str, fill: u8) -> NodeDef {
     constant_of(name, tensor)
 }
 
-/// Returns a node with functions as attributes.
+/// Returns a node with an attribute for each of these functions.
 pub(crate) fn call(name: &str, op: &str, functions: &[&str]) -> NodeDef {
     let mut node = NodeDef {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Rewriting nodes and functions.
+//! Tests of rewritten nodes and functions.
 
 use std::fs;
 
