@@ -1,14 +1,15 @@
-//! The cost of reading from a store. The store is this program's own server, which takes 30 ms for
-//! each response, like real stores, and listens only on the loopback address.
+//! Benchmark of reading a message from a store. The store is a server in this process, which
+//! listens only on the loopback address, and needs 30 ms for each response, like real stores.
 //!
 //!     cargo bench -p proto-splitter-object-store --bench object_store            64 MiB
 //!     cargo bench -p proto-splitter-object-store --bench object_store -- 3GiB    3 GiB
 //!     ... -- 3GiB 30 90                                        30 ms, and 90 MiB/s per connection
 //!
-//! The benchmark prints the round trips and bytes for opening the file and reading one value, and
-//! compares the time of a merge to a file with that of downloading the same bytes over the same
-//! number of connections. Results are compared with the message. The targets are at most 4 round
-//! trips, 1.1 times the value's bytes, and 1.2 times the download.
+//! The benchmark prints the round trips and bytes that are needed to open the file and read one
+//! value. It also compares the time of a merge to a file with the time of downloading the same
+//! bytes over the same number of connections. The values and the merged bytes are checked. The
+//! targets are at most 4 round trips, 1.1 times the value's bytes, and 1.2 times the time of the
+//! download.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -36,10 +37,10 @@ use proto_splitter_object_store::{
 
 const MIB: u64 = 1 << 20;
 
-/// Sizes of consecutive values, in MiB. The list is repeated.
+/// Sizes of consecutive values in the message, in MiB. The sequence is repeated.
 const VALUES: [u64; 8] = [4, 4, 4, 1, 4, 4, 4, 16];
 
-/// Number of measurements of the download and the merge. The fastest of each counts.
+/// Number of measurements of the download and of the merge. Only the fastest of each is reported.
 const ROUNDS: usize = 3;
 
 fn main() {
@@ -85,7 +86,7 @@ fn main() {
             log.len()
         );
         assert!(rounds <= 4, "{rounds} round trips");
-        // The bytes at both ends are few compared to a value of this size.
+        // Compared to such a value, the bytes that are fetched at both ends of the file are few.
         assert!(mebibytes < 4 || ratio <= 1.1, "{ratio:.3} times its bytes");
     }
     let (mut download, mut merge) = (f64::MAX, f64::MAX);
@@ -130,7 +131,7 @@ fn open(
     open_chunked(reader, &Limits::new(), &options).unwrap()
 }
 
-/// Writes a message of about this many bytes, and returns its crc32c.
+/// Writes a message of about `size` bytes, and returns its crc32c.
 fn write_message(path: &Path, size: u64) -> u32 {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
     let (mut crc32c, mut written, mut state) = (0, 0, 0x9e37_79b9_7f4a_7c15u64);
@@ -139,7 +140,7 @@ fn write_message(path: &Path, size: u64) -> u32 {
             break;
         }
         let len = mebibytes * MIB;
-        // A `message_type` whose `name` is long.
+        // Each field is a `message_type` with a long `name`.
         let mut field = vec![4 << 3 | 2];
         prost::encoding::encode_varint(field_len(len), &mut field);
         field.push(1 << 3 | 2);
@@ -161,7 +162,7 @@ fn write_message(path: &Path, size: u64) -> u32 {
     crc32c
 }
 
-/// Returns the value with this index, from the message itself.
+/// Returns the value with this index, which is read from the message's file.
 fn value_of(path: &Path, index: usize) -> String {
     let before: u64 = VALUES[..index]
         .iter()
@@ -181,15 +182,15 @@ fn field_len(len: u64) -> u64 {
     1 + prost::encoding::encoded_len_varint(len) as u64 + len
 }
 
-/// A request that was answered.
+/// The log entry of a request that was answered.
 struct Served {
     bytes: u64,
     from: Instant,
     to: Instant,
 }
 
-/// Returns the number of round trips: requests that begin before the first request of a round has
-/// ended belong to the same round.
+/// Returns the number of round trips. Requests that begin before the first response of a round trip
+/// has ended belong to the same round trip.
 fn rounds(log: &[Served]) -> usize {
     let mut log: Vec<_> = log.iter().collect();
     log.sort_by_key(|served| served.from);
@@ -204,7 +205,7 @@ fn rounds(log: &[Served]) -> usize {
     rounds
 }
 
-/// Serves ranges of one file.
+/// A server that sends byte ranges of one file.
 struct Server {
     url: String,
     address: String,
@@ -217,7 +218,7 @@ struct Serving {
     file: Arc<File>,
     size: u64,
     latency: Duration,
-    /// Bytes per second of each connection; `None` if unlimited.
+    /// Maximum bytes per second on each connection; `None` for no limit.
     pace: Option<u64>,
     log: Arc<Mutex<Vec<Served>>>,
 }
@@ -239,7 +240,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let serving = serving.clone();
-                // A client that disconnects only ends its connection.
+                // If a client disconnects, only its own connection ends.
                 std::thread::spawn(move || drop(serving.serve(stream)));
             }
         });
@@ -255,7 +256,8 @@ impl Server {
         std::mem::take(&mut self.log.lock().unwrap())
     }
 
-    /// Copies the file, with as many connections as the reader uses, and requests of the same size.
+    /// Downloads the file to `target`, with as many connections as the reader uses, and with
+    /// requests of the same size.
     fn download(&self, target: &Path) {
         let file = File::create(target).unwrap();
         let next = AtomicU64::new(0);

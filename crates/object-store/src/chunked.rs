@@ -11,14 +11,16 @@ use crate::location::ObjectLocation;
 use crate::options::ObjectReadOptions;
 use crate::reader::ObjectReader;
 
-/// Opens a chunked message, and at the same time the other objects in the folder that contain some
-/// of its chunks.
+/// Opens a chunked message in a store. If the trailer names other objects that contain some of the
+/// chunks, these objects are opened at the same time. They must be in the same folder, or in its
+/// subfolders.
 ///
-/// `main` is the object with the trailer, which may already be open.
+/// `main` is a reader of the object with the trailer. It may still be opening the object.
 ///
 /// # Errors
 ///
-/// The errors of [`ChunkedFile::from_sources`]; [`ErrorKind::InvalidTrailer`] if the trailer names an object outside the folder of `main`.
+/// The errors of [`ChunkedFile::from_sources`]; [`ErrorKind::InvalidTrailer`] if the trailer names
+/// an object outside of the folder of `main`.
 ///
 /// # Examples
 ///
@@ -58,11 +60,12 @@ pub fn open_chunked(
     })
 }
 
-/// Returns the object that a trailer names, relative to the object that contains the trailer.
+/// Returns the location of an object that a trailer names, relative to `main`, the object with the
+/// trailer.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidTrailer`] if the name leads outside the folder, or is not valid.
+/// [`ErrorKind::InvalidTrailer`] if the name isn't valid, or leads outside of the folder of `main`.
 pub fn beside(main: &ObjectLocation, named: &str) -> Result<ObjectLocation> {
     let is_strange = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
     if named.split('/').any(is_strange) {

@@ -1,4 +1,5 @@
-//! Monitored connections to a store: failing requests cause a warning, and are retried where `object_store` would give up too early.
+//! Monitored connections to a store. Failing requests cause a warning, and are retried where
+//! `object_store` would give up too early.
 
 use std::collections::hash_map::RandomState;
 use std::error::Error;
@@ -19,24 +20,24 @@ use crate::options::StoreOptions;
 use crate::redact::redact;
 use crate::trouble::Trouble;
 
-/// Maximum number of characters of an error's body to keep.
+/// Maximum number of characters to keep from the body of an error response.
 const MOST_SAID: usize = 500;
 
-/// Maximum number of bytes of an error's body to read. Bodies that aren't text take more bytes than
-/// characters.
+/// Maximum number of bytes to read from the body of an error response. It is larger than the number
+/// of characters, since a body that isn't text has more bytes than characters.
 const MOST_READ: usize = 16 << 10;
 
-/// Size up to which a request's body takes no noticeable time to send.
+/// Size in bytes up to which sending the body of a request needs no noticeable time.
 const SMALL_BODY: usize = 64 << 10;
 
 /// First pause before a throttled request is retried, in milliseconds.
 const FIRST_PAUSE: u64 = 500;
 
-/// The size of an object whose size the server doesn't report.
+/// Size that is reported for an object if the server doesn't report one.
 pub(crate) const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// A mark for a response that ends when its connection is closed. Such a response looks complete
-/// even if the connection broke.
+/// even if the connection was interrupted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenEnded;
 
@@ -48,34 +49,36 @@ const METADATA_HOSTS: &[&str] = &[
     "metadata.google.internal",
 ];
 
-/// Settings and endpoints that are specific to a kind of store.
+/// Settings and endpoints that depend on the kind of store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreKind {
-    /// Settings to suggest if no credentials are found.
+    /// Text that names the settings to use if no credentials are found.
     pub(crate) credentials: &'static str,
-    /// Variable that allows an endpoint without TLS.
+    /// Environment variable that allows an endpoint without TLS.
     pub(crate) allow_http: &'static str,
-    /// Another endpoint, which provides credentials.
+    /// Endpoint that provides credentials, in addition to [`METADATA_HOSTS`]; `None` if there is no
+    /// other.
     pub(crate) metadata_endpoint: Option<String>,
-    /// True if the client continues after `metadata_endpoint` refuses a request.
+    /// True if the client tries something else after `metadata_endpoint` refuses a request with
+    /// status 403.
     pub(crate) falls_back: bool,
 }
 
-/// A factory for connections to one store.
+/// A factory for connections to one store, which all report failures to the same [`Watch`].
 #[derive(Clone, Debug)]
 pub(crate) struct Connector(Arc<Watch>);
 
 /// The state shared by all connections to a store.
 #[derive(Debug)]
 struct Watch {
-    /// Name of the store.
+    /// Name of the store, for warnings.
     name: String,
     kind: StoreKind,
     options: StoreOptions,
     failing: Mutex<Failing>,
 }
 
-/// The failures since the last successful request.
+/// The state of failures since the last successful request.
 #[derive(Debug, Default)]
 struct Failing {
     since: Option<Instant>,
@@ -104,7 +107,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// A client whose requests are monitored.
+/// A client that monitors its requests.
 #[derive(Debug)]
 struct Watched {
     inner: HttpClient,
@@ -135,7 +138,7 @@ impl HttpService for Watched {
             };
             let status = response.status();
             let code = status.as_u16();
-            // Some servers respond to a listing with a web page.
+            // Some servers respond with a web page to a request for a listing.
             let is_page = is_listing && status.is_success() && code != 207;
             if !is_page && (status.is_success() || status.is_redirection() || code == 304) {
                 watch.worked();
@@ -167,7 +170,8 @@ impl HttpService for Watched {
                 ));
             }
             if is_refused {
-                // The store has answered; `object_store` itself handles requests that it refused.
+                // The store works, but has refused the request. `object_store` itself handles
+                // refusals.
                 watch.worked();
                 return Ok(HttpResponse::from_parts(parts, body.into()));
             }
@@ -189,9 +193,9 @@ impl HttpService for Watched {
     }
 }
 
-/// Checks the headers of an object's content. Adds the content's length if the server doesn't
-/// report the length, since `object_store` rejects content without a length. `is_part` is true if
-/// only a range was requested.
+/// Checks the headers of a response with an object's content. If the server doesn't report the
+/// content's length, adds a length, since `object_store` rejects content without one. `is_part` is
+/// true if only a range of the object was requested.
 fn completed(mut response: HttpResponse, is_part: bool) -> Result<HttpResponse, HttpError> {
     let wrong = |trouble| Err(HttpError::new(HttpErrorKind::Decode, trouble));
     if is_part && response.status().as_u16() != 206 {
@@ -206,7 +210,7 @@ fn completed(mut response: HttpResponse, is_part: bool) -> Result<HttpResponse, 
         }
     }
     if !response.headers().contains_key("content-length") {
-        // The default is HTTP/1.1; later versions mark the end of each response.
+        // The default version is HTTP/1.1. Later versions mark the end of each response.
         let is_marked = response.version() > Default::default();
         if !is_marked && !response.headers().contains_key("transfer-encoding") {
             response.extensions_mut().insert(OpenEnded);
@@ -216,7 +220,7 @@ fn completed(mut response: HttpResponse, is_part: bool) -> Result<HttpResponse, 
     Ok(response)
 }
 
-/// Returns the number of bytes in a response with this `Content-Range`.
+/// Returns the number of bytes that a `Content-Range` specifies; `None` if it is invalid.
 fn len_of(range: &str) -> Option<u64> {
     let (range, _) = range.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -226,7 +230,7 @@ fn len_of(range: &str) -> Option<u64> {
 }
 
 impl Watched {
-    /// Sends a request once.
+    /// Sends a request once, without retries. Warns if there is no response for some time.
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let begun = Instant::now();
         let is_small = request.body().content_length() <= SMALL_BODY;
@@ -266,8 +270,9 @@ impl Watch {
         self.failed_since(Instant::now(), why, limit)
     }
 
-    /// Records the failure of a request, and warns if requests have failed for some time, stating
-    /// the time limit for retries. Returns the time for which requests have failed.
+    /// Records that a request which began at `begun` failed. If requests have failed for some time,
+    /// warns once, and reports the time limit for retries. Returns the time since the first
+    /// failure.
     fn failed_since(&self, begun: Instant, why: &str, limit: Duration) -> Duration {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let tried = failing.since.get_or_insert(begun).elapsed();
@@ -282,7 +287,7 @@ impl Watch {
         tried
     }
 
-    /// Returns the error for a request without a response. Its kind determines whether
+    /// Returns the error for a request without a response. The kind of the error determines whether
     /// `object_store` retries the request.
     fn no_answer(&self, error: &HttpError) -> HttpError {
         let mut why = error.source().map_or(String::new(), ToString::to_string);
@@ -299,7 +304,7 @@ impl Watch {
         HttpError::new(error.kind(), Trouble::NoAnswer { why, tried })
     }
 
-    /// Reads the start of an error's body.
+    /// Reads the beginning of the body of an error response.
     async fn beginning(&self, body: HttpResponseBody) -> String {
         let mut read = Vec::new();
         let mut pieces = body.bytes_stream();
@@ -311,7 +316,7 @@ impl Watch {
                 read.extend_from_slice(&piece[..piece.len().min(room)]);
             }
         };
-        // After a timeout, the part received so far is kept.
+        // After a timeout, the bytes received so far are kept.
         let _ = tokio::time::timeout(self.options.idle_timeout(), reading).await;
         let text = String::from_utf8_lossy(&read);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -323,8 +328,8 @@ impl Watch {
     }
 }
 
-/// The pauses before retries of throttled requests. `object_store` has one time limit for all
-/// failures; the limit for throttled requests is longer.
+/// The pauses before retries of a throttled request. `object_store` has one time limit for all
+/// failures, but the limit for throttled requests must be longer.
 #[derive(Debug, Default)]
 struct Throttled {
     since: Option<Instant>,
@@ -332,14 +337,15 @@ struct Throttled {
 }
 
 impl Throttled {
-    /// Returns the next pause, which is longer than the last one; `None` after the time limit.
+    /// Returns the next pause, which tends to be longer than the last one; `None` after the time
+    /// limit.
     fn pause(&mut self, limit: Duration) -> Option<Duration> {
         let begun = *self.since.get_or_insert_with(Instant::now);
         let left = limit.checked_sub(begun.elapsed())?;
         let longest = Duration::from_millis(FIRST_PAUSE << self.pauses.min(5));
         self.pauses += 1;
-        // The pause is random, so that requests that were rejected together aren't retried
-        // together.
+        // The length is random, so that requests that were rejected at the same time aren't retried
+        // at the same time.
         let random = RandomState::new().build_hasher().finish() % 1000;
         let part = 500 + u32::try_from(random / 2).unwrap_or(0);
         Some((longest * part / 1000).min(left))

@@ -8,10 +8,10 @@ use object_store::Error;
 use crate::redact::redact;
 use crate::trouble::Trouble;
 
-/// Error codes that stores return for a missing bucket or container.
+/// Error codes with which stores report a missing bucket or container.
 const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
 
-/// A failed request. It can be reported several times.
+/// A failed request. It can be cloned, to be reported several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: io::ErrorKind,
@@ -32,7 +32,7 @@ impl Failure {
         Failure::new(io::ErrorKind::InvalidData, message)
     }
 
-    /// Creates a failure from a store's error about the object with this name.
+    /// Creates a failure from a store's error about the object called `name`.
     pub(crate) fn of(name: &str, error: &Error) -> Self {
         let trouble = Trouble::of(error);
         let kind = match error {
@@ -45,7 +45,7 @@ impl Failure {
             Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
             _ => io::ErrorKind::Other,
         };
-        // In a listing, a missing bucket may be reported as another kind of error.
+        // When objects are listed, stores may report a missing bucket as another kind of error.
         let may_lack = matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::Other);
         if may_lack && NO_BUCKET.iter().any(|code| chain(error).contains(code)) {
             let message = redact(&format!("{name}: no such bucket")).into_owned();
@@ -67,7 +67,8 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// Converts an I/O error to a library error, which has a separate kind for existing files.
+/// Converts an I/O error to an error of this library, which has a separate kind for existing files
+/// and objects.
 pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => {
@@ -78,7 +79,7 @@ pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
     }
 }
 
-/// Returns an error and its causes on one line, without repetitions.
+/// Returns an error and its causes as one line, without repeated texts.
 fn chain(error: &Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

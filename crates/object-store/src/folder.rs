@@ -1,4 +1,4 @@
-//! Folders of objects, and copying them from and to local folders.
+//! Folders of objects, and copying objects from and to local folders.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -25,10 +25,10 @@ use crate::writer::ObjectWriter;
 /// Number of files to copy at once.
 const AT_ONCE: usize = 8;
 
-/// Size of the pieces in which a file is copied, in bytes.
+/// Size of the pieces in which a file is copied, in bytes: 1 MiB.
 const COPY_LEN: usize = 1 << 20;
 
-/// All objects whose names begin with the same prefix and a slash.
+/// A folder in a store: all objects whose names begin with its name and a slash.
 #[derive(Clone, Debug)]
 pub struct Folder {
     location: ObjectLocation,
@@ -38,25 +38,27 @@ pub struct Folder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Item {
-    /// Name within the folder, with slashes.
+    /// Name of the object relative to the folder, with slashes between its parts.
     pub name: String,
-    /// Size in bytes.
+    /// Size of the object, in bytes.
     pub size: u64,
 }
 
 impl Folder {
-    /// Returns the folder with this name. Makes no request.
+    /// Returns the folder at this location. Makes no request.
     pub fn new(location: &ObjectLocation) -> Folder {
         Folder {
             location: location.clone(),
         }
     }
 
-    /// Returns the objects in the folder and its subfolders, sorted by name.
+    /// Returns the objects in the folder and its subfolders, sorted by name. A web server that
+    /// can't list folders has none.
     ///
     /// # Errors
     ///
-    /// Any error from the store; [`ErrorKind::InvalidMessage`] if a name can't be a file name.
+    /// Any error from the store; [`ErrorKind::InvalidMessage`] if the name of an object can't be
+    /// the name of a file.
     ///
     /// # Examples
     ///
@@ -81,7 +83,7 @@ impl Folder {
         let listed = self.location.store().list(Some(path));
         let listed = match runtime::wait(listed.try_collect::<Vec<_>>())? {
             Ok(listed) => listed,
-            // Most web servers can't list folders.
+            // Most web servers don't support listing folders.
             Err(error) if self.location.is_read_only() && is_answer(&error) => Vec::new(),
             Err(error) => {
                 let name = self.location.to_string();
@@ -111,7 +113,8 @@ impl Folder {
         Ok(items)
     }
 
-    /// Copies all objects to files in an existing folder, several at once.
+    /// Copies all objects to files in the existing folder `target`, several at once. Returns the
+    /// objects.
     ///
     /// # Errors
     ///
@@ -132,8 +135,8 @@ impl Folder {
         Ok(items)
     }
 
-    /// Copies one object to a new file, creating the file's folder if needed. A web server that doesn't support ranges sends the object
-    /// in one piece.
+    /// Copies one object to a new file, and creates the file's folder if needed. The object is
+    /// copied with a single request if its web server doesn't support ranges.
     ///
     /// # Errors
     ///
@@ -158,8 +161,8 @@ impl Folder {
         }
     }
 
-    /// Copies all files in a local folder to objects, several at once. Files selected by `last` are
-    /// copied after all others.
+    /// Copies all files in the local folder `source` to objects, several at once. Files for whose
+    /// names `last` returns true are copied after all others. Returns the objects.
     ///
     /// # Errors
     ///
@@ -193,7 +196,8 @@ impl Folder {
     }
 }
 
-/// Copies an object to a new file.
+/// Copies an object to a new file with several requests. Calls `copied` with the number of bytes of
+/// each piece.
 fn download(
     location: &ObjectLocation,
     target: &Path,
@@ -228,7 +232,7 @@ fn copy_down(
     Ok(())
 }
 
-/// Copies an object to a new file with a single request.
+/// Copies an object to a new file with a single request, for servers that don't support ranges.
 fn copy_whole(location: &ObjectLocation, target: &Path, progress: &Progress) -> Result<()> {
     let failed = |error: &object_store::Error| {
         Error::from(io::Error::from(Failure::of(&location.to_string(), error)))
@@ -266,13 +270,13 @@ fn create(target: &Path) -> Result<File> {
     File::create_new(target).map_err(|error| lifted(error).in_file(target))
 }
 
-/// Returns true if the error is a server's response that it doesn't support the request.
+/// Returns true if the error is a response of a server that doesn't support the request.
 fn is_answer(error: &object_store::Error) -> bool {
     let status = Trouble::of(error).and_then(Trouble::status);
     status.is_some_and(|status| status < 500 || matches!(status, 501 | 505))
 }
 
-/// Copies a file to an object.
+/// Copies a file to an object. Calls `copied` with the number of bytes of each piece.
 fn upload(
     source: &Path,
     location: &ObjectLocation,
@@ -324,7 +328,7 @@ fn files_in(folder: &Path) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Calls `work` for each item, several at once, until one fails.
+/// Calls `work` for each item, several at once. Stops after an error, and returns the first one.
 fn in_parallel(items: &[Item], work: impl Fn(&Item) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let has_failed = AtomicBool::new(false);
@@ -343,7 +347,8 @@ fn in_parallel(items: &[Item], work: impl Fn(&Item) -> Result<()> + Sync) -> Res
     };
     std::thread::scope(|scope| {
         for _ in 1..AT_ONCE.min(items.len()) {
-            // If the system refuses another thread, the existing threads do the work.
+            // If the system can't start another thread, the threads that were started do all the
+            // work.
             if std::thread::Builder::new()
                 .spawn_scoped(scope, run)
                 .is_err()

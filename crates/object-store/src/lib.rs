@@ -1,12 +1,13 @@
-//! Messages in object stores: S3, Google Cloud Storage, Azure and any HTTP server that supports ranges, based on the crate
-//! [`object_store`].
+//! Messages in object stores: S3, Google Cloud Storage, Azure and any HTTP server that supports
+//! ranges. Based on the crate [`object_store`].
 //!
 //! An [`ObjectLocation`] is a URL and its store. An [`ObjectReader`] reads an object by position,
-//! like a file: it prefetches with several requests at once, and fails if the object is replaced in
-//! the meantime. An [`ObjectWriter`] receives the output of a split or merge. A [`Folder`] copies
-//! whole folders.
+//! like a file. It prefetches with several requests at once, and fails if the object is replaced
+//! while it is read. An [`ObjectWriter`] writes the output of a split or merge to an object. A
+//! [`Folder`] copies whole folders.
 //!
-//! The rest of the library is synchronous and independent of stores. Requests run on threads of this crate.
+//! The other crates of the library are synchronous and don't depend on stores. This crate runs all
+//! requests on its own threads.
 //!
 //! ```
 //! use std::io::Write;

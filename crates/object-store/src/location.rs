@@ -1,4 +1,4 @@
-//! The location of an object: a URL and its store.
+//! Locations of objects, which consist of a URL and a store.
 
 use std::fmt;
 use std::io;
@@ -20,9 +20,9 @@ pub const SCHEMES: &[&str] = &[
     "s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https", "memory",
 ];
 
-/// An object, or a common prefix of object names, given by a URL.
+/// A URL and its store. The URL names an object, or a folder (a common prefix of object names).
 ///
-/// Stores take their credentials from the environment variables that their command-line tools use,
+/// Stores get their credentials from the environment variables that their command-line tools use,
 /// such as `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, `GOOGLE_SERVICE_ACCOUNT` and
 /// `AZURE_STORAGE_ACCOUNT_NAME`, or from the metadata service of a cloud machine.
 ///
@@ -40,13 +40,14 @@ pub const SCHEMES: &[&str] = &[
 #[derive(Clone)]
 pub struct ObjectLocation {
     store: Arc<dyn ObjectStore>,
-    /// The store's interface for uploads in parts by several hosts, if it supports them.
+    /// Interface of the store through which several hosts can upload parts of one object; `None` if
+    /// the store doesn't support this.
     uploads: Option<Uploads>,
     /// Common prefix of the URLs of all objects in the store.
     base: String,
     path: Path,
     is_read_only: bool,
-    /// True if the store supports ranges counted from the end.
+    /// True if the store supports requests for the last bytes of an object, without its size.
     pub(crate) has_suffixes: bool,
 }
 
@@ -65,24 +66,25 @@ impl fmt::Display for ObjectLocation {
 }
 
 impl ObjectLocation {
-    /// Returns true if a string is the URL of an object, judging by its scheme.
+    /// Returns true if a string begins with one of the [`SCHEMES`], as the URL of an object does.
     pub fn is_url(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()))
     }
 
-    /// Returns the object that a URL names, in a store with the options that
+    /// Returns the location that a URL specifies. Its store has the options that
     /// [`StoreOptions::from_env`] returns. Makes no request.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the URL doesn't belong to a known kind of
-    /// store, or the environment's settings for the store are invalid.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the URL isn't one of a supported store, or
+    /// the environment has invalid settings for the store.
     pub fn parse(text: &str) -> io::Result<ObjectLocation> {
         ObjectLocation::parse_with(text, &StoreOptions::from_env()?)
     }
 
-    /// Returns the object that a URL names, like [`parse`](Self::parse), in a store with the given options.
+    /// Returns the location that a URL specifies, like [`parse`](Self::parse). Its store has the
+    /// given options.
     ///
     /// # Errors
     ///
@@ -101,7 +103,7 @@ impl ObjectLocation {
         let (scheme, path) = ObjectStoreScheme::parse(&url)
             .map_err(|_| invalid(format!("not a URL of {}", SCHEMES.join(", "))))?;
         let path_at = url.as_str().len() - url.path().trim_start_matches('/').len();
-        // If the URL's path includes the bucket, the object's path is shorter.
+        // If the path of the URL includes the bucket, the path of the object is shorter.
         let base = match url.as_str().strip_suffix(path.as_ref()) {
             Some(base) => base.to_owned(),
             None => url.as_str().get(..path_at).unwrap_or_default().to_owned(),
@@ -118,9 +120,9 @@ impl ObjectLocation {
         })
     }
 
-    /// Returns an object in a store that was configured elsewhere. The store's display name takes
-    /// the place of a URL. Several hosts can't upload this object together, since that requires a
-    /// store given by URL.
+    /// Returns the location of an object in a store that the caller has configured. Instead of a
+    /// URL, it has the store's display name. Several hosts can't upload parts of this object, since
+    /// that requires a store specified by URL.
     pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> ObjectLocation {
         ObjectLocation {
             base: format!("{store}/"),
@@ -132,12 +134,13 @@ impl ObjectLocation {
         }
     }
 
-    /// Returns the store.
+    /// Returns the store that contains the object.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
-    /// Returns the store's interface for uploads in parts by several hosts, if it supports them.
+    /// Returns the interface of the store through which several hosts can upload parts of one
+    /// object; `None` if the store doesn't support this.
     pub(crate) fn uploads(&self) -> Option<&Uploads> {
         self.uploads.as_ref()
     }
@@ -147,17 +150,17 @@ impl ObjectLocation {
         &self.path
     }
 
-    /// Returns the last part of the name; empty if there is no name.
+    /// Returns the last part of the object's name; an empty string if the name is empty.
     pub fn file_name(&self) -> &str {
         self.path.filename().unwrap_or_default()
     }
 
-    /// Returns true if the store is a web server, which can't be written to.
+    /// Returns true if the store is a web server, which only supports reading.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Returns another object in the same folder.
+    /// Returns the location of the object called `name` in the same folder.
     #[must_use]
     pub fn beside(&self, name: &str) -> ObjectLocation {
         let folder = match self.path.as_ref().rsplit_once('/') {
@@ -167,20 +170,20 @@ impl ObjectLocation {
         self.at(&format!("{folder}/{name}"))
     }
 
-    /// Returns an object in this folder.
+    /// Returns the location of the object called `name` in this folder.
     #[must_use]
     pub fn inside(&self, name: &str) -> ObjectLocation {
         self.at(&format!("{}/{name}", self.path))
     }
 
-    /// Returns the folder that contains the object.
+    /// Returns the location of the folder that contains the object.
     #[must_use]
     pub fn folder(&self) -> ObjectLocation {
         let folder = self.path.as_ref().rsplit_once('/');
         self.at(folder.map_or("", |(folder, _)| folder))
     }
 
-    /// Returns the object whose name is this object's name followed by `ending`.
+    /// Returns the location whose name is this object's name followed by `ending`.
     #[must_use]
     pub fn continued(&self, ending: &str) -> ObjectLocation {
         self.at(&format!("{}{ending}", self.path))
@@ -197,7 +200,7 @@ impl ObjectLocation {
     ///
     /// # Errors
     ///
-    /// Any error from the store, except for a missing object.
+    /// Any error from the store, except for the error that the object doesn't exist.
     pub fn exists(&self) -> io::Result<bool> {
         use object_store::ObjectStoreExt;
         match runtime::wait(self.store.head(&self.path))? {

@@ -1,4 +1,4 @@
-//! Uploads in parts, and the condition for their last step.
+//! Uploading an object in parts, and completing the upload only if the object doesn't exist yet.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use object_store::{
     Error, HeaderMap, HeaderValue, ObjectStore, ObjectStoreExt, PutPayload, Result,
 };
 
-/// Code and status of S3's error for an unsupported condition. They only occur in the error's text,
-/// since `object_store` doesn't expose the status.
+/// Code and status of S3's error for a condition that the store doesn't support. They are looked up
+/// in the error's text, since `object_store` doesn't expose the status.
 const UNKNOWN_CONDITION: [&str; 2] = ["NotImplemented", "501 Not Implemented"];
 
 /// A store that assembles objects from parts, and reports the ETags of its objects.
@@ -55,7 +55,7 @@ impl Uploads {
         }
     }
 
-    /// Adds `creating`, the store's interface for requests that fail if the object exists.
+    /// Adds an interface whose requests fail if the object exists.
     pub(crate) fn creating_by(mut self, creating: Arc<dyn MultipartStore>) -> Uploads {
         self.creating = Some(creating);
         self
@@ -66,7 +66,7 @@ impl Uploads {
         self.store.create_multipart(path).await
     }
 
-    /// Uploads a part and returns the store's id for it.
+    /// Uploads the part with index `number`, and returns the id that the store gives it.
     pub(crate) async fn put(
         &self,
         path: &Path,
@@ -79,12 +79,8 @@ impl Uploads {
         Ok(part.content_id)
     }
 
-    /// Assembles the parts. If the store supports the condition, an existing object is an error
-    /// unless `force` is set.
-    ///
-    /// A request whose response is lost is sent again. If the first request succeeded, the store
-    /// answers the second that the object exists, or that the upload doesn't. The upload is complete
-    /// if the object consists of its parts, according to the object's ETag.
+    /// Completes an upload: the store assembles the parts with these ids. If the object exists and
+    /// `force` is false, this fails, provided that the store supports the condition.
     pub(crate) async fn complete(
         &self,
         path: &Path,
@@ -125,7 +121,7 @@ impl Uploads {
         done.await.map(drop)
     }
 
-    /// Ends an upload and deletes its parts.
+    /// Aborts an upload, and deletes its parts.
     pub(crate) async fn abort(&self, path: &Path, id: &str) -> Result<()> {
         self.store.abort_multipart(path, &id.to_owned()).await
     }
@@ -154,7 +150,8 @@ fn e_tag_of(parts: &[String]) -> Option<String> {
     Some(format!("{text}-{}", parts.len()))
 }
 
-/// Returns true if the error means that the store doesn't support the condition.
+/// Returns true if the error means that the store doesn't support the condition that the object
+/// must not exist.
 fn is_unknown(error: &Error) -> bool {
     let said = error.to_string();
     UNKNOWN_CONDITION.iter().any(|known| said.contains(known))
@@ -174,7 +171,8 @@ mod tests {
 
     use super::*;
 
-    /// A store that gives a fixed response to the last step, and does nothing else.
+    /// A store that completes each upload with a fixed response, and whose other requests do
+    /// nothing.
     #[derive(Debug)]
     struct Answering(fn() -> Result<()>);
 
@@ -247,7 +245,8 @@ mod tests {
         let unknown = || failed("server returned 501 Not Implemented: NotImplemented");
         let busy = || failed("503 Slow Down");
         let never: fn() -> Result<()> = || unreachable!("it isn't asked");
-        // The response with the condition, the response without the condition, and the result.
+        // The response to a request with the condition, the response to one without it, `force`,
+        // and the expected result.
         type Answer = fn() -> Result<()>;
         let table: [(Answer, Answer, bool, &str); 5] = [
             (|| Ok(()), never, false, "done"),

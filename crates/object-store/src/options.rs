@@ -3,31 +3,31 @@
 use std::io;
 use std::time::Duration;
 
-/// Default time for retrying a failed request: 3 minutes.
+/// Default time for which a failed request is retried: 3 minutes.
 pub const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Environment variable that sets the time for retrying a failed request, in seconds.
+/// Environment variable that sets the time for which a failed request is retried, in seconds.
 pub const RETRY_TIMEOUT_VARIABLE: &str = "PROTO_SPLITTER_RETRY_TIMEOUT";
 
-/// Default number of bytes to fetch at an object's start when it is opened: 64 KiB.
+/// Default number of bytes to fetch from the start of an object when it is opened: 64 KiB.
 pub const DEFAULT_HEAD_SIZE: u64 = 64 << 10;
 
-/// Default number of bytes to fetch at an object's end when it is opened: 256 KiB.
+/// Default number of bytes to fetch from the end of an object when it is opened: 256 KiB.
 pub const DEFAULT_TAIL_SIZE: u64 = 256 << 10;
 
-/// Default maximum size of a request: 8 MiB.
+/// Default maximum number of bytes that one request fetches: 8 MiB.
 pub const DEFAULT_REQUEST_SIZE: u64 = 8 << 20;
 
-/// Default maximum gap between two ranges that one request fetches: 1 MiB.
+/// Default maximum gap between two ranges that one request fetches, in bytes: 1 MiB.
 pub const DEFAULT_COALESCE: u64 = 1 << 20;
 
-/// Default number of simultaneous requests: 12.
+/// Default maximum number of simultaneous requests: 12.
 pub const DEFAULT_AT_ONCE: usize = 12;
 
-/// Default size of the cache for an object: 160 MiB.
+/// Default size of the cache for an object, in bytes: 160 MiB.
 pub const DEFAULT_CACHE_SIZE: u64 = 160 << 20;
 
-/// Default minimum size of the parts of an upload: 8 MiB.
+/// Default minimum size of the parts of an upload, in bytes: 8 MiB.
 pub const DEFAULT_PART_SIZE: u64 = 8 << 20;
 
 /// Options for requests to a store.
@@ -43,7 +43,7 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Returns the defaults; each setter documents its default.
+    /// Returns the default options. Each setter documents the default of its option.
     #[must_use]
     pub const fn new() -> Self {
         StoreOptions {
@@ -51,11 +51,13 @@ impl StoreOptions {
         }
     }
 
-    /// Returns the defaults, except for the time set by [`RETRY_TIMEOUT_VARIABLE`] in the environment.
+    /// Returns the default options, except for the retry timeout if [`RETRY_TIMEOUT_VARIABLE`] is
+    /// set in the environment.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the variable is not a number of seconds.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the variable's value is not a number of
+    /// seconds.
     pub fn from_env() -> io::Result<Self> {
         match std::env::var(RETRY_TIMEOUT_VARIABLE) {
             Ok(text) => StoreOptions::of_seconds(&text),
@@ -75,12 +77,13 @@ impl StoreOptions {
         }
     }
 
-    /// Sets the time for which a failed request is retried, at most a day. Default:
-    /// [`DEFAULT_RETRY_TIMEOUT`]. Requests that a store throttles, with status 429 or 503, are
+    /// Sets the time for which a failed request is retried, at most one day. Default:
+    /// [`DEFAULT_RETRY_TIMEOUT`]. If the store throttles a request, with status 429 or 503, it is
     /// retried for ten thirds of this time.
     ///
-    /// A connection without any response is closed after a sixth of the time, at most 30 seconds, and retried. Requests that fail for 10
-    /// seconds cause a warning.
+    /// A connection that receives no data for a sixth of this time, or for 30 seconds if that is
+    /// less, is closed, and its request is retried. Requests that fail for 10 seconds cause a
+    /// warning.
     #[must_use]
     pub const fn retry_timeout(mut self, time: Duration) -> Self {
         self.retry_timeout = if time.as_secs() > 86_400 {
@@ -96,18 +99,18 @@ impl StoreOptions {
         self.retry_timeout
     }
 
-    /// Returns the time for which to retry throttled requests.
+    /// Returns the time for which a throttled request is retried.
     pub(crate) fn throttle_timeout(&self) -> Duration {
         self.retry_timeout * 10 / 3
     }
 
-    /// Returns the time without received data after which a connection is closed.
+    /// Returns the time after which a connection that receives no data is closed.
     pub(crate) fn idle_timeout(&self) -> Duration {
         let time = (self.retry_timeout / 6).min(Duration::from_secs(30));
         time.max(Duration::from_millis(10))
     }
 
-    /// Returns the time after which failing requests cause a warning.
+    /// Returns the time for which requests must fail before they cause a warning.
     pub(crate) fn notice_after(&self) -> Duration {
         (self.retry_timeout / 18).min(Duration::from_secs(10))
     }
@@ -131,7 +134,7 @@ impl Default for ObjectReadOptions {
 }
 
 impl ObjectReadOptions {
-    /// Returns the defaults; each setter documents its default.
+    /// Returns the default options. Each setter documents the default of its option.
     #[must_use]
     pub const fn new() -> Self {
         ObjectReadOptions {
@@ -144,8 +147,8 @@ impl ObjectReadOptions {
         }
     }
 
-    /// Sets the number of bytes to fetch at each end when the object is opened, at least one.
-    /// Default: [`DEFAULT_HEAD_SIZE`] and [`DEFAULT_TAIL_SIZE`].
+    /// Sets the numbers of bytes to fetch from the start and from the end of the object when it is
+    /// opened, each at least one. Default: [`DEFAULT_HEAD_SIZE`] and [`DEFAULT_TAIL_SIZE`].
     #[must_use]
     pub const fn ends(mut self, head: u64, tail: u64) -> Self {
         self.head_size = if head == 0 { 1 } else { head };
@@ -153,7 +156,7 @@ impl ObjectReadOptions {
         self
     }
 
-    /// Sets the maximum size of a request, in bytes, at least 1 KiB. Default:
+    /// Sets the maximum number of bytes that one request fetches, at least 1 KiB. Default:
     /// [`DEFAULT_REQUEST_SIZE`].
     #[must_use]
     pub const fn request_size(mut self, bytes: u64) -> Self {
@@ -162,29 +165,31 @@ impl ObjectReadOptions {
     }
 
     /// Sets the maximum gap between two ranges that one request fetches, in bytes. Default:
-    /// [`DEFAULT_COALESCE`]. Ranges shorter than the gap between them are fetched separately.
+    /// [`DEFAULT_COALESCE`]. If both ranges are shorter than the gap, they are fetched separately.
     #[must_use]
     pub const fn coalesce(mut self, bytes: u64) -> Self {
         self.coalesce = bytes;
         self
     }
 
-    /// Sets the number of simultaneous requests, at least one. Default: [`DEFAULT_AT_ONCE`].
+    /// Sets the maximum number of simultaneous requests, at least one. Default:
+    /// [`DEFAULT_AT_ONCE`].
     #[must_use]
     pub const fn at_once(mut self, requests: usize) -> Self {
         self.at_once = if requests == 0 { 1 } else { requests };
         self
     }
 
-    /// Sets the size of the cache, including pending requests, in bytes. Default:
-    /// [`DEFAULT_CACHE_SIZE`]. Bytes that a read is waiting for are always kept.
+    /// Sets the size of the cache, including the bytes of pending requests, in bytes. Default:
+    /// [`DEFAULT_CACHE_SIZE`]. Bytes that a read is waiting for are cached even if the cache is
+    /// full.
     #[must_use]
     pub const fn cache_size(mut self, bytes: u64) -> Self {
         self.cache_size = bytes;
         self
     }
 
-    /// Returns the maximum size of a request, in bytes.
+    /// Returns the maximum number of bytes that one request fetches.
     pub const fn get_request_size(&self) -> u64 {
         self.request_size
     }
@@ -194,12 +199,12 @@ impl ObjectReadOptions {
         self.coalesce
     }
 
-    /// Returns the number of simultaneous requests.
+    /// Returns the maximum number of simultaneous requests.
     pub const fn get_at_once(&self) -> usize {
         self.at_once
     }
 
-    /// Returns the size of the cache, in bytes.
+    /// Returns the size of the cache, including the bytes of pending requests, in bytes.
     pub const fn get_cache_size(&self) -> u64 {
         self.cache_size
     }
@@ -221,7 +226,7 @@ impl Default for ObjectWriteOptions {
 }
 
 impl ObjectWriteOptions {
-    /// Returns the defaults; each setter documents its default.
+    /// Returns the default options. Each setter documents the default of its option.
     #[must_use]
     pub const fn new() -> Self {
         ObjectWriteOptions {
@@ -232,8 +237,9 @@ impl ObjectWriteOptions {
         }
     }
 
-    /// Sets the size of the parts of an upload, in bytes, at least 5 MiB, as stores require.
-    /// Default: [`DEFAULT_PART_SIZE`]. A smaller object is written by a single request.
+    /// Sets the minimum size of the parts of an upload, in bytes. Default: [`DEFAULT_PART_SIZE`].
+    /// Less than 5 MiB is increased to 5 MiB, as stores require. An object that fits into
+    /// one part is written by a single request.
     #[must_use]
     pub const fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = if bytes < SMALLEST_PART {
@@ -244,8 +250,8 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// Sets the number of parts to upload at once, at least one. Default: [`DEFAULT_AT_ONCE`].
-    /// Memory holds this many parts, and the part being filled.
+    /// Sets the maximum number of parts to upload at once, at least one. Default:
+    /// [`DEFAULT_AT_ONCE`]. All of these parts, and the part that is being filled, are in memory.
     #[must_use]
     pub const fn at_once(mut self, parts: usize) -> Self {
         self.at_once = if parts == 0 { 1 } else { parts };
@@ -259,20 +265,20 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// Sets the approximate number of bytes to write. If there would be too many parts, parts are
-    /// made larger. Default: unknown.
+    /// Sets the approximate size of the object, in bytes. Parts are made larger if the object would
+    /// have too many of them. Default: 0, for an unknown size.
     #[must_use]
     pub const fn expected_size(mut self, bytes: u64) -> Self {
         self.expected_size = bytes;
         self
     }
 
-    /// Returns the size of the parts of an upload, in bytes.
+    /// Returns the minimum size of the parts of an upload, in bytes.
     pub const fn get_part_size(&self) -> u64 {
         self.part_size
     }
 
-    /// Returns the number of parts to upload at once.
+    /// Returns the maximum number of parts to upload at once.
     pub const fn get_at_once(&self) -> usize {
         self.at_once
     }
@@ -282,12 +288,13 @@ impl ObjectWriteOptions {
         self.force
     }
 
-    /// Returns the approximate number of bytes to write.
+    /// Returns the approximate size of the object, in bytes; 0 if it is unknown.
     pub const fn get_expected_size(&self) -> u64 {
         self.expected_size
     }
 
-    /// Returns the size of a part.
+    /// Returns the size of each part except the last, in bytes: enough for the expected size of the
+    /// object.
     pub(crate) fn part_len(&self) -> u64 {
         let needed = self.expected_size.div_ceil(MOST_PARTS);
         let rounded = needed.div_ceil(MEBIBYTE).saturating_mul(MEBIBYTE);
@@ -296,12 +303,12 @@ impl ObjectWriteOptions {
 }
 
 const MEBIBYTE: u64 = 1 << 20;
-/// The minimum size of a part in S3, except for the last part.
+/// Minimum size of each part except the last in S3, in bytes: 5 MiB.
 const SMALLEST_PART: u64 = 5 << 20;
-/// Maximum size of a part: a larger one would take too much memory.
+/// Maximum size of a part, in bytes: 1 GiB. A larger part would need too much memory.
 const LARGEST_PART: u64 = 1 << 30;
-/// Maximum number of parts to plan for. S3 allows 10,000; the margin is for objects that turn out
-/// somewhat larger than expected.
+/// Maximum number of parts of an object of the expected size. S3 allows 10,000; the margin is for
+/// objects that become somewhat larger than expected.
 const MOST_PARTS: u64 = 9_000;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Access to stores for splits, merges and verifications in parts, whose plans name objects by URL.
+//! Access to stores for splits, merges and verifications that several hosts perform in parts. Their
+//! plans name objects by URL.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -20,16 +21,17 @@ use crate::runtime;
 use crate::upload::{Uploader, said};
 use crate::writer::ObjectWriter;
 
-/// Size of the pieces in which a file is copied, in bytes.
+/// Size of the pieces in which an object's content is copied, in bytes: 1 MiB.
 const COPY_LEN: usize = 1 << 20;
 
-/// Access to stores by URL, for splits, merges and verifications in parts.
+/// Access to objects by URL, for splits, merges and verifications that several hosts perform in
+/// parts.
 ///
-/// Each part of a split becomes a separate object, named by its content. The commit writes one more
-/// object, with a single request that the store rejects if the object exists. A merge is an upload
-/// in parts: each host uploads its own part, and the commit makes the store assemble the parts
-/// without reading them. S3 rejects the commit if the object exists; for other stores, which lack
-/// such a condition, the commit checks for the object immediately before.
+/// Each part of a split becomes a separate object, named by its content. The commit of a split
+/// writes one more object, with a single request that the store rejects if the object exists. A
+/// merge is an upload in parts: each host uploads its own part, and the commit makes the store
+/// assemble the parts without reading them. S3 rejects the commit if the object exists. Other
+/// stores don't support such a condition, so the commit checks for the object immediately before.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -67,7 +69,7 @@ pub struct ObjectParts {
 }
 
 impl ObjectParts {
-    /// Creates a value with the default options for reading and writing.
+    /// Creates an accessor with the default options for reading and writing.
     #[must_use]
     pub const fn new() -> ObjectParts {
         ObjectParts {
@@ -83,8 +85,9 @@ impl ObjectParts {
         self
     }
 
-    /// Sets the options for writing objects. Default: [`ObjectWriteOptions::new`]. The plan decides
-    /// whether to replace objects.
+    /// Sets the options for writing objects. Default: [`ObjectWriteOptions::new`]. The option
+    /// [`force`](ObjectWriteOptions::force) is ignored: the plan specifies whether existing objects
+    /// are replaced.
     #[must_use]
     pub fn writing(mut self, options: ObjectWriteOptions) -> Self {
         self.writing = options;
@@ -197,7 +200,8 @@ impl Objects for ObjectParts {
     }
 }
 
-/// Returns the interface of an object's store for uploads in parts by several hosts.
+/// Returns the interface of a store through which several hosts can upload parts of one object.
+/// Fails if the store doesn't support this.
 fn in_parts(location: &ObjectLocation) -> Result<&Uploads> {
     location.check_writable()?;
     location.uploads().ok_or_else(|| {

@@ -17,24 +17,27 @@ use crate::runtime;
 use fetch::FetchedEnds;
 use pieces::{Found, Pieces};
 
-/// Minimum number of bytes to fetch for a read without prefetch, as a request takes time even for few bytes.
+/// Minimum number of bytes to fetch for a read that wasn't prefetched, since even a request for few
+/// bytes needs some time.
 const LEAST_FETCHED: u64 = 64 << 10;
 
-/// Size up to which latency dominates the time of a request.
+/// Number of bytes up to which latency dominates the time of a request: 128 KiB.
 const SMALL: u64 = 128 << 10;
 
-/// Number of small requests that may run in place of each large one.
+/// Number of small requests that may run instead of a large one.
 const SMALL_AT_ONCE: usize = 16;
 
-/// An object read by position, like a file.
+/// A reader that reads an object by position, like a file.
 ///
-/// Opening an object fetches both of its ends at once. [Prefetched](ReadAt::prefetch) ranges are
-/// fetched in their order: close ranges by one request, long ranges by several, as many at once as
-/// the options allow, within the size of the cache. Bytes that are cached or pending are not
+/// Opening an object fetches bytes from its start and its end at once. Prefetched ranges (see
+/// [`ReadAt::prefetch`]) are fetched in their order. One request fetches several ranges if they are
+/// close to each other; a long range is fetched by several requests. The options limit the number
+/// of simultaneous requests and the size of the cache. Bytes that are cached or pending are not
 /// requested again.
 ///
-/// All requests after the first ask for the same version of the object by its `ETag`, so replacing an object while it is read causes an
-/// error. A failed request is retried with growing pauses, for as long as the store's [`StoreOptions`](crate::StoreOptions) allow.
+/// All requests after the first specify the `ETag` of the opened version, so reading fails if the
+/// object was replaced. A failed request is retried with growing pauses, for the time that the
+/// store's [`StoreOptions`](crate::StoreOptions) specify.
 pub struct ObjectReader {
     shared: Arc<Shared>,
 }
@@ -50,16 +53,17 @@ struct Shared {
 struct State {
     opened: Option<Result<Object, Failure>>,
     pieces: Pieces,
-    /// Ranges to prefetch once the object is open.
+    /// Ranges that were requested while the object was being opened, to be prefetched afterwards.
     told: Vec<Range<u64>>,
     /// Number of running requests.
     running: usize,
-    /// End of the last read without prefetch, and the number of bytes to fetch for the next one.
+    /// End of the last range fetched for a read that wasn't prefetched, and the number of bytes
+    /// that were fetched ahead for it.
     sequence: (u64, u64),
     traffic: Traffic,
 }
 
-/// The version of the object.
+/// The version of the object that was opened.
 #[derive(Clone, Debug)]
 struct Object {
     size: u64,
@@ -70,9 +74,9 @@ struct Object {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Number of requests, not counting retries.
+    /// Number of requests, without retries.
     pub requests: u64,
-    /// Number of bytes received.
+    /// Number of bytes received from the store.
     pub bytes: u64,
 }
 
@@ -86,7 +90,7 @@ impl fmt::Debug for ObjectReader {
 }
 
 impl ObjectReader {
-    /// Opens an object, which takes as long as one request.
+    /// Opens an object. This needs about the time of one request.
     ///
     /// # Errors
     ///
@@ -112,8 +116,8 @@ impl ObjectReader {
         Ok(reader)
     }
 
-    /// Begins to open an object without waiting, so that several can be opened at once. The first call that needs the object returns any
-    /// error.
+    /// Begins to open an object, and returns immediately, so that several objects can be opened at
+    /// once. If opening fails, the first call that needs the object returns the error.
     ///
     /// # Errors
     ///
@@ -144,7 +148,8 @@ impl ObjectReader {
         Ok(ObjectReader { shared })
     }
 
-    /// Returns the `ETag` of the version being read, if it has one. Waits until the object is open.
+    /// Returns the `ETag` of the object's version that is being read, if it has one. Waits until
+    /// the object is open.
     ///
     /// # Errors
     ///
@@ -157,12 +162,12 @@ impl ObjectReader {
         })
     }
 
-    /// Returns statistics on all requests that were made.
+    /// Returns statistics on all requests that this reader has made.
     pub fn traffic(&self) -> Traffic {
         self.shared.lock().traffic
     }
 
-    /// Returns the location of the object.
+    /// Returns the location of the object that is being read.
     pub fn location(&self) -> &ObjectLocation {
         &self.shared.location
     }
@@ -178,7 +183,7 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the result of opening the object.
+    /// Stores the result of opening the object, and wakes all waiting readers.
     fn opened(self: &Arc<Self>, ends: Result<FetchedEnds, Failure>) {
         let mut state = self.lock();
         state.opened = Some(ends.map(|ends| {
@@ -196,7 +201,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits until the object is open.
+    /// Waits until the object is open. Returns the locked state and the object's size.
     fn object<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -222,7 +227,7 @@ impl Shared {
             .queue(&inside, options.coalesce, options.request_size);
     }
 
-    /// Starts as many queued requests as may run.
+    /// Starts as many of the queued requests as the limits allow.
     fn pump(self: &Arc<Self>, state: &mut State) {
         let at_once = self.options.at_once;
         loop {
@@ -242,7 +247,7 @@ impl Shared {
         }
     }
 
-    /// Starts a request for a piece already counted as pending.
+    /// Starts a request for a range that is already counted as pending.
     fn start(self: &Arc<Self>, state: &mut State, range: Range<u64>) {
         state.running += 1;
         let Ok(handle) = runtime::handle() else {
@@ -266,8 +271,8 @@ impl Shared {
         traffic.bytes += bytes;
     }
 
-    /// Returns the end of the range to fetch for a read at `offset` without prefetch. The range
-    /// grows with each read that continues the previous one.
+    /// Returns the end of the range to fetch for a read at `offset` that wasn't prefetched. If it
+    /// continues the previous read, twice as many bytes are fetched ahead as for that read.
     fn reach(&self, state: &mut State, offset: u64, end: u64, size: u64) -> u64 {
         let (last, ahead) = state.sequence;
         let most = self.options.request_size.saturating_mul(4);

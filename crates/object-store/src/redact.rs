@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// Text that replaces a secret.
 const HIDDEN: &str = "***";
 
-/// Endings of names of query parameters that grant access.
+/// Endings of the names of query parameters that grant access.
 const SECRET_ENDS: &[&str] = &[
     "signature",
     "token",
@@ -17,11 +17,11 @@ const SECRET_ENDS: &[&str] = &[
     "api-key",
 ];
 
-/// Whole names of query parameters that grant access.
+/// Names of query parameters that grant access, in addition to names with [`SECRET_ENDS`].
 const SECRETS: &[&str] = &["sig", "key", "pwd"];
 
-/// Returns a string in which passwords in URLs, and the values of query parameters that sign or authorize a request, are replaced by
-/// `***`.
+/// Returns a string with all secrets replaced by `***`: passwords in URLs, and the values of query
+/// parameters that sign or authorize a request.
 ///
 /// ```
 /// use proto_splitter_object_store::redact;
@@ -58,12 +58,14 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns true if a string is a URL with a password, or with a query parameter that grants access.
+/// Returns true if a string contains a URL with a password, or a query parameter that grants
+/// access.
 pub(crate) fn has_secret(text: &str) -> bool {
     matches!(redact(text), Cow::Owned(_))
 }
 
-/// Returns the position of the password in the part of a URL after `://`.
+/// Returns the start and the end of the password in `rest`, the text after the `://` of a URL;
+/// `None` if there is no password.
 fn password(rest: &str) -> Option<(usize, usize)> {
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '?' | '#');
     let rest = &rest[..rest.find(ends).unwrap_or(rest.len())];
@@ -71,7 +73,8 @@ fn password(rest: &str) -> Option<(usize, usize)> {
     let from = rest[..authority].find(':')? + 1;
     let to = match rest[..authority].rfind('@') {
         Some(at) => at,
-        // A user may have typed a slash in a password, although parsers end the host at a slash.
+        // A user may have typed a slash in a password, although parsers end the host name at a
+        // slash.
         None if is_port(&rest[from..authority]) => return None,
         None => rest.rfind('@')?,
     };
@@ -82,7 +85,7 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns true if a string ends with the name of a secret query parameter.
+/// Returns true if a string ends with the name of a query parameter that grants access.
 fn is_secret(before: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '%');
     let stem = before.trim_end_matches(is_name);

@@ -1,4 +1,4 @@
-//! The threads that run all requests.
+//! The threads that run all requests to stores.
 
 use std::future::Future;
 use std::io;
@@ -6,16 +6,16 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Number of threads. A few are enough, since requests mostly wait, and otherwise only decrypt and
-/// copy.
+/// Number of threads. Few threads are enough, since requests mostly wait, and otherwise only
+/// decrypt and copy bytes.
 const THREADS: usize = 2;
 
 static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
 
-/// Returns the runtime for all requests, starting it on first use.
+/// Returns the handle of the runtime that runs all requests. The first call starts the runtime.
 pub(crate) fn handle() -> io::Result<&'static Handle> {
     let runtime = RUNTIME.get_or_init(|| {
-        // If the application has chosen another provider, this has no effect.
+        // This has no effect if the application has already chosen another TLS provider.
         drop(rustls::crypto::ring::default_provider().install_default());
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -32,7 +32,8 @@ pub(crate) fn handle() -> io::Result<&'static Handle> {
     }
 }
 
-/// Waits for a future that needs the runtime. Works on any thread, even of another runtime.
+/// Waits for a future that needs the runtime of this crate. May be called on any thread, even on
+/// one of another runtime.
 pub(crate) fn wait<F: Future>(future: F) -> io::Result<F::Output> {
     let _entered = handle()?.enter();
     Ok(futures::executor::block_on(future))

@@ -1,4 +1,4 @@
-//! Stores for URLs, configured by the environment.
+//! Stores for URLs, which environment variables configure.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -24,17 +24,18 @@ use crate::runtime;
 /// Prefixes of environment variables that configure stores.
 const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
-/// Maximum number of retries. The time limit ends retries earlier.
+/// Maximum number of retries of a request. The time limit is usually reached earlier.
 const MOST_RETRIES: usize = 10_000;
 
-/// Longest pause between retries.
+/// Maximum length of the longest pause between retries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Minimum length of the longest pause between retries.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Known stores, by URL prefix and options.
+/// The stores that were already created, by URL prefix and options.
 type Stores = Mutex<HashMap<(String, StoreOptions), Store>>;
 
-/// A store, and its interface for uploads in parts, if it has one.
+/// A store, and its interface for uploads in parts by several hosts, if it has one.
 #[derive(Clone)]
 pub(crate) struct Store {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -51,7 +52,8 @@ impl Store {
     }
 }
 
-/// Returns the store for a URL. All objects in the store share its connections.
+/// Returns the store for a URL. The store is created once, so all of its objects share its
+/// connections.
 pub(crate) fn store(
     url: &Url,
     scheme: &ObjectStoreScheme,
@@ -76,8 +78,8 @@ pub(crate) fn store(
     Ok(made)
 }
 
-/// Creates a builder with a URL, with monitored connections, and with the settings that the builder
-/// supports.
+/// Configures a builder with a URL, monitored connections, and those of the settings that the
+/// builder supports.
 macro_rules! configured {
     ($builder:expr, $url:expr, $settings:expr, $asked:expr) => {{
         let (client, connector, retries) = $asked;
@@ -109,7 +111,7 @@ fn build(
         ObjectStoreScheme::AmazonS3 => {
             let builder = AmazonS3Builder::new();
             let store = configured!(builder, url.as_str(), settings, asked(client())).build()?;
-            // With this header, S3 refuses to complete an upload if the object exists.
+            // With this header, S3 rejects the completion of an upload if the object exists.
             let creating = client().with_default_headers(creating_headers());
             let builder = AmazonS3Builder::new();
             let creating = configured!(builder, url.as_str(), settings, asked(creating))
@@ -146,15 +148,17 @@ fn build(
     })
 }
 
-/// Returns the options for connections. The timeout applies between bytes, not to a whole object.
+/// Returns the options for connections. The timeout is for the time between two reads, not for a
+/// whole object.
 fn client(options: &StoreOptions) -> ClientOptions {
     ClientOptions::new()
         .with_timeout_disabled()
         .with_read_timeout(options.idle_timeout())
 }
 
-/// Returns the options for retries, which end after a time limit. The default of ten retries would
-/// end after some seconds, and random pauses with a base of 2 don't grow.
+/// Returns the options for retries, which end after a time limit. With the defaults of
+/// `object_store`, retries would end after some seconds, since it makes only ten, and the random
+/// pauses don't grow with a base of 2.
 fn retries(options: &StoreOptions) -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
@@ -169,7 +173,7 @@ fn retries(options: &StoreOptions) -> RetryConfig {
     }
 }
 
-/// Returns the settings and endpoints that are specific to stores with this scheme.
+/// Returns the settings and endpoints that depend on the kind of store.
 fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> StoreKind {
     let setting = |name: &str| settings.iter().find(|(key, _)| key == name);
     match scheme {
@@ -196,7 +200,7 @@ fn kind(scheme: &ObjectStoreScheme, settings: &[(String, String)]) -> StoreKind 
     }
 }
 
-/// Returns the environment's settings for stores, under the names that the builders use.
+/// Returns the settings for stores from the environment, with the names that the builders use.
 fn settings(url: &Url) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -206,7 +210,7 @@ fn settings(url: &Url) -> Vec<(String, String)> {
     let says =
         |settings: &[(String, String)], name: &str| settings.iter().any(|(key, _)| key == name);
     match url.scheme() {
-        // A URL with `http` is an explicit choice.
+        // A URL that begins with `http` explicitly asks for a connection without TLS.
         "http" => settings.push(("allow_http".into(), "true".into())),
         "s3" | "s3a" => {
             if !says(&settings, "aws_checksum_algorithm") {
@@ -240,7 +244,7 @@ mod tests {
             let most = u32::try_from(max_retries).unwrap();
             assert!(backoff.max_backoff * most > retry_timeout);
             assert!(backoff.init_backoff * most > retry_timeout.min(Duration::from_secs(600)));
-            // The expected logarithm of a pause's growth factor must be positive.
+            // The expected logarithm of the factor by which a pause grows must be positive.
             assert!(backoff.base > std::f64::consts::E);
         }
     }

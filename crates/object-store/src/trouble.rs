@@ -1,37 +1,37 @@
-//! Causes of failed requests, with their messages.
+//! Causes of failed requests, and their texts in error messages.
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// The cause of a failed request, as the source of an `object_store` error.
+/// The cause of a failed request. It is the source of an `object_store` error.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The store answered with an error.
+    /// The store responded with an error status.
     Status {
         code: u16,
         reason: &'static str,
-        /// Start of the response's body, without secrets.
+        /// Beginning of the response's body, without secrets.
         body: String,
-        /// Time for which requests have failed.
+        /// Time since requests to the store began to fail.
         tried: Duration,
     },
     /// There was no response.
     NoAnswer { why: String, tried: Duration },
-    /// No credentials are set or provided by the machine. The text names settings that provide
+    /// No credentials are set, and the machine doesn't provide any. The text names the settings for
     /// credentials.
     NoCredentials(&'static str),
-    /// The endpoint is an `http://` URL, which is only allowed if this variable is set.
+    /// The endpoint is an `http://` URL, which is only allowed if the environment variable with
+    /// this name is set.
     Unencrypted(&'static str),
     /// The server sent the whole object instead of the requested range.
     NoRanges,
-    /// The server's response claims to contain these bytes of the object, which is not a valid
-    /// range.
+    /// The response has this `Content-Range`, which is not a valid range.
     WrongRange(String),
 }
 
 impl Trouble {
-    /// Returns the cause of an error, if it is known.
+    /// Returns the cause of an error, if there is a [`Trouble`] among its sources.
     pub(crate) fn of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Trouble> {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -43,7 +43,8 @@ impl Trouble {
         None
     }
 
-    /// Returns the status, if the store responded.
+    /// Returns the HTTP status of the response; `None` if there was no response with an error
+    /// status.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
             Trouble::Status { code, .. } => Some(*code),
@@ -86,7 +87,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// The time for which requests have failed, if it is worth mentioning.
+/// A display of the time for which requests have failed. Less than a second is omitted.
 struct Tried(Duration);
 
 impl fmt::Display for Tried {

@@ -1,4 +1,4 @@
-//! Uploading all or some of an object's parts.
+//! Uploading some or all parts of an object.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -14,21 +14,22 @@ use crate::location::ObjectLocation;
 use crate::multipart::Uploads;
 use crate::runtime;
 
-/// Maximum number of bytes in memory, unless two parts are larger.
+/// Maximum total size of the parts that are uploaded at once, in bytes: 256 MiB. A larger part is
+/// uploaded alone.
 const MOST_HELD: usize = 256 << 20;
 
-/// A writer that uploads its input part by part, several at once.
+/// A writer that uploads its input in parts, several at once.
 pub(crate) struct Uploader {
     uploads: Uploads,
     name: String,
     path: Path,
     id: String,
-    /// Number of the next part.
+    /// Index of the next part in the whole object.
     next: usize,
     part_size: usize,
     at_once: usize,
     buffer: Vec<u8>,
-    /// Pending uploads, in order.
+    /// Pending uploads, in the order of their parts.
     running: VecDeque<JoinHandle<object_store::Result<String>>>,
     done: Vec<String>,
 }
@@ -62,8 +63,8 @@ impl Uploader {
         })
     }
 
-    /// Sets the number of parts to upload at once. The number is reduced if parts are so large that
-    /// they would take too much memory.
+    /// Sets the maximum number of parts to upload at once. The number is reduced if parts are so
+    /// large that they would need too much memory.
     pub(crate) fn at_once(mut self, parts: usize) -> Uploader {
         self.at_once = parts.min(MOST_HELD / self.part_size).max(1);
         self
@@ -74,7 +75,7 @@ impl Uploader {
         self.put(part)
     }
 
-    /// Uploads a part, once enough earlier ones have finished.
+    /// Uploads a part. Waits for an earlier part if too many are being uploaded.
     pub(crate) fn put(&mut self, part: Bytes) -> io::Result<()> {
         while self.running.len() >= self.at_once {
             self.wait_for_first()?;
@@ -108,14 +109,15 @@ impl Write for Uploader {
         Ok(n)
     }
 
-    /// Does nothing: each part is uploaded when it is full.
+    /// Does nothing, since each part is uploaded when it is full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 impl Uploader {
-    /// Waits for all parts. Returns the store's ids for them, in order.
+    /// Uploads the last part, and waits for all parts. Returns the ids that the store gave them, in
+    /// order.
     pub(crate) fn wait(&mut self) -> io::Result<Vec<String>> {
         if !self.buffer.is_empty() {
             self.send()?;
@@ -128,17 +130,18 @@ impl Uploader {
 }
 
 impl Uploader {
-    /// Completes the upload from the parts of all hosts.
+    /// Completes the upload. `parts` are the ids of the parts from all hosts, in order.
     pub(crate) fn complete(&self, parts: Vec<String>, force: bool) -> io::Result<()> {
         let done = self.uploads.complete(&self.path, &self.id, parts, force);
         runtime::wait(done)?.map_err(|error| said(&self.name, &error))
     }
 
-    /// Ends the upload and deletes its parts.
+    /// Aborts the upload, and deletes its parts.
     pub(crate) async fn abort(mut self) -> object_store::Result<()> {
         for part in std::mem::take(&mut self.running) {
             part.abort();
-            // Waits for pending parts, which would otherwise arrive afterwards.
+            // Waits for pending parts, since they could otherwise be stored after the upload was
+            // aborted.
             drop(part.await);
         }
         self.uploads.abort(&self.path, &self.id).await
@@ -159,7 +162,7 @@ impl Drop for Uploader {
     }
 }
 
-/// Converts the store's error about an upload.
+/// Converts a store's error about an upload of the object called `name`.
 pub(crate) fn said(name: &str, error: &object_store::Error) -> io::Error {
     match error {
         object_store::Error::NotFound { .. } => {

@@ -1,4 +1,4 @@
-//! Writing an object sequentially.
+//! Writing an object from its start to its end.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -15,16 +15,18 @@ use crate::options::ObjectWriteOptions;
 use crate::runtime;
 use crate::upload::Uploader;
 
-/// An object written sequentially, which appears complete or not at all.
+/// A writer of one object, which appears in the store completely or not at all.
 ///
-/// An object of one part is written by a single request, a larger one by a multipart upload with
-/// several parts at once. The object becomes visible in [`finish`](Self::finish). Dropping the
-/// writer before that aborts the upload. If the process dies, the upload remains in the store,
-/// invisible but charged for, until a lifecycle rule of the bucket removes it.
+/// An object that fits into one part is written by a single request, a larger one by a multipart
+/// upload of several parts at once. The object becomes visible in [`finish`](Self::finish).
+/// Dropping the writer earlier aborts the upload. If the process dies, the uploaded parts remain in
+/// the store, invisible but charged for, until a lifecycle rule of the bucket removes them.
 ///
-/// Without [`force`](ObjectWriteOptions::force) an existing object is an error. The store enforces this for a single request, and S3 also
-/// for an upload. Other stores lack such a condition for uploads, so the writer checks for the object before the first part and after the
-/// last: if two writers finish at the same moment, the last one wins.
+/// Without [`force`](ObjectWriteOptions::force), writing fails if the object exists. The store
+/// enforces this for a single request, and S3 also for a multipart upload. Other stores don't
+/// support such a condition for uploads, so the writer checks for the object when the writer is
+/// created and after uploading the last part. If two writers finish at the same moment, the object
+/// of the last one replaces that of the other.
 pub struct ObjectWriter {
     location: ObjectLocation,
     name: String,
@@ -34,11 +36,11 @@ pub struct ObjectWriter {
     written: u64,
 }
 
-/// A started upload.
+/// A multipart upload that was started.
 enum Upload {
-    /// In parts, with a known id.
+    /// An upload with a known id, to which several hosts could upload parts.
     Named(Uploader),
-    /// Through the generic interface of a store.
+    /// An upload through the interface that all stores have, which hides its id.
     Opaque(WriteMultipart),
 }
 
@@ -61,7 +63,7 @@ impl fmt::Debug for ObjectWriter {
 }
 
 impl ObjectWriter {
-    /// Begins to write an object. Makes no request if an existing object may be replaced.
+    /// Creates a writer. Makes no request if an existing object may be replaced.
     ///
     /// # Errors
     ///
@@ -104,17 +106,18 @@ impl ObjectWriter {
         Ok(writer)
     }
 
-    /// Returns the number of bytes that were written.
+    /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Completes the object, and returns its size. The object exists once this call has succeeded.
+    /// Completes the object, and returns its size in bytes. The object exists once this call has
+    /// succeeded.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the object was created in the meantime,
-    /// and any error from the store. In either case the upload is aborted.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the object was created in the meantime;
+    /// any error from the store. After any error, the upload is aborted.
     pub fn finish(mut self) -> io::Result<u64> {
         let last = std::mem::take(&mut self.buffer);
         let Some(upload) = self.upload.take() else {
@@ -136,7 +139,7 @@ impl ObjectWriter {
             Upload::Named(mut uploader) => {
                 let finished = self.put_together(&mut uploader, last);
                 if finished.is_err() {
-                    // If an error returns here, dropping the uploader aborts the upload.
+                    // Dropping this writer aborts the upload.
                     self.upload = Some(Upload::Named(uploader));
                 }
                 finished?;
@@ -156,7 +159,7 @@ impl ObjectWriter {
         Ok(self.written)
     }
 
-    /// Uploads the last part and completes the upload.
+    /// Uploads the last part, and completes the upload if the object may be created.
     fn put_together(&self, uploader: &mut Uploader, last: Vec<u8>) -> io::Result<()> {
         uploader.put(Bytes::from(last))?;
         let parts = uploader.wait()?;
@@ -164,11 +167,11 @@ impl ObjectWriter {
         uploader.complete(parts, self.options.force)
     }
 
-    /// Stops writing and deletes the uploaded parts.
+    /// Stops writing, and deletes the uploaded parts.
     ///
     /// # Errors
     ///
-    /// Any error from the store. In this case, uploaded parts may still exist.
+    /// Any error from the store. In this case, uploaded parts may remain in the store.
     pub fn abort(mut self) -> io::Result<()> {
         self.buffer.clear();
         match self.upload.take() {
@@ -199,7 +202,7 @@ impl ObjectWriter {
         usize::try_from(self.options.part_len()).unwrap_or(usize::MAX)
     }
 
-    /// Uploads a part, once enough earlier ones have finished.
+    /// Uploads a part. Waits for an earlier part if too many are being uploaded.
     fn put(&mut self, part: Vec<u8>) -> io::Result<()> {
         if self.upload.is_none() {
             self.upload = Some(self.begin()?);
@@ -241,7 +244,8 @@ impl ObjectWriter {
 impl Write for ObjectWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let part_len = self.part_len();
-        // A full part waits for more bytes, since only the last part may have any size.
+        // A full part is only uploaded when more bytes follow: it may be the last part, which
+        // `finish` uploads.
         if self.buffer.len() >= part_len && !bytes.is_empty() {
             let part = std::mem::take(&mut self.buffer);
             self.put(part)?;
@@ -252,7 +256,7 @@ impl Write for ObjectWriter {
         Ok(n)
     }
 
-    /// Does nothing: each part is uploaded when it is full.
+    /// Does nothing, since each part is uploaded when it is full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

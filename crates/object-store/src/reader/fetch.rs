@@ -1,4 +1,4 @@
-//! The requests of a reader.
+//! The requests of an [`ObjectReader`](super::ObjectReader).
 
 use std::io;
 use std::ops::Range;
@@ -15,18 +15,18 @@ use super::{Object, Shared};
 use crate::failure::Failure;
 use crate::trouble::Trouble;
 
-/// Time to wait for the object's end after its start has arrived. Servers that don't support ranges from the end report errors that are
-/// retried for minutes.
+/// Time to wait for the end of an object after its start has been received. It is short because the
+/// errors of servers that don't support requests for the last bytes are retried for minutes.
 const TAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of opening an object.
 pub(super) struct FetchedEnds {
     pub(super) object: Object,
-    /// The bytes at both ends, each with its offset.
+    /// Bytes from the start and the end of the object, each with their offset.
     pub(super) bytes: Vec<(u64, Bytes)>,
 }
 
-/// Runs a request. A panic in the request becomes an error, so no caller waits for the result
+/// Runs a request, and converts a panic to an error. Otherwise, callers would wait for the result
 /// forever.
 pub(super) async fn caught<T>(
     shared: &Shared,
@@ -39,7 +39,8 @@ pub(super) async fn caught<T>(
     })
 }
 
-/// Fetches both ends at once. Both responses contain the object's size.
+/// Fetches the start and the end of the object at once. Each response also contains the object's
+/// size.
 pub(super) async fn ends(shared: &Shared) -> Result<FetchedEnds, Failure> {
     let options = &shared.options;
     let head = get(shared, GetRange::Bounded(0..options.head_size), None);
@@ -65,7 +66,7 @@ pub(super) async fn ends(shared: &Shared) -> Result<FetchedEnds, Failure> {
             }
             let begin = tail.0.size.saturating_sub(tail.1.len() as u64);
             let mut bytes = vec![(begin, tail.1)];
-            // Where the head and the tail overlap, the bytes of the tail are used.
+            // Where the start and the end overlap, the bytes of the end are used.
             let front = usize::try_from(begin).unwrap_or(usize::MAX);
             bytes.push((0, head.1.slice(..front.min(head.1.len()))));
             Ok(FetchedEnds {
@@ -73,13 +74,15 @@ pub(super) async fn ends(shared: &Shared) -> Result<FetchedEnds, Failure> {
                 bytes,
             })
         }
-        // Some servers don't support ranges from the end, or ranges longer than the object.
+        // Some servers don't support requests for the last bytes, or for more bytes than the object
+        // has.
         (Ok(head), None) => with_tail(shared, head).await,
         (Err(error), _) => without_head(shared, &error).await,
     }
 }
 
-/// Opens an object whose start can't be fetched, because an empty object has no first byte.
+/// Opens an object whose start can't be fetched. If the object is empty, that isn't an error, since
+/// it has no first byte.
 async fn without_head(shared: &Shared, error: &Error) -> Result<FetchedEnds, Failure> {
     let trouble = Trouble::of(error);
     let may_be_empty = match error {
@@ -100,7 +103,7 @@ async fn without_head(shared: &Shared, error: &Error) -> Result<FetchedEnds, Fai
     Err(said(shared, error))
 }
 
-/// Fetches the end of an object whose start is known.
+/// Opens an object whose start was fetched, by fetching its end.
 async fn with_tail(shared: &Shared, head: (ObjectMeta, Bytes)) -> Result<FetchedEnds, Failure> {
     let object = object(&head.0);
     let front = head.1.len() as u64;
@@ -118,7 +121,7 @@ async fn with_tail(shared: &Shared, head: (ObjectMeta, Bytes)) -> Result<Fetched
     Ok(FetchedEnds { object, bytes })
 }
 
-/// Fetches a range from an open object.
+/// Fetches a range of the object, which must be open.
 pub(super) async fn range(shared: &Shared, range: Range<u64>) -> Result<Bytes, Failure> {
     let object = match &shared.lock().opened {
         Some(Ok(object)) => object.clone(),
@@ -128,7 +131,7 @@ pub(super) async fn range(shared: &Shared, range: Range<u64>) -> Result<Bytes, F
     of_version(shared, &object, range).await
 }
 
-/// Fetches a range from this version of the object.
+/// Fetches a range of the given version of the object. Fails if the object was replaced.
 async fn of_version(shared: &Shared, object: &Object, range: Range<u64>) -> Result<Bytes, Failure> {
     let got = get(shared, GetRange::Bounded(range), Some(object)).await;
     let (meta, bytes) = got.map_err(|error| said(shared, &error))?;
@@ -152,7 +155,8 @@ async fn get(
     };
     let options = GetOptions {
         range: Some(range),
-        // A weak ETag identifies equivalent versions, not identical ones, and never matches.
+        // A weak ETag never matches, since it identifies equivalent versions instead of a single
+        // one.
         if_match: object
             .and_then(|object| object.e_tag.clone())
             .filter(|e_tag| !e_tag.starts_with("W/")),
@@ -164,7 +168,8 @@ async fn get(
     let bytes = collect(result, len.min(most)).await?;
     shared.counted(1, bytes.len() as u64);
     if bytes.len() as u64 != len {
-        // The body contradicts its `Content-Range`, so the position of the bytes is unknown.
+        // The length of the body contradicts its `Content-Range`, so the position of the bytes is
+        // unknown.
         let message = format!(
             "the server sent {} bytes, but had announced {len}",
             bytes.len()
@@ -174,7 +179,7 @@ async fn get(
     Ok((meta, bytes))
 }
 
-/// Reads a body of at most this many bytes.
+/// Reads the body of a response. Fails if it has more than `most` bytes.
 async fn collect(result: GetResult, most: u64) -> Result<Bytes, Error> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut pieces = result.into_stream();

@@ -1,4 +1,4 @@
-//! The parts of an object that are cached, pending or queued. Makes no requests.
+//! The parts of an object that are cached, pending or queued. This module makes no requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -7,16 +7,16 @@ use bytes::Bytes;
 
 use crate::failure::Failure;
 
-/// A part of the object.
+/// A part of the object that is cached, or for which a request is pending.
 #[derive(Debug)]
 struct Piece {
     end: u64,
     content: Content,
-    /// Number of bytes not read yet.
+    /// Number of bytes that were not read yet.
     unread: u64,
-    /// True if the piece's last byte was read, so that the piece is probably no longer needed.
+    /// True if the last byte of the piece was read. The piece is then probably no longer needed.
     is_passed: bool,
-    /// Number of the last read that used the piece.
+    /// Number of the last read that used the piece. Reads are counted from 1.
     used: u64,
 }
 
@@ -27,24 +27,28 @@ enum Content {
     Failed(Failure),
 }
 
-/// The state of the bytes at a position.
+/// The state of the byte at a position.
 pub(super) enum Found {
-    /// Cached bytes that start at the position.
+    /// The byte is cached. The value has all cached bytes of its piece from the position on.
     Bytes(Bytes),
-    /// A pending request.
+    /// A request for the byte is pending.
     Pending,
+    /// The request for the byte failed.
     Failed(Failure),
+    /// The byte is neither cached nor pending.
     Nothing,
 }
 
-/// The cached parts of an object, within a size limit, and the queue of parts to fetch.
+/// The cached and pending parts of an object, within a size limit, and the queue of ranges to
+/// fetch.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    /// Cached parts by offset, without overlaps.
+    /// Cached and pending parts by their offset, without overlaps.
     held: BTreeMap<u64, Piece>,
-    /// Queued ranges, from offset to end, without overlaps with each other or with cached parts.
+    /// Queued ranges, as a map from offset to end, without overlaps with each other or with `held`.
     queued: BTreeMap<u64, u64>,
-    /// Order of the queue; ranges no longer in `queued` are skipped.
+    /// Offsets of queued ranges, in the order of the queue. Offsets that are no longer in `queued`
+    /// are skipped.
     order: VecDeque<u64>,
     size: u64,
     most: u64,
@@ -52,7 +56,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Creates an empty cache of this size.
+    /// Creates an empty cache for at most `most` bytes.
     pub(super) fn new(most: u64) -> Self {
         Pieces {
             held: BTreeMap::new(),
@@ -64,7 +68,8 @@ impl Pieces {
         }
     }
 
-    /// Returns the state at `position`. At most `want` cached bytes count as read.
+    /// Returns the state of the byte at `position`. If it is cached, counts at most `want` bytes as
+    /// read.
     pub(super) fn read(&mut self, position: u64, want: u64) -> Found {
         self.reads += 1;
         let reads = self.reads;
@@ -92,7 +97,7 @@ impl Pieces {
         }
     }
 
-    /// Returns the parts of `range` that are neither cached nor queued.
+    /// Returns the parts of `range` that are not cached, pending or queued.
     fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut at = range.start;
@@ -115,7 +120,7 @@ impl Pieces {
     }
 
     /// Adds the missing parts of these ranges to the end of the queue, as requests of at most
-    /// `request` bytes. Ranges close to each other become one.
+    /// `request` bytes. Ranges that are close to each other are joined.
     pub(super) fn queue(&mut self, ranges: &[Range<u64>], coalesce: u64, request: u64) {
         let mut joined: Vec<Range<u64>> = Vec::new();
         for range in ranges.iter().filter(|range| range.start < range.end) {
@@ -136,7 +141,8 @@ impl Pieces {
         }
     }
 
-    /// Takes the next queued range that fits into the cache, and marks the range as pending.
+    /// Removes the first range from the queue, and marks it as pending. Returns `None` if the queue
+    /// is empty, or the range doesn't fit.
     pub(super) fn take_next(&mut self, fits: impl Fn(u64) -> bool) -> Option<Range<u64>> {
         loop {
             let begin = *self.order.front()?;
@@ -154,9 +160,10 @@ impl Pieces {
         }
     }
 
-    /// Takes the range that a read waits for, and marks it as pending. This is a queued range, or
-    /// else the first request for the missing part of `range`. Other requests for the missing part
-    /// go to the front of the queue.
+    /// Returns the range to request for a read that waits for the start of `range`, and marks it as
+    /// pending. This is the queued range that contains the start, or else the first `request` bytes
+    /// of the missing part of `range`. The remainder of the missing part is added to the front of
+    /// the queue.
     pub(super) fn take_now(&mut self, range: Range<u64>, request: u64) -> Option<Range<u64>> {
         let queued = self.queued.range(..=range.start).next_back();
         let queued = queued.map(|(&begin, &end)| begin..end);
@@ -177,7 +184,7 @@ impl Pieces {
                 now
             }
         };
-        // The read proceeds even if the cache is full.
+        // The read must proceed even if the cache is full.
         self.make_room(now.end - now.start, true);
         self.add(now.clone());
         Some(now)
@@ -196,7 +203,7 @@ impl Pieces {
         self.held.insert(range.start, piece);
     }
 
-    /// Stores a fetched range.
+    /// Stores the result of the request for the pending range at `begin`.
     pub(super) fn arrived(&mut self, begin: u64, result: Result<Bytes, Failure>) {
         if let Some(piece) = self.held.get_mut(&begin) {
             piece.content = match result {
@@ -206,7 +213,8 @@ impl Pieces {
         }
     }
 
-    /// Stores bytes that weren't requested through this queue.
+    /// Stores bytes that weren't requested through the queue, unless some of them are already
+    /// cached.
     pub(super) fn insert(&mut self, begin: u64, bytes: Bytes) {
         let range = begin..begin + bytes.len() as u64;
         if range.start < range.end && self.missing(range.clone()) == [range.clone()] {
@@ -221,8 +229,9 @@ impl Pieces {
         }
     }
 
-    /// Drops unneeded parts until this many bytes fit. Drops bytes that were never read only if a
-    /// read is waiting.
+    /// Drops parts that are no longer needed until `len` bytes fit, and returns true if they do. If
+    /// `is_waited_for` is true, a read is waiting, so parts that are still needed may also be
+    /// dropped.
     fn make_room(&mut self, len: u64, is_waited_for: bool) -> bool {
         while self.size.saturating_add(len) > self.most {
             let ready = self.held.iter();
@@ -241,7 +250,8 @@ impl Pieces {
 }
 
 impl Piece {
-    /// Returns true if the piece is probably no longer needed: most of it was read, including its end.
+    /// Returns true if the piece is probably no longer needed: its end and most of its bytes were
+    /// read.
     fn is_done(&self) -> bool {
         self.unread == 0 || self.is_passed && self.unread <= self.content.len() / 4
     }
@@ -256,8 +266,8 @@ impl Content {
     }
 }
 
-/// Returns true if one request should fetch both ranges: they touch, or the gap is small compared
-/// to them.
+/// Returns true if one request should fetch both ranges: they touch, or the gap between them is
+/// small compared to their lengths.
 fn is_near(last: &Range<u64>, next: &Range<u64>, coalesce: u64) -> bool {
     let len = (last.end - last.start).max(next.end - next.start);
     let gap = next.start.saturating_sub(last.end);
@@ -281,7 +291,7 @@ fn cut(range: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
 mod tests {
     use super::*;
 
-    /// Returns all requests that would be made, in order.
+    /// Takes all requests from the queue, and returns them in order.
     fn requests(pieces: &mut Pieces) -> Vec<Range<u64>> {
         std::iter::from_fn(|| pieces.take_next(|_| true)).collect()
     }

@@ -1,4 +1,4 @@
-//! Chunked messages in stores, and the requests for reading them.
+//! Tests with chunked messages in stores, and with the requests that are needed to read them.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -87,14 +87,14 @@ fn opening_takes_one_round_and_a_value_one_more() {
     assert_eq!(file.get(&at).unwrap(), wanted);
     let log = server.take_log();
     assert_eq!(rounds(&log), 1, "{log:?}");
-    // The reads cover the chunk, and at most the bytes before the chunk in its block.
+    // The requests fetch the chunk, and at most the bytes that precede it in its block.
     let bytes: u64 = log.iter().map(|served| served.bytes).sum();
     assert!(bytes <= MEMBER as u64 + (66 << 10), "{bytes}");
     assert_eq!(file.get(&at).unwrap(), wanted);
     assert!(server.take_log().is_empty());
 }
 
-/// Returns a chunked graph with constants of 4 MiB each, and the elements of the constants.
+/// Returns a chunked graph with constants of 4 MiB each, and the bytes of each constant's elements.
 fn constants() -> (Vec<u8>, Vec<Vec<u8>>) {
     let node = |at: u8| {
         let content: Vec<u8> = (0..4u32 << 20)

@@ -1,4 +1,4 @@
-//! Copying whole folders from and to stores.
+//! Tests of copying whole folders from and to stores.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Stores that respond slowly, wrongly or not at all.
+//! Tests with stores that respond slowly, wrongly or not at all.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Splits, merges and verifications in parts that read and write objects.
+//! Tests of splits, merges and verifications in parts that read and write objects.
 
 mod schedules;
 mod support;
@@ -134,7 +134,7 @@ fn what_is_there_is_replaced_only_if_asked_for() {
     let bucket = Bucket::new("there");
     let split = bucket.split("m", 2).unwrap();
     let reports = run_all(&split);
-    // The object appears after the plan was made.
+    // The object is created after the plan was made.
     bucket.put("m.cpb", b"precious");
     let error = split.commit(&reports, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
@@ -166,7 +166,7 @@ fn what_is_there_is_replaced_only_if_asked_for() {
 fn an_object_that_was_replaced_since_the_plan_is_told_by_its_etag() {
     let bucket = Bucket::new("replaced");
     let split = bucket.split("m", 2).unwrap();
-    // The object has the same bytes, but another version.
+    // The object is replaced by one with the same bytes but another version.
     bucket.put("source.pb", &bucket.message.clone());
     let error = split.run(0, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
@@ -193,7 +193,7 @@ fn a_part_that_is_gone_or_another_is_named_by_the_commit() {
     other[end] ^= 1;
     bucket.put(&name, &other);
     assert!(split.commit(&reports, &options()).is_err());
-    // Another object with the name of the part isn't overwritten either.
+    // Another object with the same name as the part isn't overwritten either.
     split.run(1, &options()).unwrap();
     assert!(bucket.get(&name) == other);
     bucket.put(&name, &content);

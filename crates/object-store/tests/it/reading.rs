@@ -1,4 +1,4 @@
-//! Reading an object by position.
+//! Tests of reading an object by position.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn open(server: &Server, name: &str, options: &ObjectReadOptions) -> std::io::Re
     ObjectReader::open(&ObjectLocation::parse(&server.url(name)).unwrap(), options)
 }
 
-/// Returns the bytes of a range.
+/// Reads `len` bytes at offset `at`.
 fn read(reader: &ObjectReader, at: u64, len: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     reader.read_exact_at(at, &mut bytes).map(|()| bytes)
@@ -146,8 +146,8 @@ fn a_body_that_contradicts_its_range_is_an_error() {
         (Fault::WrongRange("bytes 9-8/10"), "a wrong Content-Range"),
         (Fault::WrongRange("items 0-8/10"), "a wrong Content-Range"),
     ] {
-        // Either of the first two requests may be the one for the object's end, whose offset is
-        // computed from the length of the response.
+        // Either of the first two requests may be the one for the end of the object. The offset of
+        // these bytes is computed from the length of the response.
         for before in [&[][..], &[Fault::Slow(Duration::ZERO)]] {
             server.fail(before);
             server.fail(&[fault]);
@@ -193,7 +193,8 @@ fn an_object_that_is_replaced_meanwhile_is_an_error() {
             );
             assert_eq!(error.to_string(), expected);
         }
-        // Bytes that were fetched before belong to the version that was opened.
+        // Bytes that were fetched before the object was replaced belong to the version that was
+        // opened.
         assert_eq!(read(&reader, 5, 10).unwrap(), bytes[5..15]);
     }
 }

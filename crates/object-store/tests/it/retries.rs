@@ -1,4 +1,5 @@
-//! Stores that fail for a long time, are silent, send too much, or don't support a request.
+//! Tests with stores that fail for a long time, don't respond, send too much, or don't support a
+//! request.
 
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
@@ -13,17 +14,17 @@ use record_file::ReadAt;
 
 use crate::server::{FLOOD, Fault, Server};
 
-/// A time much longer than any of these tests takes, for busy machines.
+/// A time that is much longer than each of these tests, even on busy machines.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Opens an object in a store whose requests are retried for this time.
+/// Opens an object in a store whose requests are retried for the given time.
 fn open(url: &str, time: Duration) -> io::Result<ObjectReader> {
     let options = StoreOptions::new().retry_timeout(time);
     let location = ObjectLocation::parse_with(url, &options)?;
     ObjectReader::open(&location, &ObjectReadOptions::new())
 }
 
-/// Returns the error from opening an object, and the time until the error.
+/// Returns the error from opening an object, and the time until this error.
 fn fail(url: &str, time: Duration) -> (io::Error, Duration) {
     let begun = Instant::now();
     let error = open(url, time).unwrap_err();
@@ -50,7 +51,7 @@ fn requests_that_fail_are_tried_again_until_the_time_has_passed() {
             (refusing, time, "no answer"),
             (silent.url("m"), time, "no answer"),
             (broken.url("m"), time, "500 Internal Server Error"),
-            // A throttled request is given more time.
+            // A throttled request is retried for a longer time.
             (busy.url("m"), time * 3, "<Code>SlowDown</Code>"),
         ] {
             scope.spawn(move || {
@@ -93,7 +94,7 @@ fn of_an_error_the_begin_is_read_and_shown() {
             error.contains("xxxx") && error.chars().count() < 1000,
             "{error}"
         );
-        // The kernel buffers some MiB when the client closes the connection.
+        // The kernel may buffer some MiB before the client closes the connection.
         let (answers, bytes) = server.flooded();
         assert!(bytes < answers * FLOOD / 4, "{bytes} in {answers}");
     }

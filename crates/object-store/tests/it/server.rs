@@ -1,4 +1,4 @@
-//! A small HTTP server that serves ranges, and can misbehave on request.
+//! A small HTTP server that serves ranges of objects, and can respond with faults.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 struct State {
     objects: HashMap<String, Object>,
     faults: Vec<Fault>,
-    /// The fault that affects all requests, if any.
+    /// Fault in the responses to all requests, if any.
     steady: Option<Fault>,
     latency: Duration,
     refuses_suffixes: bool,
@@ -34,21 +34,23 @@ struct Object {
 pub enum Fault {
     /// A server error with this status.
     Status(u16),
-    /// An error with a body.
+    /// An error with this status and body.
     Said(u16, &'static str),
-    /// An error whose body doesn't end before the client disconnects, or [`FLOOD`].
+    /// An error with this status, whose body only ends when the client disconnects, or after
+    /// [`FLOOD`] bytes.
     Flood(u16),
-    /// The body and the connection end after this many bytes.
+    /// A body that ends, together with the connection, after this many bytes.
     Cut(usize),
-    /// The body has only this many bytes, in accordance with its length, but fewer than its range.
+    /// A body of only this many bytes, as its `Content-Length` says, although its `Content-Range`
+    /// has more.
     Short(usize),
-    /// The response has this text as its `Content-Range`.
+    /// A response with this text as its `Content-Range`.
     WrongRange(&'static str),
-    /// The response takes this long.
+    /// A response that needs this time.
     Slow(Duration),
 }
 
-/// Maximum number of bytes to send in an endless body.
+/// Maximum number of bytes to send in an endless body: 64 MiB.
 pub const FLOOD: u64 = 64 << 20;
 
 /// A request and its response. Some fields only appear in messages of failed tests.
@@ -61,8 +63,9 @@ pub struct Served {
     pub bytes: u64,
     pub if_match: bool,
     pub status: u16,
-    /// Times of the request and the response.
+    /// Time at which the request was received.
     pub from: Instant,
+    /// Time at which the response was sent.
     pub to: Instant,
 }
 
@@ -82,7 +85,7 @@ impl Server {
             for stream in listener.incoming().flatten() {
                 let state = Arc::clone(&serving);
                 thread::spawn(move || {
-                    // A client that disconnects only ends its connection.
+                    // If a client disconnects, only its own connection ends.
                     drop(serve(stream, &state));
                 });
             }
@@ -94,7 +97,7 @@ impl Server {
         format!("{}/{name}", self.address)
     }
 
-    /// Adds or replaces an object, with a new version.
+    /// Adds or replaces an object, which gets a new version.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.state.lock().unwrap();
         let version = state
@@ -107,7 +110,7 @@ impl Server {
             .insert(name.to_owned(), Object { bytes, version });
     }
 
-    /// Makes the next requests fail, each with one of these faults.
+    /// Makes the next matching requests fail, one for each of these faults.
     pub fn fail(&self, faults: &[Fault]) {
         self.state.lock().unwrap().faults.extend_from_slice(faults);
     }
@@ -122,7 +125,7 @@ impl Server {
         self.state.lock().unwrap().ignores_ranges = true;
     }
 
-    /// Makes the server end each response by closing the connection, without stating its length.
+    /// Makes the server omit the length of each response, and close the connection at its end.
     pub fn omit_lengths(&self) {
         self.state.lock().unwrap().omits_lengths = true;
     }
@@ -138,24 +141,24 @@ impl Server {
         format!("http://me:secret@{host}/{name}")
     }
 
-    /// Sets the time that every response takes.
+    /// Sets the time that the server needs for each response.
     pub fn set_latency(&self, latency: Duration) {
         self.state.lock().unwrap().latency = latency;
     }
 
-    /// Makes the server refuse ranges that count from the end.
+    /// Makes the server refuse requests for the last bytes of an object.
     pub fn refuse_suffixes(&self) {
         self.state.lock().unwrap().refuses_suffixes = true;
     }
 
-    /// Returns the requests since the last call.
+    /// Returns the requests since the last call of this function.
     pub fn take_log(&self) -> Vec<Served> {
         std::mem::take(&mut self.state.lock().unwrap().log)
     }
 }
 
-/// Returns the number of round trips: requests that begin before the first request of a round has ended belong to the
-/// same round.
+/// Returns the number of round trips. Requests that begin before the first response of a round trip
+/// has ended belong to the same round trip.
 pub fn rounds(log: &[Served]) -> usize {
     let mut log: Vec<_> = log.iter().collect();
     log.sort_by_key(|served| served.from);

@@ -1,4 +1,4 @@
-//! Writing objects.
+//! Tests of writing objects.
 
 use std::io::{ErrorKind, Write};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Random schedules over a store, with hosts that die at any moment, are late, or run a part twice or at the same time.
+//! Tests of random schedules with a store: hosts die at any moment, are late, or run a part twice
+//! or at the same time.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,14 +15,14 @@ use super::support::{Bucket, Random, Small, objects, options};
 
 const SCHEDULES: u64 = 200;
 
-/// The request to the store at which a host dies, before or after the store executes it.
+/// The request to the store at which a host dies. `is_done` is true if the store still executes it.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     step: usize,
     is_done: bool,
 }
 
-/// Stores whose host dies.
+/// An accessor to objects on a host that dies after some requests.
 #[derive(Debug)]
 struct Mortal {
     stores: Small,
@@ -30,7 +31,7 @@ struct Mortal {
 }
 
 impl Mortal {
-    /// Executes a step, if the host is alive before and after it.
+    /// Executes a request, and fails if the host is dead, or dies before or after the request.
     fn step<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let before = self.left.load(Ordering::Relaxed);
         self.left.store(before.saturating_sub(1), Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl Objects for Mortal {
     }
 }
 
-/// An upload whose host dies between two parts.
+/// An upload on a host that may die between two parts.
 struct MortalParts {
     parts: Box<dyn UploadParts>,
     left: Arc<AtomicUsize>,
@@ -127,7 +128,7 @@ fn mortal(fate: Option<Fate>) -> PartOptions {
     }))
 }
 
-/// Lets every other host die at one of its first steps.
+/// Returns the request at which a host dies; `None` for half of the hosts, which don't die.
 fn fate(random: &mut Random) -> Option<Fate> {
     (random.below(2) == 0).then(|| Fate {
         step: 1 + random.below(6),
@@ -135,7 +136,8 @@ fn fate(random: &mut Random) -> Option<Fate> {
     })
 }
 
-/// Runs parts, some of them twice at once, until one part has been tried this many times.
+/// Runs random parts, some of them twice at once, until one part has been run `times` times.
+/// Returns the reports.
 fn run_some(plan: &PartsPlan, times: usize, random: &mut Random) -> Vec<PartReport> {
     let mut reports = Vec::new();
     for _ in 0..times {
@@ -162,7 +164,8 @@ fn missing(plan: &PartsPlan, reports: &[PartReport]) -> Option<usize> {
     (0..plan.parts()).find(|&part| reports.iter().all(|report| report.part() != part))
 }
 
-/// Checks that committing an incomplete plan fails and names the first missing part.
+/// Checks that committing an incomplete plan fails, and that the error names the first missing
+/// part. Returns false if no part is missing.
 fn refuse_incomplete(plan: &PartsPlan, reports: &[PartReport], seed: u64) -> bool {
     let Some(first) = missing(plan, reports) else {
         return false;
@@ -176,7 +179,7 @@ fn refuse_incomplete(plan: &PartsPlan, reports: &[PartReport], seed: u64) -> boo
     true
 }
 
-/// Commits on hosts that die, and then twice at once.
+/// Commits a plan on hosts that die, and then twice at once.
 fn commit(plan: &PartsPlan, reports: &[PartReport], random: &mut Random, seed: u64) {
     for _ in 0..random.below(3) {
         drop(plan.commit(reports, &mortal(fate(random))));
@@ -210,14 +213,14 @@ fn of_200_splits_in_a_store_each_has_the_right_bytes_or_says_what_is_missing() {
             reports.push(plan.run(part, &options()).unwrap());
         }
         commit(&plan, &reports, &mut random, seed);
-        // Late hosts change nothing.
+        // Hosts that run parts after the commit change nothing.
         run_some(&plan, 2, &mut random);
         assert!(bucket.merged("m") == bucket.message, "schedule {seed}");
         assert_eq!(bucket.get("m.00001-89abcdef.cpb"), b"of somebody else");
         let names = bucket.names();
         assert_eq!(names.len(), 2 + plan.parts(), "schedule {seed}: {names:?}");
     }
-    // Otherwise the schedules were too mild or too harsh.
+    // If these checks fail, almost all or almost none of the schedules were complete.
     assert!(
         refused > 50 && complete > 20,
         "{refused} refused, {complete} complete"
@@ -243,7 +246,7 @@ fn of_200_merges_in_a_store_each_has_the_right_bytes_or_says_what_is_missing() {
         commit(&plan, &reports, &mut random, seed);
         let late = plan.run(0, &options()).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::AlreadyExists, "{late}");
-        // This repeats the commit, like an engine that missed the result.
+        // This repeats the commit, as an engine does that didn't receive the result.
         let Committed::Merge(merged) = plan.commit(&reports, &options()).unwrap() else {
             panic!()
         };

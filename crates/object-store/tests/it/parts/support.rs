@@ -1,4 +1,4 @@
-//! In-memory objects for tests.
+//! In-memory objects for tests in parts.
 
 use std::io::{Read, Write};
 use std::num::NonZeroUsize;
@@ -20,10 +20,10 @@ use proto_splitter_parts::{
 };
 use record_file::ReadAt;
 
-/// Size of an upload's parts, small enough for several parts.
+/// Size of the parts of an upload, in bytes. It is so small that uploads have several parts.
 const PART: u64 = 700;
 
-/// Pseudo-random numbers, reproducible from a seed.
+/// A generator of pseudo-random numbers, which a seed determines.
 pub struct Random(u64);
 
 impl Random {
@@ -39,11 +39,11 @@ impl Random {
     }
 }
 
-/// Stores whose uploads have small parts.
+/// An accessor to objects whose uploads have small parts.
 #[derive(Debug, Default)]
 pub struct Small {
     inner: ObjectParts,
-    /// True if a bit flips in every assembled object.
+    /// True if each assembled object gets a flipped bit.
     spoils: bool,
 }
 
@@ -137,8 +137,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a bucket with a message whose values have about a kilobyte each. Some are
-    /// compressible.
+    /// Creates a bucket with a message whose values have about a kilobyte each. Some of the values
+    /// are compressible.
     pub fn new(name: &str) -> Bucket {
         let mut random = Random::new(7);
         let mut value = |at: usize| match at {
@@ -191,7 +191,7 @@ impl Bucket {
         futures::executor::block_on(at.store().delete(at.path())).unwrap();
     }
 
-    /// Returns the names of the objects, without the source.
+    /// Returns the names of all objects except `source.pb`.
     pub fn names(&self) -> Vec<String> {
         let folder = ObjectLocation::parse(&self.name).unwrap();
         let items = Folder::new(&folder).list().unwrap().into_iter();
@@ -221,7 +221,7 @@ impl Bucket {
         self.planner(parts).merge(input, target, ReadOptions::new())
     }
 
-    /// Returns the result of a merge on one host.
+    /// Returns the message that merging the object `PREFIX.cpb` on one host yields.
     pub fn merged(&self, prefix: &str) -> Vec<u8> {
         let options = ObjectReadOptions::new();
         let reader = ObjectReader::open(&self.at(&format!("{prefix}.cpb")), &options).unwrap();
