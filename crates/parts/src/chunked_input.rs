@@ -17,8 +17,8 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::part_work::{RecordStore, open_path_as, open_sources};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A plan's checked chunked file, the type of its message if known, and the end of each part of the
-/// work.
+/// The checked input of a plan: the identity of the chunked file, the options with which to read it
+/// (including the type of its message, if known), and the end of each part of the work.
 #[derive(Clone, Debug)]
 pub(super) struct ChunkedInput {
     planned: Input,
@@ -26,7 +26,8 @@ pub(super) struct ChunkedInput {
     part_ends: Vec<u64>,
 }
 
-/// Returns the error for an invalid plan. `verb` names the planned operation, such as `merge`.
+/// Returns the error for an invalid plan. `verb` names the planned operation, such as `merge`, and
+/// `why` completes the sentence.
 pub(super) fn invalid_plan(verb: &str, why: &str) -> Error {
     Error::new(
         ErrorKind::InvalidMessage,
@@ -37,7 +38,7 @@ pub(super) fn invalid_plan(verb: &str, why: &str) -> Error {
 /// A chunked message, in files or in objects.
 pub(super) type Chunked = RecordStore<Arc<dyn ReadAt>>;
 
-/// Opens a chunked message, and determines its identity.
+/// Opens a chunked message, and determines the current identity of its file or object.
 pub(super) fn open(input: &Path, stores: Stores<'_>, limits: &Limits) -> Result<(Chunked, Input)> {
     match named(input, stores)? {
         Some((name, objects)) => open_object(name, &**objects, limits),
@@ -62,7 +63,7 @@ fn open_object(name: &str, objects: &dyn Objects, limits: &Limits) -> Result<(Ch
 }
 
 impl ChunkedInput {
-    /// Checks the input of a plan. `verb` names the planned operation, such as `merge`.
+    /// Checks the input in a decoded plan. `verb` names the planned operation, such as `merge`.
     pub(super) fn checked(
         verb: &str,
         input: Option<Input>,
@@ -91,27 +92,27 @@ impl ChunkedInput {
         self.part_ends.len()
     }
 
-    /// Returns the end of the last part.
+    /// Returns the end of the last part: the size of the whole work, in bytes or in items.
     pub(super) fn end(&self) -> u64 {
         self.part_ends.last().copied().unwrap_or(0)
     }
 
-    /// Returns the range of a part.
+    /// Returns the share of the part with index `part`, in bytes or in items.
     pub(super) fn share(&self, part: usize) -> Result<Range<u64>> {
         share(&self.part_ends, part)
     }
 
-    /// Returns the range of a part among items in memory.
+    /// Returns the share of the part with index `part`, as a range of items in memory.
     pub(super) fn share_of_items(&self, part: usize) -> Result<Range<usize>> {
         share_of_items(&self.part_ends, part)
     }
 
-    /// Fails unless the parts cover exactly `all`.
+    /// Fails unless the shares of all parts together are exactly `0..all`.
     pub(super) fn check_shares(&self, all: u64) -> Result<()> {
         check_ends(&self.part_ends, all)
     }
 
-    /// Returns the options for reading the file in a part that runs with `options`.
+    /// Returns the options for reading the input in a part that is run with `options`.
     pub(super) fn options(&self, options: &PartOptions) -> ReadOptions {
         let reading = self.options.clone().limits(options.limits.clone());
         reading
@@ -119,12 +120,12 @@ impl ChunkedInput {
             .progress(options.progress.clone())
     }
 
-    /// Returns the path of the file, if the input is not an object.
+    /// Returns the path of the input file; `None` if the input is an object.
     pub(super) fn file(&self) -> Option<&Path> {
         (!is_object(&self.planned.path)).then(|| self.path())
     }
 
-    /// Opens the message, if it is unchanged since the plan was made.
+    /// Opens the input. Fails if it has changed since the plan was made.
     pub(super) fn open(&self, options: &PartOptions) -> Result<Chunked> {
         let name = &self.planned.path;
         if is_object(name) {

@@ -1,4 +1,4 @@
-//! The report on a commit.
+//! The report of a committed plan.
 
 use std::path::PathBuf;
 
@@ -7,33 +7,33 @@ use super::plan::PartsPlan;
 use proto_splitter_core::container::MerkleRoot;
 use proto_splitter_core::merge::{MergeCheck, SourceCheck};
 
-/// A report on a commit.
+/// A report on a committed plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CommitReport {
-    /// The verb: `split`, `merge` or `verify`.
+    /// Operation of the plan: `split`, `merge` or `verify`.
     pub verb: &'static str,
-    /// Number of parts.
+    /// Number of parts in the plan.
     pub parts: usize,
-    /// The file or object written; `None` for a verification.
+    /// Path or URL of the written file or object; `None` for a verification.
     #[cfg_attr(
         feature = "serde",
         serde(serialize_with = "crate::as_text::optional_path")
     )]
     pub output: Option<PathBuf>,
-    /// Number of bytes written or read.
+    /// Number of bytes that a split or merge wrote, or that a verification read.
     pub bytes: u64,
-    /// Size of the message, in bytes, if known.
+    /// Size of the message, in bytes; `None` if it is unknown.
     pub message_bytes: Option<u64>,
-    /// crc32c of the merged message, if it was computed.
+    /// crc32c of the merged message; `None` if it wasn't computed.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
     pub crc32c: Option<u32>,
-    /// True if a merge reproduces the exact bytes of the source; `None` if that is unknown.
+    /// True if a merge reproduces the exact bytes of the source; `None` if this is unknown.
     pub byte_exact: Option<bool>,
-    /// Number of chunks written by a split.
+    /// Number of chunks that a split wrote; `None` for other operations.
     pub chunks: Option<usize>,
-    /// The Merkle root of a split, if its plan requests one.
+    /// Merkle root of the chunks of a split; `None` if the plan doesn't request one.
     #[cfg_attr(
         feature = "serde",
         serde(
@@ -42,13 +42,14 @@ pub struct CommitReport {
         )
     )]
     pub merkle_root: Option<MerkleRoot>,
-    /// True if the same commit was made before, so that there was nothing to do.
+    /// True if the split was already committed with the same result, so that this commit did
+    /// nothing.
     pub was_there: bool,
-    /// Removed files of an earlier split, or of parts that ran more than once with different
-    /// results.
+    /// Paths of removed files. They belonged to an earlier split, or to parts that were run more
+    /// than once with different results.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub removed_files: Vec<PathBuf>,
-    /// Problems that a verification has found.
+    /// Problems that a verification found, one line each.
     pub problems: Vec<String>,
 }
 

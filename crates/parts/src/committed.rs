@@ -1,17 +1,17 @@
-//! The outcome of a commit.
+//! The result of a committed plan.
 
 use super::splitting::CommittedSplit;
 use super::verifying::CommittedVerify;
 use proto_splitter_core::merge::Merged;
 
-/// The outcome of a [commit](super::PartsPlan::commit).
+/// The result of a [committed](super::PartsPlan::commit) plan.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Committed {
-    /// A message was split.
+    /// The result of a split.
     Split(CommittedSplit),
-    /// A chunked file was merged.
+    /// The result of a merge.
     Merge(Merged),
-    /// A chunked file was verified.
+    /// The result of a verification.
     Verify(CommittedVerify),
 }

@@ -1,4 +1,4 @@
-//! The file format of plans and reports: a message that ends with its own checksum.
+//! The file format of plans and reports: a serialized message that ends with its own checksum.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,16 +10,16 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// Version of the plans and reports that this crate writes.
 pub const PLAN_VERSION: u32 = 1;
 
-/// Maximum size of a plan or a report, in bytes: 1 GiB. A chunk takes about 40 bytes.
+/// Maximum size of a plan or a report, in bytes: 1 GiB. A plan has about 40 bytes for each chunk.
 pub const DEFAULT_MAX_PLAN_SIZE: u64 = 1 << 30;
 
-/// Tag of the checksum in plans and reports: field 15, a fixed32.
+/// Encoded tag of the checksum in plans and reports: field 15, a fixed32.
 const CHECKSUM_TAG: u8 = 15 << 3 | 5;
 
-/// Size of the checksum's field, in bytes.
+/// Size of the encoded checksum field, in bytes.
 const CHECKSUM_LEN: usize = 5;
 
-/// Appends the checksum to a serialized plan or report that has none.
+/// Appends the checksum to a serialized plan or report that doesn't have one yet.
 #[doc(hidden)]
 #[must_use]
 pub fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {
@@ -29,7 +29,7 @@ pub fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {
     message
 }
 
-/// Compares a plan or report, which `name` identifies, with the checksum at its end.
+/// Compares a plan or report with the checksum at its end. `name` names it in errors.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub(super) fn check_checksum(bytes: &[u8], name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::ChecksumMismatch, message))
 }
 
-/// Reads a file within the maximum size of a plan.
+/// Reads a file. Fails if it is larger than a plan may be.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(path)
@@ -63,7 +63,7 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a plan or report to a file, which appears complete or not at all.
+/// Writes a plan or report to a file, which appears completely or not at all.
 pub(super) fn write_file(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let mut file = AtomicFile::create(path, &MadeFrom::Nothing, force)?;
     let written = file.as_file_mut().write_all(bytes);

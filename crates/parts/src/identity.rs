@@ -1,4 +1,5 @@
-//! The identity of a file or object, by which any host recognizes a plan's input.
+//! The identity of a file or object. By comparing it, each host can tell whether the input of a
+//! plan has changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +12,10 @@ use crate::proto::Input;
 use proto_splitter_core::part_work::{folder, open_file};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Number of blocks of a file to sample.
+/// Number of blocks of a file to include in its identity.
 const SAMPLES: u64 = 16;
 
-/// Size of each sampled block, in bytes.
+/// Size of each of these blocks, in bytes: 4 KiB.
 const SAMPLE: u64 = 4 << 10;
 
 /// Returns the current identity of the file at `path`.
@@ -33,7 +34,7 @@ pub(super) fn identify(path: &Path) -> Result<Input> {
     })
 }
 
-/// Returns the current identity of the object with this name.
+/// Returns the current identity of the open object called `name`.
 pub(super) fn identify_object(name: &str, object: &OpenObject) -> Result<Input> {
     let failed = |error: std::io::Error| Error::from(error).context(name);
     let size = object.source.size().map_err(failed)?;
@@ -49,12 +50,12 @@ pub(super) fn identify_object(name: &str, object: &OpenObject) -> Result<Input> 
     })
 }
 
-/// Fails if the file has changed.
+/// Fails if the file has changed since the plan was made.
 pub(super) fn check(planned: &Input) -> Result<()> {
     check_same(planned, &identify(Path::new(&planned.path))?)
 }
 
-/// Fails unless the current identity is the planned one.
+/// Fails if the current identity `now` differs from the planned one.
 pub(super) fn check_same(planned: &Input, now: &Input) -> Result<()> {
     let what = if now.size != planned.size {
         format!("it has {} bytes, but had {} before", now.size, planned.size)
@@ -71,23 +72,23 @@ pub(super) fn check_same(planned: &Input, now: &Input) -> Result<()> {
     Err(Error::new(ErrorKind::SourceChanged, message))
 }
 
-/// Returns the absolute form of a path, which means the same in every folder.
+/// Returns the absolute form of a path, which doesn't depend on the current folder.
 pub(super) fn absolute(path: &Path) -> Result<String> {
     let absolute = match fs::canonicalize(path) {
         Ok(absolute) => absolute,
-        // The file doesn't exist yet.
+        // If the file doesn't exist yet, its path can't be resolved.
         Err(_) => std::path::absolute(path).map_err(|error| Error::from(error).in_file(path))?,
     };
     text_of(absolute)
 }
 
-/// Returns the absolute path of the file with this name in the folder of `path`.
+/// Returns the absolute path of the file called `name` in the folder of `path`.
 pub(super) fn absolute_beside(path: &Path, name: &str) -> Result<String> {
     let folder = absolute(folder(path))?;
     Ok(format!("{}/{name}", folder.trim_end_matches('/')))
 }
 
-/// Converts a path to text, in the form that plans contain.
+/// Converts a path to a string for a plan. Fails if the path isn't Unicode.
 pub(super) fn text_of(path: PathBuf) -> Result<String> {
     path.into_os_string().into_string().map_err(|path| {
         let path = Path::new(&path).display();
@@ -101,7 +102,8 @@ fn sample<S: ReadAt + ?Sized>(file: &S, size: u64) -> std::io::Result<u32> {
     let mut block = vec![0; usize::try_from(length).unwrap_or_default()];
     let mut crc = 0;
     for at in 0..SAMPLES {
-        // The blocks are at both ends, and equally spaced between them.
+        // The first block is at the start, the last one at the end, and the others are equally
+        // spaced.
         let share = u128::from(size - length) * u128::from(at) / u128::from(SAMPLES - 1);
         let offset = u64::try_from(share).unwrap_or(size - length);
         file.read_exact_at(offset, &mut block)?;

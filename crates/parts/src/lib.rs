@@ -1,6 +1,6 @@
-//! Splitting, merging and verifying on many hosts that don't communicate.
+//! Splitting, merging and verifying in parts, on many hosts that don't communicate.
 //!
-//! The work is planned once, done in parts by any hosts, and committed once:
+//! The work is planned once, executed in parts by any hosts, and committed once:
 //!
 //! ```text
 //! plan (one host) -> run a part (any host, any number of times) -> commit (one host)
@@ -8,15 +8,17 @@
 //!
 //! A [`PartsPlan`] is a small file that all hosts read. [`PartsPlan::run`] executes a part of the
 //! plan and returns a [`PartReport`]. A part that was killed can be run again, and running a part
-//! twice has the same result. [`PartsPlan::commit`] takes a report for every part. It fails if a
-//! report is missing or belongs to another plan. The result doesn't appear before the commit.
-//! Therefore, any scheduler is suitable: a shell, a Slurm array, an indexed Kubernetes job, Ray.
+//! twice has the same result as running it once. [`PartsPlan::commit`] needs a report for every
+//! part. It fails if a report is missing or belongs to another plan. The result doesn't appear
+//! before the commit. Therefore, any scheduler is suitable: a shell, a Slurm array, an indexed
+//! Kubernetes job, Ray.
 //!
 //! A [`PlanFile`] is a plan in a file, with the reports of its parts next to it.
 //!
 //! All hosts must see the same files under the same paths, or the same objects in stores: a
 //! [`Planner`] and [`PartOptions`] with [`Objects`] accept URLs wherever they accept paths. A
-//! [`PartStore`] stores the files of a split's parts, by default in the folder of the result.
+//! [`PartStore`] stores the files that the parts of a split write, by default in the folder of the
+//! result.
 //!
 //! ```
 //! use std::num::NonZeroUsize;

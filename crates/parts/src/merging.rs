@@ -1,4 +1,4 @@
-//! Merging in parts into one file, which all parts write.
+//! Merging in parts, all of which write into the same file or object.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -28,7 +28,7 @@ use proto_splitter_core::part_work::{hold_shared, remove_abandoned};
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Plans the merge.
+/// Plans a merge of the chunked file or object `input` to `target`.
 pub(super) fn plan(
     input: &Path,
     target: &Path,
@@ -74,7 +74,8 @@ pub(super) fn plan(
     })
 }
 
-/// Returns the absolute path of the new file. The path means the same on every host.
+/// Returns the absolute path of the merged file, which is the same on every host. Fails if the file
+/// exists and must not be replaced.
 fn place_of(input: &Path, target: &Path, force: bool) -> Result<String> {
     let target = written_through(target)?;
     MadeFrom::files([input]).check_apart(&target)?;
@@ -89,8 +90,8 @@ fn reads(target: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Returns the end of each part's bytes. Parts end between segments, so that no chunk is read by
-/// two parts that each need only some of its bytes.
+/// Returns the end of each part's bytes in the merged message. Each part ends between two segments,
+/// so that no chunk is read by two parts that each need only some of its bytes.
 fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     let spans = plan.spans();
     let sizes: Vec<u64> = spans.iter().map(|span| span.len).collect();
@@ -102,7 +103,8 @@ fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     ends.into_iter().map(end).collect()
 }
 
-/// Returns the end of each part's bytes for an upload, at boundaries of the upload's parts.
+/// Returns the end of each part's bytes in a merged message that is uploaded. Each part ends at the
+/// end of a part of the upload.
 fn ends_of_upload(total: u64, part_size: u64, parts: NonZeroUsize) -> Vec<u64> {
     let count = usize::try_from(total.div_ceil(part_size.max(1))).unwrap_or(usize::MAX);
     let ends = shares(&vec![part_size; count], parts, |_| true);
@@ -117,12 +119,12 @@ pub(super) struct Planned {
     input: ChunkedInput,
     target: PathBuf,
     force: bool,
-    /// The upload, if the target is an object.
+    /// Upload to which all parts belong; `None` if the target is a file.
     upload: Option<Uploading>,
 }
 
 impl Planned {
-    /// Checks a decoded plan.
+    /// Checks a decoded plan for a merge.
     pub(super) fn checked(message: PlanMessage) -> Result<Planned> {
         let PlanMessage {
             input,
@@ -158,22 +160,22 @@ impl Planned {
         self.input.end()
     }
 
-    /// Returns the path of the file into which the parts write.
+    /// Returns the path of the hidden file into which all parts of the plan called `id` write.
     fn room(&self, id: &[u8; 16]) -> PathBuf {
         let id: String = id[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{}{id}.tmp", self.rooms());
         self.target().with_file_name(name)
     }
 
-    /// Returns the common prefix of all plans' hidden file names.
+    /// Returns the prefix of the names of all hidden files for merges to this target.
     fn rooms(&self) -> String {
         let name = self.target.file_name().unwrap_or_default();
         let name = crc32c::crc32c(name.as_encoded_bytes());
         format!(".protosplit-merge-{name:08x}-")
     }
 
-    /// Removes the files of earlier plans for a merge to the same target, since this plan replaces
-    /// those plans. Keeps a file on which a host is working.
+    /// Removes the hidden files of earlier plans for a merge to the same target, since this plan
+    /// replaces those plans. Keeps a file that a host has open.
     fn remove_earlier(&self, room: &Path) {
         let (rooms, folder) = (self.rooms(), folder(room));
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -189,8 +191,8 @@ impl Planned {
         }
     }
 
-    /// Creates the file into which the parts write. Keeps an existing file, since it has data that
-    /// parts of the same plan have written.
+    /// Creates the hidden file into which all parts write. Keeps an existing file, since it
+    /// contains data that parts of the same plan have written.
     pub(super) fn make_room(&self, id: &[u8; 16]) -> Result<()> {
         if self.upload.is_some() {
             return Ok(());
@@ -207,7 +209,7 @@ impl Planned {
         file.commit()
     }
 
-    /// Opens the file into which the parts write.
+    /// Opens the hidden file into which all parts write. Fails if it has another size than planned.
     fn open_room(&self, room: &Path) -> Result<File> {
         let file = OpenOptions::new()
             .read(true)
@@ -248,7 +250,7 @@ impl Planned {
         Error::new(kind, message)
     }
 
-    /// Writes a part's bytes to their place.
+    /// Writes the bytes of a part into the hidden file, or uploads them.
     pub(super) fn run(&self, part: usize, id: &[u8; 16], options: &PartOptions) -> Result<Outcome> {
         let range = self.input.share(part)?;
         let size = range.end - range.start;
@@ -274,7 +276,7 @@ impl Planned {
         })?;
         let failed = |error: io::Error| Error::from(error).in_file(&room);
         file.sync_data().map_err(failed)?;
-        // After the commit, the file has its final name, and its readers see correct data.
+        // A file that was committed meanwhile has its final name, and its readers see correct data.
         if !is_at(&file, &room) {
             return Err(self.no_room(&room));
         }
@@ -285,7 +287,7 @@ impl Planned {
         }))
     }
 
-    /// Plans the merge, and calls `execute` with the plan for this range of the message.
+    /// Plans the merge again, and calls `execute` with a plan for only this range of the message.
     fn with_part<T>(
         &self,
         range: Range<u64>,
@@ -307,7 +309,7 @@ impl Planned {
         })
     }
 
-    /// Moves the file to its target.
+    /// Renames the hidden file to the target, or completes the upload, after checking the reports.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],
@@ -333,7 +335,7 @@ impl Planned {
         let room = self.room(id);
         match self.open_room(&room) {
             Ok(_) if !self.force && self.is_done(crc32c, options)? => {
-                // An earlier commit was interrupted before it removed the old name.
+                // An earlier commit was interrupted before it removed the hidden name of the file.
                 remove_room(&room);
                 return Ok(merged);
             }
@@ -354,7 +356,8 @@ impl Planned {
         Ok(merged)
     }
 
-    /// Returns the ranges that the parts wrote, according to their reports.
+    /// Returns the range and the checksum of the bytes that each part wrote, according to its
+    /// report.
     fn written(&self, outcomes: &[&Outcome]) -> Result<Vec<WrittenRange>> {
         let written = outcomes.iter().enumerate().map(|(part, outcome)| {
             let range = self.input.share(part)?;
@@ -372,7 +375,7 @@ impl Planned {
         written.collect()
     }
 
-    /// Returns true if the target is already the merged message, because this commit was done
+    /// Returns true if the target is already the merged message, since the plan was committed
     /// before.
     fn is_done(&self, crc32c: u32, options: &PartOptions) -> Result<bool> {
         let target = self.target();
@@ -408,15 +411,15 @@ impl Planned {
     }
 }
 
-/// Removes the old name of the file into which the parts wrote, which now has the target's name. If
-/// this fails, the next commit removes the name.
+/// Removes the hidden name of a file that now also has the target's name. If this fails, the next
+/// commit of the plan removes the name.
 fn remove_room(room: &Path) {
     if let Err(error) = remove_file(room) {
         tracing::warn!("{} was not removed: {error}", room.display());
     }
 }
 
-/// Returns true if `path` refers to the open file.
+/// Returns true if `path` refers to the open file `file`.
 fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -1,11 +1,11 @@
-//! The message's type in a plan, for merges that depend on it.
+//! The type of the message in a plan, for merges that depend on the type.
 
 use crate::proto::MessageType;
 use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::part_work::{describe_type, schema_in};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Returns the type in these options.
+/// Returns the message type in these options, in the form that plans contain.
 pub(super) fn message_type(options: &ReadOptions) -> MessageType {
     let descriptor = options.get_descriptor();
     let schema = descriptor.map(|descriptor| describe_type(descriptor, true).serialize());
@@ -18,7 +18,7 @@ pub(super) fn message_type(options: &ReadOptions) -> MessageType {
     }
 }
 
-/// Returns `options` with the type in a plan.
+/// Returns `options` with the message type in a plan, if it has one.
 pub(super) fn apply(known: Option<&MessageType>, options: ReadOptions) -> Result<ReadOptions> {
     let Some(known) = known else {
         return Ok(options);

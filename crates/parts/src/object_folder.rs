@@ -1,4 +1,4 @@
-//! The folder of a main file that is an object, as a store for the parts' files.
+//! A store for the files of a split whose main file is an object.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use proto_splitter_core::atomic::TemporaryFolder;
 use proto_splitter_core::atomic::{AtomicFile, MadeFrom};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A store that keeps the parts' files as objects next to the main file. An incomplete file is in a
-/// temporary folder on the host.
+/// A store that keeps the files of a split's parts as objects next to the main file. A file that
+/// isn't complete yet is in a temporary folder on the host.
 #[derive(Debug)]
 pub(super) struct ObjectFolder {
     objects: Arc<dyn Objects>,
@@ -23,7 +23,7 @@ pub(super) struct ObjectFolder {
 impl ObjectFolder {
     pub(super) fn beside(main: String, objects: &Arc<dyn Objects>) -> Result<ObjectFolder> {
         let temporary = std::env::temp_dir();
-        // The folder's name has only a checksum of the main object's name.
+        // The name of the folder contains only a checksum of the main object's name.
         let named = temporary.join(main.replace(std::path::is_separator, "_"));
         let folder = TemporaryFolder::beside(&named, None)
             .map_err(|error| Error::from(error).in_file(&temporary))?;
@@ -47,8 +47,8 @@ impl PartStore for ObjectFolder {
         let size = content.metadata()?.len();
         content.seek(SeekFrom::Start(0))?;
         match self.objects.put(&name, content, size, false) {
-            // The file's name is a hash of its content, so another run has uploaded the same file.
-            // The commit checks it.
+            // The name contains a hash of the file's content, so another run of the part has
+            // uploaded the same file. The commit checks the object.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             done => done,
         }
@@ -60,8 +60,8 @@ impl PartStore for ObjectFolder {
     }
 }
 
-/// Writes a main file to the object with this name. Returns its size, and true if an object with
-/// the same content existed before.
+/// Writes the main file of a split to the object called `name`. Returns the size of the file in
+/// bytes, and true if an object with the same content already existed.
 pub(super) fn place_object(
     objects: &dyn Objects,
     name: &str,
@@ -78,7 +78,7 @@ pub(super) fn place_object(
     }
     match objects.put_at_once(name, content.clone(), force) {
         Ok(()) => Ok((size, false)),
-        // Another commit of the same plan was faster.
+        // Another commit of the same plan has written the object in the meantime.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             if is_there(objects, name, &content)? {
                 Ok((size, true))
@@ -90,7 +90,7 @@ pub(super) fn place_object(
     }
 }
 
-/// Returns true if an object with this name and content exists.
+/// Returns true if the object called `name` exists and has this content.
 fn is_there(objects: &dyn Objects, name: &str, content: &[u8]) -> Result<bool> {
     if !objects.exists(name)? {
         return Ok(false);

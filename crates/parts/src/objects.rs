@@ -1,4 +1,4 @@
-//! Access to objects in stores, for work in parts.
+//! Access to objects in stores, for splits, merges and verifications in parts.
 
 use std::fmt::Debug;
 use std::io::{Read, Write};
@@ -9,16 +9,16 @@ use record_file::ReadAt;
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Object stores, for plans that name inputs or outputs by URL. This crate implements no store;
-/// `proto-splitter-object-store` does.
+/// Access to object stores, for plans that name inputs or outputs by URL. This crate doesn't
+/// implement any store; `proto-splitter-object-store` does.
 ///
-/// Objects appear complete or not at all.
+/// An object must appear completely or not at all.
 pub trait Objects: Debug + Send + Sync {
     /// Returns true if a name is the URL of an object, rather than the path of a file.
     fn is_object(&self, name: &str) -> bool;
 
-    /// Fails if plans must not contain this name, such as a URL with a password, since other people
-    /// may read a plan.
+    /// Fails if plans must not contain this name. For example, a URL with a password is not
+    /// allowed, since other people may read a plan.
     ///
     /// # Errors
     ///
@@ -28,14 +28,15 @@ pub trait Objects: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Opens an object. All reads see the version that was opened.
+    /// Opens an object. All reads return bytes of the version that was opened, or fail.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the object doesn't exist or can't be read.
     fn open(&self, name: &str) -> Result<OpenObject>;
 
-    /// Opens an object that the chunked file in the object `main` names.
+    /// Opens an object that a chunked file names. `main` is the URL of the object with the chunked
+    /// file.
     ///
     /// # Errors
     ///
@@ -50,30 +51,30 @@ pub trait Objects: Debug + Send + Sync {
     /// [`ErrorKind::Io`] if the store fails.
     fn exists(&self, name: &str) -> Result<bool>;
 
-    /// Writes an object of `size` bytes.
+    /// Writes an object of `size` bytes, which are read from `content`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`] if the object exists and `force` isn't set; [`ErrorKind::Io`].
     fn put(&self, name: &str, content: &mut dyn Read, size: u64, force: bool) -> Result<()>;
 
-    /// Writes an object like [`put`](Self::put), but in a single request, so that the store itself
-    /// ensures that only one of two hosts succeeds.
+    /// Writes an object like [`put`](Self::put), but with a single request, so that the store
+    /// itself ensures that only one of two hosts can create the object.
     ///
     /// # Errors
     ///
     /// The errors of [`put`](Self::put).
     fn put_at_once(&self, name: &str, content: Vec<u8>, force: bool) -> Result<()>;
 
-    /// Begins an upload of an object of `size` bytes in parts that any hosts may upload.
+    /// Begins an upload of an object of `size` bytes. Any host may upload parts of it.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the store doesn't support such uploads, or fails.
     fn begin_upload(&self, name: &str, size: u64) -> Result<ObjectUpload>;
 
-    /// Uploads parts of an existing upload, starting with number `first`, counted from 0. Replaces
-    /// parts that were uploaded before.
+    /// Returns a writer for parts of an upload, beginning with the part with index `first`, counted
+    /// from 0. The parts replace parts with the same indices that were uploaded before.
     ///
     /// # Errors
     ///
@@ -85,14 +86,14 @@ pub trait Objects: Debug + Send + Sync {
         first: u64,
     ) -> Result<Box<dyn UploadParts>>;
 
-    /// Completes an upload from its parts, each with the name that [`UploadParts::finish`]
-    /// returned.
+    /// Completes an upload. `parts` are the store's ids of all its parts, in order, from
+    /// [`UploadParts::finish`].
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the upload no longer exists, or the store fails;
-    /// [`ErrorKind::AlreadyExists`] if `force` isn't set, an object exists, and the store can check
-    /// that atomically.
+    /// [`ErrorKind::AlreadyExists`] if `force` is false, the object exists, and the store can check
+    /// this atomically.
     fn finish_upload(
         &self,
         name: &str,
@@ -107,7 +108,7 @@ pub trait Objects: Debug + Send + Sync {
 pub struct OpenObject {
     /// Bytes of the object.
     pub source: Arc<dyn ReadAt>,
-    /// The store's name for this version: its `ETag`.
+    /// Store's identifier of the opened version, such as its `ETag`; `None` if the store has none.
     pub version: Option<String>,
 }
 
@@ -119,18 +120,19 @@ impl Debug for OpenObject {
     }
 }
 
-/// An upload in parts that has begun.
+/// An upload of an object in parts that was begun and not yet completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectUpload {
-    /// The store's name for the upload.
+    /// Store's identifier of the upload.
     pub id: String,
-    /// Size of each part except the last, in bytes.
+    /// Size of each part of the upload except the last, in bytes.
     pub part_size: u64,
 }
 
-/// A writer that uploads its bytes as parts of an upload.
+/// A writer that uploads the written bytes as parts of an upload.
 pub trait UploadParts: Write {
-    /// Waits until all parts are uploaded, and returns the store's name for each.
+    /// Waits until all parts are uploaded, and returns the store's identifiers of the parts, in
+    /// order.
     ///
     /// # Errors
     ///
@@ -138,38 +140,42 @@ pub trait UploadParts: Write {
     fn finish(self: Box<Self>) -> Result<Vec<String>>;
 }
 
-/// Returns true if a name in a plan names an object. Paths in plans are absolute.
+/// Returns true if a name in a plan is the URL of an object. All paths in plans are absolute.
 pub(super) fn is_object(name: &str) -> bool {
     name.contains("://") && Path::new(name).is_relative()
 }
 
-/// Returns true if a plan may contain this name, which then means the same on every host.
+/// Returns true if a plan may contain this name: a URL or an absolute path, which doesn't depend on
+/// the host's current folder.
 pub(super) fn is_absolute(name: &str) -> bool {
     is_object(name) || Path::new(name).is_absolute()
 }
 
-/// The stores that the caller has provided, if any.
+/// The access to object stores that the caller has provided; `None` if only files are accessible.
 pub(super) type Stores<'a> = Option<&'a Arc<dyn Objects>>;
 
-/// Returns the stores with the object `name`.
+/// Returns the access to the store with the object `name`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if there are no stores, or plans must not contain the name.
+/// [`ErrorKind::InvalidConfig`] if the caller has provided no access to stores, or plans must not
+/// contain the name.
 pub(super) fn given<'a>(stores: Stores<'a>, name: &str) -> Result<&'a Arc<dyn Objects>> {
     let stores = stores.ok_or_else(|| no_stores(name))?;
     stores.check_name(name)?;
     Ok(stores)
 }
 
-/// The name of an object, and the stores that have it.
+/// The URL of an object, and the access to its store.
 pub(super) type NamedObject<'a> = (&'a str, &'a Arc<dyn Objects>);
 
-/// Returns the name and the stores, if `path` is the name of an object.
+/// Returns the URL and the access to the store if `path` is the URL of an object; `None` if it is
+/// the path of a file.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if `path` is the name of an object, and there are no stores.
+/// [`ErrorKind::InvalidConfig`] if `path` is a URL, and the caller has provided no access to
+/// stores.
 pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<NamedObject<'a>>> {
     let name = path.to_str().unwrap_or_default();
     match stores {
@@ -179,11 +185,11 @@ pub(super) fn found<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<Nam
     }
 }
 
-/// Returns the same as [`found`], for a name in a plan.
+/// Returns the same as [`found`], but fails if a plan must not contain the name.
 ///
 /// # Errors
 ///
-/// The errors of [`found`]; [`ErrorKind::InvalidConfig`] if plans must not contain the name.
+/// The errors of [`found`]; [`ErrorKind::InvalidConfig`] if a plan must not contain the name.
 pub(super) fn named<'a>(path: &'a Path, stores: Stores<'a>) -> Result<Option<NamedObject<'a>>> {
     let found = found(path, stores)?;
     if let Some((name, stores)) = found {

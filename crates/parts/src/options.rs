@@ -1,4 +1,4 @@
-//! Options for running a part.
+//! Options for running a part, and for committing a plan.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::objects::Objects;
 use proto_splitter_core::container::Limits;
 use proto_splitter_core::progress::Progress;
 
-/// Options for running a part, or for committing a plan. The plan determines the work.
+/// Options for running a part, or for committing a plan. They don't affect the result.
 ///
 /// ```
 /// use proto_splitter_parts::PartOptions;
@@ -31,7 +31,7 @@ impl Default for PartOptions {
 }
 
 impl PartOptions {
-    /// Creates the default options.
+    /// Creates the default options. Each setter documents the default of its option.
     #[must_use]
     pub const fn new() -> Self {
         PartOptions {
@@ -43,30 +43,30 @@ impl PartOptions {
         }
     }
 
-    /// Sets the number of threads. Default: the number of cores. The result doesn't depend on this
-    /// number.
+    /// Sets the number of threads; `None` means one per core. The result doesn't depend on this
+    /// number. Default: `None`.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: none.
+    /// Sets the progress listener, which can also cancel the work. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Sets the limits on a chunked file. Default: [`Limits::new`].
+    /// Sets the limits for reading a chunked file. Default: [`Limits::new`].
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the stores of the objects that the plan names by URL. Default: none, so that only files
-    /// can be read and written.
+    /// Sets the access to the stores of the objects that the plan names by URL. Default: `None`, so
+    /// that only files can be read and written.
     #[must_use]
     pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Self {
         self.objects = objects.into();
@@ -74,18 +74,18 @@ impl PartOptions {
     }
 
     /// Sets whether a commit of a split or a merge rereads all data that the parts have written,
-    /// and compares the data with the checksums in the reports. Default: yes.
+    /// and compares the data with the checksums in the reports. Default: true.
     ///
-    /// Without rereading, a commit doesn't notice damage that happened after a part ran. A reader
-    /// of a chunked file detects such damage using the file's own checksums. A merged message has
-    /// no checksums, so the damage stays undetected.
+    /// Without rereading, a commit doesn't detect damage to the data of a part that happened after
+    /// the part was run. A reader of a chunked file detects such damage by the file's own
+    /// checksums. A merged message has no checksums, so the damage isn't detected.
     #[must_use]
     pub const fn reread(mut self, reread: bool) -> Self {
         self.reread = reread;
         self
     }
 
-    /// Returns the number of threads.
+    /// Returns the number of threads; `None` means one per core.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -95,12 +95,13 @@ impl PartOptions {
         &self.progress
     }
 
-    /// Returns the limits on a chunked file.
+    /// Returns the limits for reading a chunked file.
     pub const fn get_limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Returns the stores of the objects that the plan names by URL.
+    /// Returns the access to the stores of the objects that the plan names by URL; `None` if only
+    /// files can be read and written.
     pub const fn get_objects(&self) -> Option<&Arc<dyn Objects>> {
         self.objects.as_ref()
     }

@@ -24,7 +24,7 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::split::{ComposableSplitter, Source, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A split, a merge or a verification in parts; see the [module](super).
+/// A plan for a split, a merge or a verification in parts; see the [module](super).
 #[derive(Clone, Debug)]
 pub struct PartsPlan {
     work: Planned,
@@ -32,7 +32,7 @@ pub struct PartsPlan {
     bytes: Bytes,
 }
 
-/// The work in a plan, which has been checked.
+/// The checked work of a plan, by operation.
 #[derive(Clone, Debug)]
 enum Planned {
     Split(Box<splitting::Planned>),
@@ -40,10 +40,10 @@ enum Planned {
     Verify(verifying::Planned),
 }
 
-/// Options for planning: the number of parts, and the stores of the objects to read or write.
+/// Options for planning: the number of parts, and the access to object stores.
 ///
-/// A URL names an object in the [stores](Self::objects); any other name is a file, as for
-/// [`PartsPlan::split`], [`merge`](PartsPlan::merge) and [`verify`](PartsPlan::verify).
+/// A URL names an object in one of the [stores](Self::objects). Any other name is the path of a
+/// file, as in [`PartsPlan::split`], [`merge`](PartsPlan::merge) and [`verify`](PartsPlan::verify).
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -61,7 +61,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Creates a planner for at most this many parts, without stores.
+    /// Creates a planner for at most `parts` parts, without access to object stores.
     #[must_use]
     pub const fn new(parts: NonZeroUsize) -> Planner {
         Planner {
@@ -70,7 +70,8 @@ impl Planner {
         }
     }
 
-    /// Sets the object stores. Default: none.
+    /// Sets the access to object stores. Default: `None`, so that only files can be read and
+    /// written.
     #[must_use]
     pub fn objects(mut self, objects: impl Into<Option<Arc<dyn Objects>>>) -> Planner {
         self.objects = objects.into();
@@ -98,7 +99,7 @@ impl Planner {
         PartsPlan::new(Work::Split(work))
     }
 
-    /// Plans to split an object, which is a message of this type, like [`PartsPlan::split`].
+    /// Plans to split the message of the given type in an object, like [`PartsPlan::split`].
     ///
     /// # Errors
     ///
@@ -117,9 +118,9 @@ impl Planner {
         PartsPlan::new(Work::Split(work))
     }
 
-    /// Plans a merge, like [`PartsPlan::merge`]. If the target is an object, this begins an upload
-    /// for all parts. An upload that is never committed stays in the store, invisible, until one of
-    /// the store's rules removes it.
+    /// Plans a merge, like [`PartsPlan::merge`]. If the target is an object, this begins an upload,
+    /// to which all parts contribute. An upload that is never committed stays in the store,
+    /// invisible, until a rule of the store removes it.
     ///
     /// # Errors
     ///
@@ -151,20 +152,20 @@ impl Planner {
 }
 
 impl PartsPlan {
-    /// Plans to split a message to `PREFIX.cpb` in at most this many parts, each of which writes a
-    /// separate file next to `PREFIX.cpb`. Reads only tags and lengths. There are more parts if a
-    /// [maximum file size](SplitOptions::max_file_size) requires more files, and fewer parts if
-    /// there are fewer chunks.
+    /// Plans to split a message to `PREFIX.cpb` in at most `parts` parts, each of which writes a
+    /// separate file next to `PREFIX.cpb`. Planning reads only tags and lengths. There are more
+    /// parts if a [maximum file size](SplitOptions::max_file_size) requires more files, and fewer
+    /// parts if there are fewer chunks.
     ///
-    /// Equal chunks are shared within a part, not between parts. A message that needs no cut also
-    /// becomes a `.cpb`.
+    /// Equal chunks are stored once within a part, but again in each other part. The output is a
+    /// `.cpb` even if the message is so small that it needs no cut.
     ///
     /// # Errors
     ///
     /// The errors of [`SplitExt::plan`](proto_splitter_core::split::SplitExt::plan);
     /// [`ErrorKind::InvalidConfig`] if the message is not in a file, or the profile isn't
     /// [`Extended`](proto_splitter_core::split::Profile::Extended), which several files require;
-    /// [`ErrorKind::LimitExceeded`] if there would be over 100,000 files. For more than
+    /// [`ErrorKind::LimitExceeded`] if the result would have more than 100,000 files. For more than
     /// [`DEFAULT_MAX_FILES`](proto_splitter_core::merge::DEFAULT_MAX_FILES), readers need a larger
     /// [`max_files`](proto_splitter_core::merge::Limits::max_files).
     pub fn split<P: ComposableSplitter + ?Sized>(
@@ -177,8 +178,8 @@ impl PartsPlan {
         Planner::new(parts).split(splitter, source, prefix, options)
     }
 
-    /// Plans to merge a chunked file to the file `target` in at most this many parts. Creates a
-    /// hidden file next to the target, with the size of the merged message. The parts write into
+    /// Plans to merge a chunked file to the file `target` in at most `parts` parts. Creates a
+    /// hidden file next to the target, with the size of the merged message. All parts write into
     /// this file.
     ///
     /// # Errors
@@ -215,7 +216,7 @@ impl PartsPlan {
         Planner::new(parts).merge(input, target, options)
     }
 
-    /// Plans to verify a chunked file in at most this many parts.
+    /// Plans to verify a chunked file in at most `parts` parts.
     ///
     /// # Errors
     ///
@@ -237,7 +238,7 @@ impl PartsPlan {
         PartsPlan::from_bytes(with_checksum(plan.encode_to_vec()))
     }
 
-    /// Parses a plan from its [bytes](Self::to_bytes), and checks all of it.
+    /// Parses a plan that [`to_bytes`](Self::to_bytes) serialized, and checks all of it.
     ///
     /// # Errors
     ///
@@ -269,7 +270,7 @@ impl PartsPlan {
         Ok(PartsPlan { work, id, bytes })
     }
 
-    /// Serializes the plan.
+    /// Returns the serialized plan.
     pub fn to_bytes(&self) -> Bytes {
         self.bytes.clone()
     }
@@ -286,7 +287,7 @@ impl PartsPlan {
         PartsPlan::from_bytes(read_file(path)?).map_err(|error| error.in_file(path))
     }
 
-    /// Writes the plan to a file, which appears complete or not at all.
+    /// Writes the plan to a file, which appears completely or not at all.
     ///
     /// # Errors
     ///
@@ -304,12 +305,12 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the plan's unique id.
+    /// Returns the unique id of the plan, in hexadecimal.
     pub fn id(&self) -> String {
         self.id.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the verb: `split`, `merge` or `verify`.
+    /// Returns the operation of the plan: `split`, `merge` or `verify`.
     pub fn verb(&self) -> &'static str {
         match &self.work {
             Planned::Split(_) => "split",
@@ -318,7 +319,8 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the input, and the output if there is one. Objects are identified by their URLs.
+    /// Returns the path or URL of the input, and that of the output; `None` for a verification,
+    /// which has no output.
     pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
         match &self.work {
             Planned::Split(work) => (work.source(), Some(work.main())),
@@ -327,16 +329,18 @@ impl PartsPlan {
         }
     }
 
-    /// Runs part `part`, counted from 0. Files of a split's parts are kept next to the main file.
-    /// Objects are read and written through the options' [stores](PartOptions::objects).
+    /// Runs the part with index `part`, counted from 0. A part of a split writes its file next to
+    /// the main file. Objects are read and written through the [stores](PartOptions::objects) in
+    /// the options.
     ///
     /// A part can be run any number of times, on any host, even concurrently or after the commit.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::SourceChanged`] if the input has changed since the plan was made;
-    /// [`ErrorKind::InvalidConfig`] if there is no such part; any error from splitting, merging or
-    /// opening a file. A part of a verification reports problems in the file instead of failing.
+    /// [`ErrorKind::InvalidConfig`] if the plan doesn't have this part; any error from splitting,
+    /// merging or opening a file. A part of a verification reports problems in the file instead of
+    /// failing.
     pub fn run(&self, part: usize, options: &PartOptions) -> Result<PartReport> {
         let outcome = match &self.work {
             Planned::Split(work) => work.run(part, &*work.store(options)?, options)?,
@@ -346,7 +350,8 @@ impl PartsPlan {
         Ok(PartReport::new(&self.id, part, outcome))
     }
 
-    /// Runs a part like [`run`](Self::run), but keeps the files of a split's parts in `store`.
+    /// Runs a part like [`run`](Self::run), except that a part of a split writes its file to
+    /// `store`.
     ///
     /// # Errors
     ///
@@ -366,17 +371,17 @@ impl PartsPlan {
         }
     }
 
-    /// Puts the result in place, given a report for every part. If a part ran more than once, its
-    /// first report counts.
+    /// Completes the work: the result gets its final name. `reports` must contain a report of every
+    /// part. If a part was run more than once, the first of its reports is used.
     ///
-    /// Repeating a commit with the same reports succeeds again.
+    /// Committing again with the same reports also succeeds.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if a report is missing, or belongs to another plan;
     /// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a part is missing or
-    /// differs; [`ErrorKind::AlreadyExists`] if the target exists with other content and the plan
-    /// doesn't allow replacing it; [`ErrorKind::SourceChanged`].
+    /// differs from its report; [`ErrorKind::AlreadyExists`] if the target exists with other
+    /// content and the plan doesn't allow replacing it; [`ErrorKind::SourceChanged`].
     pub fn commit(&self, reports: &[PartReport], options: &PartOptions) -> Result<Committed> {
         let outcomes = of_all_parts(reports, &self.id, self.parts())?;
         match &self.work {
@@ -393,9 +398,10 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the main file of a split, given a report for every part whose file is in `store`.
-    /// The caller puts the file in place by other means, exactly once, and only if the target
-    /// doesn't exist.
+    /// Returns the main file of a split, which doesn't have its final name yet. `reports` must
+    /// contain a report of every part, and `store` must contain the files of the parts. The caller
+    /// has to store the main file under its final name, exactly once, and only if no file with this
+    /// name exists.
     ///
     /// # Errors
     ///
@@ -417,7 +423,8 @@ impl PartsPlan {
         }
     }
 
-    /// Returns the name of the main file, without a folder; `None` if the plan isn't a split.
+    /// Returns the name of the main file of a split, without its folder; `None` if the plan isn't
+    /// for a split.
     pub fn main_name(&self) -> Option<String> {
         match &self.work {
             Planned::Split(work) => {

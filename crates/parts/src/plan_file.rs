@@ -1,4 +1,4 @@
-//! A plan in a file or an object, and the reports of its parts.
+//! A plan in a file or an object, together with the reports of its parts.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -15,12 +15,14 @@ use super::report::PartReport;
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Number of reports to read at once, since each object takes a round trip.
+/// Number of reports to read at once. Reading several is faster, since each object needs a round
+/// trip.
 const READ_AT_ONCE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
-/// A plan in a file that all hosts see, and the reports of its parts, which are files, too.
+/// A plan in a file that all hosts see, together with the reports of its parts, which are also
+/// files.
 ///
-/// With [stores](PartOptions::objects), URLs name objects instead of files.
+/// With [access to stores](PartOptions::objects), a URL names an object instead of a file.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -55,12 +57,12 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Writes a plan. Replaces an existing plan. The new plan rejects the old plan's reports, which
-    /// have another id.
+    /// Writes a plan to a file or object, which may exist. A new plan has another id, so it rejects
+    /// the reports of the plan that it replaces.
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::write`], and any error from the stores.
+    /// The errors of [`PartsPlan::write`], and any error from the store.
     pub fn write(
         path: impl Into<PathBuf>,
         plan: PartsPlan,
@@ -77,12 +79,12 @@ impl PlanFile {
         Ok(PlanFile { path, plan })
     }
 
-    /// Reads a plan.
+    /// Reads a plan from a file or object.
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::read`], and any error from the stores;
-    /// [`ErrorKind::InvalidConfig`] if there is no such object.
+    /// The errors of [`PartsPlan::read`], and any error from the store;
+    /// [`ErrorKind::InvalidConfig`] if the object doesn't exist.
     pub fn read(path: impl Into<PathBuf>, options: &PartOptions) -> Result<PlanFile> {
         let path = path.into();
         let plan = match found(&path, options.objects.as_ref())? {
@@ -95,7 +97,7 @@ impl PlanFile {
         Ok(PlanFile { path, plan })
     }
 
-    /// Returns the path or the URL.
+    /// Returns the path or the URL of the plan.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -105,16 +107,16 @@ impl PlanFile {
         &self.plan
     }
 
-    /// Returns a report on the plan.
+    /// Returns a report on the plan, to be shown to the user.
     pub fn report(&self) -> PlanReport {
         PlanReport::new(&self.path, &self.plan)
     }
 
-    /// Fails unless the plan's operation is `verb`: `split`, `merge` or `verify`.
+    /// Fails unless `verb` is the operation of the plan: `split`, `merge` or `verify`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`].
+    /// [`ErrorKind::InvalidConfig`] if the plan has another operation.
     pub fn check_verb(&self, verb: &str) -> Result<()> {
         let planned = self.plan.verb();
         if planned == verb {
@@ -125,21 +127,21 @@ impl PlanFile {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Returns the default path of a part's report: next to the plan, with a name such as
-    /// `plan.00017.report`.
+    /// Returns the default path or URL of a part's report: the plan's path or URL with an ending
+    /// such as `.00017.report`.
     pub fn report_path(&self, part: usize) -> PathBuf {
         let mut name = self.path.as_os_str().to_owned();
         name.push(format!(".{part:05}.report"));
         name.into()
     }
 
-    /// Runs part `part`, counted from 0, and writes its report, by default to
-    /// [`report_path`](Self::report_path). Replaces an existing report, which comes from another
-    /// run.
+    /// Runs the part with index `part`, counted from 0. Writes its report to `report` or, by
+    /// default, to [`report_path`](Self::report_path). Replaces an existing report, which is from
+    /// an earlier run.
     ///
     /// # Errors
     ///
-    /// The errors of [`PartsPlan::run`] and [`PartReport::write`], and any error from the stores.
+    /// The errors of [`PartsPlan::run`] and [`PartReport::write`], and any error from the store.
     pub fn run(
         &self,
         part: usize,
@@ -161,16 +163,16 @@ impl PlanFile {
         Ok(FinishedPart::new(&self.plan, &done, path))
     }
 
-    /// Puts the result in place, given the report for every part. Without `reports`, uses the
-    /// reports at their [default paths](Self::report_path).
+    /// Commits the plan, like [`PartsPlan::commit`], with the reports at these paths or URLs. If
+    /// `reports` is empty, uses the reports at their [default paths](Self::report_path).
     ///
     /// # Errors
     ///
-    /// The errors of [`PartReport::read`] and [`PartsPlan::commit`], and any error from the stores.
+    /// The errors of [`PartReport::read`] and [`PartsPlan::commit`], and any error from the store.
     pub fn commit(&self, reports: &[PathBuf], options: &PartOptions) -> Result<CommitReport> {
         let reports = if reports.is_empty() {
             let all = (0..self.plan.parts()).map(|part| self.report_path(part));
-            // The commit names the missing reports.
+            // If reports are missing, the error of the commit names their parts.
             read_reports(&all.collect::<Vec<_>>(), false, options)?
         } else {
             read_reports(reports, true, options)?
@@ -181,7 +183,8 @@ impl PlanFile {
     }
 }
 
-/// Reads reports. Skips missing ones, unless `all` must exist.
+/// Reads the reports at these paths or URLs. A missing report is an error if `all` is true, and
+/// skipped otherwise.
 fn read_reports(paths: &[PathBuf], all: bool, options: &PartOptions) -> Result<Vec<PartReport>> {
     let read = |path: &PathBuf| -> Result<Option<PartReport>> {
         let report = match found(path, options.objects.as_ref())? {
@@ -203,7 +206,8 @@ fn read_reports(paths: &[PathBuf], all: bool, options: &PartOptions) -> Result<V
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Reads an object no larger than a plan or a report. Returns `None` if the object doesn't exist.
+/// Reads an object. Fails if it is larger than a plan or a report may be. Returns `None` if the
+/// object doesn't exist.
 fn get(name: &str, objects: &dyn Objects) -> Result<Option<Vec<u8>>> {
     let object = match objects.open(name) {
         Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => return Ok(None),
@@ -220,7 +224,7 @@ fn get(name: &str, objects: &dyn Objects) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a small object, replacing an existing one.
+/// Writes a small object, and replaces an existing one.
 fn put(name: &str, objects: &dyn Objects, bytes: &[u8]) -> Result<()> {
     objects.put(name, &mut &bytes[..], bytes.len() as u64, true)
 }

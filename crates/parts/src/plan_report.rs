@@ -1,10 +1,10 @@
-//! The report on a written plan.
+//! The report on a plan in a file or object.
 
 use std::path::{Path, PathBuf};
 
 use super::plan::PartsPlan;
 
-/// A report on a plan in a file.
+/// A report on a plan in a file or object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -12,20 +12,20 @@ pub struct PlanReport {
     /// Path or URL of the plan.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub plan: PathBuf,
-    /// The plan's unique id.
+    /// Unique id of the plan, in hexadecimal.
     pub id: String,
-    /// The verb: `split`, `merge` or `verify`.
+    /// Operation of the plan: `split`, `merge` or `verify`.
     pub verb: &'static str,
-    /// The file or object to read.
+    /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub input: PathBuf,
-    /// The file or object that a commit writes; `None` for a verification.
+    /// Path or URL of the output, which a commit writes; `None` for a verification.
     #[cfg_attr(
         feature = "serde",
         serde(serialize_with = "crate::as_text::optional_path")
     )]
     pub output: Option<PathBuf>,
-    /// Number of parts.
+    /// Number of parts in the plan.
     pub parts: usize,
 }
 

@@ -1,5 +1,5 @@
-//! `proto_splitter.parts`: plans for work in parts and the parts' reports, generated from
-//! `proto/proto_splitter/parts/parts.proto`.
+//! Messages of the package `proto_splitter.parts`: plans for work in parts, and the reports of the
+//! parts. Generated from `proto/proto_splitter/parts/parts.proto`.
 
 #![allow(missing_docs, reason = "generated")]
 #![allow(
@@ -13,15 +13,15 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/proto_splitter.parts.rs");
 
-/// The serialized file descriptor set of this module.
+/// Serialized file descriptor set of this module.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// Returns the descriptors of `proto_splitter.parts`, decoded on the first call. Cloning a pool is
-/// cheap.
+/// Returns the descriptors of the package `proto_splitter.parts`. They are decoded on the first
+/// call. Cloning the pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -1,4 +1,4 @@
-//! The report on a part's run.
+//! The report of a part that was run.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use crate::proto::Report;
 use crate::proto::report::Result as Outcome;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The result of running a part, as a small message with everything a commit needs to know.
+/// The report of a part that was run: a small message with everything that a commit needs to know
+/// about the part.
 ///
 /// ```
 /// use proto_splitter_parts::PartReport;
@@ -33,13 +34,13 @@ impl PartReport {
         PartReport { message }
     }
 
-    /// Returns the number of the part, counted from 0.
+    /// Returns the index of the part, counted from 0.
     pub fn part(&self) -> usize {
         self.message.part as usize
     }
 
-    /// Returns the name and the size of the file that the part has written; `None` if it wrote no
-    /// separate file.
+    /// Returns the name of the file that the part wrote, and its size in bytes; `None` if the part
+    /// wrote no separate file.
     pub fn file(&self) -> Option<(&str, u64)> {
         match &self.message.result {
             Some(Outcome::Split(done)) => Some((&done.file, done.size)),
@@ -47,7 +48,7 @@ impl PartReport {
         }
     }
 
-    /// Returns the number of bytes that the part has written or read.
+    /// Returns the number of bytes that the part wrote or, in a verification, read.
     pub fn bytes(&self) -> u64 {
         match &self.message.result {
             Some(Outcome::Split(done)) => done.size,
@@ -57,7 +58,7 @@ impl PartReport {
         }
     }
 
-    /// Returns the problems that a part of a verification has found.
+    /// Returns the problems that a part of a verification found, one line each.
     pub fn problems(&self) -> &[String] {
         match &self.message.result {
             Some(Outcome::Verify(done)) => &done.problems,
@@ -73,17 +74,17 @@ impl PartReport {
         self.message.result.as_ref()
     }
 
-    /// Serializes the report, to pass it to [`PartsPlan::commit`](crate::PartsPlan::commit).
+    /// Returns the serialized report, for [`PartsPlan::commit`](crate::PartsPlan::commit).
     pub fn to_bytes(&self) -> Vec<u8> {
         with_checksum(self.message.encode_to_vec())
     }
 
-    /// Parses a report from its [bytes](Self::to_bytes).
+    /// Parses a report that [`to_bytes`](Self::to_bytes) serialized.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if the bytes are not a report, [`ErrorKind::ChecksumMismatch`]
-    /// if they are damaged, [`ErrorKind::UnsupportedVersion`] if they have a later version.
+    /// [`ErrorKind::InvalidMessage`] if the bytes are not a report; [`ErrorKind::ChecksumMismatch`]
+    /// if they are damaged; [`ErrorKind::UnsupportedVersion`] if they have a later version.
     pub fn from_bytes(bytes: &[u8]) -> Result<PartReport> {
         let invalid = |why: &dyn std::fmt::Display| {
             let message = format!("not the report of a part: {why}");
@@ -105,8 +106,8 @@ impl PartReport {
         Ok(PartReport { message })
     }
 
-    /// Writes the report to a file, which appears complete or not at all. Replaces an existing
-    /// file, which comes from another run of the part.
+    /// Writes the report to a file, which appears completely or not at all. Replaces an existing
+    /// file, since it is the report of an earlier run of the part.
     ///
     /// # Errors
     ///
@@ -122,8 +123,9 @@ impl PartReport {
     ///
     /// # Errors
     ///
-    /// The errors of [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
-    /// [`ErrorKind::LimitExceeded`] if the file is larger than any report.
+    /// The errors of [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails;
+    /// [`ErrorKind::LimitExceeded`] if the file is larger than
+    /// [`DEFAULT_MAX_PLAN_SIZE`](crate::DEFAULT_MAX_PLAN_SIZE).
     pub fn read(path: impl AsRef<Path>) -> Result<PartReport> {
         let path = path.as_ref();
         PartReport::from_bytes(&read_file(path)?).map_err(|error| error.in_file(path))
@@ -133,8 +135,8 @@ impl PartReport {
 /// Maximum number of missing parts to name in an error.
 const MOST_NAMED: usize = 5;
 
-/// Returns a report for every part, in order. If a part ran more than once, its first report
-/// counts.
+/// Returns the outcome of every part, in order. If `reports` has several reports of a part, the
+/// first one is used.
 ///
 /// # Errors
 ///

@@ -17,21 +17,21 @@ use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata, ChunkedMessage};
 use proto_splitter_core::threads;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Number of bytes to read at a time.
+/// Number of bytes to read at a time: 1 MiB.
 const STEP: usize = 1 << 20;
 
-/// The range of a merged message that a part wrote, and its crc32c according to the part's report.
+/// The range of the merged message that a part wrote, and the crc32c in the part's report.
 pub(super) struct WrittenRange {
     pub(super) range: Range<u64>,
     pub(super) crc32c: u32,
 }
 
-/// Reads all ranges of a message once. `name` identifies the message in errors.
+/// Reads the ranges of a merged message that the parts wrote, and compares their checksums. `name`
+/// names the message in errors.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ChecksumMismatch`] for the first part whose bytes have changed since the part wrote
-/// them.
+/// [`ErrorKind::ChecksumMismatch`] for the first part whose bytes have changed since it wrote them.
 pub(super) fn reread_ranges(
     source: &dyn ReadAt,
     written: &[WrittenRange],
@@ -58,7 +58,7 @@ pub(super) fn reread_ranges(
     threads::map(threads::count(options.threads), written.len(), compare).map(drop)
 }
 
-/// Computes the crc32c of a range in a source.
+/// Computes the crc32c of the bytes at `range` in a source.
 pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> Result<u32> {
     source.prefetch(std::slice::from_ref(&range));
     let mut block = vec![0; STEP];
@@ -74,15 +74,18 @@ pub(super) fn sum_up(source: &dyn ReadAt, range: Range<u64>, meter: &Meter) -> R
     Ok(crc32c)
 }
 
-/// The file that a part of a split wrote, and its chunks, each once, by offset.
+/// The file that a part of a split wrote, and its chunks, ordered by their offset. Equal chunks
+/// that share a record are listed once.
 pub(super) struct WrittenPart {
     pub(super) file: ExternalFile,
     pub(super) chunks: Vec<ChunkInfo>,
-    /// Hashes of the chunks as leaves of a Merkle tree; empty if there is no tree.
+    /// Hash of each chunk, as a leaf of a Merkle tree; empty if the plan doesn't request a Merkle
+    /// root.
     pub(super) leaves: Vec<[u8; 32]>,
 }
 
-/// Reads the files of all parts of a split once: every record, and every byte between them.
+/// Reads the files that all parts of a split wrote, once: every record, and every byte between
+/// records.
 ///
 /// # Errors
 ///
@@ -114,13 +117,15 @@ pub(super) fn reread_files(
     Ok(())
 }
 
-/// Reads a file. Returns the hashes of its chunks, if there is a Merkle tree.
+/// Reads the file of a part, and checks it. Returns the hashes of its chunks if the plan requests a
+/// Merkle root.
 fn reread_file(
     source: Arc<dyn ReadAt>,
     part: &WrittenPart,
     threads: Option<NonZeroUsize>,
 ) -> Result<Vec<[u8; 32]>> {
-    // The sizes of the chunks come from the plan, so nothing here can be larger than planned.
+    // The sizes of the chunks are those in the plan, so nothing in the file can be larger than
+    // planned.
     let limits = Limits::new().max_merged_size(u64::MAX);
     let metadata = ChunkMetadata {
         chunks: part.chunks.clone(),
@@ -134,7 +139,8 @@ fn reread_file(
         .threads(threads)
         .progress(Progress::none());
     let has_tree = !part.leaves.is_empty();
-    // The chunks are only read once. If there is a tree, hashing reads the chunks.
+    // The chunks are read only once. If the plan requests a Merkle root, they are read while they
+    // are hashed.
     let groups = if has_tree { Vec::new() } else { store.groups() };
     let read = verify_part(&store, &groups, |_| true, &options);
     read.problems.into_iter().next().map_or(Ok(()), Err)?;

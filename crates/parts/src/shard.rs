@@ -1,4 +1,5 @@
-//! Shards of a checkpoint, for hosts that each hold a part of a message and write it themselves.
+//! Shards of a checkpoint, for hosts that each hold a part of a message and write this part
+//! themselves.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -27,11 +28,11 @@ use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata, ChunkedField, Chunked
 use proto_splitter_core::split::{Source, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A part of a message that a host holds, and writes to a separate file.
+/// The part of a message that one host holds, and writes to a separate file.
 ///
 /// All hosts agree on a prefix, on an [id](ShardOptions::id) and on a number for each host. Each
-/// host writes its chunks, and returns a report. One of the hosts, or another host, then combines
-/// the reports into one message with [`commit_shards`].
+/// host writes its chunks to a file, which yields a report. Finally, any host combines the reports
+/// into one message with [`commit_shards`].
 ///
 /// ```
 /// use proto_splitter_core::Result;
@@ -72,15 +73,15 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Shard {
-    /// Writes the chunks that this host holds.
+    /// Writes the chunks that this host holds to `writer`.
     ///
     /// # Errors
     ///
     /// Any error from the writer.
     fn write_chunks(&self, writer: &mut ShardWriter) -> Result<()>;
 
-    /// Writes the file for this host, whose number is `number`, counted from 0. If the file is
-    /// written more than once, files with different content don't replace each other.
+    /// Writes the file of the host with this number, counted from 0. If a host writes its file more
+    /// than once, files with different content don't replace each other.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ pub trait Shard {
     }
 }
 
-/// Options that all hosts with parts of a message must share.
+/// Options for writing shards. All hosts must use the same options.
 #[derive(Clone, Debug)]
 pub struct ShardOptions {
     id: String,
@@ -115,7 +116,7 @@ impl Default for ShardOptions {
 }
 
 impl ShardOptions {
-    /// Creates the default options.
+    /// Creates the default options. Each setter documents the default of its option.
     #[must_use]
     pub const fn new() -> Self {
         ShardOptions {
@@ -125,30 +126,31 @@ impl ShardOptions {
         }
     }
 
-    /// Sets an id that distinguishes this message from other messages written to the same prefix,
-    /// such as the number of a training step. Default: empty. Reports with another id are refused.
+    /// Sets an id that distinguishes this message from other messages that are written to the same
+    /// prefix, such as the number of a training step. Reports with another id are refused. Default:
+    /// empty.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// Sets the compression of the chunks. Default: none, since weights hardly shrink.
+    /// Sets the compression of the chunks. Default: none, since weights are hardly compressible.
     #[must_use]
     pub const fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Sets cancellation. Default: none.
+    /// Sets the progress listener, which can also cancel writing. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Returns an id that distinguishes this message from other messages written to the same
-    /// prefix.
+    /// Returns the id that distinguishes this message from other messages that are written to the
+    /// same prefix.
     pub fn get_id(&self) -> &str {
         &self.id
     }
@@ -164,7 +166,7 @@ impl ShardOptions {
     }
 }
 
-/// A writer for the chunks that one host holds.
+/// A writer for the file with the chunks that one host holds.
 #[derive(Debug)]
 pub struct ShardWriter {
     file: AtomicFile,
@@ -178,7 +180,8 @@ pub struct ShardWriter {
 }
 
 impl ShardWriter {
-    /// Begins the file for host `number`, counted from 0, next to `PREFIX.cpb`.
+    /// Begins the file of the host with this number, counted from 0. The file is next to
+    /// `PREFIX.cpb`.
     ///
     /// # Errors
     ///
@@ -191,7 +194,7 @@ impl ShardWriter {
     ) -> Result<ShardWriter> {
         let main = main_of(prefix.as_ref())?;
         let store = FolderStore::beside(&main);
-        // The values come from the caller, and not from a file.
+        // The chunks are from the caller instead of a file.
         let file = store.begin(&MadeFrom::Nothing)?;
         let chunks = ChunkFile::begin(&file, WriterOptions::new())
             .map_err(|error| at_target(error, &main))?;
@@ -207,17 +210,17 @@ impl ShardWriter {
         })
     }
 
-    /// Writes the value of a bytes or string field. If one host writes several values at one path,
-    /// these are concatenated.
+    /// Writes the value of a bytes or string field as a chunk. If one host writes several values at
+    /// the same path, they are concatenated.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if writing fails, [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::Io`] if writing fails; [`ErrorKind::Cancelled`].
     pub fn value(&mut self, path: &FieldPath, bytes: &[u8]) -> Result<()> {
         self.add(ChunkKind::Bytes, path, &mut { bytes }, bytes.len() as u64)
     }
 
-    /// Writes a serialized message to be merged into the value at `path`.
+    /// Writes a serialized message as a chunk, to be merged into the message at `path`.
     ///
     /// # Errors
     ///
@@ -226,11 +229,11 @@ impl ShardWriter {
         self.add(ChunkKind::Message, path, &mut { bytes }, bytes.len() as u64)
     }
 
-    /// Writes a chunk of `size` bytes, which is never in memory as a whole.
+    /// Writes `size` bytes of `content` as a chunk. They are never all in memory at the same time.
     ///
     /// # Errors
     ///
-    /// The errors of [`value`](Self::value); [`ErrorKind::Io`] if `content` is shorter.
+    /// The errors of [`value`](Self::value); [`ErrorKind::Io`] if `content` has fewer bytes.
     pub fn add(
         &mut self,
         kind: ChunkKind,
@@ -259,11 +262,11 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// Completes the file and moves it into place, with a name that depends on its content.
+    /// Completes the file, and gives it its final name, which depends on its content.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if writing fails, [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::Io`] if writing fails; [`ErrorKind::Cancelled`].
     pub fn finish(self) -> Result<PartReport> {
         let infos = self.chunks.chunks().iter();
         let infos = infos.map(|info| info.encode_to_vec().into()).collect();
@@ -290,21 +293,23 @@ impl ShardWriter {
     }
 }
 
-/// Combines the reports of all hosts into one message: `PREFIX.cpb`, which names the files of all
-/// hosts.
+/// Combines the files of all hosts into one message: writes `PREFIX.cpb`, which refers to these
+/// files.
 ///
-/// `rest` is the part of the message that no host wrote. The chunks are merged into it in the order
-/// of the hosts' numbers, as TensorFlow's Merger does: a value replaces the existing value, and a
-/// message is merged into the existing message. The file embeds the schema, which readers need to
-/// merge the chunks. In `options`, only [`force`](SplitOptions::force), the compression, the size
-/// of the trailer, and cancellation apply.
+/// `rest` is the part of the message that no host wrote. The chunks of the hosts are merged into
+/// `rest` in the order of the hosts' numbers, as TensorFlow's Merger does: a value replaces an
+/// existing value, and a message is merged into an existing message. `PREFIX.cpb` embeds the
+/// schema, which readers need to merge the chunks. Of `options`, only
+/// [`force`](SplitOptions::force), the compression, the size of the trailer, and cancellation have
+/// an effect.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if a report is missing, or has another id, or two hosts have
-/// written the same value; [`ErrorKind::AlreadyExists`] if the target exists with other content;
-/// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a host is missing or
-/// differs; [`ErrorKind::LimitExceeded`] if `rest` is larger than a chunk.
+/// [`ErrorKind::InvalidConfig`] if a report is missing or has another id, or if two hosts have
+/// written a value at the same path; [`ErrorKind::AlreadyExists`] if the target exists with other
+/// content; [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a host is missing
+/// or differs from its report; [`ErrorKind::LimitExceeded`] if `rest` is larger than a chunk may
+/// be.
 pub fn commit_shards(
     rest: &Source,
     prefix: impl AsRef<Path>,
@@ -346,15 +351,15 @@ pub fn commit_shards(
     place_main(file, &files, done, (&store, None), &options)
 }
 
-/// The files that the hosts wrote, in order.
+/// The content of all reports, in the order of the hosts' numbers.
 #[derive(Default)]
 struct Together {
     files: Vec<ExternalFile>,
     counts: Vec<usize>,
-    /// Trailer entries, except the entry for `rest`, which precedes them.
+    /// Trailer entries of the hosts' chunks. The entry for `rest` will precede them.
     infos: Vec<ChunkInfo>,
     paths: Vec<FieldPath>,
-    /// The host that has written each value.
+    /// Number of the host that has written the value at each path.
     values: BTreeMap<FieldPath, usize>,
 }
 
@@ -399,7 +404,7 @@ impl Together {
         Ok(())
     }
 
-    /// Returns the trailer, except for the position of `rest`.
+    /// Returns the trailer. The position of the chunk with `rest` is not set yet.
     fn into_trailer(self, rest: &Source) -> ChunkMetadata {
         let base = ChunkInfo {
             r#type: Type::Message.into(),
@@ -436,12 +441,12 @@ fn field(path: &FieldPath) -> ChunkedField {
     }
 }
 
-/// Returns the path of the main file with this prefix.
+/// Returns the path of the main file, `PREFIX.cpb`.
 fn main_of(prefix: &Path) -> Result<PathBuf> {
     Ok(written_through(&store::main_of(prefix))?)
 }
 
-/// Returns the id that identifies reports on this message.
+/// Returns the id that all reports on this message must have.
 fn plan_id(main: &Path, options: &ShardOptions) -> Result<[u8; 16]> {
     let folder = absolute(proto_splitter_core::part_work::folder(main))?;
     let name = main.file_name().unwrap_or_default().to_string_lossy();

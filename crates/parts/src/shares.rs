@@ -1,13 +1,13 @@
-//! Dividing work into shares of neighboring items, so that the largest share is as small as
+//! Dividing work into shares of consecutive items, so that the largest share is as small as
 //! possible.
 
 use std::num::NonZeroUsize;
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Divides items of these sizes into at most `count` non-empty shares, and returns the end of each.
-/// `has_room` determines whether a range of items fits in one share; if some shares have to end
-/// earlier for this reason, there may be more than `count` shares.
+/// Divides items of the given sizes into at most `count` non-empty shares, and returns the end
+/// index of each share. `has_room` returns true if a range of items fits into one share. If some
+/// shares have to end earlier for this reason, there may be more than `count` shares.
 pub(super) fn shares(
     sizes: &[u64],
     count: NonZeroUsize,
@@ -28,7 +28,7 @@ pub(super) fn shares(
     filled(sizes, most, &has_room)
 }
 
-/// Returns the ends of shares of at most this many bytes each.
+/// Returns the end indices of shares that are filled, one after another, up to a size of `most`.
 fn filled(
     sizes: &[u64],
     most: u64,
@@ -52,7 +52,7 @@ fn filled(
     ends
 }
 
-/// Fails unless `ends` are the ends of shares that add up to exactly `all`.
+/// Fails unless `ends` are the ends of non-empty shares that together are exactly `0..all`.
 pub(super) fn check_ends(ends: &[u64], all: u64) -> Result<()> {
     let ascend = ends.windows(2).all(|pair| pair[0] < pair[1]);
     if ascend && ends.first() != Some(&0) && ends.last().copied().unwrap_or(0) == all {
@@ -62,7 +62,7 @@ pub(super) fn check_ends(ends: &[u64], all: u64) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// Returns the share of part `part`.
+/// Returns the share of the part with index `part`. Fails if there is no such part.
 pub(super) fn share(ends: &[u64], part: usize) -> Result<std::ops::Range<u64>> {
     let Some(&end) = ends.get(part) else {
         let message = format!(
@@ -75,7 +75,7 @@ pub(super) fn share(ends: &[u64], part: usize) -> Result<std::ops::Range<u64>> {
     Ok(begin..end)
 }
 
-/// Returns the share of part `part` among items in memory.
+/// Returns the share of the part with index `part`, as a range of items in memory.
 pub(super) fn share_of_items(ends: &[u64], part: usize) -> Result<std::ops::Range<usize>> {
     let items = share(ends, part)?;
     let within = |index: u64| usize::try_from(index).unwrap_or(usize::MAX);

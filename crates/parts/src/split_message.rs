@@ -1,4 +1,4 @@
-//! The chunks of a split, in the form that a plan's file contains.
+//! The chunks of a split, in the form in which a plan's file contains them.
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
@@ -11,7 +11,8 @@ use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
 use proto_splitter_core::split::{PlannedChunk, SplitPlan};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Converts a planned chunk to the form in a plan's file, and adds its literal bytes to `literals`.
+/// Converts a planned chunk to the form in a plan's file, and appends its literal bytes to
+/// `literals`.
 pub(super) fn chunk_of(chunk: &PlannedChunk, literals: &mut Vec<u8>) -> Chunk {
     let mut pieces = Vec::with_capacity(2 * chunk.spans().span_count());
     for span in chunk.spans().iter() {
@@ -31,8 +32,8 @@ pub(super) fn chunk_of(chunk: &PlannedChunk, literals: &mut Vec<u8>) -> Chunk {
     }
 }
 
-/// Converts the chunks in a plan's file into a split plan whose chunks have no paths, after
-/// checking them against the trailer.
+/// Converts the chunks in a plan's file to a [`SplitPlan`], whose chunks have no paths. Checks the
+/// chunks against the entries `infos` of the trailer.
 pub(super) fn decoded(
     chunks: Vec<Chunk>,
     infos: &[ChunkInfo],
@@ -79,16 +80,18 @@ fn planned_chunk(chunk: Chunk, info: &ChunkInfo, pieces: &mut Pieces) -> Result<
     Ok(planned)
 }
 
-/// The sources of the chunks' pieces.
+/// The sources of the bytes in chunks.
 struct Pieces {
     literals: Bytes,
-    /// Number of literal bytes that chunks may still use. Each byte belongs to one chunk.
+    /// Number of literal bytes that further chunks may use. Each literal byte belongs to only one
+    /// chunk.
     left: u64,
     source_size: u64,
 }
 
 impl Pieces {
-    /// Adds the piece that a pair of numbers describes, if it is in range.
+    /// Appends the piece that a pair of numbers describes to a chunk. Returns `None` if it is out
+    /// of range.
     fn add(&mut self, piece: &[u64], to: &mut SpanList) -> Option<()> {
         let &[begin, form] = piece else { return None };
         let (len, is_literal) = (form >> 1, form & 1 == 1);

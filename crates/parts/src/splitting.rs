@@ -1,4 +1,4 @@
-//! A split in parts.
+//! Splitting in parts, each of which writes a separate file.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -47,35 +47,36 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// to open this many files.
 const MOST_PARTS: usize = 100_000;
 
-/// Number of files that a commit checks at once.
+/// Maximum number of files that a commit checks at the same time.
 const MOST_CHECKED_AT_ONCE: usize = 16;
 
-/// A report on a message that was split in parts.
+/// A report on a split that was committed, or on shards that were committed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CommittedSplit {
     /// Path of the main file, `PREFIX.cpb`.
     pub path: PathBuf,
-    /// The files of the parts, in order.
+    /// Files that the parts wrote, in the order of the parts.
     pub files: Vec<WrittenFile>,
-    /// Number of chunks.
+    /// Number of chunks in all files.
     pub chunks: usize,
     /// Size of the message, in bytes.
     pub source_size: u64,
-    /// Size of all files, in bytes.
+    /// Total size of all files, in bytes.
     pub output_size: u64,
     /// True if a merge reproduces the exact bytes of the source.
     pub byte_exact: bool,
-    /// True if the same commit was done before, so that there was nothing to do.
+    /// True if the split was already committed with the same result, so that this commit did
+    /// nothing.
     pub was_there: bool,
-    /// The Merkle root, if the plan requests one.
+    /// Merkle root of the chunks; `None` if the plan doesn't request one.
     pub merkle_root: Option<MerkleRoot>,
-    /// Removed files of an earlier split, or of parts that ran more than once with different
-    /// results.
+    /// Paths of removed files. They belonged to an earlier split, or to parts that were run more
+    /// than once with different results.
     pub removed: Vec<PathBuf>,
 }
 
-/// Plans the split.
+/// Plans a split of the message in `source` to the main file `PREFIX.cpb`.
 pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     splitter: &P,
     (source, input): (&Source, Input),
@@ -129,7 +130,7 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     })
 }
 
-/// Returns the current identity of the message in a file.
+/// Returns the current identity of the file that contains the message.
 pub(super) fn of_file(source: &Source) -> Result<Input> {
     match source.path() {
         Some(path) => identify(path),
@@ -140,7 +141,7 @@ pub(super) fn of_file(source: &Source) -> Result<Input> {
     }
 }
 
-/// Returns the current identity of the message in an object.
+/// Opens a message in an object. Returns the message, and the current identity of the object.
 pub(super) fn of_object(
     name: &str,
     objects: &dyn Objects,
@@ -154,8 +155,8 @@ pub(super) fn of_object(
     ))
 }
 
-/// Returns the path of the new main file, and its absolute prefix. The prefix means the same on
-/// every host.
+/// Returns the path of the main file, and its absolute prefix, which is the same on every host.
+/// Fails if the main file exists and must not be replaced.
 fn place_of(prefix: &Path, force: bool, stores: Stores<'_>) -> Result<(PathBuf, String)> {
     let main = main_of(prefix);
     if let Some((name, objects)) = named(&main, stores)? {
@@ -169,7 +170,7 @@ fn place_of(prefix: &Path, force: bool, stores: Stores<'_>) -> Result<(PathBuf, 
     Ok((main, prefix))
 }
 
-/// Fails if a split has too many parts.
+/// Fails if the number of parts exceeds [`MOST_PARTS`].
 pub(super) fn check_count(parts: usize) -> Result<()> {
     if parts <= MOST_PARTS {
         return Ok(());
@@ -188,7 +189,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Checks a decoded plan.
+    /// Checks a decoded plan for a split.
     pub(super) fn checked(mut message: PlanMessage) -> Result<Planned> {
         let invalid = |why: &str| invalid_plan("split", why);
         let trailer = std::mem::take(&mut message.trailer);
@@ -246,7 +247,7 @@ impl Planned {
             .progress(options.progress.clone())
     }
 
-    /// Opens the source, if it is unchanged since the plan was made.
+    /// Opens the source. Fails if it has changed since the plan was made.
     fn open(&self, options: &PartOptions) -> Result<Source> {
         let planned = self.message.source.as_ref();
         if let Some(planned) = planned.filter(|planned| is_object(&planned.path)) {
@@ -260,7 +261,7 @@ impl Planned {
         Ok(source)
     }
 
-    /// Returns the store for the parts' files, which is the place of the new main file.
+    /// Returns the store for the files of the parts, which is the folder of the main file.
     pub(super) fn store(&self, options: &PartOptions) -> Result<Box<dyn PartStore>> {
         if !is_object(&self.message.prefix) {
             return Ok(Box::new(FolderStore::beside(self.main())));
@@ -269,23 +270,23 @@ impl Planned {
         Ok(Box::new(ObjectFolder::beside(self.main_object(), objects)?))
     }
 
-    /// Returns the URL of the main file, if it is an object.
+    /// Returns the URL of the main file, if the main file is an object.
     fn main_object(&self) -> String {
         format!("{}.{CHUNKED_EXTENSION}", self.message.prefix)
     }
 
-    /// Returns the chunks of a part.
+    /// Returns the indices of the chunks that a part writes.
     fn chunks(&self, part: usize) -> Result<Range<usize>> {
         share_of_items(&self.message.part_ends, part)
     }
 
-    /// Returns a plan with only a part's chunks.
+    /// Returns a split plan with only the chunks of a part.
     fn part(&self, part: usize) -> Result<SplitPlan> {
         let chunks = self.plan.chunks().get(self.chunks(part)?);
         Ok(self.plan.with_chunks(chunks.unwrap_or_default().to_vec()))
     }
 
-    /// Writes a part's file.
+    /// Runs a part: writes its file to `store`, and returns its outcome.
     pub(super) fn run(
         &self,
         part: usize,
@@ -313,8 +314,9 @@ impl Planned {
         }))
     }
 
-    /// Returns the main file, the other files that it names, and the Merkle root if the plan
-    /// requests one. Fails unless the files of all parts exist.
+    /// Returns the main file (which doesn't have its final name yet), the files of the parts, to
+    /// which it refers, and the Merkle root if the plan requests one. Fails unless the files of all
+    /// parts exist.
     pub(super) fn main_file(
         &self,
         outcomes: &[&Outcome],
@@ -357,8 +359,8 @@ impl Planned {
         Ok((file, files, root))
     }
 
-    /// Adds to the trailer the facts that part `part` reported about its chunks. Returns the part's
-    /// file and report.
+    /// Adds the offsets and checksums that a part reported for its chunks to `infos`, the trailer
+    /// entries of these chunks. Returns the part's file and report.
     fn add<'a>(
         &self,
         part: usize,
@@ -396,7 +398,8 @@ impl Planned {
             info.offset = *offset;
             info.crc32c = Some(*crc32c);
             info.file = 0;
-            // A chunk that shares a record comes after the chunk that owns the record.
+            // A chunk that shares the record of an equal chunk follows the chunk that owns the
+            // record.
             if distinct.last().is_none_or(|last| last.offset < *offset) {
                 distinct.push(*info);
                 distinct_leaves.extend(leaves.get(at));
@@ -425,7 +428,7 @@ impl Planned {
         Ok((written, done))
     }
 
-    /// Moves the main file into place.
+    /// Commits the split: checks the parts, and writes the main file.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],
@@ -456,8 +459,7 @@ impl Planned {
 }
 
 impl CommittedSplit {
-    /// Returns a report on a main file and the other files `files`, whose numbers of chunks are
-    /// `counts`.
+    /// Creates a report on a main file and the files `files`, which have `counts` chunks.
     pub(super) fn over(main: &Path, files: &[ExternalFile], counts: &[usize]) -> CommittedSplit {
         let written = files.iter().zip(counts).map(|(file, &chunks)| {
             WrittenFile::new(main.with_file_name(&file.path), file.size, chunks)
@@ -477,8 +479,8 @@ impl CommittedSplit {
     }
 }
 
-/// Moves a main file into place, next to the files that it names, if all of them exist. Removes
-/// files of an earlier split only if the options allow it; keeps the source.
+/// Gives a main file its final name, if all files to which it refers exist. Removes files of an
+/// earlier split only if the options allow replacing files. Never removes the source.
 pub(super) fn place_main(
     mut file: AtomicFile,
     files: &[ExternalFile],
@@ -500,8 +502,8 @@ pub(super) fn place_main(
     };
     if is_there() {
         done.was_there = true;
-        // If an earlier run of this commit was killed before it removed the replaced files, removes
-        // these files now.
+        // If an earlier run of this commit was killed before it had removed the files of an earlier
+        // split, they are removed now.
         let lock = FolderLock::take(&main, options.get_progress())?;
         let replaced = lock.replaced().iter();
         let replaced = replaced.filter(|path| !is_needed(path) && !is_source(path));
@@ -531,7 +533,7 @@ pub(super) fn place_main(
             done.removed = removed.parts;
             done.removed.extend(removed.sibling);
         }
-        // Another commit of the same plan was faster.
+        // Another commit of the same plan has written the main file in the meantime.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && is_there() => {
             done.was_there = true;
         }
@@ -540,7 +542,8 @@ pub(super) fn place_main(
     Ok(done)
 }
 
-/// Fails unless all these files exist. Checks several at once, since a store may respond slowly.
+/// Fails unless all these files exist. Checks several files at once, since a store may respond
+/// slowly.
 fn check_all(files: &[ExternalFile], store: &dyn PartStore, options: &PartOptions) -> Result<()> {
     let at_once = NonZeroUsize::MIN.saturating_add(MOST_CHECKED_AT_ONCE - 1);
     threads::map(at_once, files.len(), |at| {
@@ -554,8 +557,8 @@ fn crc32cs(infos: &[ChunkInfo]) -> impl Iterator<Item = u32> {
     infos.iter().map(|info| info.crc32c.unwrap_or_default())
 }
 
-/// Returns a placeholder for the message's type, since parts are runs of bytes, for which the type
-/// is irrelevant.
+/// Returns a placeholder for the descriptor of the message. A part only copies byte ranges of the
+/// message, so the type is irrelevant.
 fn descriptor() -> MessageDescriptor {
     Plan::default().descriptor()
 }

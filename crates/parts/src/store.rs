@@ -1,4 +1,4 @@
-//! Storage for the files of a split's parts.
+//! Storage for the files that the parts of a split write.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,14 +15,15 @@ use proto_splitter_core::part_work::folder;
 use proto_splitter_core::proto::chunk_metadata::ExternalFile;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Storage for the files of a split's parts until the commit, and after it: a folder that all hosts
-/// see ([`FolderStore`]), or a store of objects.
+/// Storage for the files that the parts of a split write, before and after the commit: a folder
+/// that all hosts see ([`FolderStore`]), or an object store.
 ///
-/// A part's file is written on the host that runs it, and then handed over under a name that
-/// depends on its content. Therefore, handing over a file twice has no further effect, and a part
-/// never replaces a file that another plan or an existing main file needs.
+/// The file of a part is written on the host that runs the part. Once it is complete, it is stored
+/// under a name that depends on its content. Therefore, storing a file twice has no further effect,
+/// and a part never replaces a file that another plan or an existing main file needs.
 pub trait PartStore: Sync {
-    /// Begins a part's file. The file gets no permissions that its inputs lack.
+    /// Creates the file of a part, which isn't stored yet. Gives it no permissions that its inputs
+    /// don't have.
     ///
     /// # Errors
     ///
@@ -30,41 +31,42 @@ pub trait PartStore: Sync {
     /// doesn't exist.
     fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile>;
 
-    /// Takes over a complete file. An existing file with that name has the same content.
+    /// Stores a complete file as `name`. An existing file with this name has the same content.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be stored. After an error, the name either refers to the
-    /// same file as before, if any, or to the whole new file.
+    /// [`ErrorKind::Io`] if the file can't be stored. After an error, `name` still refers to the
+    /// file that existed before, if any, or to the complete new file.
     fn keep(&self, file: AtomicFile, name: &str) -> Result<()>;
 
-    /// Opens a file that was handed over with this name.
+    /// Opens the file that was stored as `name`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if the file doesn't exist or can't be read.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
 
-    /// Fails unless the right file exists, judging by its size and its last record.
+    /// Fails unless the store contains this file. Compares only the file's size and its last
+    /// record.
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if the file with this
-    /// name is a different one.
+    /// The errors of [`open`](Self::open); [`ErrorKind::ChecksumMismatch`] if the stored file has
+    /// another size or last record.
     fn check(&self, file: &ExternalFile) -> Result<()> {
         let checked = check_content(self.open(&file.path)?, file);
         checked.map_err(|error| error.context(file.path.escape_debug()))
     }
 }
 
-/// The folder of the main file, as a [`PartStore`].
+/// A [`PartStore`] that stores files in the folder of the main file.
 #[derive(Clone, Debug)]
 pub struct FolderStore {
     main: PathBuf,
 }
 
 impl FolderStore {
-    /// Returns the folder of `main`, which need not exist yet.
+    /// Creates a store in the folder of the file `main`, which doesn't have to exist yet.
     ///
     /// ```
     /// use proto_splitter_core::atomic::MadeFrom;
@@ -82,7 +84,7 @@ impl FolderStore {
 
 impl PartStore for FolderStore {
     fn begin(&self, made_from: &MadeFrom) -> Result<AtomicFile> {
-        // The file's name depends on its content, which isn't known yet.
+        // The final name depends on the file's content, which isn't known yet.
         AtomicFile::create(self.main.with_extension("protosplit-part"), made_from, true)
     }
 
@@ -110,7 +112,7 @@ impl PartStore for FolderStore {
     }
 }
 
-/// Fails unless this is the right file.
+/// Fails unless the content has the size and the last record of the file `meant`.
 fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Result<()> {
     let other = |message: String| Err(Error::new(ErrorKind::ChecksumMismatch, message));
     let size = content.size()?;
@@ -139,7 +141,7 @@ fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of the main file with this prefix.
+/// Returns the path of the main file, `PREFIX.cpb`.
 pub(super) fn main_of(prefix: impl AsRef<Path>) -> PathBuf {
     with_extension(prefix.as_ref(), CHUNKED_EXTENSION)
 }

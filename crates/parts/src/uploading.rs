@@ -1,4 +1,4 @@
-//! A merge in parts into an object: each host uploads some of the parts of one upload.
+//! Merging in parts into an object: each host uploads some of the parts of one upload.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use proto_splitter_core::part_work::write;
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Size up to which small pieces of a merge are gathered, in bytes.
+/// Number of bytes up to which small pieces of a merged message are collected before they are
+/// uploaded: 256 KiB.
 const GATHER: usize = 256 << 10;
 
-/// Fails if an object exists and may not be replaced.
+/// Fails if the object exists and `force` is false.
 pub(super) fn check_no_object(name: &str, objects: &dyn Objects, force: bool) -> Result<()> {
     if force || !objects.exists(name)? {
         return Ok(());
@@ -32,7 +33,7 @@ pub(super) fn is_there(name: &str) -> Error {
     Error::new(ErrorKind::AlreadyExists, message)
 }
 
-/// The checked upload for the parts of a merge.
+/// The checked upload of a merged message, to which all parts of a plan contribute.
 #[derive(Clone, Debug)]
 pub(super) struct Uploading {
     target: String,
@@ -41,7 +42,8 @@ pub(super) struct Uploading {
 }
 
 impl Uploading {
-    /// Checks the upload in a plan, which must have one if its target is an object.
+    /// Checks the upload in a plan. The plan must have an upload if, and only if, the target is an
+    /// object.
     pub(super) fn checked(
         target: &str,
         upload: Option<Upload>,
@@ -74,7 +76,7 @@ impl Uploading {
         given(options.objects.as_ref(), &self.target)
     }
 
-    /// Starts uploading the share of the message that begins at `start`.
+    /// Begins uploading a host's share of the merged message, which begins at offset `start`.
     pub(super) fn begin<'a>(&'a self, start: u64, options: &'a PartOptions) -> Result<Share<'a>> {
         let objects = self.objects(options)?;
         let first = start / self.upload.part_size;
@@ -85,8 +87,8 @@ impl Uploading {
         })
     }
 
-    /// Completes the upload, unless it was completed before. The object can't be read until then,
-    /// so it is compared with the parts' data only afterwards.
+    /// Completes the upload, unless it was completed before. The object can't be read before, so it
+    /// is only compared with the parts' checksums afterwards.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],
@@ -106,8 +108,8 @@ impl Uploading {
             }
             parts.extend_from_slice(&done.uploaded);
         }
-        // Not every store supports conditional uploads, so the object is looked up immediately
-        // before.
+        // Some stores can't make the completion of an upload conditional, so the object is looked
+        // up immediately before.
         if !self.force && objects.exists(&self.target)? {
             return if self.is_done(objects, merged, options)? {
                 Ok(())
@@ -118,13 +120,13 @@ impl Uploading {
         match objects.finish_upload(&self.target, &self.upload, parts, self.force) {
             Ok(()) if options.reread => self.reread(objects, written, options),
             Ok(()) => Ok(()),
-            // Another commit of the same plan was faster, or this one is repeated.
+            // Another commit of the same plan has completed the upload, or this commit is repeated.
             Err(_) if self.is_done(objects, merged, options)? => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Returns true if the object exists and equals the merged message.
+    /// Returns true if the object exists and has the size and the crc32c of the merged message.
     fn is_done(
         &self,
         objects: &dyn Objects,
@@ -142,7 +144,7 @@ impl Uploading {
         Ok(sum_up(&*there, 0..merged.0, &meter)? == merged.1)
     }
 
-    /// Compares the object with the data that the parts have written.
+    /// Reads the object, and compares it with the checksums of the data that the parts wrote.
     fn reread(
         &self,
         objects: &dyn Objects,
@@ -163,7 +165,7 @@ impl Uploading {
     }
 }
 
-/// A host's share of the upload.
+/// The share of an upload that one host uploads.
 pub(super) struct Share<'a> {
     all: &'a Uploading,
     objects: &'a dyn Objects,
@@ -171,7 +173,8 @@ pub(super) struct Share<'a> {
 }
 
 impl Share<'_> {
-    /// Uploads the bytes of `plan`. Returns their crc32c, and the store's names for the parts.
+    /// Uploads the bytes of `plan`. Returns their crc32c, and the store's identifiers of the
+    /// uploaded parts.
     pub(super) fn send(
         mut self,
         plan: &MergePlan,
@@ -184,7 +187,7 @@ impl Share<'_> {
             Ok((crc32c, uploaded))
         });
         sent.map_err(|error| {
-            // The store forgets a completed upload.
+            // The store no longer accepts parts for an upload that was completed.
             let (name, all) = (&self.all.target, self.all);
             let is_over = error.kind() == ErrorKind::Io
                 && !all.force

@@ -1,4 +1,4 @@
-//! Verifying a chunked file on several hosts: the plan, one part, and the combined result.
+//! Verifying a chunked file in parts: planning, running a part, and combining the results.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -18,17 +18,18 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CommittedVerify {
-    /// Number of records in the files, including the trailer's.
+    /// Number of records in all files, including the trailer's record.
     pub records: u64,
-    /// Size of the readable chunks, in bytes.
+    /// Total size of the chunks that could be read, in bytes.
     pub bytes: u64,
-    /// All problems found. If the parts found any, the merge isn't checked, so there may be more.
+    /// All problems found, one line each. If the parts found any, the merge isn't checked, so there
+    /// may be more problems.
     pub problems: Vec<String>,
-    /// Result of checking that the chunks form the message that was split.
+    /// Result of checking that merging the chunks yields the message that was split.
     pub merge: MergeCheck,
 }
 
-/// Plans the verification.
+/// Plans a verification of the chunked file or object `input`.
 pub(super) fn plan(
     input: &Path,
     options: &ReadOptions,
@@ -55,7 +56,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Checks a decoded plan.
+    /// Checks a decoded plan for a verification.
     pub(super) fn checked(message: PlanMessage) -> Result<Planned> {
         let PlanMessage {
             input,
@@ -70,7 +71,8 @@ impl Planned {
         &self.input
     }
 
-    /// Opens the file, if it is unchanged since the plan was made, and groups its chunks.
+    /// Opens the input, and groups its chunks. Fails if the input has changed since the plan was
+    /// made.
     fn open(&self, options: &PartOptions) -> Result<(Chunked, Vec<Vec<usize>>)> {
         let store = self.input.open(options)?;
         let groups = store.groups();
@@ -78,7 +80,7 @@ impl Planned {
         Ok((store, groups))
     }
 
-    /// Reads a part's chunks.
+    /// Reads the chunks of a part, and reports the problems found.
     pub(super) fn run(&self, part: usize, options: &PartOptions) -> Result<Outcome> {
         let own = self.input.share_of_items(part)?;
         let (store, groups) = self.open(options)?;
@@ -94,7 +96,7 @@ impl Planned {
         }))
     }
 
-    /// Combines the results of the parts.
+    /// Combines the results of all parts, and checks the merge if no part found a problem.
     pub(super) fn commit(
         &self,
         outcomes: &[&Outcome],

@@ -1,6 +1,6 @@
 //! Tests that plans and reports of version 0.1.0 can still be executed and committed, and that the
-//! same work still produces the same plans and reports. `UPDATE_COMPAT=1` rewrites those of the
-//! current version.
+//! same work still produces the same plans and reports. `UPDATE_COMPAT=1` rewrites the stored plans
+//! and reports of the current version.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ use super::support::{Folder, options, run_all};
 /// Number of parts in each plan.
 const PARTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// Placeholders in stored plans for the folder, and for the time at which an input was last
+/// Placeholders in stored plans for the folder, and for the time at which the input was last
 /// changed.
 const ELSEWHERE: (&str, i64) = ("/elsewhere", 1);
 
@@ -28,8 +28,8 @@ fn kept(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Returns the name of each verb, and a plan for it. Also splits the message in the folder, for the
-/// plans that merge and verify.
+/// Returns a plan for each operation, with the operation's name. Also splits the message in the
+/// folder, since the plans for merging and verifying need a chunked file.
 fn plans(folder: &Folder) -> [(&'static str, PartsPlan); 3] {
     let written = folder.path("input.cpb");
     SizeSplitter
@@ -70,7 +70,7 @@ fn moved(plan: &[u8], to: (&str, i64)) -> Vec<u8> {
     with_checksum(plan.encode_to_vec())
 }
 
-/// Returns a report with the id of another plan.
+/// Returns a report in which the id of the plan is replaced with `id`.
 fn of_plan(report: &[u8], id: [u8; 16]) -> Vec<u8> {
     let mut report = Report::decode(report).unwrap();
     (report.crc32c, report.plan_id) = (0, id.to_vec().into());
@@ -128,7 +128,7 @@ fn kept_plans_are_executed_and_committed_with_kept_reports() {
         let plan = fs::read(kept(&format!("{name}.plan"))).unwrap();
         let plan = PartsPlan::from_bytes(moved(&plan, (&there, modified(&of_today)))).unwrap();
         assert_eq!((plan.verb(), plan.parts()), (name, PARTS.get()));
-        // The files that the parts write must exist; their reports are taken from the stored ones.
+        // The files of the parts must exist for the commit, but the stored reports are used for it.
         let id = id_of(&run_all(&plan));
         let report = |part| {
             let report = fs::read(kept(&format!("{name}.{part:05}.report"))).unwrap();

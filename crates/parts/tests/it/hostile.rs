@@ -1,4 +1,4 @@
-//! Damaged and forged plans and reports.
+//! Tests with damaged and forged plans and reports.
 
 use proto_splitter_core::prost::Message;
 use proto_splitter_core::{Error, ErrorKind};

@@ -1,5 +1,5 @@
-//! Splits, merges and verifications in parts. Whatever happens to the hosts, either the result is
-//! correct, or the commit names the missing parts.
+//! Tests of splits, merges and verifications in parts. Whatever happens to the hosts, either the
+//! result is correct, or the commit fails and names the missing parts.
 
 #![allow(
     clippy::unwrap_used,

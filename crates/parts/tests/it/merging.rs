@@ -1,4 +1,4 @@
-//! Merges in parts.
+//! Tests of merges in parts.
 
 use std::fs;
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! Merkle roots of splits in parts.
+//! Tests of Merkle roots of splits in parts.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn commit(
     }
 }
 
-/// Returns a part's report with a change and a valid checksum.
+/// Returns a part's report with a change to its content and a valid checksum.
 fn changed(report: &PartReport, change: impl FnOnce(&mut SplitReport)) -> PartReport {
     let mut message = Report::decode(&report.to_bytes()[..]).unwrap();
     match &mut message.result {
@@ -87,7 +87,7 @@ fn parts_with_the_chunks_of_the_files_of_one_host_are_the_same_files() {
         assert!(written.files.len() > 1);
         let file = ChunkedFile::open(&written.path).unwrap();
         let chunks = &file.trailer().metadata().chunks;
-        // The plan's shares correspond to the files that the single host wrote.
+        // The shares in the plan are changed to those of the files that a single host wrote.
         let plan = parts.split(1, &options).unwrap();
         let mut message = Plan::decode(plan.to_bytes()).unwrap();
         let Some(plan::Work::Split(split)) = &mut message.work else {

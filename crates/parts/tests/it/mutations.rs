@@ -1,5 +1,5 @@
-//! Random damage to everything between a part and the commit: the plan, the reports, and the parts'
-//! files.
+//! Tests with random damage to everything that a commit reads: the plan, the reports, and the files
+//! that the parts wrote.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +13,13 @@ use proto_splitter_parts::{Committed, PartOptions, PartReport, PartsPlan};
 
 use super::support::{Folder, Random, options, run_all};
 
-/// Number of mutations for each verb.
+/// Number of mutations for each operation.
 const ROUNDS: usize = 320;
 
-/// Files to damage, by path, all of which the commit reads.
+/// Content of the files to damage, by path. The commit reads all of them.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// A folder in which all parts are done, before the commit.
+/// A folder in which all parts were run, but the plan was not committed yet.
 struct Done {
     folder: Folder,
     files: Files,
@@ -73,7 +73,7 @@ impl Done {
         plan.commit(&reports, options)
     }
 
-    /// Fails unless a commit's report and its result are correct.
+    /// Fails unless the result of a commit, and the files that it wrote, are correct.
     fn check(&self, committed: &Committed) {
         match committed {
             Committed::Split(done) => {
@@ -229,12 +229,13 @@ fn a_commit_of_a_merge_that_was_killed_between_its_two_names_is_done_by_the_next
     fs::hard_link(hidden, &target).unwrap();
     done.check(&done.commit(&PartOptions::new()).unwrap());
     assert!(!hidden.exists());
-    // It doesn't matter either if the hidden file is replaced with a copy, or is missing.
+    // The commit also succeeds if the hidden file is replaced with a copy of the merged message, or
+    // is missing.
     fs::write(hidden, &done.folder.message).unwrap();
     done.check(&done.commit(&PartOptions::new()).unwrap());
     assert!(!hidden.exists());
     done.check(&done.commit(&PartOptions::new()).unwrap());
-    // A different file does matter.
+    // The commit fails if the target has other content.
     done.restore(None);
     let mut other = done.folder.message.clone();
     other[5] ^= 1;

@@ -1,4 +1,4 @@
-//! Random schedules: hosts that die at any moment, run a part twice, concurrently, or late.
+//! Tests of random schedules: hosts die at any moment, or run a part twice, concurrently, or late.
 
 use std::fs;
 use std::path::Path;
@@ -17,15 +17,15 @@ use super::support::{Folder, Random, options};
 
 const SCHEDULES: u64 = 200;
 
-/// The moment at which a host dies.
+/// The moment at which a host dies, if it does.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Lives,
-    /// The host dies while it writes, and leaves an incomplete file under a temporary name.
+    /// The host dies while it writes its file, and leaves an incomplete file with a temporary name.
     DiesWriting,
-    /// The host dies before its file has its name.
+    /// The host dies before its file gets its final name.
     DiesBefore,
-    /// The host dies after its file has its name, but before its report is delivered.
+    /// The host dies after its file got its final name, but before its report is delivered.
     DiesAfter,
 }
 
@@ -38,7 +38,7 @@ const FATES: [Fate; 6] = [
     Fate::DiesAfter,
 ];
 
-/// A folder whose host dies.
+/// A store in a folder, on a host that may die.
 struct Mortal {
     folder: FolderStore,
     fate: Fate,
@@ -96,7 +96,7 @@ fn of_200_schedules_each_ends_with_the_right_bytes_or_says_what_is_missing() {
         for _ in 0..random.below(12) {
             let part = random.below(plan.parts());
             let fates = [(); 2].map(|()| FATES[random.below(FATES.len())]);
-            // Every third time, two hosts run the part at once.
+            // In a third of the cases, two hosts run the part at the same time.
             let hosts = if random.below(3) == 0 { 2 } else { 1 };
             let found = Mutex::new(Vec::new());
             std::thread::scope(|scope| {
@@ -126,7 +126,7 @@ fn of_200_schedules_each_ends_with_the_right_bytes_or_says_what_is_missing() {
             (&mut refused, &mut committed),
             seed,
         );
-        // A late host finishes remaining work, or changes nothing.
+        // A host that runs a part late either finishes missing work, or changes nothing.
         for part in 0..plan.parts() {
             let fate = FATES[random.below(FATES.len())];
             reports.extend(run(&plan, &main, part, fate));
@@ -155,7 +155,7 @@ fn of_200_schedules_each_ends_with_the_right_bytes_or_says_what_is_missing() {
             "schedule {seed}: {names:?}"
         );
     }
-    // Otherwise the schedules were too easy, or too hard.
+    // If these checks fail, almost all or almost none of the schedules were complete.
     assert!(
         refused > 50 && committed > 20,
         "{refused} refused, {committed} committed early"
@@ -238,7 +238,7 @@ fn a_merge_has_the_right_bytes_whichever_hosts_die_come_twice_or_late() {
         assert_eq!(merged.byte_exact, Some(true));
         let late = plan.run(0, &PartOptions::new()).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::AlreadyExists, "{late}");
-        // This repeats the commit, like a scheduler that missed the first success.
+        // This repeats the commit, as a scheduler does that didn't receive the first result.
         plan.commit(&reports, &PartOptions::new()).unwrap();
         assert!(
             fs::read(&target).unwrap() == folder.message,

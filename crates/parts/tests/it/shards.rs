@@ -1,4 +1,4 @@
-//! Hosts that write their own chunks.
+//! Tests with hosts that write their own chunks.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use proto_splitter_parts::{PartReport, Shard, ShardOptions, ShardWriter, commit_
 
 use super::support::Folder;
 
-/// Some elements of `message_type`, by name.
+/// The names of some elements of `message_type`, by index.
 struct Elements(Vec<(usize, String)>);
 
 impl Shard for Elements {
@@ -51,7 +51,7 @@ fn whatever_hosts_write_in_whatever_order_becomes_one_message() {
     let mut reports: Vec<_> = (0..8)
         .map(|host| write(&folder, host, host * 4..host * 4 + 4, &options))
         .collect();
-    // One host has written twice, with the same result.
+    // One host has written its file twice, with the same content.
     reports.push(write(&folder, 3, 12..16, &options));
     reports.reverse();
     let done = commit_shards(

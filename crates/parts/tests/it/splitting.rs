@@ -1,4 +1,4 @@
-//! Splits in parts.
+//! Tests of splits in parts.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A folder with a message in a file, and operations on it.
+//! A folder with a message in a file, and operations on the folder.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -13,7 +13,7 @@ use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter_parts::{PartOptions, PartReport, PartsPlan};
 use tempfile::TempDir;
 
-/// Pseudo-random numbers, which are the same for equal seeds.
+/// A generator of pseudo-random numbers, which are the same for equal seeds.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -35,8 +35,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates a folder with a message that has several values of about a kilobyte: some
-    /// compressible, some not, and two that are equal.
+    /// Creates a folder with a message that has several values of about a kilobyte. Some of the
+    /// values are compressible, some aren't, and two are equal.
     pub(crate) fn new() -> Folder {
         let mut random = Random::new(7);
         let mut value = |at: usize| match at {
@@ -71,7 +71,7 @@ impl Folder {
         Source::open(self.path("source.pb"), descriptor).unwrap()
     }
 
-    /// Plans a split to `m.cpb`.
+    /// Plans to split the message to `m.cpb` in at most `parts` parts.
     pub(crate) fn split(&self, parts: usize, options: &SplitOptions) -> Result<PartsPlan> {
         let parts = NonZeroUsize::new(parts).unwrap();
         PartsPlan::split(
@@ -90,7 +90,7 @@ impl Folder {
             .into()
     }
 
-    /// Returns the names of the files, sorted, without the source.
+    /// Returns the sorted names of all files except the source.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

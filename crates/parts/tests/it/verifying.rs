@@ -1,4 +1,4 @@
-//! Verifications in parts.
+//! Tests of verifications in parts.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -55,7 +55,7 @@ fn whatever_byte_is_damaged_the_parts_say_what_one_host_says() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         fs::write(folder.path("m.cpb"), bytes).unwrap();
-        // A file that can't be opened can't be planned either.
+        // If the file can't be opened, a plan to verify it can't be made either.
         let Ok(alone) = ChunkedFile::open(folder.path("m.cpb")) else {
             continue;
         };
