@@ -43,8 +43,8 @@ pub const DEFAULT_MIN_SIZE: u64 = 1024;
 /// onnxruntime refuses models whose scalars and small shapes are external data.
 pub const LEAST_MIN_SIZE: u64 = 64;
 
-/// Maximum size of the integer tensors with at most one dimension that always stay in the model, in
-/// bytes: 64 KiB. They may be shapes, axes or indices, which shape inference has to read.
+/// Size up to which an integer tensor with at most one dimension stays in the model, in bytes:
+/// 64 KiB. It may contain a shape, axes or indices, which shape inference has to read.
 pub const MAX_SHAPE_CARRIER: u64 = 64 << 10;
 
 /// Default alignment of large tensors in their file, in bytes: 64 KiB. Tensors with this alignment
@@ -133,8 +133,8 @@ impl ExternalOptions {
         self
     }
 
-    /// Limits the size of each data file, in bytes. Tensors that don't fit into one file are
-    /// written to several, called `NAME-00001-of-00003.onnx.data` and so on. Default: no limit, and
+    /// Limits the size of each data file, in bytes. If one file can't contain all tensors, there
+    /// are several files, called `NAME-00001-of-00003.onnx.data` and so on. Default: no limit, and
     /// one file.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {

@@ -66,7 +66,7 @@ impl Folder {
         })
     }
 
-    /// Returns a folder for external files that the user specified.
+    /// Returns the folder that the user specified for external files.
     pub(crate) fn named(path: PathBuf) -> Folder {
         Folder {
             near: Some(Root::new(path)),

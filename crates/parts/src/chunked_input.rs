@@ -97,7 +97,7 @@ impl ChunkedInput {
         self.part_ends.last().copied().unwrap_or(0)
     }
 
-    /// Returns the share of the part with index `part`, in bytes or in items.
+    /// Returns the share of the part with index `part`: a range of bytes or items.
     pub(super) fn share(&self, part: usize) -> Result<Range<u64>> {
         share(&self.part_ends, part)
     }

@@ -154,7 +154,7 @@ pub(super) fn is_absolute(name: &str) -> bool {
 /// The access to object stores that the caller has provided; `None` if only files are accessible.
 pub(super) type Stores<'a> = Option<&'a Arc<dyn Objects>>;
 
-/// Returns the access to the store with the object `name`.
+/// Returns the caller's access to object stores, to be used for the object `name`.
 ///
 /// # Errors
 ///
@@ -166,11 +166,11 @@ pub(super) fn given<'a>(stores: Stores<'a>, name: &str) -> Result<&'a Arc<dyn Ob
     Ok(stores)
 }
 
-/// The URL of an object, and the access to its store.
+/// The URL of an object, and the caller's access to object stores.
 pub(super) type NamedObject<'a> = (&'a str, &'a Arc<dyn Objects>);
 
-/// Returns the URL and the access to the store if `path` is the URL of an object; `None` if it is
-/// the path of a file.
+/// Returns the URL, and the caller's access to object stores, if `path` is the URL of an object;
+/// `None` if it is the path of a file.
 ///
 /// # Errors
 ///

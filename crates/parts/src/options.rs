@@ -7,7 +7,7 @@ use super::objects::Objects;
 use proto_splitter_core::container::Limits;
 use proto_splitter_core::progress::Progress;
 
-/// Options for running a part, or for committing a plan. They don't affect the result.
+/// Options for running a part, or for committing a plan. The plan itself specifies the work.
 ///
 /// ```
 /// use proto_splitter_parts::PartOptions;

@@ -24,7 +24,7 @@ use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::split::{ComposableSplitter, Source, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A plan for a split, a merge or a verification in parts; see the [module](super).
+/// A plan for a split, a merge or a verification in parts; see the [crate](super).
 #[derive(Clone, Debug)]
 pub struct PartsPlan {
     work: Planned,

@@ -62,7 +62,8 @@ pub(super) fn check_ends(ends: &[u64], all: u64) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// Returns the share of the part with index `part`. Fails if there is no such part.
+/// Returns the share of the part with index `part`: a range of bytes or items. Fails if there is no
+/// such part.
 pub(super) fn share(ends: &[u64], part: usize) -> Result<std::ops::Range<u64>> {
     let Some(&end) = ends.get(part) else {
         let message = format!(

@@ -32,7 +32,7 @@ pub(super) struct LeavingContext {
 }
 
 impl Contexts {
-    /// Adds the content at `range`, which must be behind all contents added before.
+    /// Adds the content at `range`, which must follow all contents added before.
     pub(super) fn add(&mut self, range: Range<u64>) {
         self.leaving.push(LeavingContext {
             range,
