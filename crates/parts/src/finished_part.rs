@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use super::plan::PartsPlan;
 use super::report::PartReport;
 
-/// A report on a part that was run. The [`PartReport`](crate::PartReport) that the commit needs is
-/// in a separate file.
+/// A report on a part that was run. The [`PartReport`] that the commit needs is in a separate file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -17,7 +16,7 @@ pub struct FinishedPart {
     pub part: usize,
     /// Number of parts in the plan.
     pub parts: usize,
-    /// Path or URL of the [`PartReport`](crate::PartReport), which the commit needs.
+    /// Path or URL of the [`PartReport`], which the commit needs.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub report: PathBuf,
     /// Name of the file that the part wrote; `None` if it wrote no separate file.
