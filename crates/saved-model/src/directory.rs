@@ -1,4 +1,4 @@
-//! SavedModels on disk: folders that contain a model's file and other files.
+//! SavedModels on disk: folders that contain a model file and its accompanying files.
 
 mod copy;
 mod in_place;
@@ -32,15 +32,14 @@ pub use variables::variables;
 use crate::fingerprint::{self, FingerprintError};
 use crate::proto::FingerprintDef;
 
-/// Name of a model's file in its folder, without the extension.
+/// Name of the model file in a SavedModel's folder, without the extension.
 pub const MODEL_STEM: &str = "saved_model";
 
-/// The folder of a SavedModel: `saved_model.cpb`, `saved_model.pb` or `saved_model.pbtxt`, and
-/// `variables/`, `assets/`, `fingerprint.pb` and any other files.
+/// The folder of a SavedModel. It contains a model file (`saved_model.cpb`, `saved_model.pb` or
+/// `saved_model.pbtxt`), and may contain `variables/`, `assets/`, `fingerprint.pb` and other files.
 ///
-/// The model is read on demand, in any of its forms, except that a `.pbtxt` is parsed as a whole.
-/// If there are several model files, the first one in the order above is used, as TensorFlow's
-/// Merger does.
+/// If there are several model files, the first one in the order above is used, as in TensorFlow's
+/// Merger. A `.cpb` or `.pb` is read on demand; a `.pbtxt` is parsed as a whole.
 #[derive(Debug)]
 pub struct SavedModelDir {
     path: PathBuf,
@@ -52,31 +51,31 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// [`Io`](proto_splitter_core::ErrorKind::Io) if there is no model or it can't be opened, and
-    /// any error in a `.cpb` or a `.pbtxt`.
+    /// [`Io`](proto_splitter_core::ErrorKind::Io) if the folder has no model file or the file can't
+    /// be opened; any error in the content of a `.cpb` or `.pbtxt`.
     pub fn open(path: impl AsRef<Path>) -> Result<SavedModelDir> {
         let path = path.as_ref().to_owned();
         let model = Model::open(&path)?;
         Ok(SavedModelDir { path, model })
     }
 
-    /// Returns the folder.
+    /// Returns the path of the SavedModel's folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the form of the model.
+    /// Returns the form of the model file.
     pub fn form(&self) -> ModelForm {
         self.model.form()
     }
 
-    /// Returns the path of the model's file in the folder.
+    /// Returns the path of the model file.
     pub fn model_path(&self) -> PathBuf {
         model_path(&self.path, self.form())
     }
 
-    /// Returns the size that the model has as a `saved_model.pb`, in bytes, without merging the
-    /// model.
+    /// Returns the size of the model as a serialized message, in bytes, which is the size of a
+    /// `saved_model.pb`. A chunked model isn't merged to compute the size.
     pub fn message_size(&self) -> u64 {
         self.model.size()
     }
@@ -90,7 +89,7 @@ impl SavedModelDir {
         meta_graph::meta_graphs(&self.model.data(), self.message_size(), &self.path)
     }
 
-    /// Returns the meta graph with exactly these tags; `None` if there is none.
+    /// Returns the meta graph with exactly these tags, in any order; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -100,8 +99,9 @@ impl SavedModelDir {
         Ok(meta_graphs.find(|meta_graph| meta_graph.has_tags(tags)))
     }
 
-    /// Returns a reader for the model's [`message_size`](Self::message_size) bytes. Whatever the
-    /// model's form, these are the bytes of a `saved_model.pb`.
+    /// Returns a reader for the model as a serialized message of
+    /// [`message_size`](Self::message_size) bytes. Whatever the form of the model file, the reader
+    /// returns the bytes of a `saved_model.pb`.
     pub fn reader(&self) -> Arc<dyn ReadAt> {
         self.model.data()
     }
@@ -115,7 +115,7 @@ impl SavedModelDir {
         self.model.source(&self.model_path())
     }
 
-    /// Returns the fingerprint in the folder; `None` if there is none.
+    /// Returns the content of `fingerprint.pb` in the folder; `None` if the file doesn't exist.
     ///
     /// # Errors
     ///
@@ -124,21 +124,21 @@ impl SavedModelDir {
         fingerprint::read(&self.path)
     }
 
-    /// Computes the fingerprint as TensorFlow would. Keeps the uuid of the stored fingerprint, if
-    /// there is one.
+    /// Computes the fingerprint that TensorFlow would write. Keeps the uuid of the stored
+    /// fingerprint, if there is one.
     ///
     /// The model is read once, and isn't held in memory.
     ///
     /// # Errors
     ///
     /// [`FingerprintError::Refused`] if TensorFlow's own code fails on this model;
-    /// [`FingerprintError::Unreadable`].
+    /// [`FingerprintError::Unreadable`] if the model can't be read.
     pub fn fingerprint(&self) -> Result<FingerprintDef, FingerprintError> {
         self.fingerprint_with(&Progress::default())
     }
 
-    /// Computes the fingerprint with a progress listener, which can also cancel. Otherwise the same
-    /// as [`fingerprint`](Self::fingerprint).
+    /// Computes the fingerprint like [`fingerprint`](Self::fingerprint), and reports to a progress
+    /// listener, which can cancel the computation.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl SavedModelDir {
     }
 }
 
-/// Returns the path of the model file in this form, inside a folder.
+/// Returns the path of a folder's model file in this form.
 fn model_path(folder: &Path, form: ModelForm) -> PathBuf {
     folder.join(format!("{MODEL_STEM}.{}", form.extension()))
 }

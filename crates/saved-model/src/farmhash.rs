@@ -1,5 +1,5 @@
-//! `Fingerprint64`, the hash in all fingerprints: FarmHash's `farmhashna::Hash64`, which will never
-//! change.
+//! `Fingerprint64`, the hash function for all fingerprints: FarmHash's `farmhashna::Hash64`, which
+//! is guaranteed never to change.
 
 use std::io::{self, Read, Write};
 
@@ -13,8 +13,8 @@ const SEED: u64 = 81;
 
 /// A hasher that computes the `Fingerprint64` of bytes that arrive in pieces of any size.
 ///
-/// The hash mixes the input block by block, but ends with the last 64 bytes, which may span two
-/// blocks. Therefore, the block mixed last is kept next to the current one, and a full block is
+/// The hash mixes the input in blocks of 64 bytes, except that its last step mixes the last 64
+/// bytes, which may span two blocks. Therefore, the previous block is kept, and a full block is
 /// mixed only when another byte follows it.
 ///
 /// ```
@@ -27,7 +27,7 @@ const SEED: u64 = 81;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Farmhash {
-    /// The block mixed last, followed by the one being filled.
+    /// The block that was mixed last, followed by the block that is being filled.
     tail: [u8; 2 * BLOCK],
     /// Number of bytes in the second block.
     filled: usize,
@@ -62,14 +62,15 @@ impl Farmhash {
         }
     }
 
-    /// Adds bytes.
+    /// Adds bytes to the input.
     pub fn update(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len() as u64;
         while !bytes.is_empty() {
             if self.filled == BLOCK {
                 let block: [u8; BLOCK] = part(&self.tail, BLOCK);
                 self.mix(&block);
-                // Contiguous bytes need no copy, except for the last block.
+                // Blocks that are contiguous in `bytes` are mixed without a copy, except for the
+                // last one.
                 while let Some((block, rest)) = bytes.split_first_chunk::<BLOCK>()
                     && !rest.is_empty()
                 {
@@ -93,7 +94,7 @@ impl Farmhash {
         self.tail[..BLOCK].copy_from_slice(block);
     }
 
-    /// Returns the fingerprint of all bytes.
+    /// Returns the fingerprint of all bytes added so far.
     #[must_use]
     pub fn finish(&self) -> u64 {
         let Some(mut state) = self.state else {
@@ -139,7 +140,7 @@ impl State {
         }
     }
 
-    /// Mixes one block. The last block is mixed with different factors.
+    /// Mixes one block. `mul` and `times` are factors, which differ for the last block.
     fn round(&mut self, s: &[u8; BLOCK], mul: u64, times: u64) {
         let State { x, y, z, v, w } = self;
         *x = x
@@ -164,7 +165,7 @@ impl State {
     }
 }
 
-/// Returns the `Fingerprint64` of bytes in memory.
+/// Returns the `Fingerprint64` of `bytes`.
 #[must_use]
 pub fn fingerprint64(bytes: &[u8]) -> u64 {
     let mut hash = Farmhash::new();
@@ -172,7 +173,7 @@ pub fn fingerprint64(bytes: &[u8]) -> u64 {
     hash.finish()
 }
 
-/// Returns the `Fingerprint64` of a whole stream.
+/// Returns the `Fingerprint64` of everything that `stream` contains.
 pub(crate) fn fingerprint_stream(stream: &mut dyn Read) -> io::Result<u64> {
     let mut hash = Farmhash::new();
     let mut buffer = vec![0; 256 << 10];
@@ -186,7 +187,8 @@ pub(crate) fn fingerprint_stream(stream: &mut dyn Read) -> io::Result<u64> {
     }
 }
 
-/// Returns `FingerprintCat64`, which combines two fingerprints, in this order.
+/// Combines two fingerprints with TensorFlow's `FingerprintCat64`. The order of the arguments
+/// matters.
 ///
 /// ```
 /// use proto_splitter_saved_model::fingerprint::fingerprint_cat64;
@@ -201,7 +203,7 @@ pub fn fingerprint_cat64(a: u64, b: u64) -> u64 {
     shift_mix(r)
 }
 
-/// Hashes up to 64 bytes.
+/// Hashes an input of up to 64 bytes.
 fn short(s: &[u8]) -> u64 {
     let len = s.len();
     let mul = K2.wrapping_add(len as u64 * 2);
@@ -248,7 +250,8 @@ fn short(s: &[u8]) -> u64 {
     }
 }
 
-/// The part of the hash that is the same for 17 to 32 bytes and for 33 to 64 bytes.
+/// Intermediate values of the hash, computed in the same way for 17 to 32 bytes and for 33 to 64
+/// bytes.
 struct Quarter {
     a: u64,
     sum: u64,
@@ -311,7 +314,7 @@ fn half_word(s: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Returns bytes from a linear congruential generator, which are the top bytes of its states.
+    /// Returns `len` bytes of test data: the top bytes of a linear congruential generator's states.
     fn sample(len: usize) -> Vec<u8> {
         let mut x = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
@@ -323,8 +326,8 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    /// Returns checkpoint hashes computed by TensorFlow 2.21, each with the size of its
-    /// `variables.index` in bytes.
+    /// Returns lengths, and the hash that TensorFlow 2.21 computed for a `variables.index` of each
+    /// length with the content of [`sample`].
     fn expected() -> impl Iterator<Item = (usize, u64)> {
         include_str!("farmhash.txt").lines().map(|line| {
             let (len, hash) = line.split_once(' ').unwrap();

@@ -1,7 +1,7 @@
 //! The file `fingerprint.pb`, by which TensorFlow identifies a SavedModel.
 //!
-//! All fields are computed as TensorFlow 2.21's `CreateFingerprintDef` computes them, including its
-//! peculiarities. For a `.pb`:
+//! Each field is computed exactly as in TensorFlow 2.21's `CreateFingerprintDef`, including its peculiarities. For a `.pb`, the fields are
+//! hashes of the following data:
 //!
 //! | field | over |
 //! | --- | --- |
@@ -11,9 +11,9 @@
 //! | `saved_object_graph_hash` | the first meta graph's concrete functions, by the number in their name |
 //! | `checkpoint_hash` | the bytes of `variables/variables.index`; 0 if there are none |
 //!
-//! For a `.cpb`, the hashes also depend on the chunks. They differ from the hashes of the same
-//! model as a `.pb`, and between two ways to split the model; see `chunked.rs`. TensorFlow can read
-//! some files for which it can't compute a fingerprint; see [`FingerprintError::Refused`].
+//! For a `.cpb`, the hashes also depend on how the model was split. They differ from the hashes of the same model as a `.pb`, and from
+//! those of the same model split differently; see `chunked.rs`. For some files that TensorFlow can read, it can't compute a fingerprint;
+//! see [`FingerprintError::Refused`].
 
 mod chunked;
 mod plain;
@@ -37,19 +37,19 @@ pub(crate) use plain::hashes as plain_hashes;
 
 use crate::proto::{FingerprintDef, descriptor_pool};
 
-/// Name of the file in a SavedModel's folder.
+/// Name of the fingerprint file in a SavedModel's folder.
 pub const FINGERPRINT_FILE: &str = "fingerprint.pb";
 
-/// Producer that TensorFlow 2.21 writes to the fingerprint of a `.pb`.
+/// Number that TensorFlow 2.21 writes as `version.producer` to the fingerprint of a `.pb`.
 const PLAIN_PRODUCER: i32 = 4;
 
-/// Producer that TensorFlow 2.21 writes to the fingerprint of a `.cpb`.
+/// Number that TensorFlow 2.21 writes as `version.producer` to the fingerprint of a `.cpb`.
 const CHUNKED_PRODUCER: i32 = 2;
 
-/// The reason why a fingerprint can't be computed.
+/// An error from computing a fingerprint.
 #[derive(Debug)]
 pub enum FingerprintError {
-    /// TensorFlow's own code fails on this model, so there is no correct value.
+    /// TensorFlow's own code fails on this model, so there is no correct fingerprint. The string is the reason.
     Refused(String),
     /// The model can't be read.
     Unreadable(Error),
@@ -90,7 +90,7 @@ impl From<Error> for FingerprintError {
     }
 }
 
-/// The four hashes of a model file.
+/// The four hashes of a model, and the producer number for its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hashes {
     pub(crate) saved_model_checksum: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Hashes {
 }
 
 impl Hashes {
-    /// Returns the fingerprint of the model in `folder` that has these hashes, without a uuid.
+    /// Returns the fingerprint with these hashes and the checkpoint hash of `folder`, without a uuid.
     pub(crate) fn in_folder(self, folder: &Path) -> FingerprintDef {
         FingerprintDef {
             saved_model_checksum: self.saved_model_checksum,
@@ -118,18 +118,18 @@ impl Hashes {
     }
 }
 
-/// Returns the checkpoint hash. Like TensorFlow, returns 0 if the file can't be read.
+/// Returns the hash of `variables.index`. Like TensorFlow, returns 0 if the file can't be read.
 fn checkpoint_hash(folder: &Path) -> u64 {
     File::open(folder.join("variables").join("variables.index"))
         .and_then(|mut file| crate::farmhash::fingerprint_stream(&mut file))
         .unwrap_or(0)
 }
 
-/// Reads a folder's `fingerprint.pb`; returns `None` if there is none.
+/// Reads `fingerprint.pb` in a SavedModel's folder; returns `None` if the file doesn't exist.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::InvalidMessage`] if it is not a fingerprint.
+/// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::InvalidMessage`] if it isn't a fingerprint.
 pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
     let path = folder.as_ref().join(FINGERPRINT_FILE);
     let bytes = match std::fs::read(&path) {
@@ -144,7 +144,7 @@ pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
     })
 }
 
-/// Writes a folder's `fingerprint.pb`, replacing an existing one.
+/// Writes `fingerprint.pb` to a SavedModel's folder, replacing an existing one.
 ///
 /// # Errors
 ///
@@ -160,7 +160,7 @@ pub fn write(folder: impl AsRef<Path>, fingerprint: &FingerprintDef) -> Result<(
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`] if the system has no random numbers.
+/// [`ErrorKind::Io`] if the operating system provides no random numbers.
 pub fn new_uuid() -> Result<String> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|error| {
@@ -199,7 +199,7 @@ pub fn differences(a: &FingerprintDef, b: &FingerprintDef) -> Vec<&'static str> 
     differ.map(|(name, _)| *name).collect()
 }
 
-/// Formats the fingerprint in one line, like TensorFlow's `singleprint`.
+/// Formats the fingerprint as one line, like TensorFlow's `singleprint`.
 #[must_use]
 pub fn singleprint(fingerprint: &FingerprintDef) -> String {
     format!(
@@ -211,7 +211,7 @@ pub fn singleprint(fingerprint: &FingerprintDef) -> String {
     )
 }
 
-/// Returns the descriptor of a generated type.
+/// Returns the descriptor of the type with this full name, such as `tensorflow.GraphDef`.
 pub(crate) fn descriptor(full_name: &str) -> Result<MessageDescriptor> {
     descriptor_pool()
         .get_message_by_name(full_name)

@@ -1,4 +1,4 @@
-//! The SavedModel format, for the format registry.
+//! The SavedModel format, for the registry of file formats.
 
 use std::path::{Path, PathBuf};
 
@@ -16,8 +16,8 @@ use crate::properties::properties;
 use crate::proto::descriptor_pool;
 use crate::{NAMES, SAVED_MODEL, SavedModelSplitter};
 
-/// A TensorFlow SavedModel: a folder that contains `saved_model.cpb` or `saved_model.pb`, or one of
-/// these files.
+/// The format of a TensorFlow SavedModel: a folder that contains `saved_model.cpb` or
+/// `saved_model.pb`, or one of these files itself.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -109,7 +109,7 @@ impl Format for SavedModelFormat {
     }
 }
 
-/// Returns the possible names of the model's file, in the order in which readers look for them.
+/// Returns the possible names of the model file. If both files exist, the first one is used.
 fn files() -> [String; 2] {
     [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| format!("{MODEL_STEM}.{extension}"))
 }

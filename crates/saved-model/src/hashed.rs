@@ -1,4 +1,4 @@
-//! Hashes of messages in C++'s deterministic serialization.
+//! Hashes of messages as serialized by C++'s deterministic serialization.
 
 use proto_splitter_core::Result;
 
@@ -6,9 +6,9 @@ pub(crate) use proto_splitter_core::canonical::{Canonical, Edits, Key, Plan};
 
 use crate::farmhash::Farmhash;
 
-/// A plan whose result can be hashed.
+/// Hashing of the message that a [`Plan`] describes.
 pub(crate) trait Hashed {
-    /// Returns the fingerprint of a plan's result.
+    /// Returns the `Fingerprint64` of the message that `plan` describes.
     fn hash(&self, plan: &Plan) -> Result<u64>;
 }
 

@@ -1,12 +1,12 @@
 //! Splitting `tensorflow.SavedModel` messages of any size, and reading and writing whole SavedModel
 //! directories.
 //!
-//! [`SavedModelSplitter`] implements
+//! [`SavedModelSplitter`] splits a model; it implements
 //! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter).
-//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked model like any other message.
-//! [`proto`] has the typed messages and their descriptors, including those of graphs.
-//! [`SavedModelDir`] reads a directory lazily, and writes it in another form. [`fingerprint`]
-//! computes the `fingerprint.pb` that TensorFlow would write.
+//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked model, as it merges any other
+//! message. [`proto`] has the typed messages and their descriptors, including those of graphs.
+//! [`SavedModelDir`] reads a directory lazily, and converts its model to another form.
+//! [`fingerprint`] computes the `fingerprint.pb` that TensorFlow would write.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -1,12 +1,12 @@
-//! Names for the parts of a SavedModel.
+//! Names for the parts of a SavedModel in a size tree.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
 use proto_splitter_graph_def::type_and_shape;
 
-/// Names for the parts of a `SavedModel` in a size tree. A meta graph is named by its first tag,
-/// and an object by its kind and name. [`proto_splitter_graph_def::NAMES`] has the names for the
-/// parts of graphs.
+/// Rules that name the parts of a `SavedModel` in a size tree. A meta graph is named by its first
+/// tag, and an object by its kind and name. [`proto_splitter_graph_def::NAMES`] has the rules for
+/// the parts of graphs.
 pub const NAMES: [NameRule; 3] = [
     ("tensorflow.MetaGraphDef", meta_graph),
     ("tensorflow.SavedObject", object),
@@ -23,8 +23,9 @@ fn signature(signature: &mut MemberFields<'_>) -> Result<MemberName> {
     Ok(MemberName { name: None, detail })
 }
 
-/// Kinds of objects: the number of the kind's field, the kind's name, and the number of the field
-/// for the object's name, if there is one.
+/// Kinds of objects. Each kind has the number of the object's field for this kind, the name of the
+/// kind, and the number of the field that contains the object's name (`None` if the kind has no
+/// names).
 const KINDS: [(u32, &str, Option<u32>); 8] = [
     (4, "user object", Some(1)),
     (5, "asset", None),

@@ -10,13 +10,13 @@ use proto_splitter_graph_def::proto::{DataType, TensorShapeProto};
 use crate::proto::tensor_info::Encoding;
 use crate::proto::{SignatureDef, TensorInfo};
 
-/// Maximum number of meta graphs, tags or signatures to list.
+/// Maximum number of meta graphs to list, and of tags and signatures for each meta graph.
 const MOST: u64 = 100;
 
 /// Maximum size of a name or signature, in bytes. Anything larger isn't read.
 const MAX_SIZE: u64 = 64 << 10;
 
-/// Field numbers on the paths to these properties.
+/// Field numbers on the paths to the listed values.
 mod field {
     pub(super) const META_GRAPHS: u32 = 2;
     pub(super) const META_INFO: u32 = 1;
@@ -25,7 +25,7 @@ mod field {
     pub(super) const TENSORFLOW_VERSION: u32 = 5;
 }
 
-/// Returns the properties of the model, as names and values.
+/// Returns the names and values of the model's properties.
 pub(crate) fn properties(view: &MessageView<'_>) -> Result<Vec<(String, String)>> {
     let mut properties = Vec::new();
     let mut put = |name: &str, value: String| properties.push((name.to_owned(), value));
@@ -73,7 +73,7 @@ pub(crate) fn properties(view: &MessageView<'_>) -> Result<Vec<(String, String)>
     Ok(properties)
 }
 
-/// Returns a short string; `None` if it is missing or long.
+/// Returns the string at `path`; `None` if it is missing or larger than [`MAX_SIZE`].
 fn text(view: &MessageView<'_>, path: &FieldPath) -> Result<Option<String>> {
     match view.size(path)? {
         Some(size) if size <= MAX_SIZE => view.get_as(path).map(Some),
@@ -81,7 +81,7 @@ fn text(view: &MessageView<'_>, path: &FieldPath) -> Result<Option<String>> {
     }
 }
 
-/// Formats the inputs and outputs of a signature, such as `serve(x float[?, 4]) -> y float[?, 2]`.
+/// Formats the signature at `path`, such as `serve(x float[?, 4]) -> y float[?, 2]`.
 fn signature(view: &MessageView<'_>, path: &FieldPath) -> Result<String> {
     let size = view.size(path)?.unwrap_or_default();
     if size > MAX_SIZE {

@@ -1,8 +1,8 @@
-//! Generated code for `tensorflow.SavedModel` and the types it uses beyond `GraphDef`, from
-//! `proto/tensorflow/core/protobuf`.
+//! Generated code for `tensorflow.SavedModel` and the types that it uses and `GraphDef` doesn't,
+//! from `proto/tensorflow/core/protobuf`.
 //!
-//! Includes the messages that collections hold in serialized form (`VariableDef`, `QueueRunnerDef`,
-//! `CondContextDef`, ...) and `FingerprintDef`. The types for graphs are in
+//! Includes `FingerprintDef`, and the messages that collections store in serialized form
+//! (`VariableDef`, `QueueRunnerDef`, `CondContextDef`, ...). The types for graphs are in
 //! [`proto_splitter_graph_def::proto`].
 
 #![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
@@ -22,8 +22,8 @@ pub mod error {
     include!("proto/tensorflow.error.rs");
 }
 
-/// Serialized file descriptor set of this module. It lacks the files that are part of `GraphDef`'s
-/// descriptors.
+/// Serialized file descriptor set of this module, without the files that are in the set of
+/// [`proto_splitter_graph_def::proto`].
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -33,8 +33,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     pool
 });
 
-/// Returns the descriptors of `tensorflow.SavedModel` and all types it uses, including
-/// `GraphDef`'s. Built on the first call; cloning a pool is cheap.
+/// Returns the descriptors of `tensorflow.SavedModel` and all types that it uses, including
+/// `GraphDef`. The pool is built on the first call; cloning it is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

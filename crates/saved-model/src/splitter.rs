@@ -1,4 +1,4 @@
-//! The parts of a SavedModel that become chunks.
+//! The splitter for SavedModels.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::prost_reflect::MessageDescriptor;
@@ -7,14 +7,14 @@ use proto_splitter_graph_def::GraphDefSplitter;
 
 use crate::proto::descriptor_pool;
 
-/// Full name of the type that [`SavedModelSplitter`] splits.
+/// Full name of the message type that [`SavedModelSplitter`] splits.
 pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 
-/// A splitter for `tensorflow.SavedModel`. It cuts all parts of the meta graphs: graphs, object
-/// graphs, collections, signatures and assets.
+/// A splitter for `tensorflow.SavedModel`. It can cut every part of a meta graph: graph, object
+/// graph, collections, signatures and assets.
 ///
 /// A meta graph never becomes a chunk as a whole: TensorFlow's Merger could read the file, but its
-/// fingerprint code couldn't. Instead, the messages in the meta graph become chunks.
+/// fingerprint code couldn't. Instead, messages inside the meta graph become chunks.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, SplitOptions};
@@ -36,8 +36,8 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 pub struct SavedModelSplitter;
 
 impl SavedModelSplitter {
-    /// Returns the rules that forbid cuts. A meta graph never becomes a chunk as a whole, but the
-    /// messages inside its graph may become chunks.
+    /// Returns the rules for the splitter: a meta graph never becomes a chunk as a whole, but the
+    /// messages inside it may become chunks.
     pub fn rules() -> SizeRules {
         GraphDefSplitter::rules().keep_whole("tensorflow.MetaGraphDef")
     }

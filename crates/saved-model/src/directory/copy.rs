@@ -1,4 +1,4 @@
-//! Copying all files in a folder except for the model's.
+//! Copying a SavedModel's folder without the model file.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -10,12 +10,12 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::options::Copying;
 
-/// Number of bytes to copy between two progress reports. The operating system copies the bytes. If
-/// the file system can share blocks between files, no data is copied.
+/// Number of bytes to copy between two progress reports. The operating system copies the bytes, or
+/// only shares their blocks if the file system supports that.
 const STEP: u64 = 64 << 20;
 
-/// Copies the content of the folder `from` to the folder `to`, following links, except for the
-/// files `except`.
+/// Copies the content of the folder `from` to the folder `to`, except for the files in `except`.
+/// Follows symbolic links.
 pub(super) fn copy_folder(
     from: &Path,
     to: &Path,
@@ -25,7 +25,8 @@ pub(super) fn copy_folder(
     copy_within(from, to, except, copying, &mut Visited::default())
 }
 
-// The folder's own permissions aren't copied, since the caller may add more files.
+// `copy_within` copies the permissions of subfolders. It doesn't copy those of the top folder,
+// since the caller may add more files there.
 
 fn copy_within(
     from: &Path,
@@ -55,7 +56,7 @@ fn copy_within(
             if has_only(&source, except).map_err(at(&source))? {
                 continue;
             }
-            // The folder and some of its content may already exist.
+            // The target folder may already exist, with some of its content.
             fs::create_dir_all(&target).map_err(at(&target))?;
             copy_within(&source, &target, except, copying, visited)?;
             fs::set_permissions(&target, metadata.permissions()).map_err(at(&target))?;
@@ -70,21 +71,21 @@ fn copy_within(
     Ok(())
 }
 
-/// Maximum number of copies of the same folder.
+/// Maximum number of times that a folder is copied. Symbolic links can lead to it more than once.
 const MOST_COPIES: u32 = 16;
 
-/// The folders that a walk has visited.
+/// The folders that a recursive copy or check has entered.
 #[derive(Default)]
 struct Visited {
-    /// The current folder, and the folders that contain it.
+    /// Canonical paths of the current folder and the folders that contain it.
     above: Vec<PathBuf>,
-    /// Number of visits to each folder.
+    /// Number of visits to each folder, by canonical path.
     count: HashMap<PathBuf, u32>,
 }
 
 impl Visited {
-    /// Enters the folder at `from`, whose canonical path is `real`. Limits the number of copies of
-    /// a folder: otherwise, a few links to folders with more links could fill the disk.
+    /// Enters the folder at `from`, whose canonical path is `real`. Fails if the folder has been
+    /// visited too often: otherwise, a few links to folders with more links could fill the disk.
     fn enter(&mut self, real: PathBuf, from: &Path) -> Result<()> {
         let count = self.count.entry(real.clone()).or_default();
         *count += 1;
@@ -100,8 +101,7 @@ impl Visited {
     }
 }
 
-/// Returns true if a folder isn't empty, and contains only files in `except`, and folders that
-/// contain only those files.
+/// Returns true if `folder` isn't empty, and every file in it, at any depth, is in `except`.
 fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     let is_within = |file: &PathBuf| file.starts_with(folder);
     if !except.iter().any(is_within) {
@@ -117,8 +117,8 @@ fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Fails if `target`, a canonical path, contains any content of the folder `from`, following links.
-/// Replacing `target` would remove the input.
+/// Fails if replacing `target`, a canonical path, would remove the input: if the folder `from`, or
+/// a file or folder to which it leads through symbolic links, is inside `target`.
 pub(super) fn check_outside(from: &Path, target: &Path) -> Result<()> {
     check_outside_within(from, target, &mut Visited::default())
 }
@@ -137,7 +137,7 @@ fn check_outside_within(from: &Path, target: &Path, visited: &mut Visited) -> Re
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    // The copy itself refuses a folder that contains itself.
+    // The copy itself fails for a folder that contains itself.
     if !real.is_dir() || visited.above.contains(&real) {
         return Ok(());
     }
@@ -152,7 +152,7 @@ fn check_outside_within(from: &Path, target: &Path, visited: &mut Visited) -> Re
     Ok(())
 }
 
-/// Copies a file with its permissions, and syncs it to the disk.
+/// Copies a file and its permissions, and syncs the copy to disk.
 pub(super) fn copy_file(from: &Path, to: &Path, copying: &Copying) -> io::Result<()> {
     let source = File::open(from)?;
     let mut target = File::create_new(to)?;
@@ -173,7 +173,8 @@ pub(super) fn copy_file(from: &Path, to: &Path, copying: &Copying) -> io::Result
     target.sync_all()
 }
 
-/// Returns true if a file is left over from an unfinished write.
+/// Returns true if a path has the name of a temporary file, which an unfinished write leaves
+/// behind.
 pub(super) fn is_temporary(path: &Path) -> bool {
     let name = path
         .file_name()

@@ -1,9 +1,9 @@
 //! Converting a SavedModel in place.
 //!
-//! The order of steps makes this safe. First, the complete new model file is renamed to its final
-//! name. Then, `fingerprint.pb` is replaced. Finally, the old model file is removed. If the process
-//! is interrupted at any point, the folder has the old model, the new model, or both, which are
-//! then equal. Running the conversion again continues from there.
+//! The order of the steps makes an interruption harmless. First, the complete new model file is
+//! renamed to its final name. Then, `fingerprint.pb` is replaced. Finally, the old model file is
+//! removed. After an interruption, the folder has the old model file, the new one, or both with
+//! equal models. Running the conversion again completes it.
 
 use std::fs;
 #[cfg(unix)]
@@ -27,15 +27,15 @@ use crate::hashed::{Canonical, Edits, Hashed as _};
 use crate::{SAVED_MODEL, fingerprint};
 
 impl SavedModelDir {
-    /// Converts the model in the folder `path` to this form, in place.
+    /// Converts the model file in the folder `path` to the form `form`, in place.
     ///
-    /// The conversion may be interrupted at any time. There is always a readable model with the
-    /// same content. Calling the function again finishes the conversion.
+    /// If the conversion is interrupted, the folder still has a readable model with the same
+    /// content. Calling the function again completes the conversion.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if `saved_model.pb` and `saved_model.cpb` both exist, and
-    /// differ as models; [`ErrorKind::LimitExceeded`] if the model is too large for a
+    /// [`ErrorKind::AlreadyExists`] if `saved_model.pb` and `saved_model.cpb` both exist and
+    /// contain different models; [`ErrorKind::LimitExceeded`] if the model is too large for a
     /// `saved_model.pb`; [`ErrorKind::Io`] if another conversion is running in the folder; and the
     /// errors of splitting and merging.
     pub fn convert_in_place(
@@ -65,7 +65,7 @@ impl SavedModelDir {
             dir.write_model(path, target, options)?;
             dir.form()
         };
-        // The old file will be removed, so make sure that the new one is equal.
+        // The old file will be removed, so checks that the new file has the same model.
         check_same(path, old, target)?;
         let fingerprint = update_fingerprint(path, target, options)?;
         let parts = match old {
@@ -73,7 +73,7 @@ impl SavedModelDir {
             ModelForm::Plain | ModelForm::Text => Vec::new(),
         };
         let old = model_path(path, old);
-        // If the folder weren't synced, a crash could lose both files.
+        // Syncs the folder before the removal: otherwise, a crash could lose both files.
         sync_folder(path).map_err(|error| Error::from(error).in_file(path))?;
         fs::remove_file(&old).map_err(|error| Error::from(error).in_file(&old))?;
         if warn_unless_synced(&model_path(path, target)) {
@@ -87,8 +87,9 @@ impl SavedModelDir {
     }
 }
 
-/// Removes the model file in this form, and the other files with its chunks, from a folder that
-/// also has a `saved_model.pb`. Never removes the `saved_model.pb` itself.
+/// Removes the model file in this form from a folder that also has a `saved_model.pb`. For a
+/// `.cpb`, also removes the other files that contain its chunks. Does nothing for
+/// [`ModelForm::Plain`].
 ///
 /// # Errors
 ///
@@ -123,7 +124,7 @@ fn unchanged(path: &Path, options: &SaveOptions) -> Result<FingerprintOutcome> {
     })
 }
 
-/// Fails unless both files have the same model.
+/// Fails unless the model files in these two forms contain the same model.
 fn check_same(path: &Path, old: ModelForm, new: ModelForm) -> Result<()> {
     let [of_old, of_new] = [old, new].map(|form| -> Result<(u64, u64)> {
         let model = Model::open_file(&model_path(path, form), form)?;
@@ -145,8 +146,8 @@ fn check_same(path: &Path, old: ModelForm, new: ModelForm) -> Result<()> {
     Err(Error::new(ErrorKind::AlreadyExists, message))
 }
 
-/// Removes the files that interrupted conversions left. The lock guarantees that no conversion is
-/// running.
+/// Removes temporary and leftover files of interrupted conversions. The caller holds the folder's
+/// lock, so no conversion is running.
 fn remove_unfinished(path: &Path) -> Result<()> {
     for entry in fs::read_dir(path).map_err(|error| Error::from(error).in_file(path))? {
         let entry = entry?.path();
@@ -154,8 +155,8 @@ fn remove_unfinished(path: &Path) -> Result<()> {
             fs::remove_file(entry)?;
         }
     }
-    // The other files of a model are removed after its main file. If there is no main file, the
-    // other files may be all that is left of a model.
+    // The main file of a chunked model is removed before its other files. If the main file is
+    // missing, the other files may be left over from an interrupted removal.
     let main = model_path(path, ModelForm::Chunked);
     if fs::symlink_metadata(&main).is_err() && model_path(path, ModelForm::Plain).is_file() {
         for part in parts_beside(main)? {
@@ -165,7 +166,7 @@ fn remove_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A lock on a folder, which prevents other conversions of the folder until the lock is dropped.
+/// A lock on a folder. Until the lock is dropped, no other conversion can run in the folder.
 ///
 /// ```
 /// use proto_splitter_saved_model::directory::FolderLock;
@@ -183,7 +184,7 @@ fn remove_unfinished(path: &Path) -> Result<()> {
 pub struct FolderLock(#[cfg(unix)] Option<File>);
 
 impl FolderLock {
-    /// Locks the folder `path`. Does nothing on a file system without locks.
+    /// Locks the folder `path`. Succeeds without a lock if the file system has no locks.
     ///
     /// # Errors
     ///
@@ -191,7 +192,7 @@ impl FolderLock {
     /// exist.
     pub fn take(path: &Path) -> Result<FolderLock> {
         let at = |error: io::Error| Error::from(error).in_file(path);
-        // Opening a pipe would wait for a writer.
+        // Checks this first, since opening a pipe would wait for a writer.
         if !fs::metadata(path).map_err(at)?.is_dir() {
             return Err(at(io::Error::from(io::ErrorKind::NotADirectory)));
         }
@@ -205,7 +206,7 @@ impl FolderLock {
                     let message = format!("{}: another conversion is running", path.display());
                     Err(Error::new(ErrorKind::Io, message))
                 }
-                // On a file system without locks, the conversion runs unprotected.
+                // On a file system without locks, the conversion runs without one.
                 Err(_) => Ok(FolderLock(None)),
             }
         }
@@ -219,8 +220,8 @@ impl FolderLock {
 #[cfg(unix)]
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Closing the file isn't enough, since a child process between fork and exec also has it
-        // open.
+        // Closing the file doesn't release the lock while a child process, between fork and exec,
+        // has the file open.
         if let Some(folder) = &self.0 {
             let _ = rustix::fs::flock(folder, rustix::fs::FlockOperation::Unlock);
         }

@@ -1,4 +1,4 @@
-//! The parts of a model, which are located without reading the whole model.
+//! Meta graphs and their content, which are located without reading the whole model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use record_file::ReadAt;
 use crate::hashed::Canonical;
 use crate::proto::{AssetFileDef, SavedVariable, SignatureDef, VariableDef};
 
-/// A message in a model, with its location and name, which is read on demand.
+/// A named message in a model, such as a signature. Its location is known; it is read on demand.
 #[derive(Clone)]
 pub struct Lazy<M> {
     name: String,
@@ -42,7 +42,7 @@ impl<M: Message + Default> Lazy<M> {
 }
 
 impl<M> Lazy<M> {
-    /// Returns the name.
+    /// Returns the name, such as a signature's key or a function's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -55,7 +55,7 @@ impl<M> Lazy<M> {
             .sum()
     }
 
-    /// Reads the message's bytes.
+    /// Reads the serialized message.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl<M> Lazy<M> {
     }
 }
 
-/// A meta graph of a model.
+/// A meta graph of a model, which is read on demand.
 #[derive(Clone)]
 pub struct MetaGraph {
     data: Arc<dyn ReadAt>,
@@ -76,29 +76,29 @@ pub struct MetaGraph {
     tags: Vec<String>,
 }
 
-/// A variable of a model.
+/// A variable of a model: its declaration, without its value.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelVariable {
     /// Name of the variable.
     pub name: String,
-    /// Type of the elements; `None` in TensorFlow 1 models, which don't record it.
+    /// Type of the elements; `None` in a TensorFlow 1 model, which doesn't record the type.
     pub dtype: Option<DataType>,
-    /// Shape; `None` in TensorFlow 1 models.
+    /// Shape; `None` in a TensorFlow 1 model, which doesn't record the shape.
     pub shape: Option<TensorShapeProto>,
     /// True if training changes the variable.
     pub trainable: bool,
 }
 
-/// A file that a model needs.
+/// An asset of a model: a file that the graph reads, such as a vocabulary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Asset {
-    /// Name in the model.
+    /// Path of the file, relative to the assets folder, as the model stores it.
     pub file_name: String,
-    /// Tensor that gets the file's path.
+    /// Name of the tensor that is set to the file's path when the model is loaded.
     pub tensor_name: String,
-    /// Path of the file.
+    /// Path of the file in the file system.
     pub path: PathBuf,
 }
 
@@ -114,7 +114,7 @@ impl fmt::Debug for MetaGraph {
     }
 }
 
-/// Returns the meta graphs of the model in `data`.
+/// Locates the meta graphs of the model in the `size` bytes of `data`.
 pub(super) fn meta_graphs(
     data: &Arc<dyn ReadAt>,
     size: u64,
@@ -146,7 +146,7 @@ impl MetaGraph {
         self.index
     }
 
-    /// Returns the tags that callers use to choose a meta graph to load.
+    /// Returns the meta graph's tags, by which callers choose the meta graph to load.
     pub fn tags(&self) -> &[String] {
         &self.tags
     }
@@ -202,7 +202,8 @@ impl MetaGraph {
         Ok(found)
     }
 
-    /// Returns the variables in the object graph or, in a TensorFlow 1 model, in the collections.
+    /// Returns the variables in the object graph; in a TensorFlow 1 model, those in the
+    /// collections.
     ///
     /// # Errors
     ///
@@ -255,9 +256,8 @@ impl MetaGraph {
     /// Returns the asset files that the meta graph needs.
     ///
     /// # Errors
-    ///
-    /// Fails if reading fails or the model is malformed, and with [`ErrorKind::InvalidPath`] if a
-    /// file name points outside the assets folder.
+    /// Fails if reading fails or the model is malformed; [`ErrorKind::InvalidPath`] if a file name
+    /// points outside the assets folder.
     pub fn assets(&self) -> Result<Vec<Asset>> {
         let mut found = Vec::new();
         for range in self.reader().pieces(self.pieces(), ASSET_FILE_DEF)? {
@@ -336,7 +336,7 @@ fn read(data: &dyn ReadAt, pieces: &[Range<u64>]) -> Result<Vec<u8>> {
     }
     for piece in pieces {
         let start = bytes.len();
-        // The size fits in `usize`, since the size of the whole buffer does.
+        // The conversion to `usize` can't fail, since the size of all pieces together fits.
         bytes.resize(
             start + usize::try_from(piece.end - piece.start).unwrap_or(0),
             0,

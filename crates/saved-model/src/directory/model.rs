@@ -24,19 +24,20 @@ use crate::hashed::{Canonical, Plan};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ModelForm {
-    /// `saved_model.cpb`: in chunks.
+    /// `saved_model.cpb`: the message in chunks.
     Chunked,
     /// `saved_model.pb`: the serialized message.
     Plain,
-    /// `saved_model.pbtxt`: the text format. It is only read, never written.
+    /// `saved_model.pbtxt`: the message in protobuf's text format. It can be read, but not written.
     Text,
 }
 
 impl ModelForm {
-    /// All forms. If a folder has several model files, the first of these forms is used.
+    /// All forms. If a folder has several model files, the one whose form is first in this list is
+    /// used.
     pub(super) const ALL: [ModelForm; 3] = [ModelForm::Chunked, ModelForm::Plain, ModelForm::Text];
 
-    /// Returns the file name's extension.
+    /// Returns the extension of a model file in this form, without the dot.
     pub fn extension(self) -> &'static str {
         match self {
             ModelForm::Chunked => CHUNKED_EXTENSION,
@@ -46,7 +47,7 @@ impl ModelForm {
     }
 }
 
-/// An open model.
+/// An open model file.
 pub(super) struct Model {
     form: ModelForm,
     message: MessageReader,
@@ -59,7 +60,7 @@ impl std::fmt::Debug for Model {
 }
 
 impl Model {
-    /// Opens the model in a folder.
+    /// Opens the model file in a folder.
     pub(super) fn open(folder: &Path) -> Result<Model> {
         for form in ModelForm::ALL {
             let path = model_path(folder, form);
@@ -120,13 +121,13 @@ impl Model {
         self.message.total_size()
     }
 
-    /// Returns a reader for the message's bytes.
+    /// Returns a reader for the serialized message.
     pub(super) fn data(&self) -> Arc<dyn ReadAt> {
         self.message.clone().into()
     }
 
-    /// Copies the model's file from `path` to `target`, and copies the other files with its chunks
-    /// to the corresponding paths.
+    /// Copies the model file from `path` to `target`. If it is a `.cpb` with chunks in other files,
+    /// also copies them to the corresponding paths next to `target`.
     pub(super) fn copy_files(&self, path: &Path, target: &Path, copying: &Copying) -> Result<()> {
         copy_file(path, target, copying)?;
         let Some(file) = self.message.chunked_file() else {
@@ -143,7 +144,7 @@ impl Model {
         Ok(())
     }
 
-    /// Writes the message's bytes.
+    /// Writes the serialized message.
     pub(super) fn copy_to(&self, sink: &mut dyn Write) -> Result<()> {
         let data = self.data();
         let reader = Canonical::new(&*data, self.size());
@@ -153,8 +154,8 @@ impl Model {
         reader.write(&plan, sink)
     }
 
-    /// Returns the message as a source for splitting. For a `.pb`, the source is the file at
-    /// `path`, so that changes to the file are detected.
+    /// Returns the message as a source for splitting. For a `.pb`, the source is the file at `path`
+    /// itself, so that the splitter notices if the file changes.
     pub(super) fn source(&self, path: &Path) -> Result<Source> {
         let descriptor = descriptor(SAVED_MODEL)?;
         match self.form {
@@ -172,10 +173,11 @@ impl Model {
     }
 }
 
-/// Maximum nesting depth of messages in text, the same as in protobuf itself. Parsing is recursive.
+/// Maximum nesting depth of messages in the text format, as in protobuf itself. The parser is
+/// recursive, so deeper nesting could overflow the stack.
 const DEEPEST_TEXT: usize = 100;
 
-/// Fails if messages in text are nested more deeply than the limit.
+/// Fails if messages in `text` are nested more deeply than [`DEEPEST_TEXT`].
 fn check_depth(text: &str) -> Result<()> {
     let (mut depth, mut quote, mut comment, mut escaped) = (0usize, None, false, false);
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Options for writing a SavedModel, with progress reporting.
+//! Options for writing a SavedModel.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,17 +6,19 @@ use std::sync::Arc;
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::split::SplitOptions;
 
-/// Maximum size of a `saved_model.pb` that TensorFlow reads. Protobuf limits messages to 2 GiB.
+/// Maximum size of a `saved_model.pb` that TensorFlow reads, in bytes: 1 byte less than 2 GiB,
+/// which is protobuf's limit for messages.
 pub const MAX_PLAIN_SIZE: u64 = i32::MAX.unsigned_abs() as u64;
 
 /// The form in which to write a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TargetForm {
-    /// `saved_model.pb` if its size is at most [`MAX_PLAIN_SIZE`], otherwise `saved_model.cpb`.
+    /// `saved_model.pb` if the model has at most [`MAX_PLAIN_SIZE`] bytes, otherwise
+    /// `saved_model.cpb`.
     #[default]
     Auto,
-    /// `saved_model.pb`.
+    /// `saved_model.pb`. Writing fails if the model has more than [`MAX_PLAIN_SIZE`] bytes.
     Plain,
     /// `saved_model.cpb`. A model that doesn't need to be split becomes a single chunk.
     Chunked,
@@ -46,7 +48,7 @@ impl SaveOptions {
         }
     }
 
-    /// Sets the options for splitting the model, if it has to be split. Default:
+    /// Sets the options for splitting the model, for a [`TargetForm`] that needs it. Default:
     /// [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
@@ -54,8 +56,8 @@ impl SaveOptions {
         self
     }
 
-    /// Sets whether to leave `fingerprint.pb` unchanged, though TensorFlow would compute a
-    /// different one for another form of the model. Default: false.
+    /// Sets whether to leave `fingerprint.pb` unchanged, even if TensorFlow would compute a
+    /// different fingerprint for the new form of the model. Default: false.
     #[must_use]
     pub const fn keep_fingerprint(mut self, keep: bool) -> Self {
         self.keep_fingerprint = keep;
@@ -69,23 +71,25 @@ impl SaveOptions {
         self
     }
 
-    /// Sets the progress listener, which can also cancel a split, a merge or a copy. If the work is
-    /// cancelled, no files are left. Default: none.
+    /// Sets the progress listener for copying files and checking the variables, which can also
+    /// cancel the work. Splitting, merging and computing the fingerprint use the listener in the
+    /// options for [`split`](Self::split). If the work is cancelled, no files are left. Default:
+    /// none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.copying.progress = progress;
         self
     }
 
-    /// Sets a callback that is called while a file is copied, with the file's path, the number of
-    /// bytes copied so far, and the file's size. Default: none.
+    /// Sets a callback for progress in copying files. Its arguments are the file's path, the number
+    /// of bytes copied so far, and the file's size in bytes. Default: none.
     #[must_use]
     pub fn on_copy(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         self.copying.report = Some(Arc::new(report));
         self
     }
 
-    /// Returns the options for splitting the model, if it has to be split.
+    /// Returns the options for splitting the model.
     pub const fn get_split(&self) -> &SplitOptions {
         &self.split
     }
@@ -100,7 +104,7 @@ impl SaveOptions {
         self.force
     }
 
-    /// Returns the listener for progress and cancellation.
+    /// Returns the progress listener for copying files and checking the variables.
     pub const fn get_progress(&self) -> &Progress {
         &self.copying.progress
     }
@@ -108,7 +112,7 @@ impl SaveOptions {
 
 type Report = dyn Fn(&Path, u64, u64) + Send + Sync;
 
-/// The progress listeners for copying files.
+/// The listeners for the progress of copying files.
 #[derive(Clone, Default)]
 pub(super) struct Copying {
     report: Option<Arc<Report>>,
@@ -121,7 +125,7 @@ impl Copying {
         self.progress.meter(size)
     }
 
-    /// Reports the progress of copying a file.
+    /// Reports that `copied` of the `of` bytes of `file` have been copied.
     pub(super) fn report(&self, file: &Path, copied: u64, of: u64) {
         if let Some(report) = &self.report {
             report(file, copied, of);

@@ -1,4 +1,4 @@
-//! The outcome for a model's `fingerprint.pb` when the model is written.
+//! The effect of writing a model on its `fingerprint.pb`.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::proto::FingerprintDef;
 /// The effect of writing a model on its `fingerprint.pb`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FingerprintOutcome {
-    /// The fingerprint was computed again, with this result.
+    /// The fingerprint was computed again. This is the result, which is stored in `fingerprint.pb`.
     Written(FingerprintDef),
-    /// The fingerprint is unchanged, as requested.
+    /// The fingerprint is unchanged, as the options requested.
     Kept,
-    /// The model had no fingerprint, and still has none.
+    /// The folder had no `fingerprint.pb`, and still has none.
     Absent,
-    /// The fingerprint is unchanged. TensorFlow's code can't compute a fingerprint for the new form
-    /// of the model, for this reason.
+    /// The fingerprint is unchanged, since TensorFlow's code can't compute one for the new form of
+    /// the model. The string is the reason.
     Refused(String),
 }
 

@@ -1,4 +1,4 @@
-//! Copying a SavedModel's folder atomically, with its model in another form.
+//! Copying a SavedModel's folder atomically, with a new model file.
 
 use std::fs;
 use std::io;
@@ -21,28 +21,28 @@ use super::swap::{aside, parent};
 use super::variables::check_variables;
 use super::{MODEL_STEM, ModelForm, model_path};
 
-/// A new SavedModel folder.
+/// The result of [`rebuild`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rebuilt<T> {
-    /// Result of writing the model.
+    /// Value that `fill` returned.
     pub filled: T,
     /// Effect on `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
 }
 
-/// Creates the folder `to` with the content of the folder `from`, except for the model. `fill`
-/// writes the model; its argument is the path of the model file without an extension. The
-/// variables' checksums are compared; other files have no checksums.
+/// Creates the folder `to` as a copy of the folder `from` with a new model file, which `fill`
+/// writes. The argument of `fill` is the model file's path without an extension. The checksums of
+/// the variables are compared; other files have no checksums.
 ///
-/// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) calls this, and writes the model in
-/// the requested form.
+/// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) calls this function with a `fill` that
+/// writes the model in the requested form.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`] if `to` exists and isn't empty, or is created in the meantime,
-/// unless `force` is set; [`ErrorKind::InvalidConfig`] if an existing `to` is not a SavedModel, if
-/// one folder is inside the other, or if a link leads from one into the other;
+/// [`ErrorKind::AlreadyExists`] if `force` isn't set, and `to` exists and isn't empty, or another
+/// process creates it in the meantime; [`ErrorKind::InvalidConfig`] if an existing `to` is not a
+/// SavedModel, if one folder is inside the other, or if a link leads from one into the other;
 /// [`ErrorKind::NoFolder`] if the parent folder of `to` doesn't exist;
 /// [`ErrorKind::ChecksumMismatch`] if a variable is damaged; [`ErrorKind::Io`]; and any error from
 /// `fill`.
@@ -55,8 +55,8 @@ pub fn rebuild<T, E: From<Error>>(
     rebuild_except(from, to, &[], options, fill)
 }
 
-/// Creates the folder like [`rebuild`], but leaves out the files in `except`, and folders that
-/// contain only such files.
+/// Creates the folder like [`rebuild`], but omits the files in `except`, and folders that contain
+/// only those files.
 ///
 /// # Errors
 ///
@@ -70,10 +70,11 @@ pub fn rebuild_except<T, E: From<Error>>(
 ) -> Result<Rebuilt<T>, E> {
     let to = check_target(from, to, options.force)?;
     let temporary = TemporaryFolder::beside(&to, None)
-        // The error names the target, since the caller doesn't know the temporary folder.
+        // The error names the target, since the temporary folder would mean nothing to the caller.
         .map_err(|error| Error::from(io::Error::from(error.kind())).in_file(&to))?;
     let folder = temporary.path();
-    // Steps that may fail because of the data come first, since copying may take long.
+    // Writes the model before copying other files: invalid data fails early, and copying may be
+    // slow.
     let filled = fill(&folder.join(MODEL_STEM))?;
     let finish = || -> Result<FingerprintOutcome> {
         let mut models = ModelForm::ALL.map(|form| model_path(from, form)).to_vec();
@@ -87,7 +88,7 @@ pub fn rebuild_except<T, E: From<Error>>(
             Some(form) => update_fingerprint(folder, *form, options)?,
             None => FingerprintOutcome::Kept,
         };
-        // Sets the permissions last, since they may make the folder read-only.
+        // Sets the folder's permissions last, since they may make it read-only.
         fs::set_permissions(folder, fs::metadata(from)?.permissions())?;
         Ok(fingerprint)
     };
@@ -103,7 +104,7 @@ pub fn rebuild_except<T, E: From<Error>>(
     })
 }
 
-/// Returns the files, other than the main file, that contain chunks of a folder's model.
+/// Returns the files next to a folder's `saved_model.cpb` that contain more of the model's chunks.
 pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     let model = model_path(folder, ModelForm::Chunked);
     if model.is_file() {
@@ -113,8 +114,9 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the other chunk files to which the model in a folder refers, which may have any names.
-/// Returns an empty list if the model can't be read, since other code reports that.
+/// Returns the other files with chunks that the `.cpb` in a folder names. The names may be
+/// arbitrary. Returns an empty list if the `.cpb` can't be read, since other code reports that
+/// error.
 fn named_parts(folder: &Path) -> Vec<PathBuf> {
     let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
         return Vec::new();
@@ -123,7 +125,8 @@ fn named_parts(folder: &Path) -> Vec<PathBuf> {
     named.map(|file| folder.join(&file.path)).collect()
 }
 
-/// Returns the path to write to. Fails if writing there would lose other content.
+/// Returns the canonical path of the target. Fails if replacing the target would lose the input, or
+/// content that `force` doesn't allow to replace.
 fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;
@@ -158,7 +161,8 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     }
 }
 
-/// Fails unless the content of the non-empty folder `target` may be removed.
+/// Fails unless the non-empty folder `target` may be replaced: `force` is set, and the folder is a
+/// SavedModel. `named` is the path in error messages.
 fn check_replaceable(target: &Path, named: &Path, force: bool) -> Result<()> {
     let refuse = |kind, why| Err(Error::new(kind, format!("{}: {why}", named.display())));
     if !force {
@@ -176,15 +180,15 @@ fn has_model(folder: &Path) -> bool {
     ModelForm::ALL.iter().any(is_file)
 }
 
-/// Moves a finished folder into place, and removes the previous one.
+/// Renames the finished folder `temporary` to `to`, and removes the folder that was there.
 ///
-/// Checks the target again, since other content may have appeared there while the folder was
+/// Checks the content of `to` again, since other content may have appeared while the new folder was
 /// written.
 fn move_in(temporary: TempDir, to: &Path, force: bool) -> Result<()> {
     move_in_by(exchange, temporary, to, force)
 }
 
-/// Implements [`move_in`]. `exchange` swaps two folders.
+/// Implements [`move_in`]. `exchange` is the function that swaps two folders.
 fn move_in_by(
     exchange: fn(&Path, &Path) -> io::Result<()>,
     temporary: TempDir,
@@ -194,7 +198,7 @@ fn move_in_by(
     let failed = |error: io::Error| Error::from(error).in_file(to);
     match take_place(temporary.path(), to) {
         Ok(()) => {
-            // Prevents the removal of the path, since the folder isn't there any more.
+            // Keeps `TempDir` from removing its path, since the folder is now at `to`.
             let _ = temporary.keep();
             warn_unless_synced(to);
             return Ok(());
@@ -205,7 +209,7 @@ fn move_in_by(
     check_replaceable(to, to, force)?;
     match exchange(temporary.path(), to) {
         Ok(()) => {
-            // The replaced content may differ from the content that was checked before.
+            // The content of `to` may have changed between the check and the swap.
             if let Err(refused) = check_replaceable(temporary.path(), to, force) {
                 return match exchange(temporary.path(), to) {
                     Ok(()) => Err(refused),
@@ -220,9 +224,9 @@ fn move_in_by(
     }
 }
 
-/// Implements [`move_in`] on systems that can't swap folders. The previous folder is first moved
-/// aside. If the process is interrupted before the new folder is in place, the next run moves it
-/// back; until then, readers report what happened.
+/// Implements [`move_in`] on systems that can't swap folders. First renames the previous folder to
+/// [`aside`]. If the process is interrupted before the new folder is in place, the next run renames
+/// the previous folder back; until then, opening the model fails with an error that names its path.
 fn move_in_by_turns(temporary: TempDir, to: &Path) -> Result<()> {
     let failed = |error: io::Error| Error::from(error).in_file(to);
     let aside = aside(to);
@@ -243,7 +247,7 @@ fn stranded(error: &io::Error, kept: &Path) -> Error {
     Error::new(ErrorKind::Io, message)
 }
 
-/// Removes a folder after `to` has replaced it.
+/// Removes the folder `old`, whose replacement is now at `to`.
 fn remove_replaced(old: &Path, to: &Path) {
     if warn_unless_synced(to)
         && let Err(error) = discard(old)
@@ -268,13 +272,14 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
 
 /// Returns true if the error means that the system or the file system doesn't support swapping.
 fn can_not(error: &io::Error) -> bool {
-    // File systems without support report an invalid flag.
+    // File systems without this feature report an invalid flag.
     let unknown = [io::ErrorKind::Unsupported, io::ErrorKind::InvalidInput];
     unknown.contains(&error.kind())
 }
 
-/// Completes an interrupted [`move_in`]. If a folder was moved aside, moves it back, or removes it
-/// if its replacement is in place. Also removes complete folders that were never moved into place.
+/// Completes an interrupted [`move_in`]. If the previous folder was moved aside, moves it back; if
+/// its replacement is already at `to`, removes the previous folder. Also removes finished folders
+/// that were never renamed to `to`.
 fn recover(to: &Path) -> Result<()> {
     let aside = aside(to);
     if !aside.is_dir() && !has_detached(to) {
@@ -293,17 +298,17 @@ fn recover(to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Renames a folder. The new name must be unused, or belong to an empty folder. The system checks
-/// this: if this function checked it first, content could appear between the check and the
+/// Renames `folder` to `to`, which must not exist or must be an empty folder. The operating system
+/// checks this: if this function checked it first, content could appear between the check and the
 /// renaming.
 fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
-    // Not every system replaces an empty folder. This doesn't remove a folder with content.
+    // Not every system renames over an empty folder. `remove_dir` fails for a folder with content.
     #[cfg(not(unix))]
     let _ = fs::remove_dir(to);
     fs::rename(folder, to)
 }
 
-/// Returns true if the error means that the target is a folder with content.
+/// Returns true if a renaming failed because its target is a folder with content.
 fn is_taken(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -315,7 +320,7 @@ fn is_taken(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns a parent folder, the path of a model's folder in it, and the path of a target, which
+    /// Returns a temporary folder, the path of a SavedModel in it, and the path of a target, which
     /// doesn't exist.
     fn model_and_target() -> (TempDir, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
@@ -326,7 +331,8 @@ mod tests {
         (folder, from, to)
     }
 
-    /// Rebuilds a folder, and calls `meanwhile` to make changes at the same time.
+    /// Rebuilds a folder. Calls `meanwhile` after the new model is written and before it is moved
+    /// to `to`.
     fn rebuild_while(from: &Path, to: &Path, force: bool, meanwhile: impl FnOnce()) -> Result<()> {
         let options = SaveOptions::new().force(force).keep_fingerprint(true);
         let fill = |prefix: &Path| {
@@ -396,8 +402,8 @@ mod tests {
         assert_eq!(names(folder.path()), ["from", "to"], "nothing is left");
     }
 
-    /// Returns a parent folder, a finished folder in it, and the path of a model's folder that the
-    /// finished one should replace.
+    /// Returns a temporary folder, a new SavedModel in it, and the path of an old SavedModel, which
+    /// the new one should replace.
     fn finished_and_replaced() -> (TempDir, TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("to");
@@ -458,7 +464,7 @@ mod tests {
 
     #[test]
     fn what_was_put_out_and_is_no_model_comes_back() {
-        /// Exchanges two folders, after creating another folder at the target.
+        /// Swaps two folders, after replacing the model in `other` with a precious file.
         fn late_exchange(one: &Path, other: &Path) -> io::Result<()> {
             let model = other.join("saved_model.pb");
             if model.is_file() && fs::read(&model)? == b"old" {
@@ -486,7 +492,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains(".protosplit-to.old"), "{error}");
-        // Without force, nothing is lost. With force, the old folder is replaced.
+        // Without force, nothing is lost. With force, the restored folder is replaced.
         let error = rebuild_while(&from, &to, false, || {}).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(model(&to), b"old");

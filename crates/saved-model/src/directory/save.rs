@@ -1,4 +1,4 @@
-//! Writing whole SavedModels.
+//! Writing a whole SavedModel to a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -18,15 +18,15 @@ use super::{MODEL_STEM, ModelForm, SavedModelDir, model_path};
 use crate::fingerprint::descriptor;
 use crate::{SAVED_MODEL, SavedModelSplitter};
 
-/// A written SavedModel.
+/// The result of writing a SavedModel.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Saved {
-    /// Path of the model's file.
+    /// Path of the model file.
     pub model_path: PathBuf,
-    /// Form of the model's file.
+    /// Form of the model file.
     pub form: ModelForm,
-    /// Size of the model as one serialized message, in bytes: the size of a `saved_model.pb`.
+    /// Size of the model as one serialized message (a `saved_model.pb`), in bytes.
     pub message_size: u64,
     /// Effect on `fingerprint.pb`.
     pub fingerprint: FingerprintOutcome,
@@ -35,7 +35,7 @@ pub struct Saved {
 }
 
 impl SavedModelDir {
-    /// Writes the SavedModel to the folder `to`, with a `saved_model.pb`.
+    /// Writes the SavedModel to the folder `to`, with its model as `saved_model.pb`.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl SavedModelDir {
         self.save_as(to, TargetForm::Plain, options)
     }
 
-    /// Writes the SavedModel to the folder `to`, with a `saved_model.cpb`.
+    /// Writes the SavedModel to the folder `to`, with its model as `saved_model.cpb`.
     ///
     /// # Errors
     ///
@@ -53,16 +53,16 @@ impl SavedModelDir {
         self.save_as(to, TargetForm::Chunked, options)
     }
 
-    /// Writes the SavedModel to the folder `to`, with its model in this form.
+    /// Writes the SavedModel to the folder `to`, with its model file in the form `form`.
     ///
-    /// All other files in the folder are copied. The new folder is written atomically.
+    /// All other files of the SavedModel are copied. The new folder is written atomically.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if `to` exists and isn't empty, unless it is a SavedModel and
-    /// `force` is set; [`ErrorKind::LimitExceeded`] if the model is too large for a
-    /// `saved_model.pb`; [`ErrorKind::InvalidConfig`] if one folder is inside the other; and the
-    /// errors of splitting and merging.
+    /// [`ErrorKind::AlreadyExists`] if `to` isn't empty, unless it is a SavedModel and `force` is
+    /// set; [`ErrorKind::LimitExceeded`] if the model is too large for a `saved_model.pb`;
+    /// [`ErrorKind::InvalidConfig`] if one folder is inside the other; and the errors of splitting
+    /// and merging.
     pub fn save_as(
         &self,
         to: impl AsRef<Path>,
@@ -72,7 +72,7 @@ impl SavedModelDir {
         self.save_except(to, form, &[], options)
     }
 
-    /// Writes the SavedModel like [`save_as`](Self::save_as), but leaves out the files in `except`.
+    /// Writes the SavedModel like [`save_as`](Self::save_as), but omits the files in `except`.
     ///
     /// # Errors
     ///
@@ -99,7 +99,8 @@ impl SavedModelDir {
         })
     }
 
-    /// Updates `fingerprint.pb` for the model, if the file exists. Keeps its uuid.
+    /// Computes the model's fingerprint, and updates `fingerprint.pb` if the file exists. Keeps the
+    /// stored uuid.
     ///
     /// # Errors
     ///
@@ -109,7 +110,8 @@ impl SavedModelDir {
         update_fingerprint(self.path(), self.form(), &SaveOptions::new())
     }
 
-    /// Returns the form in which to write the model.
+    /// Returns the form of model file that `form` selects for this model. Fails if the model is too
+    /// large for that form.
     pub(super) fn resolve(&self, form: TargetForm) -> Result<ModelForm> {
         let size = self.message_size();
         match form {
@@ -127,7 +129,7 @@ impl SavedModelDir {
         }
     }
 
-    /// Adds the model's largest parts to the error for a model that is too large.
+    /// Adds the names and sizes of the model's largest parts to an error about the model's size.
     fn with_largest(&self, error: Error) -> Error {
         let options = ReadOptions::new().descriptor(descriptor(SAVED_MODEL).ok());
         let data = self.model.data();
@@ -137,7 +139,7 @@ impl SavedModelDir {
         }
     }
 
-    /// Writes the model file in this form to a folder, atomically.
+    /// Writes the model to a file in the form `form` in `folder`, atomically.
     pub(super) fn write_model(
         &self,
         folder: &Path,

@@ -1,4 +1,4 @@
-//! Moving a folder aside while another replaces it.
+//! Paths for replacing a folder in two steps: moving it aside, and renaming the new one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Returns the temporary path of a folder while it is replaced in two steps.
+/// Returns the path to which the folder `to` is temporarily moved when it is replaced in two steps.
 pub(super) fn aside(to: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".protosplit-");
     name.push(to.file_name().unwrap_or_default());
@@ -18,8 +18,8 @@ pub(super) fn aside(to: &Path) -> PathBuf {
     parent(to).join(name)
 }
 
-/// If a folder is missing because an interrupted replacement moved it aside, returns its current
-/// path.
+/// Returns the path to which an interrupted replacement moved `folder`; `None` if `folder` exists
+/// or wasn't moved.
 pub(super) fn put_aside(folder: &Path) -> Option<PathBuf> {
     let aside = aside(folder);
     (fs::symlink_metadata(folder).is_err() && aside.is_dir()).then_some(aside)

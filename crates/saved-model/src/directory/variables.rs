@@ -6,8 +6,8 @@ use proto_splitter_core::progress::Progress;
 use proto_splitter_core::{ErrorKind, Result};
 use proto_splitter_tensor_bundle::{Bundle, BundleOptions, index_path};
 
-/// Opens the checkpoint with a SavedModel's variables, which is `variables/variables` in its
-/// folder. Returns `None` if the model has no variables.
+/// Opens the checkpoint that contains a SavedModel's variables: `variables/variables` in the
+/// model's folder. Returns `None` if it doesn't exist.
 ///
 /// # Errors
 ///
@@ -22,7 +22,8 @@ pub fn variables(folder: &Path) -> Result<Option<Bundle>> {
 
 /// Compares the checksums of the variables in a SavedModel's folder, before the folder is copied.
 ///
-/// Missing files don't make a copy fail, and neither do checkpoints of a newer version.
+/// Ignores missing files and checkpoints of a newer version, since such a folder can be copied,
+/// too.
 pub(super) fn check_variables(folder: &Path, progress: &Progress) -> Result<()> {
     let options = BundleOptions::new().progress(progress.clone());
     let checked = variables(folder).and_then(|bundle| match bundle {

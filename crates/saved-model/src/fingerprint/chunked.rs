@@ -1,12 +1,12 @@
-//! The fingerprint of a `saved_model.cpb`, including its peculiarities.
+//! The fingerprint of a `saved_model.cpb`, including TensorFlow's peculiarities.
 //!
-//! - Nothing is regularized.
-//! - `saved_model_checksum` covers the whole chunks at the root's fields, in the order of the list
-//!   of fields. It doesn't cover the base.
-//! - The other hashes cover the result of merging a reduced file. It consists of the base, and of
-//!   the chunks whose path leads to the graph, the signatures or the object graph. A chunk that
-//!   leads to several of these counts once for each. Each hash also covers the chunks below its own
-//!   part.
+//! - Parts that differ between saves are not removed first, unlike for a `.pb`.
+//! - `saved_model_checksum` covers the complete chunks at the root's fields, in the order of the
+//!   list of fields. It doesn't cover the base, which is the chunk with the remaining fields.
+//! - Each of the other hashes covers the result of merging a reduced file, which consists of the
+//!   base, and of the chunks whose path leads to the graph, the signatures or the object graph. A
+//!   chunk that leads to several of these fields counts once for each of them. Each hash also
+//!   covers the chunks below its own field.
 //! - Paths in nested `ChunkedMessage`s are relative, but they are compared as if they were
 //!   absolute.
 
@@ -31,7 +31,7 @@ use crate::hashed::{Canonical, Edits, Hashed as _};
 
 type Result<T> = std::result::Result<T, FingerprintError>;
 
-/// The chunks of a file, and the number of bytes hashed so far.
+/// The chunks of a file, and a meter for the number of bytes hashed so far.
 struct Chunks<'a, S> {
     file: &'a ChunkedFile<S>,
     meter: Meter,
@@ -51,7 +51,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     }
     let nothing = ChunkedMessage::default();
     let root = metadata.message.as_ref().unwrap_or(&nothing);
-    // The hash of the chunks is combined with the hash of the merged message, which is empty here.
+    // Combined with the hash of the merged message, which is empty for this checksum.
     let checksum = fields_hash(chunks, root, &[], MergedInto::Other)?;
     let saved_model_checksum = fingerprint_cat64(checksum, fingerprint64(b""));
 
@@ -94,7 +94,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     for (name, signature) in &signatures {
         let own = fingerprint_cat64(fingerprint64(text(name)), canonical.hash(signature)?);
         signature_def_hash = fingerprint_cat64(signature_def_hash, own);
-        // This hash is the same for all signatures, so it is computed once.
+        // The hash of the chunks is the same for all signatures, so it is computed once.
         let of_chunks = match of_chunks {
             Some(hash) => hash,
             None => *of_chunks.insert(fields_hash(
@@ -115,27 +115,27 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     })
 }
 
-/// Returns the tags that lead to this field of `meta_graphs[0]`.
+/// Returns the path, as field tags, to the field with number `field` of `meta_graphs[0]`.
 fn target(field: u32) -> [FieldIndex; 3] {
     [Kind::Field(META_GRAPHS), Kind::Index(0), Kind::Field(field)]
         .map(|kind| FieldIndex { kind: Some(kind) })
 }
 
-/// Returns the number of leading tags that are equal.
+/// Returns the number of leading field tags that are equal in both paths.
 fn matches(tags: &[FieldIndex], target: &[FieldIndex]) -> usize {
     tags.iter().zip(target).take_while(|(a, b)| a == b).count()
 }
 
-/// Returns a copy of a chunked message with only the fields that lead to the graph, the signatures
-/// or the object graph.
+/// Returns a copy of `message` that keeps only the fields on the paths to the graph, the signatures
+/// and the object graph.
 fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     let targets = [GRAPH_DEF, SIGNATURE_DEF, OBJECT_GRAPH_DEF].map(target);
     let mut fields = Vec::new();
     for field in &message.chunked_fields {
         let mut below = field.message.as_ref().map(pruned).unwrap_or_default();
         if field.field_tag.is_empty() {
-            // TensorFlow's Merger ignores the fields below a slice of the message itself. If no
-            // chunk is named, it uses chunk 0.
+            // An empty path means that the chunk is a slice of the message itself. TensorFlow's
+            // Merger ignores the fields below it. If no chunk is specified, it uses chunk 0.
             below.chunk_index.get_or_insert(0);
             below.chunked_fields.clear();
         }
@@ -159,15 +159,15 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     }
 }
 
-/// The relevant types of messages into which TensorFlow merges a chunk above the target.
+/// Type of the message into which TensorFlow merges a chunk that is above the target field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MergedInto {
     GraphDef,
     Other,
 }
 
-/// Implements TensorFlow's `HashFields`, which covers the chunks at or below the target, in the
-/// order in which the fields are listed.
+/// Implements TensorFlow's `HashFields`: hashes the chunks at or below the path `target`, in the
+/// order in which `message` lists them.
 fn fields_hash<S: ReadAt>(
     chunks: &Chunks<'_, S>,
     message: &ChunkedMessage,
@@ -181,7 +181,7 @@ fn fields_hash<S: ReadAt>(
         let matches = matches(&field.field_tag, target);
         if matches == target.len() {
             let of_field = match below.chunk_index {
-                // The hash doesn't cover content below the chunk.
+                // The hash covers the chunk, but no chunks below it.
                 Some(chunk) => chunk_hash(chunks, chunk)?,
                 None => fields_hash(chunks, below, target, into)?,
             };
@@ -201,8 +201,8 @@ fn fields_hash<S: ReadAt>(
     Ok(hash)
 }
 
-/// Follows the path to a chunk above the target. Instead of the root, TensorFlow starts at the
-/// target's own message.
+/// Returns the type of the message at the path `tags` to a chunk above the target. Like TensorFlow,
+/// starts at the target's own message instead of the root.
 fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
     match (tags.len(), into) {
         (0, _) => Ok(into),

@@ -23,7 +23,7 @@ const NODE: u32 = 1;
 const LIBRARY: u32 = 2;
 const VERSIONS: u32 = 4;
 
-/// Returns the hashes of the `SavedModel` in `source`.
+/// Returns the hashes of the `SavedModel` in the `size` bytes of `source`.
 pub(crate) fn hashes(
     source: &dyn ReadAt,
     size: u64,
@@ -62,8 +62,8 @@ pub(super) fn first_meta_graph(
         .ok_or_else(|| FingerprintError::refused("it has no meta graph"))
 }
 
-/// Computes the hash after the effects of TensorFlow's `SimpleDelete`, which empties the library
-/// and the versions, so that both are present even if they weren't before.
+/// Returns the hash of the graph after the changes that TensorFlow's `SimpleDelete` makes. It
+/// empties the library and the versions, which are then present even if they weren't before.
 fn program_hash(
     canonical: &mut Canonical<'_>,
     meta_graph: &[Range<u64>],
@@ -112,7 +112,7 @@ fn concrete_functions_hash(
             let why = format!("the concrete function `{name}` does not end in an integer");
             return Err(FingerprintError::Refused(why));
         };
-        // If two functions have the same number, TensorFlow uses the one that it visits first.
+        // If several functions have the same number, TensorFlow uses the first one.
         by_uid.entry(uid).or_insert((name, function));
     }
     let mut hash = 0;

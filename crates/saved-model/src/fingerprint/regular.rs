@@ -1,4 +1,5 @@
-//! The parts of a graph that TensorFlow leaves out, because they change each time a model is saved.
+//! The parts of a graph that TensorFlow removes before hashing it, since they change each time a
+//! model is saved.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,16 +16,17 @@ const NODE_ATTR: u32 = 5;
 const ATTR_FUNC: u32 = 10;
 const FUNC_NAME: u32 = 1;
 
-/// An `AttrValue` with an empty `s`.
+/// Serialized `AttrValue` whose field `s` is set to an empty string.
 const EMPTY_S: [u8; 2] = [0x12, 0x00];
 
-/// Maximum size of an attribute that names a function or a type.
+/// Maximum size of an attribute that contains the name of a function or a type, in bytes.
 const MAX_ATTR_LEN: u64 = 64 << 20;
 
-/// The attributes of a node, and the ranges of their values.
+/// The attributes of a node: for each name, the byte ranges of the value.
 type Attrs = BTreeMap<Vec<u8>, Vec<Range<u64>>>;
 
-/// Returns the changes to a top-level node of the graph.
+/// Returns the changes to make to a top-level node of the graph before hashing; `None` if there are
+/// none. If TensorFlow's code fails on the node, stores the reason in `refusal`.
 pub(super) fn node_edits(
     canonical: &mut Canonical<'_>,
     node: Range<u64>,
@@ -69,8 +71,8 @@ pub(super) fn node_edits(
     Ok(is_string.then(|| Edits::none().value(NODE_ATTR, "value", Edits::content([]))))
 }
 
-/// Returns the name of the function that a node calls, if any, without the number at the name's
-/// end.
+/// Returns the name of the function that a node calls, without the number at its end. Returns
+/// `None` if the node calls no function, or the name doesn't end in a number.
 fn function_name(canonical: &mut Canonical<'_>, attrs: &Attrs) -> Result<Option<Vec<u8>>> {
     let Some(attr_value::Value::Func(func)) = attr(canonical, attrs, "f")? else {
         return Ok(None);
@@ -103,7 +105,8 @@ fn attr(
     Ok(decoded.value)
 }
 
-/// Returns the number after the last underscore in a name. Parses it like `absl::SimpleAtoi`.
+/// Returns the number after the last underscore in a name. Accepts the same numbers as
+/// `absl::SimpleAtoi`.
 pub(super) fn suffix_uid(name: &[u8]) -> Option<i64> {
     let last = name.rsplit(|&byte| byte == b'_').next()?;
     let text = std::str::from_utf8(last).ok()?;

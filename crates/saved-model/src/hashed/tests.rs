@@ -26,7 +26,7 @@ fn check(message: &str, bytes: &[u8], expected: &[u8]) {
     assert!(segments <= 1, "a canonical message is one span");
 }
 
-/// Returns a map entry with a string key and an empty message as its value.
+/// Returns a field with this number that is a map entry with a string key and an empty message.
 fn entry(number: u8, key: &str) -> Vec<u8> {
     let len = u8::try_from(key.len()).unwrap();
     let mut bytes = vec![number << 3 | 2, len + 4, 0x0a, len];
@@ -166,7 +166,7 @@ fn what_the_type_does_not_know_goes_behind_in_its_order() {
 
 #[test]
 fn nesting_has_a_limit() {
-    // The tensor contains a variant, which contains a tensor, and so on.
+    // A tensor contains a variant, which contains a tensor, and so on.
     let nested = |levels: usize| {
         let mut bytes = Vec::new();
         for _ in 0..levels {
