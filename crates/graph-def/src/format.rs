@@ -1,4 +1,4 @@
-//! The GraphDef format, for the format registry.
+//! The GraphDef format, for the registry of file formats.
 
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::Result;
@@ -10,10 +10,10 @@ use proto_splitter_core::view::size_tree::NameRule;
 use crate::proto::descriptor_pool;
 use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};
 
-/// A `tensorflow.GraphDef`, which is a TensorFlow graph, often called frozen.
+/// The format of a `tensorflow.GraphDef`: a TensorFlow graph, such as a "frozen" one.
 ///
-/// The files have no signature and arbitrary names, so they can't be recognized. Either the caller
-/// specifies the type, or a chunked file declares it.
+/// GraphDef files have no signature and arbitrary names, so they can't be recognized. Either the
+/// caller specifies the message type, or a chunked file declares it.
 ///
 /// ```
 /// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
@@ -73,12 +73,12 @@ impl Format for GraphDefFormat {
     }
 }
 
-/// The storage of a tensor in `tensorflow.TensorProto`, as defined by `tensor.proto` and
-/// `types.proto`.
+/// The rule for reading tensors stored as `tensorflow.TensorProto`, as defined by `tensor.proto`
+/// and `types.proto`.
 ///
-/// `tensor_content` stores the elements as they are laid out in memory, where an element of fewer
-/// than 8 bits takes a byte. The `*_val` fields may have fewer elements than the tensor; in that
-/// case, the last element is repeated.
+/// `tensor_content` contains the elements as in memory, where an element of fewer than 8 bits
+/// occupies a whole byte. The `*_val` fields may have fewer elements than the tensor; in that case,
+/// the last element is repeated.
 pub const TENSOR: TensorRule = TensorRule {
     names: &[
         ("tensorflow.FunctionDef", &[1, 1]),
@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// Returns a graph with three constants. Two of them have the same name, and one is in a
-    /// function.
+    /// Returns a graph with four constants: three at the top level, two of which have the same
+    /// name, and one in a function.
     fn graph() -> GraphDef {
         let content = |byte| TensorProto {
             tensor_content: vec![byte; 400].into(),
@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Returns the names of a message's tensors, and the first byte of each tensor.
+    /// Returns the path of each tensor in a serialized graph, and the tensor's first byte.
     fn places(folder: &Path, message: &[u8]) -> Vec<(String, u8)> {
         let path = folder.join("m.pb");
         std::fs::write(&path, message).unwrap();
@@ -271,7 +271,7 @@ mod tests {
             let Location::Message { text, .. } = &info.location else {
                 panic!("{:?}", info.location);
             };
-            // The path leads to the same tensor as the name.
+            // Reading the tensor by its path returns the same bytes.
             let by_path = opened.tensor_at(text).unwrap().to_vec().unwrap();
             assert_eq!(by_path, read, "{text}");
             (text.clone(), read[0])
@@ -368,7 +368,7 @@ mod tests {
         for (at, (profile, compression, chunk)) in [
             (Profile::TensorFlow, "none", 300),
             (Profile::TensorFlow, "zstd", 300),
-            // Settings that put all, none, or some of the tensors in separate chunks.
+            // Chunk sizes that put all, none, or some of the tensors in separate chunks.
             (Profile::Extended, "none", 100),
             (Profile::Extended, "none", 1 << 20),
             (Profile::Extended, "zstd", 1 << 20),
@@ -388,7 +388,8 @@ mod tests {
             forms.push(written.unwrap().path);
         }
         for path in forms {
-            // If the tensors weren't listed before, they are found by following their paths.
+            // In `listed`, all tensors are listed first. In `fresh`, each is found by following its
+            // path.
             let (listed, fresh) = (opened(&path), opened(&path));
             let tensors = listed.tensors().unwrap();
             let expected: Vec<Vec<u8>> = tensors
@@ -409,7 +410,7 @@ mod tests {
                     .unwrap();
                 assert_eq!(buffers[from..], expected[from..], "{path:?}");
             }
-            // Only a tensor that is stored unchanged has a location in the file.
+            // Only a tensor whose bytes are stored unchanged has a location in the file.
             let found = listed.tensor_in_file(&tensors[0]);
             assert_eq!(found.is_some(), path == plain);
             if let Some((file, range)) = found {

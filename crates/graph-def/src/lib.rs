@@ -1,9 +1,9 @@
-//! Splitting `tensorflow.GraphDef` messages of any size, and their generated types.
+//! Splitting `tensorflow.GraphDef` messages of any size, and Rust types for these messages.
 //!
-//! [`GraphDefSplitter`] implements
+//! [`GraphDefSplitter`] splits a graph; it implements
 //! [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter).
-//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked graph like any other message.
-//! [`proto`] has the typed messages and their descriptors.
+//! [`Merger`](proto_splitter_core::merge::Merger) merges a chunked graph, as it merges any other
+//! message. [`proto`] has the typed messages and their descriptors.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

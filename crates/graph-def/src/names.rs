@@ -1,4 +1,4 @@
-//! Names for the parts of a graph.
+//! Names for the parts of a graph in a size tree.
 
 use prost::Message;
 use proto_splitter_core::Result;
@@ -6,11 +6,12 @@ use proto_splitter_core::view::size_tree::{MemberFields, MemberName, NameRule};
 
 use crate::proto::{DataType, TensorShapeProto};
 
-/// Maximum size of a shape to show, in bytes.
+/// Maximum size of a serialized shape that is included in a name, in bytes.
 const MAX_SHAPE: usize = 1024;
 
-/// Names for the parts of a graph in a size tree. A node is named by its name, op and tensor, if
-/// any; a function by the name in its signature; and a tensor by its type and shape.
+/// Rules that name the parts of a graph in a size tree. A node is described by its name, its op
+/// and, if it has one, its tensor; a function by the name in its signature; and a tensor by its
+/// type and shape.
 ///
 /// ```
 /// use proto_splitter_core::view::MessageView;
@@ -74,7 +75,8 @@ fn attribute(value: &mut MemberFields<'_>) -> Result<MemberName> {
     }
 }
 
-/// Formats the type and shape in the given fields of a message, such as `float[2, ?]`.
+/// Formats the type and shape of a tensor, such as `float[2, ?]`. `dtype` and `shape` are the
+/// numbers of the fields that contain them. Returns `None` if the type is missing or unknown.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The parts of a graph that become chunks.
+//! The splitter for graphs.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::prost_reflect::MessageDescriptor;
@@ -6,14 +6,15 @@ use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
 
 use crate::proto::descriptor_pool;
 
-/// Full name of the type that [`GraphDefSplitter`] splits.
+/// Full name of the message type that [`GraphDefSplitter`] splits.
 pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 
-/// A splitter for `tensorflow.GraphDef`. It cuts nodes of every kind, functions, constants in every
-/// form, and debug info.
+/// A splitter for `tensorflow.GraphDef`. It can cut out nodes of every kind, functions, constants
+/// in every form, and debug info.
 ///
-/// The largest parts are cut first: a constant's `tensor_content` as a BYTES chunk, its `*_val`
-/// list in slices, whole functions, and runs of nodes. The bytes of the parts are unchanged.
+/// The largest parts are cut first. A constant's `tensor_content` becomes a BYTES chunk, and its
+/// `*_val` list is sliced; functions become chunks as a whole, and consecutive nodes share a chunk.
+/// The bytes of the parts are unchanged.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, Source, SplitOptions};
@@ -32,7 +33,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 pub struct GraphDefSplitter;
 
 impl GraphDefSplitter {
-    /// Returns the rules that forbid cuts. There are none for a graph.
+    /// Returns the rules that forbid cuts. A graph has no such rules.
     pub fn rules() -> SizeRules {
         SizeRules::new()
     }

@@ -1,4 +1,4 @@
-//! The files of a model, and their hashes.
+//! Finding and hashing the files of a model.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -14,13 +14,13 @@ use sha2::{Digest, Sha256};
 
 use crate::statement::{Resource, to_hex};
 
-/// Files and folders of Git, which aren't part of a model.
+/// Names of Git's files and folders, which aren't part of a model.
 const GIT: [&str; 4] = [".git", ".gitattributes", ".github", ".gitignore"];
-/// Maximum depth of folders within a model.
+/// Maximum nesting depth of folders in a model.
 const MAX_DEPTH: usize = 64;
 const BUFFER: usize = 1 << 20;
 
-/// The files of a model, ordered by the components of their paths.
+/// The files of a model, sorted by the components of their paths.
 pub(crate) struct ModelFiles {
     name: String,
     ignored: Vec<String>,
@@ -34,7 +34,8 @@ struct ModelFile {
 }
 
 impl ModelFiles {
-    /// Finds the files at `root`, except for files at or below the paths in `ignored`.
+    /// Finds the files of the model at `root`, except for those at or below the paths in `ignored`,
+    /// which are paths in the file system. Also ignores Git's files.
     pub(crate) fn find(root: &Path, ignored: &[PathBuf]) -> Result<Self> {
         let absolute =
             |path: &Path| std::path::absolute(path).map_err(|error| at(path, error.into()));
@@ -48,8 +49,8 @@ impl ModelFiles {
         Self::find_without(&root, inside)
     }
 
-    /// Finds the files at `root`, except for files at or below the paths in `ignored`, which are
-    /// relative to the model.
+    /// Finds the files of the model at `root`, except for those at or below the paths in `ignored`,
+    /// which are relative to `root`.
     pub(crate) fn find_without(root: &Path, ignored: Vec<String>) -> Result<Self> {
         let mut found = ModelFiles {
             name: root
@@ -60,7 +61,7 @@ impl ModelFiles {
             ignored,
             files: Vec::new(),
         };
-        // Follows a link to the model itself, since the caller named it.
+        // Follows `root` if it is a symbolic link, since the caller specified it.
         let metadata = fs::metadata(root).map_err(|error| at(root, error.into()))?;
         if metadata.is_file() {
             found.files.push(ModelFile {
@@ -70,7 +71,7 @@ impl ModelFiles {
             });
         } else if metadata.is_dir() {
             found.add_folder(root, Path::new(""), 0)?;
-            // Signers in other languages also order paths by their components.
+            // Compares components, as signing tools in other languages do, to get the same order.
             found
                 .files
                 .sort_by(|a, b| a.name.split('/').cmp(b.name.split('/')));
@@ -118,7 +119,7 @@ impl ModelFiles {
         &self.name
     }
 
-    /// Returns the paths within the model that are left out.
+    /// Returns the ignored paths, relative to the model.
     pub(crate) fn ignored(&self) -> &[String] {
         &self.ignored
     }
@@ -193,7 +194,8 @@ fn hash_file(path: &Path, meter: &Meter) -> Result<String> {
     }
 }
 
-/// Returns a path within a model in the form that signatures use, with slashes.
+/// Converts a path within a model to the form that signatures use: with slashes, and `.` for the
+/// model itself.
 fn name_of(within: &Path) -> Result<String> {
     let mut name = String::new();
     for component in within.components() {

@@ -1,4 +1,4 @@
-//! Elliptic-curve keys, for making and checking signatures.
+//! Elliptic-curve keys, for creating and checking signatures.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl SigningKey {
     /// [`ErrorKind::InvalidConfig`] if the text isn't a private key, or the key is encrypted or
     /// uses another curve.
     pub fn from_pem(pem: &str) -> Result<Self> {
-        // Older versions of openssl write the parameters of the curve before the key.
+        // Skips the parameters of the curve, which older versions of openssl write before the key.
         let start = pem.find("-----BEGIN EC PRIVATE KEY").unwrap_or(0);
         let pem = &pem[start..];
         if pem.contains("ENCRYPTED") {
@@ -56,8 +56,8 @@ impl SigningKey {
         })
     }
 
-    /// Signs the hash of `message`, using the curve's hash function, and returns the signature as
-    /// DER.
+    /// Signs the hash of `message`, and returns the signature in DER. The hash function is the one
+    /// that belongs to the key's curve.
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let failed = |_| invalid("the key can't sign");
         Ok(match &self.0 {
@@ -94,7 +94,7 @@ enum Public {
 }
 
 impl VerifyingKey {
-    /// Parses a key in PEM (`PUBLIC KEY`).
+    /// Parses a public key in PEM (`PUBLIC KEY`).
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl VerifyingKey {
         Err(invalid("not a public key of P-256 or P-384 in PEM"))
     }
 
-    /// Returns the SHA-256 of the key in PEM. Signatures contain it to identify the key.
+    /// Returns the SHA-256 of the key's PEM text, by which a signature identifies its key.
     pub(crate) fn hint(&self) -> Result<String> {
         let pem = match &self.0 {
             Public::P256(key) => key.to_public_key_pem(LineEnding::LF),
@@ -120,7 +120,8 @@ impl VerifyingKey {
         Ok(sha256_hex(pem.as_bytes()))
     }
 
-    /// Returns true if `signature`, in DER, is a signature of `message` made with this key.
+    /// Returns true if `signature`, in DER, is a signature of `message` that was made with the
+    /// corresponding private key.
     pub(crate) fn accepts(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.0 {
             Public::P256(key) => p256::ecdsa::DerSignature::from_bytes(signature)

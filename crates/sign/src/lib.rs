@@ -1,12 +1,13 @@
-//! Signatures of models of any size, in the format of [OpenSSF Model Signing].
+//! Signing of models of any size, in the format of [OpenSSF Model Signing].
 //!
 //! A [`Signature`] lists every file in a model with its SHA-256 hash, and is signed with a P-256 or
-//! P-384 elliptic-curve key. It is a separate file of a few hundred bytes. PyPI's `model-signing`
-//! accepts the file offline, and this crate accepts files that `model-signing` writes with a key.
+//! P-384 elliptic-curve key. It is stored in a small file next to the model. PyPI's `model-signing`
+//! accepts this file offline, and this crate accepts key-based signatures that `model-signing`
+//! writes.
 //!
-//! The checksums in a `.cpb` detect accidents, but an attacker who changes the file can change its
-//! checksums, too. A signature detects forgeries, provided that the public key comes from someone
-//! you trust.
+//! The checksums in a `.cpb` detect accidental damage, but an attacker who changes the file can
+//! also change its checksums. A signature detects such forgeries, provided that you got the public
+//! key from someone you trust.
 //!
 //! ```
 //! use proto_splitter_sign::{SignOptions, SigningKey, VerifyOptions, VerifyingKey, sign, verify};
@@ -37,12 +38,12 @@
 //! | field of the statement | value |
 //! | --- | --- |
 //! | `_type` | `https://in-toto.io/Statement/v1` |
-//! | `subject` | one entry: the model's name, and the SHA-256 of the hashes of all files, one after another |
+//! | `subject` | one entry: the model's name, and the SHA-256 of the concatenated hashes of all files |
 //! | `predicateType` | `https://model_signing/signature/v1.0` |
-//! | `predicate.serialization` | the method (`files`), the hash, and the paths that are left out |
+//! | `predicate.serialization` | the method (`files`), the hash function, and the ignored paths |
 //! | `predicate.resources` | for each file, its path within the model (`.` for a model of one file), and its hash |
 //!
-//! The signature covers the statement, preceded by a line that DSSE adds.
+//! The signature covers the statement, preceded by a header that DSSE adds.
 //!
 //! [OpenSSF Model Signing]: https://github.com/sigstore/model-transparency
 #![forbid(unsafe_code)]
@@ -67,15 +68,15 @@ use proto_splitter_core::Result;
 use crate::files::ModelFiles;
 use crate::statement::Statement;
 
-/// Signs the model at `path`, a file or a folder.
+/// Signs the model at `path`, which is a file or a folder.
 ///
-/// Signs every file in the folder, except for those that the options leave out. Hashes the files on
+/// Signs every file in the folder, except for those that the options ignore. Hashes the files on
 /// several threads, up to the number in the options. Each file is hashed by one thread.
 ///
 /// # Errors
 ///
 /// Fails if a file can't be read, or is neither a regular file nor a folder; if the folder has a
-/// symbolic link, a name that isn't UTF-8, or no files; if the work was cancelled.
+/// symbolic link, a name that isn't UTF-8, or no files; or if the work was cancelled.
 pub fn sign(path: impl AsRef<Path>, key: &SigningKey, options: &SignOptions) -> Result<Signature> {
     let files = ModelFiles::find(path.as_ref(), &options.ignored_paths())?;
     let resources = files.hash(&options.progress, options.threads)?;

@@ -14,23 +14,24 @@ pub struct SignOptions {
 }
 
 impl SignOptions {
-    /// Returns the defaults: all files except for Git's own, and one thread for each processor.
+    /// Returns the defaults: signs all files except for Git's, on one thread for each processor.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves out a file or folder, such as the signature's own file if it is inside the model.
-    /// `path` is a path in the file system, and isn't relative to the model.
+    /// Ignores a file or folder, such as the signature file itself if it is inside the model.
+    /// `path` is a path in the file system; it isn't relative to the model. Call this once for each
+    /// path.
     ///
-    /// Git's own files (`.git`, `.gitattributes`, `.github`, `.gitignore`) are always left out.
+    /// Git's files (`.git`, `.gitattributes`, `.github`, `.gitignore`) are always ignored.
     #[must_use]
     pub fn ignore(mut self, path: impl Into<PathBuf>) -> Self {
         self.ignored.push(path.into());
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: none.
+    /// Sets the progress listener, which can also cancel the work. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -44,7 +45,7 @@ impl SignOptions {
         self
     }
 
-    /// Returns the paths that the signature leaves out.
+    /// Returns the ignored paths.
     pub fn get_ignored(&self) -> &[PathBuf] {
         &self.ignored
     }
@@ -54,7 +55,7 @@ impl SignOptions {
         &self.progress
     }
 
-    /// Returns the maximum number of threads.
+    /// Returns the maximum number of threads; `None` for one per processor.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -73,23 +74,23 @@ pub struct VerifyOptions {
 }
 
 impl VerifyOptions {
-    /// Returns the defaults: every file must be signed, except for those that the signature leaves
-    /// out.
+    /// Returns the defaults: every file must be signed, except for those that the signature
+    /// ignores.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves out an unsigned file or folder, such as the signature's own file if it is inside the
-    /// model. `path` is a path in the file system, and isn't relative to the model. Signed files
-    /// are always checked.
+    /// Ignores an unsigned file or folder, such as the signature file itself if it is inside the
+    /// model. `path` is a path in the file system; it isn't relative to the model. A signed file
+    /// isn't exempt: if its path is ignored, the file counts as missing.
     #[must_use]
     pub fn ignore(mut self, path: impl Into<PathBuf>) -> Self {
         self.ignored.push(path.into());
         self
     }
 
-    /// Sets progress reporting and cancellation. Default: none.
+    /// Sets the progress listener, which can also cancel the work. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -103,7 +104,7 @@ impl VerifyOptions {
         self
     }
 
-    /// Returns the paths to leave out.
+    /// Returns the ignored paths.
     pub fn get_ignored(&self) -> &[PathBuf] {
         &self.ignored
     }
@@ -113,7 +114,7 @@ impl VerifyOptions {
         &self.progress
     }
 
-    /// Returns the maximum number of threads.
+    /// Returns the maximum number of threads; `None` for one per processor.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }

@@ -1,4 +1,4 @@
-//! Signature files.
+//! Signatures, and the files that store them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +11,11 @@ use crate::statement::{Statement, invalid};
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 
-/// A signature of a model: a statement about its files, and the signer's key.
+/// A signature of a model: a signed statement about its files, and a hash that identifies the
+/// signer's key.
 ///
-/// Create it with [`sign`](crate::sign), or parse it from a file. Only [`verify`](crate::verify)
-/// checks that the signature was made with a certain key.
+/// Create it with [`sign`](crate::sign), or parse it from a file. Parsing doesn't check who made
+/// the signature; [`verify`](crate::verify) does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature(Bundle);
 
@@ -55,7 +56,7 @@ struct EnvelopeSignature {
 }
 
 impl Signature {
-    /// Maximum size of a signature file, in bytes: 256 MiB, which is enough to name a million
+    /// Maximum size of a signature file, in bytes: 256 MiB, which is enough to list a million
     /// files.
     pub const MAX_SIZE: u64 = 256 << 20;
 
@@ -81,7 +82,7 @@ impl Signature {
         }))
     }
 
-    /// Parses a signature file.
+    /// Parses the content of a signature file.
     ///
     /// # Errors
     ///
@@ -111,16 +112,16 @@ impl Signature {
         Ok(Signature(bundle))
     }
 
-    /// Returns the bytes of the signature file.
+    /// Returns the content of a signature file, as JSON.
     ///
     /// # Errors
     ///
-    /// Doesn't fail in practice, since a signature consists only of strings.
+    /// Doesn't fail in practice, since the JSON consists only of strings.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         serde_json::to_vec(&self.0).map_err(|error| invalid(error.to_string()))
     }
 
-    /// Returns the statement if `key` has signed it.
+    /// Returns the signed statement. Fails if it wasn't signed with the private key for `key`.
     pub(crate) fn statement(&self, key: &VerifyingKey) -> Result<Statement> {
         if self.0.verification_material.public_key.hint != key.hint()? {
             return Err(forged("it was signed with another key"));
@@ -145,8 +146,8 @@ impl Signature {
     }
 }
 
-/// Returns the bytes that DSSE signs: the type and the length of the payload, followed by the
-/// payload.
+/// Returns the bytes that DSSE signs: a header with the type and the length of the payload,
+/// followed by the payload.
 fn signed_bytes(payload: &[u8]) -> Vec<u8> {
     let mut bytes = format!(
         "DSSEv1 {} {PAYLOAD_TYPE} {} ",

@@ -1,4 +1,4 @@
-//! The signed statement.
+//! The statement in a signature.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ struct SubjectDigest {
     sha256: String,
 }
 
-/// The statement's predicate. Unknown fields are reserved for later versions, and version 1.0
-/// requires readers to ignore them.
+/// The statement's predicate. Unknown fields are ignored, since version 1.0 of the format requires
+/// this for the sake of later versions.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Predicate {
     serialization: Serialization,
@@ -52,14 +52,14 @@ struct Serialization {
     ignore_paths: Vec<String>,
 }
 
-/// A file of a model and its hash.
+/// A file of a model, and its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Resource {
-    /// The path within the model, with slashes; `.` for a model of one file.
+    /// Path of the file within the model, with slashes; `.` if the model is this file.
     pub(crate) name: String,
     algorithm: String,
-    /// The SHA-256 in lower-case hexadecimal digits.
+    /// SHA-256 of the file, in lower-case hexadecimal digits.
     pub(crate) digest: String,
 }
 
@@ -74,7 +74,8 @@ impl Resource {
 }
 
 impl Statement {
-    /// Creates the statement about a model with these files, in the given order.
+    /// Creates the statement about the model `name` that consists of the files `resources`, in this
+    /// order.
     pub(crate) fn of(name: &str, resources: Vec<Resource>, ignored: &[String]) -> Self {
         Statement {
             kind: TYPE.to_owned(),
@@ -97,7 +98,7 @@ impl Statement {
         }
     }
 
-    /// Parses a statement. Fails if this crate can't compare a model with the statement.
+    /// Parses a statement from JSON. Fails if this crate can't check a model against the statement.
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         let statement: Statement = serde_json::from_slice(json).map_err(|error| {
             invalid(format!(
@@ -164,13 +165,14 @@ impl Statement {
         &self.predicate.resources
     }
 
-    /// Returns the paths within the model that aren't signed.
+    /// Returns the paths within the model that aren't signed, because they were ignored.
     pub(crate) fn ignored(&self) -> &[String] {
         &self.predicate.serialization.ignore_paths
     }
 }
 
-/// Returns the hash of all hashes, or `None` if one of them is malformed.
+/// Returns the SHA-256 of the concatenated hashes of all files, or `None` if one of the hashes is
+/// malformed.
 fn digest_of_digests(resources: &[Resource]) -> Option<String> {
     let mut hasher = Sha256::new();
     for resource in resources {
@@ -197,7 +199,7 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
         return None;
     }
     for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        // Accepts only lower case, so that each hash has only one form.
+        // Accepts only lower case, so that each hash has only one representation.
         let [high, low] = [digits[0], digits[1]].map(|digit| match digit {
             b'0'..=b'9' => Some(digit - b'0'),
             b'a'..=b'f' => Some(digit - b'a' + 10),

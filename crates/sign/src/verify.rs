@@ -14,34 +14,34 @@ use crate::signature::Signature;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct SignatureReport {
-    /// The model's name when the model was signed. The model may have been renamed since.
+    /// Name of the model when it was signed. The model may have been renamed since.
     pub model: String,
-    /// The number of signed files that are unchanged.
+    /// Number of signed files that are unchanged.
     pub equal: usize,
-    /// Signed files whose bytes have changed.
+    /// Paths of the signed files whose bytes have changed.
     pub changed: Vec<String>,
-    /// Signed files that are missing.
+    /// Paths of the signed files that are missing.
     pub missing: Vec<String>,
-    /// Files in the model that aren't signed.
+    /// Paths of the files in the model that aren't signed.
     pub unsigned: Vec<String>,
 }
 
 impl SignatureReport {
-    /// Returns true if the model has the signed files and no others.
+    /// Returns true if the model consists of exactly the signed files, all unchanged.
     pub fn is_good(&self) -> bool {
         self.changed.is_empty() && self.missing.is_empty() && self.unsigned.is_empty()
     }
 }
 
-/// Checks that the signature was made with `key`, and that the model at `path` has the signed
-/// files.
+/// Checks that the signature was made with `key`, and compares the files of the model at `path`
+/// with the signed hashes.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::ChecksumMismatch`](proto_splitter_core::ErrorKind::ChecksumMismatch) if the
 /// signature isn't valid or was made with another key. Also fails if the signed statement can't be
-/// interpreted, a file can't be read, or the work was cancelled. A file that differs isn't an
-/// error: see [`SignatureReport::is_good`].
+/// interpreted, a file can't be read, or the work was cancelled. A file that differs from the
+/// signed one isn't an error: see [`SignatureReport::is_good`].
 pub fn verify(
     path: impl AsRef<Path>,
     signature: &Signature,
@@ -50,8 +50,8 @@ pub fn verify(
 ) -> Result<SignatureReport> {
     let statement = signature.statement(key)?;
     let root = path.as_ref();
-    // In the signature, ignored paths are relative to the model. The caller's paths are paths in
-    // the file system.
+    // The ignored paths in the signature are relative to the model. Those in the options are paths
+    // in the file system.
     let signed = statement.ignored().iter().map(|path| root.join(path));
     let ignored: Vec<PathBuf> = signed.chain(options.ignored.iter().cloned()).collect();
     let files = ModelFiles::find(root, &ignored)?;

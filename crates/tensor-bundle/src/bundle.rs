@@ -1,4 +1,4 @@
-//! An open bundle.
+//! Opening a bundle and reading its tensors.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,13 +16,13 @@ use crate::files::{data_path, index_path, prefix_of};
 use crate::index::{Index, Span, Tensor, TensorLocation};
 use crate::strings::strings;
 
-/// Maximum number of data files to keep open.
+/// Maximum number of data files that a bundle keeps open.
 const MAX_OPEN_FILES: usize = 64;
 
-/// A TensorFlow checkpoint in format V2: tensors by name.
+/// A TensorFlow checkpoint in format V2, from which tensors are read by name.
 ///
-/// Opening a checkpoint reads the index, whose entries stay in memory and take about 200 bytes
-/// each. Data files are opened on demand, when their tensors are read.
+/// Opening a checkpoint reads its index, and keeps the index in memory: about 200 bytes for each
+/// tensor. Data files are opened on demand, when their tensors are read.
 #[derive(Debug)]
 pub struct Bundle {
     prefix: PathBuf,
@@ -32,13 +32,14 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Opens the bundle with this prefix, or the bundle to which this file belongs.
+    /// Opens a bundle. `prefix` is the common prefix of its files, or the path of any of them.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the index can't be read; [`ErrorKind::InvalidMessage`] if it isn't an
-    /// index or contradicts itself; [`ErrorKind::ChecksumMismatch`] if it is damaged;
-    /// [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or has a newer version.
+    /// [`ErrorKind::Io`] if the index can't be read; [`ErrorKind::InvalidMessage`] if the file
+    /// isn't an index, or the index contradicts itself; [`ErrorKind::ChecksumMismatch`] if the
+    /// index is damaged; [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or has a
+    /// newer version.
     pub fn open(prefix: impl AsRef<Path>) -> Result<Bundle> {
         let path = prefix.as_ref();
         let prefix = prefix_of(path).unwrap_or_else(|| path.to_owned());
@@ -67,7 +68,7 @@ impl Bundle {
         self.num_shards
     }
 
-    /// Returns the paths of all files of the bundle, the index first.
+    /// Returns the paths of all files in the bundle. The index is first.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let shards = (0..self.num_shards).map(|shard| self.data_path(shard));
         std::iter::once(index_path(&self.prefix)).chain(shards)
@@ -78,7 +79,7 @@ impl Bundle {
         &self.tensors
     }
 
-    /// Returns the tensor with this name.
+    /// Returns the tensor with this name; `None` if there is none.
     pub fn find(&self, name: &str) -> Option<&Tensor> {
         let found = self
             .tensors
@@ -86,17 +87,17 @@ impl Bundle {
         found.ok().and_then(|at| self.tensors.get(at))
     }
 
-    /// Returns a random-access reader for a tensor's bytes. Once all bytes have been read, their
-    /// checksum is compared: see [`BundleReader`].
+    /// Returns a random-access reader for a tensor's bytes. Once all bytes have been read, the
+    /// reader compares their checksum: see [`BundleReader`].
     ///
     /// Elements are little-endian and in C order, which means that the last dimension varies
-    /// fastest. [`read_strings`](Self::read_strings) describes the stored form of strings and
-    /// variants.
+    /// fastest. [`read_strings`](Self::read_strings) describes how strings are stored.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if a data file can't be opened; [`ErrorKind::InvalidMessage`] if a data
-    /// file ends before the tensor, or a sliced tensor has elements without a fixed size.
+    /// file is too short for the tensor, or the tensor is sliced and has elements without a fixed
+    /// size.
     pub fn reader(&self, tensor: &Tensor) -> Result<BundleReader> {
         let width = element_size(tensor.dtype());
         let open = |span: &Span| -> Result<CheckedSpan> {
@@ -133,16 +134,16 @@ impl Bundle {
         }
     }
 
-    /// Reads all bytes of a tensor and compares their checksum.
+    /// Reads all bytes of a tensor, and compares the tensor's checksum.
     ///
     /// # Errors
     ///
     /// The errors of [`reader`](Self::reader); [`ErrorKind::ChecksumMismatch`] if the bytes are
-    /// damaged; [`ErrorKind::LimitExceeded`] if they don't fit in memory.
+    /// damaged; [`ErrorKind::LimitExceeded`] if the bytes don't fit in memory.
     pub fn read(&self, tensor: &Tensor) -> Result<Vec<u8>> {
         let reader = self.reader(tensor)?;
         let mut bytes = Vec::new();
-        // The data files have at least this many bytes, so allocating them is safe.
+        // The data files are at least this large, so a false size can't cause a huge allocation.
         let len = usize::try_from(reader.len()).ok();
         if len.is_none_or(|len| bytes.try_reserve_exact(len).is_err()) {
             let message = format!("{} bytes don't fit in memory", reader.len());
@@ -153,7 +154,7 @@ impl Bundle {
         Ok(bytes)
     }
 
-    /// Reads the elements of a string tensor and compares their checksums.
+    /// Reads the elements of a string tensor, and compares its checksums. The stored form is:
     ///
     /// ```text
     /// varint length of each string | masked crc32c of the lengths (4) | the strings
@@ -178,7 +179,7 @@ impl Bundle {
         data_path(&self.prefix, shard, self.num_shards)
     }
 
-    /// Returns the file that contains a span. Fails if the file ends before the span.
+    /// Opens the data file that contains a span. Fails if the file ends before the span does.
     pub(crate) fn checked(&self, span: &Span) -> Result<Arc<File>> {
         let path = self.data_path(span.shard);
         let at_file = |error: Error| error.in_file(&path);
@@ -187,7 +188,7 @@ impl Bundle {
             .metadata()
             .map_err(|error| at_file(error.into()))?
             .len();
-        // This can't overflow, since both numbers are below 2^63.
+        // The sum can't overflow, since both numbers are below 2^63.
         if span.offset + span.size > len {
             let message = format!(
                 "{} bytes at {} run past the end of the file of {len} bytes",

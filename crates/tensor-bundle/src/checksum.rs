@@ -1,12 +1,12 @@
-//! The stored form of checksums in a bundle.
+//! Masking of checksums, as bundles store them.
 
 /// Constant added to a rotated checksum.
 const DELTA: u32 = 0xa282_ead8;
 
-/// Masks a crc32c for storage in a bundle: rotates it by 15 bits, and adds a constant.
+/// Masks a crc32c for storage in a bundle: rotates the crc32c by 15 bits, and adds a constant.
 ///
-/// Bundles store masked checksums, since a checksum over data that contains its own checksum would
-/// be weak.
+/// Bundles store masked checksums, since a checksum over data that includes its own unmasked
+/// checksum would be weak.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::{mask_crc, unmask_crc};
@@ -19,7 +19,7 @@ pub const fn mask_crc(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(DELTA)
 }
 
-/// Returns the crc32c from which a masked checksum was made.
+/// Returns the crc32c that [`mask_crc`] masked.
 #[must_use]
 pub const fn unmask_crc(masked: u32) -> u32 {
     masked.wrapping_sub(DELTA).rotate_left(15)

@@ -1,4 +1,4 @@
-//! The bytes of a tensor, which are stored contiguously or in slices.
+//! Reading the bytes of a tensor, which are stored contiguously or in slices.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,11 @@ use crate::strings::ElementsCrc;
 
 /// A random-access reader for a tensor's bytes, in the order of the tensor's elements.
 ///
-/// The checksum is computed as the bytes are read. If it differs, the read that completes the
-/// tensor fails with [`ErrorKind::ChecksumMismatch`]. Nothing is compared before all bytes have
-/// been read. The bytes may be read in pieces of any size and on any number of threads, except that
-/// strings and variants must be read from first to last.
+/// The checksum is computed while the bytes are read, in pieces of any size and on any number of
+/// threads. The read that completes the tensor compares the checksum, and fails with
+/// [`ErrorKind::ChecksumMismatch`] if it differs. If some bytes are never read, damage isn't
+/// detected. Strings and variants must be read from first to last; otherwise, their checksum isn't
+/// compared.
 #[derive(Clone, Debug)]
 pub struct BundleReader {
     size: u64,
@@ -98,25 +99,25 @@ impl ReadAt for BundleReader {
     }
 }
 
-/// A range of a data file, whose checksum is compared once the whole range has been read.
+/// A byte range of a data file. Once all its bytes have been read, its checksum is compared.
 #[derive(Debug)]
 pub(crate) struct CheckedSpan {
     file: Arc<File>,
     path: PathBuf,
-    /// Name of the tensor.
+    /// Name of the tensor, for errors.
     tensor: String,
     span: Span,
     seen: Seen,
 }
 
-/// The bytes of a span that have been read.
+/// The bytes of a span that have been read so far, and their checksum.
 #[derive(Debug)]
 pub(crate) enum Seen {
     Numbers(CrcOfPieces),
     Elements(Mutex<InOrder>),
 }
 
-/// Strings or variants, which must be read in order.
+/// State of the checksum of strings or variants, whose bytes must be read in order.
 #[derive(Debug)]
 pub(crate) struct InOrder {
     first: ElementsCrc,
@@ -143,11 +144,11 @@ impl Seen {
 }
 
 impl CheckedSpan {
-    /// Creates a reader for a span.
+    /// Creates a reader for a span of the tensor named `tensor`.
     ///
     /// # Errors
     ///
-    /// If the span is empty, the errors from comparing its checksum.
+    /// If the span is empty, its checksum is compared at once, and may differ.
     pub(crate) fn new(
         file: Arc<File>,
         path: PathBuf,
@@ -181,7 +182,7 @@ impl CheckedSpan {
     fn read_at(&self, at: u64, buf: &mut [u8]) -> io::Result<usize> {
         let read = match self.file.read_at(self.span.offset + at, buf) {
             Ok(read) => read,
-            // The caller repeats the read.
+            // An interrupted read isn't a failure: the caller repeats it.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             Err(error) => return Err(self.named(error.into()).into()),
         };
@@ -195,7 +196,8 @@ impl CheckedSpan {
         error.at_path(&self.tensor).in_file(&self.path)
     }
 
-    /// Records that bytes were read, and compares the checksum once all have been read.
+    /// Adds bytes that were read at the offset `at`. Once all bytes of the span have been read,
+    /// compares the checksum.
     fn note(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let found = match &self.seen {
             Seen::Numbers(sum) => sum.add(at, bytes),
@@ -209,8 +211,8 @@ impl CheckedSpan {
 }
 
 impl InOrder {
-    /// Adds the bytes that continue the previous ones. If the span of `size` bytes is complete,
-    /// returns its checksum.
+    /// Adds those of the bytes at the offset `at` that directly follow the bytes added before. If
+    /// this completes the span of `size` bytes, returns the span's checksum.
     fn add(&mut self, at: u64, bytes: &[u8], size: u64) -> Result<Option<u32>> {
         if at == 0 {
             (self.now, self.read) = (self.first.clone(), 0);
@@ -228,7 +230,7 @@ impl InOrder {
     }
 }
 
-/// Fails if the computed checksum of a span differs from the stored one.
+/// Fails if `computed` differs from the stored checksum of the span.
 pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
     if computed == span.crc32c {
         return Ok(());
@@ -241,9 +243,9 @@ pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
 }
 
 impl Sliced {
-    /// Finds the byte at the offset `at` of a tensor. Returns the index of the slice that contains
-    /// it, its offset in the slice, and the number of bytes, starting with this one, that are
-    /// contiguous in both the tensor and the slice.
+    /// Finds the byte at the offset `at` of the tensor. Returns the index of the slice that
+    /// contains this byte, the byte's offset in the slice, and the number of bytes, starting with
+    /// this one, that are contiguous in both the tensor and the slice.
     fn locate(&self, at: u64) -> Option<(usize, u64, u64)> {
         let (element, within) = (at / self.width, at % self.width);
         let mut index = vec![0; self.shape.len()];
@@ -262,8 +264,8 @@ impl Sliced {
         for ((&start, &len), &at) in slice.start.iter().zip(&slice.shape).zip(&index) {
             in_slice = in_slice * len + (at - start);
         }
-        // A contiguous run extends to the end of the last dimension that is cut, and includes all
-        // later dimensions.
+        // Contiguous bytes extend to the end of the slice in the last dimension that is cut. They
+        // include all of the dimensions after it.
         let mut run = 1;
         let mut done = 0;
         for (dim, &all) in self.shape.iter().enumerate().rev() {

@@ -1,11 +1,11 @@
-//! The types of tensors.
+//! Names and sizes of the element types of tensors.
 
 use proto_splitter_graph_def::proto::DataType;
 
-/// Returns the size of an element of this type in a bundle, in bytes; `None` for elements without a
-/// fixed size, and for references.
+/// Returns the size of an element in a bundle, in bytes; `None` for types without a fixed size, and
+/// for references.
 ///
-/// As in TensorFlow, each 2-bit or 4-bit element takes a whole byte.
+/// As in TensorFlow, a 2-bit or 4-bit element occupies a whole byte.
 ///
 /// ```
 /// use proto_splitter_graph_def::proto::DataType;
@@ -44,7 +44,7 @@ pub fn dtype_name(dtype: DataType) -> String {
 /// Returns the number of elements in a tensor with this shape; `None` if the number overflows 64
 /// bits.
 pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
-    // If one dimension is 0, the others may be of any size.
+    // If one dimension is 0, the tensor is empty, whatever the size of the other dimensions.
     if shape.contains(&0) {
         return Some(0);
     }

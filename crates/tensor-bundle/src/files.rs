@@ -1,4 +1,4 @@
-//! The names of a bundle's files.
+//! Names of a bundle's files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ pub fn index_path(prefix: &Path) -> PathBuf {
     with_suffix(prefix, ".index")
 }
 
-/// Returns the path of a data file in the bundle with this prefix.
+/// Returns the path of the data file number `shard`, counted from 0, in the bundle with this
+/// prefix.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::data_path;
@@ -29,7 +30,7 @@ pub fn data_path(prefix: &Path, shard: u32, num_shards: u32) -> PathBuf {
 }
 
 /// Returns the prefix of the bundle to which a file belongs, according to the file's name; `None`
-/// if bundles have no files with this name.
+/// if no file of a bundle can have this name.
 ///
 /// ```
 /// use proto_splitter_tensor_bundle::prefix_of;

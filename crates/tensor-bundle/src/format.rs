@@ -1,4 +1,4 @@
-//! The checkpoint format, for the format registry.
+//! The checkpoint format, for the registry of file formats.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::files::{data_path, index_path, prefix_of};
 use crate::index::{Tensor, TensorLocation};
 use crate::options::BundleOptions;
 
-/// A TensorFlow checkpoint in format V2, opened by its prefix or by any of its files.
+/// The format of a TensorFlow checkpoint, version V2. It is opened by the prefix or the path of any
+/// of its files.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -38,7 +39,7 @@ use crate::options::BundleOptions;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckpointFormat;
 
-/// Last bytes of an index.
+/// Last eight bytes of an index file.
 const MAGIC: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 
 impl Format for CheckpointFormat {
@@ -120,7 +121,7 @@ fn info(bundle: &Bundle, tensor: &Tensor) -> TensorInfo {
         .located(place)
 }
 
-/// Converts TensorFlow's data type to a [`DType`]. Graphs use the same types.
+/// Converts a TensorFlow data type to a [`DType`], using the table for tensors in graphs.
 fn dtype(of: DataType) -> DType {
     let number = i32::from(of);
     let known = TENSOR

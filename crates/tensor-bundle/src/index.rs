@@ -1,4 +1,4 @@
-//! The tensors listed in an index.
+//! Reading the index of a bundle, which lists its tensors.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,10 +16,11 @@ use crate::proto::{BundleEntryProto, BundleHeaderProto};
 use crate::slice::{self, slice_key};
 use crate::table::TableReader;
 
-/// The format version that is written. Newer versions aren't accepted.
+/// Format version of the bundles that this crate writes. Bundles that need a newer version aren't
+/// accepted.
 pub(crate) const VERSION: i32 = 1;
 
-/// A tensor in a bundle.
+/// A tensor in a bundle: its name, type, shape and location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     name: String,
@@ -29,35 +30,35 @@ pub struct Tensor {
     location: TensorLocation,
 }
 
-/// The location of a tensor's bytes.
+/// The location of a tensor's bytes in the data files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TensorLocation {
-    /// A single range.
+    /// All bytes are contiguous.
     Whole(Span),
-    /// Several ranges, one for each slice of the tensor.
+    /// The tensor is stored in slices, each in a byte range of its own.
     Slices(Vec<Slice>),
 }
 
 /// A range of bytes in one of a bundle's data files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Number of the file.
+    /// Number of the data file, counted from 0.
     pub shard: u32,
-    /// Offset of the first byte.
+    /// Offset of the first byte in the data file.
     pub offset: u64,
-    /// Size, in bytes.
+    /// Number of bytes.
     pub size: u64,
-    /// Unmasked crc32c of the bytes. For strings and variants, it covers each length as a 4-byte or
-    /// 8-byte number.
+    /// Unmasked crc32c of the bytes. For strings and variants, it covers each length as a
+    /// fixed-size number of 4 or 8 bytes instead of the stored varint.
     pub crc32c: u32,
 }
 
 /// A rectangular part of a tensor that is stored separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// First index in each dimension.
+    /// Index of the first element in each dimension of the tensor.
     pub start: Vec<u64>,
-    /// Size of each dimension.
+    /// Size of the slice in each dimension.
     pub shape: Vec<u64>,
     /// Location of the slice's bytes.
     pub span: Span,
@@ -89,7 +90,7 @@ impl Tensor {
         &self.location
     }
 
-    /// Returns all ranges that contain bytes of the tensor.
+    /// Returns all byte ranges in which the tensor is stored.
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
         let (whole, slices) = match &self.location {
             TensorLocation::Whole(span) => (Some(span), &[][..]),
@@ -152,7 +153,7 @@ impl Index {
     }
 }
 
-/// Returns the number of data files that the header declares.
+/// Checks the header of an index, and returns its number of data files.
 fn header(value: &[u8]) -> Result<u32> {
     let header = BundleHeaderProto::decode(value)
         .map_err(|error| invalid(format!("the header of the index: {error}")))?;
@@ -181,7 +182,7 @@ fn header(value: &[u8]) -> Result<u32> {
     }
 }
 
-/// A checked entry.
+/// A validated entry of an index.
 struct Entry {
     dtype: DataType,
     shape: Vec<u64>,
@@ -298,7 +299,7 @@ impl Entry {
 }
 
 fn shape(shape: &TensorShapeProto) -> Result<Vec<u64>> {
-    /// Maximum number of dimensions in TensorFlow.
+    /// Maximum number of dimensions of a tensor in TensorFlow.
     const MAX_RANK: usize = 254;
     if shape.unknown_rank || shape.dim.len() > MAX_RANK {
         return Err(invalid(format!(

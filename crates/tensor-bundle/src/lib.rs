@@ -10,7 +10,7 @@
 //! ```
 //!
 //! [`Bundle`] opens a bundle and reads tensors on demand. [`BundlePlan`] plans and writes a bundle.
-//! Both stream tensors, so that only a few MiB are in memory.
+//! Both process tensors in pieces, so that only a few MiB are in memory.
 //!
 //! ```
 //! use proto_splitter_graph_def::proto::DataType;

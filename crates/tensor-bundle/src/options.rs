@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use proto_splitter_core::atomic::MadeFrom;
 use proto_splitter_core::progress::Progress;
 
-/// Maximum number of data files in a bundle. TensorFlow has room for five digits in their names.
+/// Maximum number of data files in a bundle. In TensorFlow, the number has five digits in their
+/// names.
 pub const MAX_SHARDS: u32 = 99_999;
 
 /// Options for writing or checking a bundle.
@@ -36,16 +37,16 @@ impl BundleOptions {
         }
     }
 
-    /// Sets the number of threads that read and write. Each thread has a 1 MiB buffer. Default: one
-    /// per core.
+    /// Sets the number of threads that read and write tensors. Each thread has a 1 MiB buffer.
+    /// Default: one per core.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Sets the files from which the tensors come. New files don't get wider permissions than these
-    /// files have. Default: none.
+    /// Sets the input files from which the tensors come. The permissions of new files are no wider
+    /// than those of the input files. Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;
@@ -59,14 +60,14 @@ impl BundleOptions {
         self
     }
 
-    /// Sets the progress listener, which can also cancel. Default: none.
+    /// Sets the progress listener, which can also cancel the work. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Returns the number of threads that read and write.
+    /// Returns the number of threads that read and write tensors; `None` for one per core.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -76,7 +77,7 @@ impl BundleOptions {
         self.force
     }
 
-    /// Returns the files from which the tensors come.
+    /// Returns the input files from which the tensors come.
     pub const fn get_made_from(&self) -> &MadeFrom {
         &self.made_from
     }

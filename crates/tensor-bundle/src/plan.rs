@@ -25,7 +25,7 @@ use crate::slice;
 use crate::table::TableWriter;
 use crate::work;
 
-/// A tensor to be written.
+/// A tensor to write to a bundle.
 pub struct NewTensor<'a> {
     name: String,
     dtype: DataType,
@@ -34,7 +34,7 @@ pub struct NewTensor<'a> {
 }
 
 impl<'a> NewTensor<'a> {
-    /// Creates a numeric tensor. `data` contains its elements, little-endian and in C order.
+    /// Creates a numeric tensor. `data` contains the elements, little-endian and in C order.
     pub fn new(
         name: impl Into<String>,
         dtype: DataType,
@@ -57,10 +57,10 @@ impl std::fmt::Debug for NewTensor<'_> {
     }
 }
 
-/// A planned bundle, with the locations of its tensors.
+/// A plan for writing a bundle. It assigns each tensor to a location in a data file.
 ///
-/// The tensors are sorted by name, without gaps. If there are several data files, they have about
-/// the same size.
+/// The tensors are stored in the order of their names, without gaps. If there are several data
+/// files, they have about the same size.
 #[derive(Debug)]
 pub struct BundlePlan<'a> {
     tensors: Vec<Placed<'a>>,
@@ -76,20 +76,20 @@ struct Placed<'a> {
     size: u64,
 }
 
-/// A written bundle.
+/// The result of writing a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenBundle {
-    /// Paths of the bundle's files, the index first.
+    /// Paths of the bundle's files. The index is first.
     pub files: Vec<PathBuf>,
     /// Total size of the tensors, in bytes.
     pub bytes: u64,
-    /// Unmasked crc32c of each tensor, by its name.
+    /// Unmasked crc32c of each tensor, by the tensor's name.
     pub crcs: BTreeMap<String, u32>,
 }
 
 impl<'a> BundlePlan<'a> {
-    /// Plans a bundle in which `num_shards` data files contain these tensors.
+    /// Plans a bundle that stores these tensors in `num_shards` data files.
     ///
     /// # Errors
     ///
@@ -142,8 +142,8 @@ impl<'a> BundlePlan<'a> {
                 size,
             });
         }
-        // Assigns the tensor to the file that would contain its first byte if all files had the
-        // same size.
+        // To fill the files evenly, each is assigned the tensors whose first byte is in its share
+        // of the total size.
         let share = total.div_ceil(u64::from(num_shards)).max(1);
         let mut shards = vec![0; num_shards as usize];
         let mut before = 0;
@@ -173,8 +173,8 @@ impl<'a> BundlePlan<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`] if a file exists and `force` isn't set; [`ErrorKind::NoFolder`]
-    /// if the folder doesn't exist; [`ErrorKind::SourceChanged`] if a tensor's data ends early;
-    /// [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    /// if the folder doesn't exist; [`ErrorKind::SourceChanged`] if the data of a tensor is shorter
+    /// than the size that it reported; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
     pub fn write(
         &self,
         prefix: impl AsRef<Path>,
@@ -210,7 +210,7 @@ impl<'a> BundlePlan<'a> {
         })
     }
 
-    /// Copies all tensors, and returns the crc32c of each.
+    /// Copies all tensors to the data files, and returns the crc32c of each tensor.
     fn write_tensors(&self, shards: &[AtomicFile], options: &BundleOptions) -> Result<Vec<u32>> {
         let meter = options.progress.meter(self.size());
         let jobs: Vec<(usize, u64, u64)> = self
@@ -259,7 +259,7 @@ impl<'a> BundlePlan<'a> {
 
 impl Placed<'_> {
     fn entry(&self, crc: u32) -> BundleEntryProto {
-        // The numbers fit, since the plan has checked that they are below 2^63.
+        // The numbers fit in `i64`: the plan has checked that they are below 2^63.
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let dims = self.tensor.shape.iter().map(|dim| Dim {
             size: number(*dim),

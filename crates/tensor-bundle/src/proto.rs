@@ -1,7 +1,7 @@
-//! Generated code for the messages of a bundle's index, from
+//! Generated code for the messages in a bundle's index, from
 //! `proto/tensorflow/core/protobuf/tensor_bundle.proto`.
 //!
-//! The types for tensors and shapes are in [`proto_splitter_graph_def::proto`].
+//! The types for shapes and data types are in [`proto_splitter_graph_def::proto`].
 
 #![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
 #![allow(
@@ -15,7 +15,8 @@ use prost_reflect::DescriptorPool;
 
 include!("proto/tensorflow.rs");
 
-/// Serialized file descriptor set of this module, without the files that are in `GraphDef`'s set.
+/// Serialized file descriptor set of this module, without the files that are in the set of
+/// [`proto_splitter_graph_def::proto`].
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -25,8 +26,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     pool
 });
 
-/// Returns the descriptors of these messages and all types they use. Built on the first call;
-/// cloning a pool is cheap.
+/// Returns the descriptors of these messages and all types that they use. The pool is built on the
+/// first call; cloning it is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -1,19 +1,19 @@
 //! Slices of tensors, and their keys in the index.
 //!
-//! Each slice has its own entry, whose key is in TensorFlow's ordered code. The key consists of a
-//! zero; the name, with `00` encoded as `00 ff` and `ff` as `ff 00`; the bytes `00 01`; the number
-//! of dimensions; and, for each dimension, the first index and the length. The length is -1 for a
-//! whole dimension.
+//! Each slice has an entry in the index, whose key is in TensorFlow's ordered code. The key
+//! consists of a zero byte; the tensor's name, with `00` encoded as `00 ff` and `ff` as `ff 00`;
+//! the bytes `00 01`; the number of dimensions; and, for each dimension, the first index and the
+//! length. The length is -1 if the slice has the whole dimension.
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::proto::TensorSliceProto;
 use crate::proto::tensor_slice_proto::extent::HasLength;
 
-/// First byte of the keys of slices. No other keys begin with it.
+/// First byte of the key of a slice. No other keys begin with this byte.
 pub(crate) const FIRST_BYTE: u8 = 0;
 
-/// Length that represents a whole dimension.
+/// Length that means the whole dimension.
 const ALL_OF_IT: i64 = -1;
 
 fn length(extent: &crate::proto::tensor_slice_proto::Extent) -> i64 {
@@ -23,7 +23,7 @@ fn length(extent: &crate::proto::tensor_slice_proto::Extent) -> i64 {
     }
 }
 
-/// Returns the key of a slice's entry.
+/// Returns the key of the index entry for a slice of the tensor `name`.
 pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>> {
     let mut key = vec![FIRST_BYTE];
     for &byte in name {
@@ -35,7 +35,8 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
         }
     }
     key.extend_from_slice(&[0, 1]);
-    // Since there are few dimensions, their number takes two bytes: its length and its value.
+    // A tensor has few dimensions, so their number is encoded in two bytes: its length and its
+    // value.
     match u8::try_from(slice.extent.len()) {
         Ok(0) => key.push(0),
         Ok(rank) => key.extend_from_slice(&[1, rank]),
@@ -53,9 +54,9 @@ pub(crate) fn slice_key(name: &[u8], slice: &TensorSliceProto) -> Result<Vec<u8>
     Ok(key)
 }
 
-/// Encodes a signed number. Encoded numbers have the same order as the numbers themselves. The
-/// encoding begins with as many one bits as there are bytes, followed by the number in two's
-/// complement. If the number is negative, all bits are inverted.
+/// Appends a signed number, encoded so that the bytes sort like the numbers. The encoding begins
+/// with a `1` bit for each of its bytes, followed by the number in two's complement. For a negative
+/// number, the leading bits are `0` instead.
 fn put_signed(out: &mut Vec<u8>, value: i64) {
     let magnitude = if value < 0 { !value } else { value };
     let bits = (i64::BITS - magnitude.leading_zeros()) as usize;
@@ -74,7 +75,7 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(number);
 }
 
-/// Returns the start and the shape of a slice in a tensor of this shape.
+/// Returns the first index and the length of a slice in each dimension of a tensor of this shape.
 pub(crate) fn bounds(slice: &TensorSliceProto, shape: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidMessage, message);
     if slice.extent.len() != shape.len() {

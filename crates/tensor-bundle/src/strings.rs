@@ -1,45 +1,46 @@
-//! The stored form of strings and variants in a bundle: lengths, checksums, and the bytes.
+//! The stored form of string and variant tensors in a bundle: lengths, checksums, and content.
 
 use proto_splitter_core::wire::decode_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::checksum::unmask_crc;
 
-/// Maximum size of a varint, in bytes.
+/// Maximum length of a varint, in bytes.
 const MOST_VARINT: u32 = 10;
 
-/// The checksum of a string or variant tensor, which is computed as the bytes arrive in order.
+/// A calculator for the checksum of a string or variant tensor, whose bytes arrive in order.
 ///
-/// A string tensor is stored as all lengths, a checksum of the lengths, and all bytes. A variant is
-/// stored as its length, its bytes, and a checksum of everything so far. The checksum of the whole
-/// tensor covers the same data, except that each length is a 4-byte or 8-byte number.
+/// A string tensor is stored as the lengths of all strings, a checksum of the lengths, and the
+/// bytes of all strings. Each element of a variant tensor is stored as its length, its bytes, and a
+/// checksum of everything so far. The checksum of the whole tensor covers all of this, but each
+/// length as a number of 4 or 8 bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementsCrc {
     is_strings: bool,
     /// Number of elements whose lengths haven't arrived yet.
     left: u64,
-    /// Total size of the strings whose lengths have arrived.
+    /// Total size of the elements whose lengths have arrived, in bytes.
     total: u64,
     crc32c: u32,
     next: Part,
-    /// Offset of the next byte in the file.
+    /// Offset of the next byte in the data file.
     position: u64,
 }
 
-/// The part of a tensor to which the next byte belongs.
+/// The part of a tensor's stored form to which the next byte belongs.
 #[derive(Clone, Debug)]
 enum Part {
-    /// A length, possibly incomplete.
+    /// A length, as a varint of which some bytes may have arrived.
     Length {
         value: u64,
         bytes: u32,
     },
-    /// A checksum, possibly incomplete.
+    /// A checksum, of which some bytes may have arrived.
     Checksum {
         bytes: [u8; 4],
         have: usize,
     },
-    /// The bytes of elements, with the number of bytes that haven't arrived yet.
+    /// The content of elements. The number counts the bytes that haven't arrived yet.
     Content(u64),
     End,
 }
@@ -54,8 +55,8 @@ impl Part {
 }
 
 impl ElementsCrc {
-    /// Creates the checksum for `count` strings or variants, which are in `size` bytes at
-    /// `position` in the file.
+    /// Creates a calculator for `count` strings or variants, which are stored in `size` bytes at
+    /// the offset `position` of the data file.
     pub(crate) fn new(is_strings: bool, count: u64, position: u64, size: u64) -> Self {
         let next = match count {
             0 if size == 0 || !is_strings => Part::End,
@@ -72,12 +73,12 @@ impl ElementsCrc {
         }
     }
 
-    /// Adds the next bytes.
+    /// Adds the next bytes of the tensor.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if the bytes are invalid in a string or variant tensor;
-    /// [`ErrorKind::ChecksumMismatch`] if a checksum among them is wrong.
+    /// [`ErrorKind::InvalidMessage`] if the bytes can't be part of a string or variant tensor;
+    /// [`ErrorKind::ChecksumMismatch`] if a checksum among the bytes is wrong.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) -> Result<()> {
         while let Some(&byte) = bytes.first() {
             let taken = match &mut self.next {
@@ -121,7 +122,7 @@ impl ElementsCrc {
         Ok(())
     }
 
-    /// Returns the checksum. Call it once all bytes have been added.
+    /// Returns the checksum of the whole tensor. All bytes must have been added.
     ///
     /// # Errors
     ///
@@ -186,7 +187,8 @@ impl ElementsCrc {
     }
 }
 
-/// Returns the strings in a tensor whose checksum has already been compared.
+/// Returns the `count` strings in the stored form of a string tensor. The caller has already
+/// compared the checksum.
 ///
 /// # Errors
 ///
@@ -199,7 +201,7 @@ pub(crate) fn strings(bytes: &[u8], count: u64) -> Result<Vec<Vec<u8>>> {
         lengths.push(usize::try_from(length).map_err(|_| bad())?);
         rest = rest.get(taken..).ok_or_else(bad)?;
     }
-    // The checksum of the lengths is between the lengths and the strings.
+    // Skips the checksum of the lengths, which is before the strings.
     let mut rest = rest.get(4..).unwrap_or_default();
     let mut strings = Vec::with_capacity(lengths.len());
     for length in lengths {

@@ -1,4 +1,4 @@
-//! The sorted table in a bundle's index, in leveldb's format without filters.
+//! The sorted table that a bundle's index consists of, in leveldb's format without filters.
 //!
 //! ```text
 //! data block | ... | data block | metaindex block | index block | footer (48 bytes)
@@ -9,10 +9,11 @@
 //! a handle:   varint offset | varint size, without the five bytes after the block
 //! ```
 //!
-//! All numbers are little-endian. A key is stored without the bytes that it shares with the
-//! previous key, except at a restart, where the key is complete. The index block has an entry for
-//! each data block, which consists of a handle and a key that isn't less than the block's last key.
-//! leveldb's `doc/table_format.md` describes the format.
+//! All numbers are little-endian. A key is stored without the leading bytes that it shares with the
+//! previous key, except at a restart, where the whole key is stored. The index block has an entry
+//! for each data block: its key is greater than or equal to the last key in the data block, and its
+//! value is a handle, which locates the data block. leveldb's `doc/table_format.md` describes the
+//! format.
 
 mod block;
 mod key;
@@ -29,11 +30,11 @@ const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 /// Size of the footer, in bytes.
 const FOOTER_LEN: usize = 48;
 
-/// Size of a block's trailer, in bytes: its compression, and its checksum.
+/// Size of a block's trailer, in bytes: 1 for the compression, and 4 for the checksum.
 const TRAILER_LEN: usize = 5;
 
-/// Compression number of uncompressed blocks.
+/// Compression type of an uncompressed block.
 const UNCOMPRESSED: u8 = 0;
 
-/// Compression number of blocks compressed with snappy.
+/// Compression type of a block compressed with Snappy.
 const SNAPPY: u8 = 1;

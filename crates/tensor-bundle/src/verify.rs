@@ -1,4 +1,4 @@
-//! Checking a whole bundle.
+//! Checking all tensors of a bundle.
 
 use proto_splitter_core::checksum::combine;
 use proto_splitter_core::progress::Meter;
@@ -22,15 +22,16 @@ pub struct VerifiedBundle {
     pub bytes: u64,
 }
 
-/// A range of bytes that is checked separately.
+/// A byte range of a tensor that one thread checks.
 struct Job<'a> {
     tensor: &'a Tensor,
-    /// For a numeric tensor, the index of its span, and a range in the span.
+    /// For a numeric tensor, the index of a span, and an offset and length in the span. For strings
+    /// and variants, `None`: the whole tensor is read.
     piece: Option<(usize, u64, u64)>,
 }
 
 impl Bundle {
-    /// Reads all tensors and compares their checksums.
+    /// Reads all tensors, and compares their checksums.
     ///
     /// # Errors
     ///
@@ -50,7 +51,7 @@ impl Bundle {
                     let file = self.checked(span)?;
                     crc_of(&*file, span.offset + start, len, buffer, &meter).map(Some)
                 }
-                // Reading the strings compares their checksum.
+                // The reader compares the checksum of the strings itself.
                 None => {
                     let reader = self.reader(job.tensor)?;
                     crc_of(&reader, 0, reader.len(), buffer, &meter).map(|_| None)
@@ -62,7 +63,7 @@ impl Bundle {
         let mut sums = summed.filter_map(|(job, crc)| Some((job, crc?))).peekable();
         while let Some((job, mut crc)) = sums.next() {
             let span = job.piece.map_or(0, |(span, ..)| span);
-            // The pieces of a span are consecutive.
+            // Combines the checksums of this span's pieces, which are consecutive.
             while let Some((next, more)) = sums.next_if(|(next, _)| {
                 std::ptr::eq(next.tensor, job.tensor)
                     && next.piece.is_some_and(|(of, ..)| of == span)
@@ -101,7 +102,7 @@ fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
         }];
     }
     let pieces = tensor.spans().enumerate().flat_map(|(at, span)| {
-        // An empty span also has a checksum.
+        // An empty span has no pieces, but its checksum is compared, too.
         let none = (span.size == 0).then_some((0, 0));
         work::pieces(span.size)
             .chain(none)
@@ -114,7 +115,7 @@ fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
     pieces.map(job).collect()
 }
 
-/// Returns the crc32c of `len` bytes, starting at `start`.
+/// Returns the crc32c of the `len` bytes at the offset `start`.
 pub(crate) fn crc_of(
     reader: &dyn ReadAt,
     start: u64,

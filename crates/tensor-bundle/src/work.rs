@@ -1,11 +1,12 @@
-//! Dividing work among several threads.
+//! Dividing the work on tensors among several threads.
 
 use std::num::NonZeroUsize;
 
 use proto_splitter_core::{Result, threads};
 
-/// Calls `each` for every number below `count` on several threads, and returns the results in
-/// order. Each thread has a buffer of [`BUFFER_LEN`] bytes. After an error, no more calls are made.
+/// Calls `each` on several threads, once for every number below `count`, and returns the results in
+/// the order of the numbers. Each thread passes a buffer of [`BUFFER_LEN`] bytes, which it reuses.
+/// After an error, no more calls are made.
 ///
 /// # Errors
 ///
@@ -19,14 +20,15 @@ pub fn map<T: Send>(
     threads::map_with(threads, count, buffer, |at, buffer| each(at, buffer))
 }
 
-/// Size of a thread's buffer, in bytes.
+/// Size of each thread's buffer, in bytes.
 pub const BUFFER_LEN: usize = 1 << 20;
 
-/// Maximum number of a tensor's bytes that a thread processes at once. A large tensor is divided,
-/// so that all threads have work until the end.
+/// Maximum number of bytes that a thread processes at once. A larger tensor is divided among
+/// threads, so that no thread runs out of work early.
 pub(crate) const PIECE_LEN: u64 = 32 << 20;
 
-/// Divides `size` bytes into pieces, and returns the offset and length of each piece.
+/// Divides `size` bytes into pieces of at most [`PIECE_LEN`] bytes, and returns the offset and
+/// length of each piece.
 pub(crate) fn pieces(size: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..size.div_ceil(PIECE_LEN)).map(move |piece| {
         let start = piece * PIECE_LEN;

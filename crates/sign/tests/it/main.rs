@@ -26,8 +26,8 @@ fn keys(curve: &str) -> (SigningKey, VerifyingKey) {
     (private, public)
 }
 
-/// Returns a folder with a file, a folder, and a name whose order as a string differs from its
-/// order as a path.
+/// Returns a folder with a file, a subfolder, and a file name that sorts differently as a string
+/// and as a path.
 fn model() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("a")).unwrap();
@@ -85,7 +85,7 @@ fn every_change_of_a_folder_is_found() {
     let options = VerifyOptions::new().ignore(root.join("a/new"));
     let bad = verify(root, &signature, &public, &options).unwrap();
     assert!(bad.unsigned.is_empty() && !bad.is_good());
-    // A signed file can't be left out: an ignored one counts as missing.
+    // A signed file can't be exempted: if it is ignored, it counts as missing.
     let options = VerifyOptions::new().ignore(root.join("saved_model.cpb"));
     let bad = verify(root, &signature, &public, &options).unwrap();
     assert_eq!(bad.missing, ["a.b", "saved_model.cpb"]);
@@ -114,7 +114,7 @@ fn every_flipped_bit_of_a_signature_and_of_a_file_is_found() {
     let json = signature.to_json().unwrap();
     let options = VerifyOptions::new();
     for (at, _) in json.iter().enumerate() {
-        // Flips one bit in each byte.
+        // Flips one bit in the byte at this position.
         let mut flipped = json.clone();
         flipped[at] ^= 1 << (at % 8);
         let accepted = Signature::from_json(&flipped)

@@ -3,10 +3,10 @@
 use proto_splitter_core::wire::{decode_varint, put_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A builder for a block. Keys must be added in ascending order.
+/// A builder for a block of a table. Keys must be added in ascending order.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
-    /// Number of entries between complete keys.
+    /// Number of entries from one restart, at which the whole key is stored, to the next.
     interval: usize,
     bytes: Vec<u8>,
     restarts: Vec<u32>,
@@ -58,12 +58,12 @@ impl BlockBuilder {
         self.bytes.is_empty()
     }
 
-    /// Returns the current length of the block.
+    /// Returns the current length of the block, in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + 4 * self.restarts.len() + 4
     }
 
-    /// Returns the last key that was added.
+    /// Returns the key that was added last; empty if there is none.
     pub(super) fn last_key(&self) -> &[u8] {
         &self.last
     }
@@ -81,16 +81,17 @@ impl BlockBuilder {
 /// An iterator over the entries of a block.
 #[derive(Debug)]
 pub(super) struct BlockEntries<'a> {
-    /// Bytes of the entries, without the offsets of restarts.
+    /// Bytes of the entries, without the list of restarts after them.
     entries: &'a [u8],
     position: usize,
     key: Vec<u8>,
-    /// Offset of the block in its file.
+    /// Offset of the block in its file, for errors.
     offset: u64,
 }
 
 impl<'a> BlockEntries<'a> {
-    /// Returns the entries of a block that begins at `offset` in its file.
+    /// Creates an iterator over the entries of a block that begins at `offset` in its file. Fails
+    /// if the block is too short for its list of restarts.
     pub(super) fn new(block: &'a [u8], offset: u64) -> Result<Self> {
         let bad = |what| Err(Error::new(ErrorKind::InvalidMessage, what).at_offset(offset));
         let Some((rest, count)) = block.split_last_chunk::<4>() else {

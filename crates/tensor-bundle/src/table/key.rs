@@ -1,7 +1,7 @@
-//! Keys for the index block. They are as short as possible, and don't have to be keys in the table.
+//! Keys for the index block of a table. To be short, they may differ from all keys in the table.
 
-/// Returns a key that is greater than or equal to `last`, and less than `next`. As in leveldb, it
-/// is the shortest key that differs from `last` in one byte.
+/// Returns a key that is greater than or equal to `last`, and less than `next`. As in leveldb, this
+/// is a prefix of `last` whose last byte is incremented or, if no such key is between them, `last`.
 pub(super) fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
     match (last.get(common), next.get(common)) {
@@ -14,8 +14,8 @@ pub(super) fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the shortest key that is greater than or equal to `last`, and differs from it in one
-/// byte.
+/// Returns a key that is greater than or equal to `last`: the shortest prefix of `last` whose last
+/// byte can be incremented, with this byte incremented. If there is none, returns `last`.
 pub(super) fn successor(last: &[u8]) -> Vec<u8> {
     match last.iter().position(|&byte| byte != u8::MAX) {
         Some(at) => {

@@ -10,10 +10,10 @@ use super::block::BlockEntries;
 use super::{FOOTER_LEN, MAGIC, SNAPPY, TRAILER_LEN, UNCOMPRESSED};
 use crate::checksum::unmask_crc;
 
-/// Maximum size of a block in an index, in bytes. TensorFlow ends a block at 256 KiB.
+/// Maximum size of a block that can be read, in bytes. TensorFlow writes blocks of about 256 KiB.
 pub const MAX_BLOCK_SIZE: u64 = 64 << 20;
 
-/// An open table. Only its index block is in memory.
+/// An open table. Its index block is in memory; data blocks are read on demand.
 #[derive(Debug)]
 pub(crate) struct TableReader<R> {
     source: R,
@@ -72,12 +72,14 @@ impl<R: ReadAt> TableReader<R> {
             index_offset: index.offset,
         };
         table.index = table.block(index, start)?;
-        // The block isn't used, but damage in it means that the file is damaged.
+        // The content of the metaindex block isn't used, but damage in it means that the file is
+        // damaged.
         table.block(metaindex, start)?;
         Ok(table)
     }
 
-    /// Reads the block to which a handle points. The handle itself is at `said_at`.
+    /// Reads the block at the location in `handle`. `said_at` is the handle's own offset, for
+    /// errors.
     fn block(&self, handle: Handle, said_at: u64) -> Result<Vec<u8>> {
         let Handle { offset, size } = handle;
         let end = size
@@ -117,8 +119,8 @@ impl<R: ReadAt> TableReader<R> {
         }
     }
 
-    /// Passes every entry to `each`, in ascending order of the keys. Ends early if `each` returns
-    /// false.
+    /// Calls `each` with the key and value of every entry, in ascending order of the keys. Stops
+    /// early if `each` returns [`ControlFlow::Break`].
     pub(crate) fn for_each(
         &self,
         mut each: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,

@@ -10,13 +10,13 @@ use super::key::{separator, successor};
 use super::{FOOTER_LEN, MAGIC, UNCOMPRESSED};
 use crate::checksum::mask_crc;
 
-/// Size at which a data block ends, in bytes. TensorFlow uses the same size.
+/// Minimum size of a data block, except for the last one, in bytes. TensorFlow uses the same size.
 const BLOCK_SIZE: usize = 256 << 10;
 
-/// Number of keys between complete keys in a data block.
+/// Number of entries in a data block from one whole key to the next.
 const RESTART_INTERVAL: usize = 16;
 
-/// The location of a block.
+/// The location of a block in the table's file.
 #[derive(Clone, Copy, Debug)]
 struct Handle {
     offset: u64,
@@ -37,8 +37,8 @@ pub(crate) struct TableWriter<W> {
     written: u64,
     block: BlockBuilder,
     index: BlockBuilder,
-    /// Last key and location of the previous block, which are added to the index once the next key
-    /// is known.
+    /// Last key and location of a complete data block that isn't in the index block yet, since its
+    /// key there also depends on the next key.
     ended: Option<(Vec<u8>, Handle)>,
     is_empty: bool,
 }
@@ -107,7 +107,7 @@ impl<W: Write> TableWriter<W> {
         Ok(handle)
     }
 
-    /// Writes the remaining blocks, and returns the sink.
+    /// Writes the remaining blocks and the footer, and returns the sink.
     pub(crate) fn finish(mut self) -> Result<W> {
         if !self.block.is_empty() {
             self.end_block()?;

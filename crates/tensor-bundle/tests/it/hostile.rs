@@ -1,4 +1,4 @@
-//! Damaged bundles, and bundles with false claims.
+//! Tests with damaged bundles, and with bundles that contain false sizes and locations.
 
 use std::fs;
 use std::path::Path;
@@ -32,8 +32,8 @@ fn no_byte_of_a_bundle_can_be_changed_unnoticed() {
             _ => good.len(),
         };
         for at in 0..good.len() {
-            // Between the handles in the footer and the magic number are unused zeros, and the
-            // location of an empty block.
+            // Skips the part of the footer that isn't used: the location of the empty metaindex
+            // block, and the zeros before the magic number.
             if at > footer && at < good.len() - 8 {
                 continue;
             }
@@ -52,8 +52,8 @@ fn no_byte_of_a_bundle_can_be_changed_unnoticed() {
     opened_and_verified(&prefix).unwrap();
 }
 
-/// Returns an index with these entries and correct checksums, built as the format's description
-/// says.
+/// Returns an index with these entries and correct checksums. It is built by hand, from the
+/// description of the format.
 fn index(entries: &[(&[u8], Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     let block = |entries: &[(&[u8], Vec<u8>)], file: &mut Vec<u8>| {
@@ -112,7 +112,7 @@ fn shape(dims: &[i64]) -> Option<TensorShapeProto> {
     })
 }
 
-/// Returns the entry for a tensor of two floats.
+/// Returns the index entry for a tensor of two floats.
 fn entry() -> BundleEntryProto {
     BundleEntryProto {
         dtype: 1,

@@ -1,5 +1,4 @@
-//! Tests with bundles written by TensorFlow, bundles written by this crate, and bundles with false
-//! claims.
+//! Tests with bundles that TensorFlow wrote, bundles that this crate writes, and invalid bundles.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod hostile;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter_graph_def::proto::DataType;
 use proto_splitter_tensor_bundle::{BundleOptions, BundlePlan, NewTensor};
 
-/// Returns the path of a file or folder written by TensorFlow.
+/// Returns the path of a test file or folder that TensorFlow wrote.
 pub(crate) fn fixture(path: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tensorflow");
     root.join(path)

@@ -1,4 +1,4 @@
-//! Tests that any tensors survive a round trip.
+//! Tests that arbitrary tensors are unchanged after they are written and read.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Bundles written by TensorFlow 2.21.
+//! Tests with bundles that TensorFlow 2.21 wrote.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn a_tensor_of_strings_is_read_as_the_strings_it_has() {
     );
     let strings = bundle.read_strings(graph).unwrap();
     assert_eq!(strings.len(), 1);
-    // The string is a message, whose first field is a list of nodes.
+    // The string is a serialized message that begins with field 1, a list of nodes.
     assert_eq!(strings[0][0], 0x0a);
     let () = <() as Message>::decode(strings[0].as_slice()).unwrap();
 }
@@ -68,8 +68,8 @@ fn a_bundle_is_found_by_any_of_its_files() {
     }
 }
 
-/// Returns a bundle that two `SaveV2` ops wrote in slices, and that was then merged. TensorFlow
-/// 2.21 reads `numbers()` from both sliced tensors.
+/// Opens a bundle with two sliced tensors, which two `SaveV2` ops wrote and TensorFlow then merged.
+/// TensorFlow 2.21 reads the numbers from 0 to 59 from both tensors.
 fn in_slices() -> Bundle {
     Bundle::open(fixture("../checkpoints/checkpoint")).unwrap()
 }
@@ -88,7 +88,7 @@ fn slices_in_several_files_are_read_as_the_whole_tensor() {
         };
         assert_eq!((found.len(), tensor.shape()), (slices, &[5, 4, 3][..]));
         assert_eq!(bundle.read(tensor).unwrap(), numbers, "{name}");
-        // Reads ranges from every start, with different lengths.
+        // Reads byte ranges of different lengths, from every offset.
         let reader = bundle.reader(tensor).unwrap();
         for start in 0..numbers.len() {
             let len = (start % 23).min(numbers.len() - start);
@@ -129,7 +129,8 @@ fn tensors_of_every_kind_are_listed_and_their_checksums_hold() {
     assert_eq!(strings[5], "\u{ff}".as_bytes());
 }
 
-/// Opens the checkpoint in this folder, and reads all of it in one of several ways.
+/// Opens the checkpoint in `folder`, and reads all of its bytes. `way` is 0 to verify the bundle, 1
+/// to read whole tensors, or the size of the pieces to read.
 fn read_all(folder: &Path, way: usize) -> Result<()> {
     let bundle = Bundle::open(folder.join("checkpoint"))?;
     if way == 0 {
@@ -140,7 +141,7 @@ fn read_all(folder: &Path, way: usize) -> Result<()> {
             bundle.read(tensor)?;
             continue;
         }
-        // Reads in pieces, and reads numbers backwards.
+        // Reads each tensor in pieces; a tensor with fixed-size elements backwards.
         let reader = bundle.reader(tensor)?;
         let mut places: Vec<u64> = (0..reader.len()).step_by(way).collect();
         if element_size(tensor.dtype()).is_some() {
@@ -199,10 +200,10 @@ fn a_part_of_a_damaged_tensor_is_read_without_its_checksum() {
     let reader = bundle.reader(kernel).unwrap();
     let mut some = [0; 40];
     reader.read_exact_at(0, &mut some).unwrap();
-    // Together with the earlier reads, this covers all bytes.
+    // Together with the previous read, this read covers all bytes, so the checksum is compared.
     let error = reader.read_exact_at(40, &mut [0; 8]).unwrap_err();
     assert!(error.to_string().contains("the crc32c of 48 bytes"));
-    // Reading starts over, and the next tensor is intact.
+    // After the error, the reader starts over. The next tensor is intact.
     reader.read_exact_at(40, &mut [0; 8]).unwrap();
     let steps = bundle.find("layer/steps").unwrap();
     assert_eq!(bundle.read(steps).unwrap().len(), 48);

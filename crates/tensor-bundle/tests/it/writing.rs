@@ -1,4 +1,4 @@
-//! Writing bundles, and refusing to write invalid ones.
+//! Tests of writing bundles, and of refusing to write invalid ones.
 
 use std::fs;
 use std::io;
@@ -42,7 +42,8 @@ fn an_index_has_the_bytes_that_the_format_says() {
     let metaindex = [0, 0, 0, 0, 1, 0, 0, 0, 0];
     expected.extend(metaindex);
     expected.extend(masked(&metaindex));
-    // The index block has the shortest key after "w", and the location of the data block.
+    // The index block has one entry: the shortest key after "w", and the location of the data
+    // block.
     let index_at = u8::try_from(expected.len()).unwrap();
     let mut block = vec![0, 1, 2, b'x', 0, data_len];
     block.extend([0, 0, 0, 0, 1, 0, 0, 0, 0]);
@@ -154,7 +155,7 @@ fn files_in_the_way_stay_unless_forced() {
     assert_eq!(Bundle::open(&prefix).unwrap().tensors().len(), 0);
 }
 
-/// Data that ends earlier than announced.
+/// Data with fewer bytes than `size` reports.
 struct Short;
 
 impl ReadAt for Short {
