@@ -1,8 +1,9 @@
-//! The format of Perfetto traces, for a format registry: it has their schema, and recognizes them
-//! by name.
+//! The format of Perfetto traces, for the registry of file formats. Provides the traces' schema,
+//! and recognizes trace files by their names.
 //!
 //! The schema has the names, numbers and types of all fields in Perfetto 0.59, without comments and
-//! options. `schema.py` in the crate's folder generates it from Perfetto's own Python package.
+//! options. `schema.py` in the crate's folder generates the schema from Perfetto's own Python
+//! package.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -17,13 +18,13 @@ use proto_splitter_core::formats::{
 /// Full name of the message type for traces.
 pub const TRACE: &str = "perfetto.protos.Trace";
 
-/// File name endings for traces, as Perfetto's tools write and expect them.
+/// File name endings of traces, which Perfetto's tools write and expect.
 const ENDINGS: [&str; 3] = [".perfetto-trace", ".pftrace", ".perfetto_trace"];
 
-/// Descriptors of all types, as a `google.protobuf.FileDescriptorSet`.
+/// Descriptors of all types in the schema, as a serialized `google.protobuf.FileDescriptorSet`.
 static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 
-/// Returns a pool with the message type for traces, and all types that it uses.
+/// Returns a pool with [`TRACE`], the message type of traces, and all types that it uses.
 ///
 /// ```
 /// let pool = proto_splitter_perfetto::descriptor_pool();
@@ -32,12 +33,13 @@ static SCHEMA: &[u8] = include_bytes!("schema.binpb");
 /// ```
 pub fn descriptor_pool() -> &'static DescriptorPool {
     static POOL: OnceLock<DescriptorPool> = OnceLock::new();
-    // A test makes sure that the schema can be decoded. If decoding failed, no types would be
-    // known.
+    // A test makes sure that the schema can be decoded. If decoding failed anyway, the pool would
+    // be empty.
     POOL.get_or_init(|| DescriptorPool::decode(SCHEMA).unwrap_or_default())
 }
 
-/// Perfetto's traces. A trace is one `perfetto.protos.Trace` with millions of packets.
+/// The format of Perfetto traces. A trace is one `perfetto.protos.Trace` message with up to
+/// millions of packets.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};

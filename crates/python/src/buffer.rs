@@ -1,4 +1,4 @@
-//! Buffers of bytes that Python reads without a copy.
+//! Bytes that Python reads without copying them.
 
 use std::ffi::c_int;
 
@@ -8,8 +8,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PySlice;
 
-/// Read-only bytes that `memoryview` and `numpy.frombuffer` access without a copy. The bytes live
-/// as long as any view of them.
+/// Read-only bytes that `memoryview` and `numpy.frombuffer` access without a copy. The memory is
+/// freed when no view of it is left.
 #[pyclass(frozen, module = "proto_splitter")]
 #[derive(Debug)]
 pub(crate) struct Buffer {
@@ -28,7 +28,8 @@ impl Buffer {
         self.bytes.len()
     }
 
-    /// Returns one byte as a number, or a slice. A slice shares the memory, unless it has a step.
+    /// Returns the byte at an index, as a number, or the bytes in a slice. A slice shares the
+    /// memory, unless its step isn't 1.
     fn __getitem__<'py>(
         &self,
         py: Python<'py>,
@@ -88,7 +89,7 @@ impl Buffer {
 
     /// # Safety
     ///
-    /// Called by the interpreter. `view` is the view to fill, or null.
+    /// Only the interpreter calls this. `view` is the view to fill, or null.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -103,8 +104,8 @@ impl Buffer {
                 "the buffer is too large to be viewed",
             ));
         };
-        // SAFETY: The bytes belong to `slf`, to which the view holds a reference. They never change
-        // or move, since the class is frozen. The view is read-only.
+        // SAFETY: The bytes belong to `slf`, to which the view holds a reference. The bytes never
+        // change or move, since the class is frozen. The view is read-only.
         let filled = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,

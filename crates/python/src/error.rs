@@ -1,5 +1,6 @@
-//! Errors as Python exceptions. System errors become `OSError`. All other exceptions have the path,
-//! the chunk and the offset of the problem.
+//! Conversion of errors to Python exceptions. System errors become `OSError`. Exceptions of this
+//! package's own classes have the field path, the chunk and the offset of the problem as
+//! attributes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,26 +12,26 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 
-// Error numbers that are the same on all Unix systems.
-/// "No such file or directory".
+// Error numbers. These are the same on all Unix systems, except for the last one.
+/// `errno` for "No such file or directory".
 const ENOENT: i32 = 2;
-/// "File exists".
+/// `errno` for "File exists".
 const EEXIST: i32 = 17;
-/// "Not a directory".
+/// `errno` for "Not a directory".
 const ENOTDIR: i32 = 20;
-/// "Is a directory".
+/// `errno` for "Is a directory".
 const EISDIR: i32 = 21;
 
-/// "File too large".
+/// `errno` for "File too large".
 const EFBIG: i32 = 27;
-/// "No space left on device".
+/// `errno` for "No space left on device".
 const ENOSPC: i32 = 28;
-/// "Read-only file system".
+/// `errno` for "Read-only file system".
 const EROFS: i32 = 30;
-/// "Disk quota exceeded", on Linux.
+/// `errno` for "Disk quota exceeded" on Linux.
 const EDQUOT: i32 = 122;
 
-/// Returns the Python class for a kind of error.
+/// Returns the name of the Python exception class for a kind of error.
 fn class(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidPath => "PathError",
@@ -46,7 +47,7 @@ fn class(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Returns the first system error among the causes.
+/// Returns the first system error in the chain of an error's causes; `None` if there is none.
 fn of_system(error: &Error) -> Option<&io::Error> {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -60,8 +61,9 @@ fn of_system(error: &Error) -> Option<&io::Error> {
 
 /// Converts an error from the library to a Python exception.
 ///
-/// A system error becomes the `OSError` subclass for its number, with `errno` and `filename`. An
-/// existing file becomes a `FileExistsError`, and a missing folder a `FileNotFoundError`.
+/// A system error becomes the `OSError` subclass for its number, with `errno`, and with `file` as
+/// its `filename`. The error for an existing file becomes a `FileExistsError`, and the error for a
+/// missing folder a `FileNotFoundError`.
 pub(crate) fn raise(py: Python<'_>, error: &Error, file: Option<&str>) -> PyErr {
     let message = error.to_string();
     let cause = of_system(error);
@@ -85,7 +87,8 @@ pub(crate) fn raise(py: Python<'_>, error: &Error, file: Option<&str>) -> PyErr 
     }
 }
 
-/// Returns the exception that a file-like object raised while it was read or written.
+/// Returns the exception that a file-like object raised while it was read or written; `None` if the
+/// error isn't from such an object.
 fn raised_by(py: Python<'_>, cause: &io::Error) -> Option<PyErr> {
     let raised = cause.get_ref()?.downcast_ref::<PyErr>()?;
     Some(raised.clone_ref(py))
@@ -101,14 +104,15 @@ fn ours(py: Python<'_>, kind: ErrorKind, message: &str, at: At<'_>) -> PyResult<
     Ok(PyErr::from_value(value))
 }
 
-/// The location of an error, as far as it is known.
+/// The location of an error. Fields are `None` if they don't apply or aren't known.
 struct At<'a> {
     path: Option<&'a str>,
     chunk: Option<u64>,
     offset: Option<u64>,
 }
 
-/// Converts the failure of a command to an exception, like [`raise`] for an error from the library.
+/// Converts the error of a command to a Python exception, as [`raise`] does for an error from the
+/// library.
 pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
     let Some(cause) = &failed.cause else {
         return match failed.exit {
@@ -141,7 +145,8 @@ pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
     }
 }
 
-/// Creates an `OSError(errno, text, filename)`. Python chooses the subclass.
+/// Creates an `OSError` from a system error. If the error has no number, infers it from the state
+/// of `file`. Python chooses the subclass.
 fn of_io(py: Python<'_>, message: &str, cause: Option<&io::Error>, file: Option<&str>) -> PyErr {
     let of_path = || {
         let path = Path::new(file?);
@@ -157,7 +162,7 @@ fn of_io(py: Python<'_>, message: &str, cause: Option<&io::Error>, file: Option<
     }
 }
 
-/// Creates the system error with this number.
+/// Creates an `OSError` with this error number. Python chooses the subclass.
 fn of_number(py: Python<'_>, number: i32, file: Option<&str>) -> PyErr {
     let made = py
         .import("os")
@@ -169,8 +174,9 @@ fn of_number(py: Python<'_>, number: i32, file: Option<&str>) -> PyErr {
     }
 }
 
-/// Returns the exception. If one of `outputs` already exists, or its folder is missing, the
-/// exception has the corresponding error number and file name.
+/// Adds the error number and the name of an output to `raised`, if the exception means that one of
+/// `outputs` already exists, that its folder is missing, or that it can't be written. Returns any
+/// other exception unchanged.
 pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> PyErr {
     let number = raised.value(py).getattr("errno");
     let known: Option<i32> = number
@@ -180,7 +186,7 @@ pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> P
     if let (Some(number @ (EFBIG | ENOSPC | EROFS | EDQUOT)), Some(output)) =
         (known, outputs.first())
     {
-        // An output whose folder is missing can't be an input.
+        // These errors can only come from writing, so the file name must be an output's.
         return of_number(py, number, Some(&output.display().to_string()));
     }
     if !number.is_ok_and(|number| number.is_none()) {
@@ -207,7 +213,7 @@ pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> P
     }
 }
 
-/// Creates an error for a schema.
+/// Creates a `SchemaError` with this message.
 pub(crate) fn schema_error(py: Python<'_>, message: &str) -> PyErr {
     let error = Error::new(ErrorKind::InvalidSchema, message);
     raise(py, &error, None)

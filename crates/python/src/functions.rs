@@ -1,4 +1,4 @@
-//! `split`, `merge` and the command, for Python.
+//! The functions behind `split` and `merge` in Python, and the `protosplit` command.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter};
@@ -34,18 +34,20 @@ use crate::schema::message_type;
 use crate::sink::Sink;
 use crate::work::{detached, interruptible, threads};
 
-/// A chunk made in Python: its bytes, its location, whether it is a message, and its index.
+/// A chunk that a splitter in Python added: its bytes, its field path, true if it is a message, and
+/// its index in the file (`None` to append it).
 type Added<B> = (B, String, bool, Option<usize>);
 
-/// The fields of a `VersionDef`, in order.
+/// The fields of a `VersionDef`: the splitter version, the join version, and the bad consumers.
 type Version = (i32, i32, Vec<i32>);
 
-/// The splitter for a type, or chunks that were made in Python.
+/// A splitter for one message type. It adds the chunks that a splitter in Python made or, if there
+/// are none, uses the library's splitter for the type.
 struct SplitterOf<'a> {
     descriptor: &'a MessageDescriptor,
     added: Option<Vec<Added<Bytes>>>,
     has_base: bool,
-    /// The versions that a splitter in Python writes.
+    /// Versions to write to the file, if a splitter in Python specifies them.
     version: Option<Version>,
 }
 
@@ -85,7 +87,7 @@ impl ComposableSplitter for SplitterOf<'_> {
     }
 }
 
-/// The options of a split, as keyword arguments.
+/// The options of a split, passed from Python as a dictionary.
 #[derive(FromPyObject)]
 pub(crate) struct SplitArguments {
     #[pyo3(item)]
@@ -114,14 +116,14 @@ pub(crate) struct SplitArguments {
     has_base: bool,
     #[pyo3(item)]
     version: Option<Version>,
-    /// A Riegeli option string, or a compression.
+    /// A string with Riegeli options, or the name of a compression. Overrides `compression`.
     #[pyo3(item)]
     records: Option<String>,
 }
 
 impl SplitArguments {
-    /// Returns a function that creates the splitter for a type, with the chunks that were made in
-    /// Python. Their bytes aren't copied.
+    /// Returns a function that creates the splitter for a type. Moves the chunks that were made in
+    /// Python to the splitter, without copying their bytes.
     fn take_splitter<'a>(
         &mut self,
     ) -> impl FnOnce(&'a MessageDescriptor) -> SplitterOf<'a> + use<'a> {
@@ -148,7 +150,7 @@ impl SplitArguments {
         Some(added.map(owned).collect())
     }
 
-    /// Returns the options.
+    /// Converts the arguments to options for splitting.
     pub(crate) fn options(&self, py: Python<'_>) -> PyResult<SplitOptions> {
         let invalid = |error: Error| raise(py, &error, None);
         let mut options = SplitOptions::new()
@@ -183,8 +185,8 @@ impl SplitArguments {
     }
 }
 
-/// Splits a serialized message into `PREFIX.cpb`, or writes it to `PREFIX.pb` if it needn't be
-/// split.
+/// Splits a serialized message and writes it to `PREFIX.cpb`. If the message needn't be split,
+/// writes it unchanged to `PREFIX.pb`.
 #[pyfunction]
 pub(crate) fn split<'py>(
     py: Python<'py>,
@@ -222,8 +224,8 @@ pub(crate) fn split<'py>(
     Ok(result)
 }
 
-/// Splits a serialized message, and writes the result to an object with `write`, or writes it
-/// unchanged if it needn't be split.
+/// Splits a serialized message and writes the result to an object with `write`. If the message
+/// needn't be split, writes it unchanged.
 #[pyfunction]
 pub(crate) fn split_to<'py>(
     py: Python<'py>,
@@ -256,7 +258,7 @@ pub(crate) fn split_to<'py>(
     Ok(result)
 }
 
-/// Splits a message in memory, and returns its chunks and the serialized `ChunkedMessage`.
+/// Splits a message in memory, and returns the chunks and the serialized `ChunkedMessage`.
 #[pyfunction]
 pub(crate) fn split_in_memory(
     py: Python<'_>,
@@ -280,7 +282,7 @@ pub(crate) fn split_in_memory(
     Ok((chunks, split.message().encode_to_vec()))
 }
 
-/// Returns the two possible outputs of a split.
+/// Returns the two paths to one of which a split writes: `PREFIX.cpb` and `PREFIX.pb`.
 fn outputs(prefix: &Path) -> [PathBuf; 2] {
     ["cpb", "pb"].map(|extension| {
         let mut name = prefix.as_os_str().to_owned();
@@ -300,7 +302,7 @@ pub(crate) fn opened(input: Input, descriptor: &MessageDescriptor) -> Result<Sou
     }
 }
 
-/// Returns the written chunks as tuples.
+/// Returns a list of the written chunks, each as a dictionary.
 fn chunk_rows<'py>(
     py: Python<'py>,
     written: &[WrittenChunk],
@@ -320,7 +322,7 @@ fn chunk_rows<'py>(
     Ok(chunks)
 }
 
-/// The options of a merge, as keyword arguments.
+/// The options of a merge, passed from Python as a dictionary.
 #[derive(FromPyObject)]
 pub(crate) struct MergeArguments {
     #[pyo3(item)]
@@ -346,14 +348,14 @@ impl MergeArguments {
     }
 }
 
-/// Returns the options for opening an input to merge.
+/// Returns the options for opening the input of a merge with the options `reading`.
 pub(crate) fn opening(reading: &ReadOptions) -> OpenOptions {
     OpenOptions::new()
         .descriptor(reading.get_descriptor().cloned())
         .threads(reading.get_threads())
 }
 
-/// Merges a file into another file.
+/// Merges a chunked file into a file with the whole message.
 #[pyfunction]
 pub(crate) fn merge<'py>(
     py: Python<'py>,
@@ -378,7 +380,7 @@ pub(crate) fn merge<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// Merges a source into an object with `write`.
+/// Merges a chunked message, and writes the result to an object with `write`.
 #[pyfunction]
 pub(crate) fn merge_to<'py>(
     py: Python<'py>,
@@ -408,7 +410,7 @@ pub(crate) fn merge_to<'py>(
     merged_as_dict(py, &merged)
 }
 
-/// Adds the kind of a file, if known, to the error that it isn't a message.
+/// Extends the error for a file that isn't a message with the file's actual kind, if recognized.
 fn by_what_it_is(error: Error, path: &Path) -> Error {
     let what = match error.kind() {
         ErrorKind::InvalidMessage | ErrorKind::NotChunked => what_else(path),
@@ -431,7 +433,7 @@ fn merged_as_dict<'py>(py: Python<'py>, merged: &Merged) -> PyResult<Bound<'py, 
     Ok(result)
 }
 
-/// Merges a message in memory.
+/// Merges a chunked message, and returns the result as bytes in memory.
 #[pyfunction]
 pub(crate) fn merge_to_bytes<'py>(
     py: Python<'py>,
@@ -474,7 +476,8 @@ fn merge_reader(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<bytes:
     Ok(bytes.into())
 }
 
-/// Runs the command, and returns its exit code. The first argument is the name of the command.
+/// Runs the `protosplit` command, and returns its exit code. The first argument is the command's
+/// name.
 #[pyfunction]
 pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
     let interrupt = Interrupt::new();
@@ -492,7 +495,7 @@ pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> 
     };
     interruptible(py, run, move || {
         if !stop.raise() {
-            // Ends at once, since there is nothing to clean up.
+            // The command can't clean up by itself, so the process ends at once.
             std::process::exit(Exit::Interrupted.code().into());
         }
     })

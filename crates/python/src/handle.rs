@@ -1,4 +1,4 @@
-//! An open input for Python: its values, fields and tensors.
+//! Open inputs, from which Python reads values, fields and tensors.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::table::{Table, unit};
 use crate::target::Target;
 use crate::work::{detached, threads};
 
-/// Fails if the type of an input is unknown, since its tensors can't be found.
+/// Fails if the message type of an input is unknown: without it, tensors can't be found.
 fn check_typed(opened: &Opened) -> Result<()> {
     if opened.archive().is_some() || opened.descriptor().is_some() {
         return Ok(());
@@ -35,7 +35,7 @@ fn check_typed(opened: &Opened) -> Result<()> {
     Err(Error::new(ErrorKind::SchemaNeeded, message))
 }
 
-/// An open input. Methods can be called from any thread.
+/// An open input. Its methods can be called from any thread.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Handle {
     open: std::sync::RwLock<Option<Arc<Opened>>>,
@@ -72,7 +72,7 @@ impl Handle {
             .transpose()?;
         let n_threads = threads(n_threads)?;
         let name = input.name();
-        // Parts of a message can be read even if its external files are missing.
+        // Other parts of the message can be read even if its external files are missing.
         let options = OpenOptions::new()
             .descriptor(descriptor)
             .threads(n_threads)
@@ -95,7 +95,7 @@ impl Handle {
         })
     }
 
-    /// Closes the files. A file that is being read is closed when its reader is done.
+    /// Closes the input's files. A file that another thread is reading is closed after the read.
     fn close(&self) {
         let mut open = self
             .open
@@ -104,28 +104,28 @@ impl Handle {
         *open = None;
     }
 
-    /// Returns the format's name, if known.
+    /// Returns the name of the input's format; `None` if it is unknown.
     #[getter]
     fn format(&self) -> PyResult<Option<&'static str>> {
         let open = self.open()?;
         Ok(open.format().map(|format| format.name()))
     }
 
-    /// Returns the input's files: the main one, and the files that it names.
+    /// Returns the paths of the input's files: the main file, and the files to which it refers.
     #[getter]
     fn files(&self) -> PyResult<Vec<PathBuf>> {
         let open = self.open()?;
         Ok(open.files().to_vec())
     }
 
-    /// Returns the full name of the message's type, if known.
+    /// Returns the full name of the message type; `None` if it is unknown.
     #[getter]
     fn message_type(&self) -> PyResult<Option<String>> {
         let open = self.open()?;
         Ok(open.descriptor().map(|found| found.full_name().to_owned()))
     }
 
-    /// Returns the value at a path. For a message, returns its serialized bytes.
+    /// Returns the value at a field path. For a message, returns its serialized bytes.
     fn get<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
         let open = self.open()?;
         let (kind, bytes) = detached(py, self.name.as_deref(), None, |_| {
@@ -142,7 +142,8 @@ impl Handle {
         }
     }
 
-    /// Copies the bytes at a path into a writable buffer, and returns their number.
+    /// Copies the value at a field path into a writable buffer, and returns the number of bytes
+    /// copied.
     fn get_into(&self, py: Python<'_>, path: &str, buffer: &Bound<'_, PyAny>) -> PyResult<u64> {
         let open = self.open()?;
         let mut target = Target::of(buffer)?;
@@ -153,7 +154,7 @@ impl Handle {
         })
     }
 
-    /// Returns the size of the value at a path; `None` if there is no value.
+    /// Returns the size of the value at a field path, in bytes; `None` if there is no value.
     fn size(&self, py: Python<'_>, path: &str) -> PyResult<Option<u64>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
@@ -162,7 +163,7 @@ impl Handle {
         })
     }
 
-    /// Returns the fields of the message at a path, each with its path and size.
+    /// Returns the fields of the message at a path, each as its field path and its size in bytes.
     fn fields(&self, py: Python<'_>, path: &str) -> PyResult<Vec<(String, u64)>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
@@ -172,7 +173,8 @@ impl Handle {
         })
     }
 
-    /// Returns all tensors: name, dtype, shape, bytes, byte order, and whether elements are packed.
+    /// Returns a list with a dictionary for each tensor: its name, dtype, shape, size in bytes,
+    /// byte order, and whether its elements are packed.
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
         let tensors = detached(py, self.name.as_deref(), None, |_| {
@@ -193,7 +195,7 @@ impl Handle {
         Ok(list)
     }
 
-    /// Returns the elements that a query selects, as rows.
+    /// Returns the elements that a query selects, as a table with one row for each element.
     fn table(
         &self,
         py: Python<'_>,
@@ -223,8 +225,8 @@ impl Handle {
         })
     }
 
-    /// Returns the file that contains a tensor and the offset in it, if the tensor is contiguous:
-    /// see `Opened::tensor_in_file`.
+    /// Returns the path of the file that contains a tensor, and the tensor's offset in the file.
+    /// Returns `None` unless the tensor is contiguous in a file: see `Opened::tensor_in_file`.
     fn tensor_in_file(&self, py: Python<'_>, name: &str) -> PyResult<Option<(PathBuf, u64)>> {
         let open = self.open()?;
         detached(py, self.name.as_deref(), None, |_| {
@@ -234,8 +236,8 @@ impl Handle {
         })
     }
 
-    /// Returns the elements of a string tensor. If there are fewer than the shape requires, the
-    /// last element stands for the missing ones; without elements, all strings are empty.
+    /// Returns the elements of a string tensor. If fewer elements are stored than the shape
+    /// requires, the last one is repeated; if none are stored, all strings are empty.
     fn strings<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
         let elements = detached(py, self.name.as_deref(), None, |_| {
@@ -245,8 +247,8 @@ impl Handle {
         PyList::new(py, elements.iter().map(|element| PyBytes::new(py, element)))
     }
 
-    /// Reads the tensors with these `names`, each into the buffer with the same index. The buffers
-    /// must not overlap, and nothing else may access them in the meantime.
+    /// Reads each of the tensors in `names` into the buffer with the same index. The buffers must
+    /// not overlap, and nothing else may access them during the call.
     fn fill_tensors(
         &self,
         py: Python<'_>,
@@ -273,15 +275,15 @@ impl Handle {
             let infos = infos.collect::<Result<Vec<_>>>()?;
             let mut wanted = Vec::with_capacity(targets.len());
             for (info, target) in infos.iter().zip(&mut targets) {
-                // SAFETY: No two of the buffers overlap. The only caller, `Tensors.load`, passes
-                // arrays that it has just created, and returns them only afterwards.
+                // SAFETY: The buffers don't overlap. The only caller, `Tensors.load`, passes arrays
+                // that it has just created, and returns them only after this call.
                 wanted.push((info, unsafe { target.as_mut_slice() }));
             }
             open.read_tensors_into(wanted, &progress)
         })
     }
 
-    /// Copies the bytes of a tensor into a writable buffer.
+    /// Reads a tensor into a writable buffer.
     fn tensor_into(
         &self,
         py: Python<'_>,
@@ -316,7 +318,8 @@ impl Handle {
     }
 }
 
-/// Fails if a whole message is requested, but files to which it refers are missing.
+/// Fails if `path` is the root, which requests the whole message, but files to which the message
+/// refers are missing.
 fn check_complete(open: &Opened, path: &FieldPath) -> Result<()> {
     if path.is_root() {
         open.check_complete()?;
@@ -345,7 +348,7 @@ fn fields(
     Ok(found)
 }
 
-/// Converts a value that isn't a message.
+/// Converts the wire format of a scalar value to a Python object.
 fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let cut = || PyValueError::new_err("the number is truncated");
     let varint = || decode_varint(bytes).map(|(value, _)| value).ok_or_else(cut);
@@ -375,7 +378,7 @@ fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py
     })
 }
 
-/// Returns the tensor with this name.
+/// Returns the tensor with this name. Fails if there is none.
 fn found_tensor(open: &Opened, name: &str) -> Result<TensorInfo> {
     open.find_tensor(name)?.ok_or_else(|| {
         let message = format!("there is no tensor {name:?}");

@@ -16,24 +16,24 @@ use pyo3::types::PyBytes;
 
 use crate::pieces::Pieces;
 
-/// Minimum number of bytes to read from a file-like object at once: 1 MiB. Each read takes the GIL.
+/// Minimum number of bytes to request from a file-like object at once: 1 MiB, since each read
+/// acquires the GIL.
 const READ_LEN: usize = 1 << 20;
 
-/// An input from Python.
+/// An input that Python passes: a path, or an object to read from.
 pub(crate) enum Input {
-    /// A file, a prefix or a folder.
+    /// A path of a file or folder, or the common prefix of several files.
     Path(PathBuf),
-    /// Any other input, read by position.
+    /// Bytes or a file-like object, which are read by offset.
     Reader(Arc<dyn ReadAt>),
 }
 
 impl Input {
-    /// Converts an argument to an input.
+    /// Converts a Python argument to an input.
     ///
     /// # Errors
     ///
-    /// `TypeError` for an object that is neither a path nor contiguous bytes, and lacks `read` or
-    /// `seek`.
+    /// `TypeError` if the object isn't a path or contiguous bytes, and has no `read` or no `seek`.
     pub(crate) fn of(argument: &Bound<'_, PyAny>) -> PyResult<Input> {
         if let Ok(bytes) = argument.cast::<PyBytes>() {
             let bytes = Bytes::from_owner(PyBackedBytes::from(bytes.clone()));
@@ -56,7 +56,7 @@ impl Input {
         })
     }
 
-    /// Returns the input as a candidate for formats to recognize and open.
+    /// Returns the input in the form that formats recognize and open.
     pub(crate) fn candidate(&self) -> Result<Candidate<'_>> {
         match self {
             Input::Path(path) => Candidate::new(path),
@@ -66,9 +66,9 @@ impl Input {
         }
     }
 
-    /// Opens an input in a format that stores messages in its own kind of records, such as XLA's.
-    /// Returns `None` for a message in chunks or in one piece, and for an input that can't be
-    /// examined.
+    /// Opens the input if its format stores messages in records of its own kind, as XLA does.
+    /// Returns `None` if the message is in chunks or serialized as a whole, or if the input can't
+    /// be examined.
     pub(crate) fn in_records(&self, options: &OpenOptions) -> Result<Option<Opened>> {
         let Ok(candidate) = self.candidate() else {
             return Ok(None);
@@ -81,7 +81,7 @@ impl Input {
             .transpose()
     }
 
-    /// Returns the file's name for an `OSError`.
+    /// Returns the path for the `filename` of an `OSError`; `None` if the input has no path.
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             Input::Path(path) => Some(path.display().to_string()),
@@ -90,9 +90,9 @@ impl Input {
     }
 }
 
-/// The memory of a `bytearray`, `memoryview`, `mmap` or array. The memory can't be resized while it
-/// is borrowed. Modifying the memory in the meantime causes a checksum error or wrong bytes, but
-/// never a crash, since the bytes are only copied.
+/// The memory of a `bytearray`, `memoryview`, `mmap` or array. Python can't resize the memory while
+/// it is borrowed. If Python modifies the memory in the meantime, the result is a checksum error or
+/// wrong bytes, but never a crash, since the bytes are only copied.
 struct Viewed {
     buffer: PyUntypedBuffer,
     len: usize,
@@ -118,9 +118,9 @@ impl ReadAt for Viewed {
         };
         let len = left.min(buf.len());
         let start = self.len - left;
-        // SAFETY: The buffer is contiguous, and exported to us until it is released when this is
-        // dropped, so `start + len <= self.len` bytes exist. `buf` is another allocation, since no
-        // one else has mutable access to it.
+        // SAFETY: The buffer is contiguous, and isn't released before `self` is dropped, so `start
+        // + len <= self.len` bytes exist. `buf` is another allocation, since no one else has
+        // mutable access to it.
         unsafe {
             let from = self.buffer.buf_ptr().cast::<u8>().add(start);
             std::ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), len);
@@ -133,8 +133,8 @@ impl ReadAt for Viewed {
     }
 }
 
-/// An object with `read` and `seek`. Only one thread reads at a time. Bytes that follow a small
-/// read are kept for the next one.
+/// An object with `read` and `seek`. Only one thread reads at a time. A small read requests more
+/// bytes than needed, and keeps the additional ones for the next read.
 struct FileLike {
     object: Py<PyAny>,
     size: u64,
@@ -145,7 +145,7 @@ impl FileLike {
     fn new(object: &Bound<'_, PyAny>) -> PyResult<FileLike> {
         let mut size = object.call_method1("seek", (0, 2))?;
         let mut said_by = "seek(0, 2)";
-        // The `seek` of some objects returns nothing.
+        // Some objects have a `seek` that returns nothing.
         if size.is_none() {
             size = object.call_method0("tell")?;
             said_by = "tell()";
@@ -156,12 +156,13 @@ impl FileLike {
             let message = format!("{said_by} returned {size}, which is not the size of a file");
             PyValueError::new_err(message)
         })?;
-        // Bytes after the reported end would be lost silently.
+        // Checks for bytes after the reported end, which would be lost silently.
         if !piece_at(object, size, 1)?.is_empty() {
             let message = format!("{said_by} returned {size}, but more bytes follow");
             return Err(PyValueError::new_err(message));
         }
-        // An object that returns more bytes than requested can only be detected before its end.
+        // Checks for an object that returns more bytes than requested, which can only be detected
+        // before the object's end.
         if size > 0 {
             piece_at(object, 0, 1)?;
         }
@@ -172,7 +173,8 @@ impl FileLike {
         })
     }
 
-    /// Reads up to `want` bytes at an offset, holding the GIL.
+    /// Reads up to `want` bytes at an offset, while holding the GIL. Fewer are read only at the
+    /// end.
     fn fetch(&self, offset: u64, want: usize) -> io::Result<Vec<u8>> {
         Python::attach(|py| -> PyResult<Vec<u8>> {
             let object = self.object.bind(py);
@@ -190,7 +192,7 @@ impl FileLike {
     }
 }
 
-/// Reads up to `want` bytes from an object at an offset.
+/// Reads up to `want` bytes at an offset of an object, with one call of its `read`.
 fn piece_at(object: &Bound<'_, PyAny>, offset: u64, want: usize) -> PyResult<PyBackedBytes> {
     let went = object.call_method1("seek", (offset,))?;
     if let Ok(at) = went.extract::<i128>()
@@ -202,7 +204,7 @@ fn piece_at(object: &Bound<'_, PyAny>, offset: u64, want: usize) -> PyResult<PyB
     piece(object, want)
 }
 
-/// Reads the next bytes from an object, up to `want`.
+/// Reads up to `want` bytes at an object's current position, with one call of its `read`.
 fn piece(object: &Bound<'_, PyAny>, want: usize) -> PyResult<PyBackedBytes> {
     let piece = object.call_method1("read", (want,))?;
     let bytes = piece.extract::<PyBackedBytes>().map_err(|_| {
@@ -229,8 +231,8 @@ impl ReadAt for FileLike {
         let skip = match held(&recent) {
             Some(skip) => skip,
             None => {
-                // Nothing is requested past the end, and an object that returns more than its size
-                // is detected.
+                // Requests nothing past the end, so that an object that returns more bytes than
+                // requested is noticed.
                 let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
                 let want = buf.len().max(READ_LEN).min(left);
                 *recent = (offset, self.fetch(offset, want)?);

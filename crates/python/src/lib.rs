@@ -1,7 +1,7 @@
-//! The native half of the Python package `proto_splitter`.
+//! The native part of the Python package `proto_splitter`.
 //!
 //! The public Python API, with its names, defaults, docstrings and types, is in
-//! `python/proto_splitter`. This half converts arguments, runs the library without the GIL, and
+//! `python/proto_splitter`. This crate converts arguments, runs the library without the GIL, and
 //! converts errors to exceptions.
 
 mod buffer;

@@ -14,7 +14,8 @@ use crate::functions::{MergeArguments, opening};
 use crate::input::Input;
 use crate::work::detached;
 
-/// The merged or plain message from a source, read by position.
+/// A message that is read by offset. If the source is chunked, the message is merged while it is
+/// read.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct MergedReader {
     message: MessageReader,
@@ -46,7 +47,7 @@ impl MergedReader {
         usize::try_from(self.message.total_size()).unwrap_or(usize::MAX)
     }
 
-    /// Reads this many bytes at an offset, or fewer at the end.
+    /// Reads `size` bytes at an offset. Returns fewer bytes if the message ends before.
     fn read(&self, py: Python<'_>, offset: u64, size: u64) -> PyResult<Buffer> {
         let end = offset.saturating_add(size).min(self.message.total_size());
         let start = offset.min(end);
@@ -57,7 +58,7 @@ impl MergedReader {
 }
 
 impl MergedReader {
-    /// Returns the merged message from a reader.
+    /// Creates a reader for the message in `reader`, which may be chunked.
     pub(crate) fn of(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<MergedReader> {
         let message = merged(reader, options)?;
         let name = None;

@@ -1,4 +1,4 @@
-//! Work in parts, for Python.
+//! Splits, merges and verifications in parts, for many machines.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,8 @@ use crate::functions::SplitArguments;
 use crate::reports::{dictionary, run};
 use crate::work::threads as number_of_threads;
 
-/// The full name of a message's type, and a `FileDescriptorSet` that contains the type.
+/// The full name of a message type, and a serialized `FileDescriptorSet` that contains the type.
+/// Either is `None` if it isn't needed.
 type MessageType = (Option<String>, Option<PyBackedBytes>);
 
 fn names((message, schema): MessageType) -> NameOptions {
@@ -25,7 +26,7 @@ fn names((message, schema): MessageType) -> NameOptions {
     NameOptions::new().message(message).descriptor_set(schema)
 }
 
-/// Creates a plan, and writes it to a file or object.
+/// Creates a plan, writes it to the file or object `place`, and returns its report.
 fn planned(
     py: Python<'_>,
     place: &Path,
@@ -38,7 +39,7 @@ fn planned(
     })
 }
 
-/// Plans to split a file, and writes the plan.
+/// Plans a split of a file in parts, and writes the plan.
 #[pyfunction]
 pub(crate) fn plan_split<'py>(
     py: Python<'py>,
@@ -58,7 +59,7 @@ pub(crate) fn plan_split<'py>(
     dictionary(py, &report)
 }
 
-/// Plans to merge a chunked file, and writes the plan.
+/// Plans a merge of a chunked file in parts, and writes the plan.
 #[pyfunction]
 pub(crate) fn plan_merge<'py>(
     py: Python<'py>,
@@ -76,7 +77,7 @@ pub(crate) fn plan_merge<'py>(
     dictionary(py, &report)
 }
 
-/// Plans to verify a chunked file, and writes the plan.
+/// Plans a verification of a chunked file in parts, and writes the plan.
 #[pyfunction]
 pub(crate) fn plan_verify<'py>(
     py: Python<'py>,
@@ -92,14 +93,14 @@ pub(crate) fn plan_verify<'py>(
     dictionary(py, &report)
 }
 
-/// Reads a plan. Fails if the plan is for a different verb.
+/// Reads a plan. Fails if the plan is for an operation other than `verb`.
 fn read(plan: &Path, verb: &str, options: &PartOptions) -> Result<PlanFile, Failed> {
     let file = PlanFile::read(plan, options)?;
     file.check_verb(verb)?;
     Ok(file)
 }
 
-/// Runs a part of a plan, and writes its report.
+/// Runs one part of a plan, and writes the part's report.
 #[pyfunction]
 pub(crate) fn run_part<'py>(
     py: Python<'py>,
@@ -122,8 +123,8 @@ pub(crate) fn run_part<'py>(
     dictionary(py, &done)
 }
 
-/// Commits a plan, which puts its result in place. `reports` names the report of every part; the
-/// default is the reports next to the plan.
+/// Completes a plan after all of its parts have run, and puts the result in place. `reports` are
+/// the paths of all parts' reports; if empty, the reports are expected next to the plan.
 #[pyfunction]
 pub(crate) fn commit<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! A message that Python has serialized in pieces.
+//! A serialized message in pieces, some of which are in a file.
 
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -12,7 +12,7 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::error::raise;
 
-/// A part of a message: bytes, or a span (offset, length) of the file.
+/// A piece of a message: bytes, or an offset and a length in a file.
 #[derive(FromPyObject)]
 enum Piece {
     #[pyo3(transparent)]
@@ -21,7 +21,8 @@ enum Piece {
     Span((u64, u64)),
 }
 
-/// A serialized message, whose bytes and spans of one file are read by position.
+/// A serialized message that is read by offset. It consists of bytes in memory and byte ranges of
+/// one file.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Pieces {
     spans: Arc<Spans>,
@@ -35,11 +36,12 @@ impl Pieces {
 
 #[pymethods]
 impl Pieces {
-    /// Takes ownership of the file descriptor. It is closed once the file is no longer read.
+    /// Creates the message from its pieces. Takes ownership of the file descriptor, which is closed
+    /// when nothing reads the file any more.
     #[new]
     fn new(py: Python<'_>, file: RawFd, pieces: Vec<Piece>) -> PyResult<Pieces> {
-        // SAFETY: The Python layer passes a descriptor that it has just duplicated, and neither
-        // uses nor closes it afterwards.
+        // SAFETY: The Python layer passes a descriptor that it has just duplicated. It doesn't use
+        // or close the descriptor afterwards.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(file) });
         let spans = spans_of(file, &pieces).map_err(|error| raise(py, &error, None))?;
         Ok(Pieces {

@@ -1,4 +1,5 @@
-//! Reports of the library's operations, as Python objects with the keys of `--json`.
+//! The library's operations, which return their reports as Python dictionaries. The keys are those
+//! of the command's `--json`.
 
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
@@ -23,7 +24,7 @@ use crate::error::{of_failed, of_output, raise};
 use crate::functions::SplitArguments;
 use crate::work::{detached_with, threads};
 
-/// Converts a report to a dictionary.
+/// Converts a report to a Python dictionary.
 pub(crate) fn dictionary<'py>(
     py: Python<'py>,
     report: &impl Serialize,
@@ -31,8 +32,8 @@ pub(crate) fn dictionary<'py>(
     Ok(pythonize::pythonize(py, report)?.cast_into::<PyDict>()?)
 }
 
-/// Runs a job without the GIL, and converts its failure. `outputs` are the files or folders that
-/// the job writes. Errors about existing files name them.
+/// Runs a job without the GIL, and converts its error to an exception. `outputs` are the files or
+/// folders that the job writes; an exception about an output has its name.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -44,7 +45,8 @@ pub(crate) fn run<T: Send>(
     })
 }
 
-/// Returns the chunks of a file, or the properties of an input in another format.
+/// Returns information about an input: the chunks of a chunked file, or the properties of an input
+/// in another format.
 #[pyfunction]
 pub(crate) fn info<'py>(
     py: Python<'py>,
@@ -63,7 +65,7 @@ pub(crate) fn info<'py>(
     dictionary(py, &report)
 }
 
-/// The options of [`verify`], as a dictionary.
+/// The options of [`verify`], passed from Python as a dictionary.
 #[derive(FromPyObject)]
 pub(crate) struct VerifyArguments {
     #[pyo3(item)]
@@ -72,7 +74,8 @@ pub(crate) struct VerifyArguments {
     root: Option<String>,
 }
 
-/// Verifies a file, and compares it with a message in one piece.
+/// Verifies a chunked file. If `against` is given, also compares the file with the message at that
+/// path.
 #[pyfunction]
 pub(crate) fn verify<'py>(
     py: Python<'py>,
@@ -92,7 +95,8 @@ pub(crate) fn verify<'py>(
     dictionary(py, &report)
 }
 
-/// Compares two messages. The report has the keys of the command's report, and the key `equal`.
+/// Compares two messages. The report has the keys of the command's report, and additionally
+/// `equal`, which is true if the messages are equal.
 #[pyfunction]
 pub(crate) fn diff<'py>(
     py: Python<'py>,
@@ -116,7 +120,7 @@ pub(crate) fn diff<'py>(
     Ok(report)
 }
 
-/// Returns a SavedModel's fingerprint, and the result of comparing it with the stored one.
+/// Computes a SavedModel's fingerprint, and compares it with the stored one.
 #[pyfunction]
 pub(crate) fn fingerprint<'py>(
     py: Python<'py>,
@@ -129,7 +133,7 @@ pub(crate) fn fingerprint<'py>(
     dictionary(py, &report)
 }
 
-/// The sizes in a message, by field path.
+/// The sizes of the parts of a message, as a tree of field paths.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Tree {
     name: PathBuf,
@@ -165,17 +169,17 @@ impl Tree {
         })
     }
 
-    /// Returns the report.
+    /// Returns the tree as a dictionary.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         dictionary(py, &self.report)
     }
 
-    /// Returns the table that the command prints.
+    /// Returns the tree as text, in the form of the command's output.
     fn text(&self) -> String {
         tree_text(&self.report)
     }
 
-    /// Measures more parts, and returns a page that shows them.
+    /// Measures the message again, in more detail, and returns a page that shows its parts.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         run(py, None, &[], |progress| {
             open_named(&self.name, &names(&self.message, progress))?.tree_page(&self.options)
@@ -183,7 +187,7 @@ impl Tree {
     }
 }
 
-/// Returns the options for opening a message that is only inspected.
+/// Returns the options for opening a message to inspect it. Its external files may be missing.
 fn names(message: &Option<String>, progress: Progress) -> NameOptions {
     NameOptions::new()
         .message(message.clone())
@@ -191,7 +195,7 @@ fn names(message: &Option<String>, progress: Progress) -> NameOptions {
         .progress(progress)
 }
 
-/// The options of [`externalize`], as a dictionary.
+/// The options of [`externalize`], passed from Python as a dictionary.
 #[derive(FromPyObject)]
 pub(crate) struct ExternalizeArguments {
     #[pyo3(item)]
@@ -204,7 +208,7 @@ pub(crate) struct ExternalizeArguments {
     threads: Option<usize>,
 }
 
-/// Moves the large constants of a SavedModel to a checkpoint that the model reads.
+/// Moves the large constants of a SavedModel to a checkpoint, from which the model reads them.
 #[pyfunction]
 pub(crate) fn externalize<'py>(
     py: Python<'py>,
@@ -226,7 +230,7 @@ pub(crate) fn externalize<'py>(
     dictionary(py, &report)
 }
 
-/// Restores the original of an externalized SavedModel, and writes it.
+/// Writes the original of an externalized SavedModel, which is restored from it.
 #[pyfunction]
 pub(crate) fn internalize<'py>(
     py: Python<'py>,
@@ -243,7 +247,7 @@ pub(crate) fn internalize<'py>(
     dictionary(py, &report)
 }
 
-/// The options of [`convert`], as a dictionary.
+/// The options of [`convert`], passed from Python as a dictionary.
 #[derive(FromPyObject)]
 pub(crate) struct ConvertArguments {
     #[pyo3(item)]
@@ -256,7 +260,7 @@ pub(crate) struct ConvertArguments {
     keep_fingerprint: bool,
 }
 
-/// Writes a model in another form. `splitting` has the options for writing chunks.
+/// Converts a model to another form. `splitting` has the options for a chunked output.
 #[pyfunction]
 pub(crate) fn convert<'py>(
     py: Python<'py>,

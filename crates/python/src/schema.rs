@@ -1,4 +1,4 @@
-//! Message types by name and schema.
+//! Looking up message types by name.
 
 use proto_splitter::formats;
 use proto_splitter::prost_reflect::{DescriptorPool, MessageDescriptor};
@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 
 use crate::error::schema_error;
 
-/// The types that are known by name. Types of the given `FileDescriptorSet` take precedence over
-/// built-in ones.
+/// The message types that can be looked up by name: those of an optional `FileDescriptorSet` from
+/// the caller, followed by the built-in types.
 struct Types(Option<DescriptorPool>);
 
 impl Types {
@@ -31,12 +31,12 @@ impl Types {
     }
 }
 
-/// Returns the type with this full name, from the given `FileDescriptorSet` or, if that lacks it,
-/// from the built-in types.
+/// Returns the message type with this full name. Looks it up in `schema`, a serialized
+/// `FileDescriptorSet`, and then in the built-in types.
 ///
 /// # Errors
 ///
-/// `SchemaError` if the set can't be read, or there is no type with this name.
+/// `SchemaError` if `schema` can't be read, or there is no type with this name.
 pub(crate) fn message_type(
     py: Python<'_>,
     name: &str,
@@ -49,8 +49,8 @@ pub(crate) fn message_type(
     })
 }
 
-/// Returns the root of a sequence. `name` is the full name of the type of its messages, or of the
-/// repeated field that contains them. The type is looked up as in [`message_type`].
+/// Returns the root type for a sequence of messages. `name` is the full name of the messages' type,
+/// or of the repeated field that contains them. It is looked up as in [`message_type`].
 ///
 /// # Errors
 ///

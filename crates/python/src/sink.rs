@@ -1,4 +1,4 @@
-//! A Python object to write to, like a file.
+//! Writing to a file-like Python object.
 
 use std::io::{self, BufWriter, Write};
 
@@ -7,10 +7,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes};
 
-/// Number of bytes to write to a file-like object at once: 1 MiB. Each write takes the GIL.
+/// Number of bytes to write to a file-like object at once: 1 MiB, since each write acquires the
+/// GIL.
 const WRITE_LEN: usize = 1 << 20;
 
-/// An object with `write`.
+/// A Python object with `write`, as a writer.
 pub(crate) struct Sink {
     object: Py<PyAny>,
 }
@@ -31,8 +32,8 @@ impl Sink {
         })
     }
 
-    /// Runs a job that writes to the object in pieces of 1 MiB. If the job fails, discards the
-    /// bytes that aren't written yet.
+    /// Runs a job that writes to the object through a buffer of 1 MiB. If the job fails, discards
+    /// the bytes in the buffer.
     pub(crate) fn written_by<T>(
         self,
         job: impl FnOnce(&mut BufWriter<Sink>) -> Result<T>,
@@ -42,7 +43,7 @@ impl Sink {
             buffered.flush().map_err(Error::from)?;
             Ok(value)
         });
-        // Dropping the writer itself would write again.
+        // Discards the buffer: dropping the `BufWriter` itself would write its content.
         drop(buffered.into_parts());
         done
     }
@@ -50,16 +51,16 @@ impl Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Large pieces bypass the buffer.
+        // The buffer doesn't limit large pieces, so they are limited here.
         let bytes = &bytes[..bytes.len().min(WRITE_LEN)];
         Python::attach(|py| -> PyResult<usize> {
             let object = self.object.bind(py);
             let written = object.call_method1("write", (PyBytes::new(py, bytes),))?;
-            // Many objects always write all bytes, and return nothing.
+            // The `write` of many objects always writes all bytes, and returns nothing.
             if written.is_none() {
                 return Ok(bytes.len());
             }
-            // `True` would also be accepted as the number 1.
+            // `True` is rejected, since it could also be extracted as the number 1.
             if written.is_instance_of::<PyBool>() {
                 let message = format!("write returned {written}, not a number of bytes");
                 return Err(PyTypeError::new_err(message));

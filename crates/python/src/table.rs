@@ -1,4 +1,4 @@
-//! Elements as rows, for consumers of Arrow's C stream.
+//! The elements that a query selects, as a table for consumers of Arrow's C stream interface.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use pyo3::types::PyCapsule;
 
 use crate::error::raise;
 
-/// The elements that a query selects, as rows. Each requested stream reads the elements again.
+/// The elements that a query selects, as a table with one row for each. Each call of `stream` reads
+/// the elements again.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Table {
     open: Arc<Opened>,
@@ -25,7 +26,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Plans the columns.
+    /// Determines the columns for a query, without reading all elements.
     pub(crate) fn new(open: Arc<Opened>, query: &str, options: TableOptions) -> Result<Table> {
         let query = PathQuery::parse(query, open.descriptor())?;
         let names = member_names();
@@ -49,14 +50,14 @@ impl Table {
         fields.map(|field| field.name().clone()).collect()
     }
 
-    /// Returns a capsule with an `ArrowSchema`.
+    /// Returns a Python capsule that contains an `ArrowSchema`.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(&*self.schema);
         let schema = schema.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// Returns a capsule with an `ArrowArrayStream`.
+    /// Returns a Python capsule that contains an `ArrowArrayStream`.
     fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let (open, query) = (Arc::clone(&self.open), self.query.clone());
         let stream = TableStream::new(open, query, member_names(), self.options.clone());
@@ -67,11 +68,11 @@ impl Table {
     }
 }
 
-/// Returns the unit of time with this name.
+/// Returns the time unit with this name: `s`, `ms`, `us` or `ns`.
 ///
 /// # Errors
 ///
-/// `ValueError` if no unit has this name.
+/// `ValueError` for any other name.
 pub(crate) fn unit(name: &str) -> PyResult<TimeUnit> {
     match name {
         "s" => Ok(TimeUnit::Second),

@@ -1,4 +1,4 @@
-//! A Python buffer to write into.
+//! Writing to the memory of a Python object.
 
 use std::io::{self, Write};
 
@@ -7,8 +7,8 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The memory of a `bytearray`, `memoryview` or array, which is written from its start. The memory
-/// can't be resized while it is borrowed.
+/// The memory of a `bytearray`, `memoryview` or array, which is written from its start. Python
+/// can't resize the memory while it is borrowed.
 pub(crate) struct Target {
     buffer: PyUntypedBuffer,
     len: usize,
@@ -38,23 +38,23 @@ impl Target {
         })
     }
 
-    /// Returns the whole memory.
+    /// Returns all of the object's memory.
     ///
     /// # Safety
     ///
-    /// While the slice exists, the memory must not be read or modified, whether by Python or
-    /// through another buffer of the same object. [`are_apart`](Self::are_apart) checks for other
+    /// While the slice exists, nothing else may read or modify the memory, neither Python nor
+    /// another buffer of the same object. [`are_apart`](Self::are_apart) checks for overlapping
     /// buffers.
     pub(crate) unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
         if self.len == 0 {
             return &mut [];
         }
-        // SAFETY: The buffer is writable, contiguous, `len` bytes long, and exported to us until
-        // this is dropped. The caller is responsible for exclusive access.
+        // SAFETY: The buffer is writable, contiguous and `len` bytes long, and isn't released
+        // before `self` is dropped. The caller guarantees exclusive access.
         unsafe { std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast(), self.len) }
     }
 
-    /// Returns true if no two buffers share memory.
+    /// Returns true if none of the buffers overlap.
     pub(crate) fn are_apart(targets: &[Target]) -> bool {
         let filled = targets.iter().filter(|target| target.len > 0);
         let mut places: Vec<(usize, usize)> = filled
@@ -66,7 +66,8 @@ impl Target {
             .all(|pair| pair[1].0 - pair[0].0 >= pair[0].1)
     }
 
-    /// Reports the bytes written to a meter. Fails once the meter is cancelled.
+    /// Sets a meter to which writes report their number of bytes. Writing fails once the meter is
+    /// cancelled.
     pub(crate) fn reporting(mut self, meter: Meter) -> Self {
         self.meter = Some(meter);
         self
@@ -80,9 +81,9 @@ impl Write for Target {
             let message = format!("a buffer of {} bytes is too short for the value", self.len);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        // SAFETY: The buffer is writable, contiguous, and exported to us until this is dropped;
-        // `filled + len <= self.len`. No Rust reference to the memory exists, so Python may read it
-        // in the meantime.
+        // SAFETY: The buffer is writable and contiguous, and isn't released before `self` is
+        // dropped; `filled + len <= self.len`. No Rust reference to the memory exists, so Python
+        // may read the memory in the meantime.
         unsafe {
             let to = self.buffer.buf_ptr().cast::<u8>().add(self.filled);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);

@@ -1,4 +1,4 @@
-//! Both sides of a transfer for Python, with serialized frames.
+//! The sender and the receiver of a transfer. Frames are serialized.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +31,7 @@ use crate::merged::MergedReader;
 use crate::schema::message_type;
 use crate::work::detached;
 
-/// Converts an error to an exception with gRPC's status, in the attributes `grpc_code` and
+/// Converts an error to an exception with a gRPC status: the attributes `grpc_code` and
 /// `grpc_details`.
 fn refused(py: Python<'_>, error: &Error) -> PyErr {
     with_status(py, raise(py, error, None), error)
@@ -39,7 +39,8 @@ fn refused(py: Python<'_>, error: &Error) -> PyErr {
 
 fn with_status(py: Python<'_>, raised: PyErr, error: &Error) -> PyErr {
     let value = raised.value(py);
-    // The caller's exception class may not accept attributes. Then, the exception has no status.
+    // A file-like object may have raised an exception that accepts no attributes. Such an exception
+    // has no status.
     let _ = value.setattr("grpc_code", status::code(error.kind()));
     let _ = value.setattr("grpc_details", PyBytes::new(py, &status::details(error)));
     raised
@@ -51,15 +52,15 @@ pub(crate) fn transfer_descriptors(py: Python<'_>) -> Bound<'_, PyBytes> {
     PyBytes::new(py, proto_splitter_transfer::proto::FILE_DESCRIPTOR_SET)
 }
 
-/// Returns the location of an error as a serialized `ErrorDetail`. `details` are the details of a
-/// status.
+/// Returns the location of an error, as a serialized `ErrorDetail`. `details` are the serialized
+/// details of a gRPC status. Returns `None` if they have no location.
 #[pyfunction]
 pub(crate) fn transfer_detail<'py>(py: Python<'py>, details: &[u8]) -> Option<Bound<'py, PyBytes>> {
     let detail = status::parse_details(details)?;
     Some(PyBytes::new(py, &detail.encode_to_vec()))
 }
 
-/// The options for sending a message, as keyword arguments.
+/// The options for sending a message, passed from Python as a dictionary.
 #[derive(FromPyObject)]
 pub(crate) struct SendArguments {
     #[pyo3(item)]
@@ -70,7 +71,7 @@ pub(crate) struct SendArguments {
     compression_level: Option<i32>,
     #[pyo3(item)]
     session: Vec<u8>,
-    /// A serialized `ResumeToken`.
+    /// Serialized `ResumeToken` of the receiver; empty if the transfer isn't resumed.
     #[pyo3(item)]
     token: Vec<u8>,
 }
@@ -92,10 +93,10 @@ impl SendArguments {
     }
 }
 
-/// The serialized frames of one message, each made on request.
+/// An iterator over the serialized frames of one message. Each frame is created on request.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct Sender {
-    /// Boxed, since Python aligns objects to 16 bytes, and hashers need 32.
+    /// Boxed, since Python aligns objects to 16 bytes, and the hashers in `Frames` need 32.
     frames: Mutex<Box<Frames>>,
     bytes: u64,
 }
@@ -134,12 +135,12 @@ impl Sender {
         })
     }
 
-    /// Returns the size of all chunks.
+    /// Returns the total size of all chunks, in bytes.
     fn __len__(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX)
     }
 
-    /// Returns the next frame, or `None` after the last.
+    /// Returns the next frame; `None` after the last one.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let next = py.detach(|| {
             let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +155,7 @@ impl Sender {
     }
 }
 
-/// The limits for receiving a message, as keyword arguments.
+/// The limits for receiving a message, passed from Python as a dictionary.
 #[derive(FromPyObject)]
 pub(crate) struct ReceiveArguments {
     #[pyo3(item)]
@@ -167,10 +168,10 @@ pub(crate) struct ReceiveArguments {
     folder: Option<PathBuf>,
 }
 
-/// A receiver of frames that stores their chunks in an unnamed file.
+/// A receiver of serialized frames. It stores the received chunks in an unnamed file.
 #[pyclass(frozen, module = "proto_splitter._core")]
 pub(crate) struct TransferReceiver {
-    /// Boxed, like the frames of a sender.
+    /// `None` once the message was taken. Boxed for the same reason as `Sender::frames`.
     receiver: Mutex<Option<Box<Receiver>>>,
 }
 
@@ -194,18 +195,19 @@ impl TransferReceiver {
         }
     }
 
-    /// Pushes the next frame.
+    /// Processes the next frame.
     fn push(&self, py: Python<'_>, frame: PyBackedBytes) -> PyResult<()> {
         let frame = Bytes::from_owner(frame);
         self.step(py, |receiver| receiver.push(decode_frame(frame)?))
     }
 
-    /// Ends the input.
+    /// Marks the end of the frames. Fails if the message is incomplete.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         self.step(py, Receiver::end)
     }
 
-    /// Aborts the current transfer, if any, and keeps the complete chunks.
+    /// Aborts the current transfer, if any. Keeps the complete chunks, so that the transfer can be
+    /// resumed.
     fn break_off(&self, py: Python<'_>) -> PyResult<()> {
         self.step(py, |receiver| {
             receiver.break_off();
@@ -213,18 +215,18 @@ impl TransferReceiver {
         })
     }
 
-    /// Returns the state that a sender needs to resume the transfer, as a serialized `ResumeToken`.
+    /// Returns a serialized `ResumeToken`, with which a sender can resume the transfer.
     fn token<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let token = self.step(py, |receiver| Ok(receiver.token().encode_to_vec()))?;
         Ok(PyBytes::new(py, &token))
     }
 
-    /// Returns the number of complete chunks, and the number of all chunks.
+    /// Returns the number of complete chunks, and the total number of chunks.
     fn chunks(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         self.step(py, |receiver| Ok(receiver.chunks()))
     }
 
-    /// Writes the message to a file.
+    /// Writes the received message to a file.
     fn write_file(&self, py: Python<'_>, target: PathBuf, force: bool) -> PyResult<u64> {
         let receiver = self.take(py)?;
         let name = target.display().to_string();
@@ -234,7 +236,7 @@ impl TransferReceiver {
         written.map_err(|error| with_status(py, raise(py, &error, Some(&name)), &error))
     }
 
-    /// Returns the message, merged while it is read.
+    /// Returns a reader for the received message, which is merged while it is read.
     fn merged(&self, py: Python<'_>, arguments: MergeArguments) -> PyResult<MergedReader> {
         let receiver = self.take(py)?;
         let options = arguments.reading(py)?;
@@ -245,7 +247,7 @@ impl TransferReceiver {
         merged.map_err(|error| refused(py, &error))
     }
 
-    /// Opens the message.
+    /// Opens the received message, to read its values and tensors.
     fn handle(
         &self,
         py: Python<'_>,
@@ -262,7 +264,8 @@ impl TransferReceiver {
         Ok(Handle::of(open))
     }
 
-    /// Opens the message while it arrives. Returns `None` before its trailer has arrived.
+    /// Opens the message while chunks are still arriving. Returns `None` if its trailer hasn't
+    /// arrived yet.
     fn arriving(
         &self,
         py: Python<'_>,
@@ -283,8 +286,8 @@ impl TransferReceiver {
     }
 }
 
-/// Returns the options for opening a message. Its type is `message`, if given, and otherwise
-/// `name`, if a type with this name is known.
+/// Returns the options for opening a message. The type is the one called `message`; if `message` is
+/// `None`, the one called `name`, if there is such a type.
 fn opening(
     py: Python<'_>,
     name: &str,
@@ -293,7 +296,7 @@ fn opening(
 ) -> PyResult<OpenOptions> {
     let descriptor = match message {
         Some(message) => Some(message_type(py, message, schema)?),
-        // Without the type, fields are identified by number.
+        // If the type is unknown, fields are identified by number.
         None => message_type(py, name, schema).ok(),
     };
     Ok(OpenOptions::new()
@@ -324,10 +327,10 @@ impl TransferReceiver {
     }
 }
 
-/// Returns the message from an input. A chunked message is merged while it is read.
+/// Returns the message in an input, as a source. A chunked message is merged while it is read.
 fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter::Result<Source> {
     let is_chunked = match &input {
-        // An error from opening the file is reported below.
+        // If the file can't be opened, the error is reported below.
         Input::Path(path) => {
             File::open(path).is_ok_and(|file| is_record_file(&file).unwrap_or(false))
         }
@@ -344,7 +347,8 @@ fn merged_source(input: Input, descriptor: &MessageDescriptor) -> proto_splitter
     open.merged_source()
 }
 
-/// Returns the file with the chunks, after the merged message was verified.
+/// Returns a reader for the file with the received chunks, after merging them to verify the
+/// message.
 fn whole(
     receiver: Box<Receiver>,
     options: &ReadOptions,

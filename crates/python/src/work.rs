@@ -1,4 +1,4 @@
-//! Running work without the GIL, with progress reports to Python and cancellation.
+//! Running work without the GIL, with progress callbacks and cancellation.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,18 +13,19 @@ use pyo3::prelude::*;
 
 use crate::error::raise;
 
-/// Maximum delay before a signal is handled, and minimum interval between calls to a callback.
+/// Interval at which a running job's caller checks for signals and progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs a job on another thread, without the GIL. Meanwhile, the calling thread checks for signals
 /// and calls `look`, every 50 ms.
 ///
-/// If a signal handler or `look` raises an exception, `stop` is called once. The job should end
-/// soon afterwards.
+/// If a signal handler or `look` raises an exception, `stop` is called once. It should make the job
+/// end soon.
 ///
 /// # Errors
 ///
-/// The exception raised, after the job has ended; `RuntimeError` if no thread can be started.
+/// The exception that was raised, after the job has ended; `RuntimeError` if no thread can be
+/// started.
 fn watched<T: Send>(
     py: Python<'_>,
     job: impl FnOnce() -> T + Send,
@@ -39,7 +40,8 @@ fn watched<T: Send>(
             let started = std::thread::Builder::new()
                 .name("proto-splitter".into())
                 .spawn_scoped(scope, move || {
-                    // The receiver lives until this message has been received.
+                    // Sending doesn't fail, since the receiver exists until the result has been
+                    // received.
                     let _ = sender.send(job());
                 });
             if let Err(error) = started {
@@ -72,7 +74,7 @@ fn watched<T: Send>(
     }
 }
 
-/// The numbers of bytes that a job reported most recently.
+/// The numbers of bytes that a job has reported most recently: bytes done, and total bytes.
 #[derive(Debug, Default)]
 struct Reported {
     done: AtomicU64,
@@ -85,11 +87,12 @@ impl Reported {
         (self.done.load(Ordering::Relaxed).min(total), total)
     }
 
-    /// Returns the callback to pass to a job.
+    /// Returns the progress callback to pass to a job.
     fn teller(self: &Arc<Self>) -> Told {
         let told = Arc::clone(self);
         Box::new(move |done, total| {
-            // Several jobs may run one after another, each with its own total.
+            // Progress starts again if the total changes, since several jobs may run one after
+            // another.
             if told.total.swap(total, Ordering::Relaxed) == total {
                 told.done.fetch_max(done, Ordering::Relaxed);
             } else {
@@ -98,7 +101,7 @@ impl Reported {
         })
     }
 
-    /// Calls a callback if there is new progress to report.
+    /// Returns a function that calls `callback` if progress was reported since its previous call.
     fn look(
         self: &Arc<Self>,
         callback: Option<&Bound<'_, PyAny>>,
@@ -119,7 +122,7 @@ impl Reported {
         }
     }
 
-    /// Calls a callback once at the end.
+    /// Calls `callback` for the end of the job, if any progress was reported.
     fn finish(&self, callback: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         if let Some(callback) = callback
             && let (_, total @ 1..) = self.read()
@@ -138,7 +141,8 @@ impl Reported {
 ///
 /// # Errors
 ///
-/// The exception that was raised, or the job's error. `file` is the name for an `OSError`.
+/// The exception that was raised, or the job's error as an exception. `file` is the `filename` if
+/// that is an `OSError`.
 pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     file: Option<&str>,
@@ -148,7 +152,7 @@ pub(crate) fn detached<T: Send>(
     detached_with(py, progress, job, |error: Error| raise(py, &error, file))
 }
 
-/// Runs a job like [`detached`], with errors of any type.
+/// Runs a job like [`detached`]. `raise` converts the job's errors to exceptions.
 pub(crate) fn detached_with<T: Send, E: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -165,10 +169,11 @@ pub(crate) fn detached_with<T: Send, E: Send>(
     Ok(value)
 }
 
-/// A callback for the number of bytes done and the total.
+/// A progress callback, which is called with the number of bytes done and the total number of
+/// bytes.
 type Told = Box<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Runs a job without progress. Calls `stop` if a signal handler raises an exception.
+/// Runs a job that doesn't report progress. Calls `stop` if a signal handler raises an exception.
 ///
 /// # Errors
 ///
@@ -181,7 +186,7 @@ pub(crate) fn interruptible<T: Send>(
     watched(py, job, |_| Ok(()), stop)
 }
 
-/// Converts a number of threads from Python, where `None` means one per core.
+/// Converts the number of threads that Python passes. `None` means one per core.
 ///
 /// # Errors
 ///

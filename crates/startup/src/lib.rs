@@ -3,7 +3,7 @@
 //!
 //! Before `main` runs, Rust's runtime opens `/dev/null` in place of a closed standard stream. A
 //! program that prints its result would then lose the result and still report success. This crate
-//! checks the stream before the runtime opens it.
+//! checks standard output before the runtime does this.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,7 +28,7 @@ mod before_main {
 
     use super::IS_CLOSED;
 
-    /// The system's error number for a descriptor that isn't open.
+    /// System error number for a file descriptor that isn't open.
     const EBADF: i32 = 9;
 
     extern "C" fn look() {
@@ -37,8 +37,8 @@ mod before_main {
         }
     }
 
-    /// An entry that makes the loader call [`look`] before the runtime begins, which isn't possible
-    /// in safe code.
+    /// A pointer to [`look`], which the system's loader calls before Rust's runtime starts. This
+    /// isn't possible in safe code.
     #[allow(
         unsafe_code,
         reason = "names the section of functions that the loader calls"
@@ -46,7 +46,8 @@ mod before_main {
     #[used]
     #[cfg_attr(
         not(target_vendor = "apple"),
-        // SAFETY: the section is an array of functions with this type, and `look` needs no runtime.
+        // SAFETY: the section is an array of functions of this type, and `look` doesn't need the
+        // runtime.
         unsafe(link_section = ".init_array")
     )]
     #[cfg_attr(
