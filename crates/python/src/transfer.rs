@@ -201,7 +201,8 @@ impl TransferReceiver {
         self.step(py, |receiver| receiver.push(decode_frame(frame)?))
     }
 
-    /// Marks the end of the frames. Fails if the message is incomplete.
+    /// Signals that no more frames will arrive. Fails if the transfer is incomplete; it can then be
+    /// resumed.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         self.step(py, Receiver::end)
     }

@@ -1,5 +1,5 @@
-//! Writes small files that claim large sizes to a folder, and lists the commands to try on each
-//! file: `bombs FOLDER`. `tests/bombs/run.py` tries the commands.
+//! Writes small files that claim large sizes to a folder, and prints the commands to try on each
+//! file: `bombs FOLDER`. `tests/bombs/run.py` runs these commands.
 #![allow(clippy::print_stdout, reason = "a tool of the tests")]
 
 use std::fmt::Write;

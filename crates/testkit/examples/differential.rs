@@ -1,10 +1,10 @@
-//! Merges random files with this library and with TensorFlow's Merger, and reports every kind of
-//! difference: `differential TF_READ CASES [SEED [FOLDER]]`, where `tests/interop/setup.sh` builds
-//! TF_READ. For a file whose merges differ without a known reason, FOLDER receives the file, this
-//! library's merge, and both results in TensorFlow's form.
+//! Merges random chunked files with this library and with TensorFlow's Merger, and reports every
+//! kind of difference: `differential TF_READ CASES [SEED [FOLDER]]`. `tests/interop/setup.sh`
+//! builds TF_READ. If the two merges of a file differ without a known reason, the file, this
+//! library's merge, and both merges in TensorFlow's deterministic form are copied to FOLDER.
 //!
 //! TensorFlow also reads this library's merge, and writes both messages in its deterministic form.
-//! Two messages are equal if their deterministic forms are equal.
+//! The messages are equal if their deterministic forms are equal.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -27,10 +27,10 @@ use proto_splitter_core::wire::put_varint;
 use proto_splitter_graph_def::{GRAPH_DEF, proto::descriptor_pool};
 use record_file::{Compression, RecordWriter, WriterOptions};
 
-/// Number of files that are written, and then read by TensorFlow, in one batch.
+/// Number of files in a batch: they are all written before TensorFlow reads them.
 const BATCH: u64 = 200;
 
-/// TensorFlow reads only one in this many of the files that this library rejects.
+/// Of the files that this library rejects, TensorFlow only reads one in this number.
 const ASKED: u64 = 100;
 
 struct Random(u64);
@@ -63,7 +63,7 @@ fn int(number: u64, value: u64) -> Vec<u8> {
     out
 }
 
-/// Some types of a GraphDef.
+/// The message types in a GraphDef that the random files use.
 #[derive(Clone, Copy)]
 enum Type {
     Graph,
@@ -81,7 +81,7 @@ enum Type {
 const KEYS: [&str; 3] = ["a", "value", ""];
 const TEXTS: [&str; 5] = ["", "a", "bc", "7", "x/y"];
 
-/// Returns fields for a type, sometimes in the order of their numbers.
+/// Returns random serialized fields of a message of type `of`, in most cases sorted by number.
 fn fields(random: &mut Random, of: Type, depth: u32) -> Vec<u8> {
     let most = if depth == 0 { 2 } else { 5 };
     let mut all: Vec<(u64, Vec<u8>)> = (0..random.below(most))
@@ -174,8 +174,9 @@ fn field(random: &mut Random, of: Type, depth: u32) -> (u64, Vec<u8>) {
     made[at].clone()
 }
 
-/// Returns a path that TensorFlow's Merger can follow from a message of a type, the type at the
-/// path's end (`None` for a scalar), and the text to insert for a scalar.
+/// Returns a random path that TensorFlow's Merger can follow from a message of type `from`; the
+/// type of the message at its end (`None` for a scalar); and the text of the chunk to put at a
+/// scalar.
 fn place(random: &mut Random, from: Type) -> (FieldPath, Option<Type>, &'static str) {
     let (mut path, mut at) = (FieldPath::root(), from);
     let key = |key: &str| MapKey::String(key.into());
@@ -213,11 +214,11 @@ fn place(random: &mut Random, from: Type) -> (FieldPath, Option<Type>, &'static 
 struct File {
     chunks: Vec<Vec<u8>>,
     metadata: ChunkMetadata,
-    /// True if two fields of one list are equal up to and including a map key, in which case
-    /// TensorFlow's order is undefined.
+    /// True if two fields in the same list have paths that are equal up to and including a map key.
+    /// TensorFlow doesn't define the order of such fields.
     shares_a_key: bool,
-    /// True if two fields of one list have the same path, and one of the two has more fields below
-    /// it.
+    /// True if two fields in the same list have equal paths, and at least one of them has nested
+    /// fields.
     is_named_twice: bool,
 }
 
@@ -254,7 +255,7 @@ impl File {
                 None => self.add(2, text.into()),
             };
             let below = match of {
-                // TensorFlow ignores fields below an empty path.
+                // An empty path gets no nested fields, since TensorFlow ignores them.
                 Some(of) if depth > 0 && !path.is_root() && random.below(4) == 0 => {
                     self.fields(random, of, depth - 1)
                 }
@@ -321,7 +322,8 @@ fn is_text(file: &File, field: &ChunkedField) -> bool {
     index.is_some_and(|index| file.metadata.chunks[usize::try_from(index).unwrap()].r#type == 2)
 }
 
-/// Returns the type at a path from [`place`].
+/// Returns the type of the message at the end of a path that [`place`] returned; `None` for a
+/// scalar.
 fn type_at(from: Type, path: &FieldPath) -> Option<Type> {
     path.steps().iter().try_fold(from, |at, step| {
         Some(match (at, step.field.0) {
@@ -338,15 +340,15 @@ fn type_at(from: Type, path: &FieldPath) -> Option<Type> {
     })
 }
 
-/// A TensorFlow process that reads one file after another.
+/// A TensorFlow process that reads files one after another. It is restarted if it aborts.
 struct Tensorflow {
     program: String,
     running: Option<(Child, ChildStdin, BufReader<ChildStdout>)>,
 }
 
 impl Tensorflow {
-    /// Reads all files. Returns for each file whether it was read, was rejected, or ended the
-    /// process.
+    /// Lets TensorFlow read the file on each line. Returns TensorFlow's answer for each file, or
+    /// "aborted" if the process ended.
     fn read(&mut self, lines: &[String]) -> Vec<String> {
         let mut answers = Vec::new();
         while answers.len() < lines.len() {
@@ -359,7 +361,8 @@ impl Tensorflow {
                 let output = BufReader::new(child.stdout.take().unwrap());
                 (child, input, output)
             });
-            // The pipes have room for all lines of a batch and for TensorFlow's answers.
+            // This can't block: the pipes have room for all lines of a batch and for TensorFlow's
+            // answers.
             let all = lines[answers.len()..].concat();
             let _ = input.write_all(all.as_bytes()).and_then(|()| input.flush());
             let mut ended = false;
@@ -377,7 +380,7 @@ impl Tensorflow {
     }
 }
 
-/// Returns the text of an error without the place, numbers and names in it.
+/// Returns the last part of an error's text, without its numbers and quoted names, to group errors.
 fn shape(text: &str) -> String {
     let last = text.trim_end().rsplit(": ").next().unwrap_or_default();
     let mut parts = last.split('"').step_by(2).collect::<Vec<_>>().join("..");
@@ -432,7 +435,8 @@ fn main() {
             if let Err(error) = &ours
                 && (error.contains("out of range") || !case.is_multiple_of(ASKED))
             {
-                // TensorFlow aborts on most of these files, and takes a second to restart.
+                // Skips TensorFlow, since it aborts on most of these files, and a restart takes a
+                // second.
                 let what = format!("only ours was asked: {}", shape(error));
                 found.entry(what).or_insert((0, case)).0 += 1;
                 continue;

@@ -1,8 +1,8 @@
-//! Small files that claim large sizes. On each of these files, each command must end with a result
-//! or a one-line error, and use little memory.
+//! Small files that claim large sizes ("bombs"). On each of them, each command must end with a
+//! result or a one-line error, and use little memory.
 //!
-//! All chunked files are valid record files with correct hashes, so they can only be rejected for
-//! their content.
+//! All chunked files are valid record files with correct hashes, so a reader can only reject them
+//! because of their content.
 
 use std::fs;
 use std::io;
@@ -21,25 +21,25 @@ use record_file::{Compression, RecordWriter, RecordsMetadata, WriterOptions};
 /// The sizes that the bombs claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Number of items of each kind.
+    /// Number of repeated items, such as chunks or nodes.
     pub count: usize,
-    /// Size of a value that compresses to almost nothing, in bytes.
+    /// Size of a value that compresses to a few bytes, in bytes.
     pub size: usize,
-    /// Nesting depth.
+    /// Nesting depth of messages.
     pub depth: usize,
-    /// Size of a file that consists almost entirely of holes, in bytes.
+    /// Size of a sparse file, which consists almost entirely of holes, in bytes.
     pub sparse: u64,
 }
 
 impl Scale {
-    /// The sizes that an attacker would choose.
+    /// Sizes that an attacker would choose.
     pub const WHOLE: Scale = Scale {
         count: 2_000_000,
         size: 64 << 20,
         depth: 200_000,
         sparse: 1 << 40,
     };
-    /// A hundredth of the sizes in [`WHOLE`](Scale::WHOLE), for tests.
+    /// Sizes for tests, which are 16 to 100 times smaller than those in [`WHOLE`](Scale::WHOLE).
     pub const SMALL: Scale = Scale {
         count: 20_000,
         size: 4 << 20,
@@ -48,18 +48,19 @@ impl Scale {
     };
 }
 
-/// A file, and the commands to try with it.
+/// A small file that claims large sizes, and the commands to try on it.
 #[derive(Clone, Debug)]
 pub struct Bomb {
-    /// Name of the bomb.
+    /// Short name, such as `chunk-infos`.
     pub name: &'static str,
     /// Path of the file.
     pub path: PathBuf,
-    /// Arguments of the commands. Outputs go to a file called `out` in the working folder.
+    /// Commands, each as its list of arguments. Outputs are called `out` and are in the working
+    /// folder.
     pub commands: Vec<Vec<String>>,
 }
 
-/// Returns a length-delimited field.
+/// Returns a length-delimited field with this number and value.
 fn len(number: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
     let mut out = head(number, value.as_ref().len() as u64);
     out.extend_from_slice(value.as_ref());
@@ -73,8 +74,8 @@ fn head(number: u64, size: u64) -> Vec<u8> {
     out
 }
 
-/// Wraps `of` in `depth` levels of messages. The result is built from the outside in, so that `of`
-/// is copied only once.
+/// Wraps `of` in `depth` levels of nested messages, each in the field `number`. The result is built
+/// from the outside in, so that `of` is copied only once.
 fn nested(number: u64, of: &[u8], depth: usize) -> Vec<u8> {
     let mut heads = Vec::new();
     let mut size = of.len() as u64;
@@ -89,7 +90,7 @@ fn nested(number: u64, of: &[u8], depth: usize) -> Vec<u8> {
     out
 }
 
-/// A chunked file being assembled.
+/// A chunked file under construction.
 #[derive(Default)]
 struct File {
     records: Vec<Vec<u8>>,
@@ -98,7 +99,7 @@ struct File {
 }
 
 impl File {
-    /// Creates a file whose only chunk is the whole message.
+    /// Creates a file with a single chunk, which contains the whole message.
     fn of(message: Vec<u8>, message_type: &str) -> File {
         let mut file = File::default();
         file.metadata.version = Some(VersionDef {
@@ -128,7 +129,8 @@ impl File {
         &mut message.chunked_fields
     }
 
-    /// Returns the bytes of the file, with records and trailer compressed as well as possible.
+    /// Returns the bytes of the file after `change` was applied to its trailer. Records and trailer
+    /// are compressed as well as possible.
     fn bytes(mut self, change: impl FnOnce(&mut ChunkMetadata)) -> record_file::Result<Vec<u8>> {
         let mut options = WriterOptions::new().compression(Compression::zstd(9));
         if let Some(metadata) = self.file_metadata {
@@ -151,8 +153,8 @@ fn model() -> Vec<u8> {
     len(1, len(1, "a"))
 }
 
-/// Returns serialized record-file metadata that embeds a schema made of `files`, with `message` as
-/// its type.
+/// Returns serialized metadata for a record file. The metadata embeds the schema `files`, and
+/// `message` as the name of the type.
 fn schema(files: Vec<FileDescriptorProto>, message: &str) -> Vec<u8> {
     let set = FileDescriptorSet { file: files };
     [len(4, message), schema_fields(&set)].concat()
@@ -165,7 +167,7 @@ fn schema_fields(set: &FileDescriptorSet) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the commands that only read a chunked file, each with its arguments.
+/// Returns the commands to try on a chunked file, each as its list of arguments.
 fn reading(path: &str) -> Vec<Vec<String>> {
     let mut commands: Vec<Vec<&str>> = vec![
         vec!["info", path],
@@ -204,7 +206,7 @@ fn reading(path: &str) -> Vec<Vec<String>> {
     commands.into_iter().map(own).collect()
 }
 
-/// Returns the commands that only read a plain message, whose type must be given.
+/// Returns the commands to try on a plain message. They specify its type, since the file doesn't.
 fn of_plain(path: &str) -> Vec<Vec<String>> {
     let mut commands = reading(path);
     commands.retain(|command| !["info", "ls", "recompress"].contains(&command[0].as_str()));
@@ -226,7 +228,7 @@ fn of_plain(path: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Writes all bombs to a folder.
+/// Writes all bombs to a folder, and returns them.
 ///
 /// # Errors
 ///
@@ -285,7 +287,7 @@ fn at(path: &FieldPath, chunk: u64) -> ChunkedField {
     }
 }
 
-/// Returns files whose schemas claim large sizes or have infinitely nested types.
+/// Returns chunked files whose embedded schemas claim large sizes or have infinitely nested types.
 fn in_metadata(scale: &Scale) -> Vec<(&'static str, File)> {
     let with = |message: Vec<u8>, of: &str, metadata: Vec<u8>| {
         let mut file = File::of(message, of);
@@ -346,7 +348,8 @@ fn in_metadata(scale: &Scale) -> Vec<(&'static str, File)> {
 
 type Change = Box<dyn FnOnce(&mut ChunkMetadata)>;
 
-/// Returns changes after which a trailer takes much more memory than space in the file.
+/// Returns changes to a trailer that increase its size in memory much more than its size in the
+/// file.
 fn in_trailers(scale: &Scale) -> Vec<(&'static str, Change)> {
     let Scale {
         count, size, depth, ..
@@ -406,7 +409,8 @@ fn in_trailers(scale: &Scale) -> Vec<(&'static str, Change)> {
     ]
 }
 
-/// Returns serialized GraphDefs.
+/// Returns serialized GraphDefs that take much more memory than space in the file, with their
+/// names.
 fn messages(scale: &Scale) -> Vec<(&'static str, Vec<u8>)> {
     let Scale {
         count, size, depth, ..
@@ -448,7 +452,7 @@ fn messages(scale: &Scale) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns a model with one value that is almost entirely a hole in the file.
+/// Writes a GraphDef with one large value, which is a hole in the file.
 fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     let path = dir.join("sparse.pb");
     let mut bytes = [vec![8, 1], head(4, size)].concat();
@@ -465,8 +469,8 @@ fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     let file = fs::OpenOptions::new().write(true).open(&path)?;
     file.set_len(bytes.len() as u64 + size)?;
     let text = path.to_string_lossy();
-    // Commands that read or write the whole file are left out, since their time is proportional to
-    // its size.
+    // Omits commands that read or write the whole file, since their time is proportional to its
+    // size.
     let mut commands = of_plain(&text);
     commands.retain(|command| {
         let reads_all = [
@@ -484,7 +488,7 @@ fn sparse(dir: &Path, size: u64) -> io::Result<Bomb> {
     })
 }
 
-/// Returns a SavedModel in text format with deeply nested messages.
+/// Writes a SavedModel in text format, with deeply nested messages.
 fn as_text(dir: &Path, depth: usize) -> io::Result<Bomb> {
     let folder = dir.join("text");
     fs::create_dir_all(&folder)?;

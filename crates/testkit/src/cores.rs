@@ -1,14 +1,14 @@
-//! Parallel work on all cores, as a reference for benchmarks.
+//! Running work on all cores, for benchmarks that compare with fully parallel work.
 
 use std::error::Error;
 use std::thread;
 
-/// Runs `work` on one thread per core. To share the work out, `work` can take pieces from a common
-/// queue until the queue is empty.
+/// Runs `work` on one thread per core. All threads call the same function, so it should divide the
+/// work itself, for example by removing pieces from a shared queue until the queue is empty.
 ///
 /// # Errors
 ///
-/// An error from any of the threads.
+/// An error that `work` returned on one of the threads, or an error if a thread panicked.
 pub fn on_all_cores<E: Error + Send + Sync + 'static>(
     work: impl Fn() -> Result<(), E> + Sync,
 ) -> Result<(), Box<dyn Error>> {

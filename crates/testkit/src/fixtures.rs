@@ -1,6 +1,6 @@
-//! Messages written by TensorFlow.
+//! Test messages that TensorFlow wrote.
 
-/// The messages in `tests/data/tensorflow`, each with its type.
+/// Paths of the messages in `tests/data/tensorflow`, each with the full name of its type.
 pub const MESSAGES: [(&str, &str); 6] = [
     ("functions_consts/saved_model.pb", SAVED_MODEL),
     ("keras_mlp/saved_model.pb", SAVED_MODEL),

@@ -1,4 +1,5 @@
-//! Generators, round trips and hostile inputs for the tests of this workspace.
+//! Generators of messages, checks of splits and merges, and hostile inputs, for this workspace's
+//! tests.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,

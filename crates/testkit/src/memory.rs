@@ -1,4 +1,4 @@
-//! Measuring the memory of a command.
+//! Measuring how much memory a command uses.
 
 use std::fs;
 use std::io;
@@ -6,23 +6,23 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Interval between measurements of a process.
+/// Interval between two measurements of a process.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// The largest observed memory of a process, in bytes.
+/// The peak memory usage of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Largest anonymous memory in any measurement, in bytes. A peak between two measurements is
-    /// missed.
+    /// Largest anonymous memory in any of the measurements, in bytes. A peak between two
+    /// measurements isn't included.
     pub anonymous: u64,
     /// Largest resident memory, in bytes, including pages of the program and of other files. The
-    /// system tracks this value, so it includes every peak, and is at least the largest anonymous
-    /// memory.
+    /// operating system tracks this value, so every peak is included, and the value is at least the
+    /// largest anonymous memory.
     pub resident: u64,
 }
 
-/// Runs a command to its end, without input and output, and observes its memory. If the system
-/// doesn't report a process's memory, the result is 0.
+/// Runs a command until it ends, without input and output, and measures its memory. The memory is 0
+/// if the operating system doesn't report it.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn watch_writing_to(
     }
 }
 
-/// Returns a value from `/proc/PID/status`, in bytes.
+/// Returns the value called `name` in `/proc/PID/status`, in bytes; 0 if there is none.
 fn bytes(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn memory_that_a_command_takes_for_a_moment_is_seen() {
-        // This shell holds 64 MiB in a variable.
+        // The shell keeps 64 MiB in a variable for 0.1 seconds.
         let script = "x=$(head -c 67108864 /dev/zero | tr '\\0' x); sleep 0.1; echo ${#x}";
         let (status, peak) = watch(Command::new("sh").args(["-c", script])).unwrap();
         assert!(status.success());

@@ -1,5 +1,4 @@
-//! Models of any size, which are written piece by piece, so that only small parts are ever in
-//! memory.
+//! Models of any size, which are written piece by piece, so that only small pieces are in memory.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -10,7 +9,8 @@ use record_file::ReadAt;
 
 use crate::generate::Random;
 
-/// A message under construction, which holds small parts as bytes, and large tensors as seeds.
+/// A message under construction. Large tensors are stored only as the seeds that generate their
+/// bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     pieces: Vec<Piece>,
@@ -29,12 +29,12 @@ impl Parts {
         Parts::default()
     }
 
-    /// Returns the size so far, in bytes.
+    /// Returns the size of the message so far, in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns whether there are no bytes.
+    /// Returns true if the message has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -84,15 +84,15 @@ impl Parts {
         self
     }
 
-    /// Adds fields that are already encoded.
+    /// Appends fields that are already serialized.
     #[must_use]
     pub fn raw(mut self, fields: &[u8]) -> Self {
         self.put(fields);
         self
     }
 
-    /// Adds a bytes field with `len` bytes of 32-bit floats between -2 and 2, generated from
-    /// `seed`.
+    /// Adds a bytes field that contains `len` bytes of random 32-bit floats between -2 and 2.
+    /// `seed` determines their values.
     #[must_use]
     pub fn floats(mut self, number: u32, seed: u64, len: u64) -> Self {
         self.header(number, len);
@@ -101,7 +101,7 @@ impl Parts {
         self
     }
 
-    /// Adds a message field.
+    /// Adds a field that contains the message `message`.
     #[must_use]
     pub fn message(mut self, number: u32, message: Parts) -> Self {
         self.header(number, message.len);
@@ -117,7 +117,7 @@ impl Parts {
         self
     }
 
-    /// Writes the message.
+    /// Writes the serialized message.
     ///
     /// # Errors
     ///
@@ -133,11 +133,11 @@ impl Parts {
     }
 }
 
-/// A source for a message whose small parts are in memory, and whose tensors read as zeros. Counts
-/// the bytes read.
+/// A source for a serialized message whose tensors read as zeros, so that it takes little memory.
+/// Counts the bytes that are read.
 #[derive(Debug)]
 pub struct SparseSource {
-    /// The parts in memory, by offset.
+    /// Everything except for the tensors: byte ranges of the message, each with its offset.
     parts: Vec<(u64, Vec<u8>)>,
     size: u64,
     read: AtomicU64,
@@ -205,7 +205,8 @@ fn write_floats(out: &mut impl Write, seed: u64, len: u64) -> io::Result<()> {
         block.clear();
         let take = left.min(BLOCK);
         while (block.len() as u64) < take {
-            // The sign and mantissa are random, and the exponent is at most that of 1.
+            // The sign and mantissa are random; the exponent is limited, so that the value is below
+            // 2.
             let bits = random.number() & 0xbf7f_ffff_bf7f_ffff | 0x3000_0000_3000_0000;
             block.extend_from_slice(&bits.to_le_bytes());
         }
@@ -215,7 +216,7 @@ fn write_floats(out: &mut impl Write, seed: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a `Const` node with a float tensor of `len` bytes.
+/// Returns a `Const` node with a float tensor of `len` bytes, generated from `seed`.
 pub fn constant(name: &str, seed: u64, len: u64) -> Parts {
     let shape = Parts::new().message(2, Parts::new().varint(1, len / 4));
     let tensor = Parts::new()
@@ -235,7 +236,7 @@ pub fn constant(name: &str, seed: u64, len: u64) -> Parts {
         .message(5, value)
 }
 
-/// Returns a small node with two inputs, which has about 95 bytes.
+/// Returns a small node with two inputs, of about 95 bytes.
 pub fn small_node(index: u64) -> Parts {
     let dtype = Parts::new()
         .text(1, "T")
@@ -257,13 +258,13 @@ pub struct ModelSize {
     pub functions: u64,
     /// Size of each constant, in bytes.
     pub constant_bytes: u64,
-    /// Number of small nodes in the graph. Each function has a hundredth of this number.
+    /// Number of small nodes in the main graph. Each function has a hundredth of this number.
     pub small_nodes: u64,
 }
 
 impl ModelSize {
-    /// A model of 2.5 GiB, which no other protobuf reader accepts. It has ten constants of 256 MiB,
-    /// six of which are in functions, and 200,000 small nodes.
+    /// A model of 2.5 GiB, which other protobuf readers reject. It has ten constants of 256 MiB,
+    /// six of which are in functions, and 200,000 small nodes in the main graph.
     pub const OVER_THE_LIMIT: ModelSize = ModelSize {
         constants: 4,
         functions: 6,
@@ -272,7 +273,7 @@ impl ModelSize {
     };
 }
 
-/// Returns a `SavedModel` of this size. The model is the same every time.
+/// Returns a `SavedModel` of this size. Its bytes are the same every time.
 pub fn saved_model(size: &ModelSize) -> Parts {
     let mut graph = Parts::new();
     for index in 0..size.small_nodes {

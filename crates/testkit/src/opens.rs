@@ -1,4 +1,4 @@
-//! Counting how often any process opens files, as reported by the system.
+//! Counting how often any process opens the files in a folder, as reported by the operating system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// A counter of how often the files in a folder are opened while the counter exists.
+/// A counter of how often any process opens the files in a folder while the counter exists.
 #[derive(Debug)]
 pub struct Opens {
     events: OwnedFd,
@@ -17,7 +17,7 @@ pub struct Opens {
 }
 
 impl Opens {
-    /// Watches all files in a folder and its subfolders.
+    /// Starts watching all files in a folder and its subfolders.
     ///
     /// # Panics
     ///
@@ -33,9 +33,9 @@ impl Opens {
     }
 
     fn watch(&mut self, folder: &Path) {
-        // The system drops an event that is equal to the previous one. Since the folder is also
-        // watched, an event for the folder precedes each event for a file, and no two consecutive
-        // events are equal.
+        // The operating system drops an event that is equal to the previous one. Since the folder
+        // is also watched, each event for a file follows an event for the folder, and no two
+        // consecutive events are equal.
         inotify::add_watch(&self.events, folder, WatchFlags::OPEN).unwrap();
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -48,7 +48,7 @@ impl Opens {
         }
     }
 
-    /// Returns the number of times each file was opened, omitting files that weren't opened.
+    /// Returns how many times each file was opened. Omits files that weren't opened.
     ///
     /// # Panics
     ///

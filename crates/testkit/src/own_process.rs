@@ -1,18 +1,18 @@
-//! Running tests in their own processes, because they measure the process, or other tests would
-//! disturb them.
+//! Running a test in a separate process, because it measures the process, or other tests would
+//! disturb it.
 
 use std::any::type_name;
 use std::env;
 use std::process::Command;
 
-/// Environment variable that names the test for which a process was started.
+/// Environment variable that contains the name of the test to run in this process.
 const STARTED_FOR: &str = "TEST_IN_OWN_PROCESS";
 
-/// Runs the body of a test in a separate process, so that the test can stay in the same executable
-/// as all other tests.
+/// Runs the body of a test in a separate process. The test can be in the same executable as all
+/// other tests.
 ///
-/// The process runs the same executable for this test alone. Call this function directly from the
-/// test, since the name of the test is taken from the function that contains `body`.
+/// The process runs the same executable, but only this test. Call this function directly in the
+/// test function, since the name of the test is derived from the type of `body`.
 ///
 /// # Panics
 ///
@@ -29,7 +29,7 @@ pub fn in_own_process<F: FnOnce()>(body: F) {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    // The process would also succeed if no test had this name.
+    // Checks the output, since the process also succeeds if no test has this name.
     assert!(
         output.status.success() && said.contains("1 passed"),
         "{said}{}",

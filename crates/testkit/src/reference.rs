@@ -1,4 +1,4 @@
-//! A merge by reflection, like TensorFlow's Merger. It is slow and small, and shares no code with
+//! A merge by reflection, like TensorFlow's Merger. It is slow, but simple, and shares no code with
 //! the library's own merge.
 
 use std::cmp::Ordering;
@@ -10,7 +10,7 @@ use proto_splitter_core::proto::field_index::map_key::Type;
 use proto_splitter_core::proto::field_index::{Kind as Tag, MapKey as KeyTag};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage, FieldIndex};
 
-/// Merges chunks in memory into a message of this type.
+/// Merges chunks in memory into a message of the given type.
 ///
 /// # Panics
 ///
@@ -44,8 +44,8 @@ fn chunk(chunks: &[Bytes], index: u64) -> Bytes {
     chunks[usize::try_from(index).expect("fits")].clone()
 }
 
-/// Checks that no two fields are equal up to and including a map key, since TensorFlow's sort stops
-/// at map keys.
+/// Checks that no two fields have paths that are equal up to and including a map key. The order of
+/// such fields would be undefined, since TensorFlow's sort compares paths only up to a map key.
 fn assert_no_shared_keys(fields: &[&ChunkedField]) {
     for (at, a) in fields.iter().enumerate() {
         for b in &fields[..at] {
@@ -149,7 +149,7 @@ fn place(
     }
 }
 
-/// Returns the value of a field or an extension, and its kind.
+/// Returns the value of the field or extension with this number, and its kind.
 fn field_mut(target: &mut DynamicMessage, number: u32) -> (&mut Value, Kind) {
     let descriptor = target.descriptor();
     if let Some(field) = descriptor.get_field(number) {

@@ -1,4 +1,4 @@
-//! A SavedModel of any size that TensorFlow can run after the model is externalized.
+//! A SavedModel of any size, which TensorFlow can run once it is externalized.
 
 use prost::Message;
 use proto_splitter_graph_def::proto::attr_value::{ListValue, Value};
@@ -17,15 +17,15 @@ use crate::models::{Parts, constant};
 pub struct RunnableSize {
     /// Number of constants in the main graph.
     pub constants: u64,
-    /// Number of functions, each with a constant.
+    /// Number of functions, each with one constant.
     pub functions: u64,
     /// Size of each constant, in bytes.
     pub constant_bytes: u64,
 }
 
 impl RunnableSize {
-    /// A model of 2.5 GiB, which TensorFlow can't read. It has ten constants of 256 MiB, six of
-    /// which are in functions.
+    /// A model of 2.5 GiB, which is too large for TensorFlow to read. It has ten constants of 256
+    /// MiB, six of which are in functions.
     pub const OVER_THE_LIMIT: RunnableSize = RunnableSize {
         constants: 4,
         functions: 6,
@@ -50,7 +50,7 @@ fn node(name: &str, op: &str, inputs: &[&str], attrs: Vec<(&str, Value)>) -> Nod
     }
 }
 
-/// Returns the constant for the axis to reduce, which is the scalar 0.
+/// Returns a constant node for the axis that [`max`] reduces: the scalar 0.
 fn axis() -> NodeDef {
     let tensor = TensorProto {
         dtype: INT32,
@@ -67,7 +67,7 @@ fn axis() -> NodeDef {
     )
 }
 
-/// Returns a node that computes the largest element.
+/// Returns a node that computes the largest element of the tensor `of`.
 fn max(name: &str, of: &str, axis: &str) -> NodeDef {
     let attrs = vec![
         ("T", Value::Type(FLOAT)),
@@ -110,7 +110,7 @@ fn function(name: &str, kernel: Parts) -> Parts {
     function.message(3, kernel).raw(&rest.encode_to_vec())
 }
 
-/// Returns a node that calls a function with one argument.
+/// Returns a node that calls the function `function` with the argument `x`.
 fn call(name: &str, function: &str, x: &str) -> NodeDef {
     let list = || {
         let list = ListValue {

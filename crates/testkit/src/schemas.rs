@@ -1,4 +1,4 @@
-//! Random message types with every kind of field, in proto2, proto3 and an edition.
+//! Random message types with every kind of field, in proto2, proto3 and editions.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,16 +9,16 @@ use proto_splitter_core::schema::decode_descriptor_set;
 
 use crate::generate::Random;
 
-/// Generated message types.
+/// Randomly generated message types.
 #[derive(Clone)]
 pub struct Schema {
-    /// The types' `FileDescriptorSet` in text format, for investigating failures.
+    /// `FileDescriptorSet` of the types in text format, for investigating test failures.
     pub text: String,
-    /// Type of the messages in a test.
+    /// Message type to use in tests. It may refer to the other types.
     pub root: MessageDescriptor,
 }
 
-// This is written by hand, since `Debug` for a descriptor recurses endlessly if the type contains
+// Not derived, since `Debug` for a descriptor recurses endlessly if the message type contains
 // itself.
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Schema {
     }
 }
 
-/// The syntax of a file.
+/// The protobuf syntax of a file.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Proto2,
@@ -39,14 +39,14 @@ const SCALARS: [&str; 15] = [
     "UINT32", "SFIXED32", "SFIXED64", "SINT32", "SINT64",
 ];
 
-/// All types that a map key can have.
+/// All scalar types that a map key can have.
 const KEYS: [&str; 12] = [
     "INT64", "UINT64", "INT32", "FIXED64", "FIXED32", "BOOL", "STRING", "UINT32", "SFIXED32",
     "SFIXED64", "SINT32", "SINT64",
 ];
 
-/// Generates one or two files with up to six message types each. The types refer to each other and
-/// to themselves.
+/// Generates one or two .proto files with up to six message types each. The types refer to each
+/// other and to themselves.
 ///
 /// # Panics
 ///
@@ -75,7 +75,7 @@ fn level(random: &mut Random) -> Level {
     *random.choose(&[Level::Proto2, Level::Proto3, Level::Edition])
 }
 
-/// A message type whose definition isn't written yet.
+/// A message type whose definition isn't generated yet.
 struct Type {
     name: String,
     full_name: String,
@@ -117,7 +117,8 @@ fn file(text: &mut String, random: &mut Random, level: Level, name: &str, types:
         }
         bodies.push(body);
     }
-    // The order is reversed, so that each type is complete when its parent takes its text.
+    // Processes nested types first, since the definition of a type includes those of its nested
+    // types.
     for index in (0..own.len()).rev() {
         let (name, body) = (&own[index].name, &bodies[index]);
         match own[index].parent {
@@ -155,7 +156,8 @@ fn file(text: &mut String, random: &mut Random, level: Level, name: &str, types:
     .expect("in memory");
 }
 
-/// Returns an edition's options for packed and delimited fields, or an empty string.
+/// Returns random features of a field or file in an edition: how it encodes repeated and message
+/// fields.
 fn features(random: &mut Random) -> String {
     let mut features = String::new();
     if random.one_in(2) {
@@ -173,12 +175,12 @@ struct Writer<'a> {
     random: &'a mut Random,
     level: Level,
     file: &'a str,
-    /// Full names of all types.
+    /// Full names of all message types.
     types: &'a [String],
 }
 
 impl Writer<'_> {
-    /// Generates the fields of a message type, its oneofs, and its maps' entries.
+    /// Generates the fields of a message type, its oneofs, and the entry types of its maps.
     fn body(&mut self) -> String {
         let mut text = String::new();
         let mut numbers = BTreeSet::new();
@@ -214,7 +216,7 @@ impl Writer<'_> {
         for at in 0..used.len() {
             writeln!(text, "oneof_decl {{ name: 'o{at}' }}").expect("in memory");
         }
-        // A proto3 field with presence is alone in a oneof, which comes after the declared oneofs.
+        // A proto3 optional field is alone in a oneof, which must follow the declared oneofs.
         for (at, number) in (used.len()..).zip(optional) {
             let alone = format!("oneof_index: {at} proto3_optional: true");
             let field = self.plain_field(number, &format!("f{number}"), Some(alone));
@@ -227,8 +229,8 @@ impl Writer<'_> {
         text
     }
 
-    /// Returns a random field number. The number is often small, but tags of every length occur.
-    /// Excludes the numbers of extensions and the numbers that protobuf reserves.
+    /// Returns a random field number. It is often small, but numbers for tags of every length
+    /// occur. Numbers of extensions, and those that protobuf reserves, don't occur.
     fn number(&mut self) -> u32 {
         let (from, to) = *self.random.choose(&[
             (1, 15),
@@ -240,7 +242,7 @@ impl Writer<'_> {
         from + u32::try_from(self.random.below(u64::from(to - from + 1))).expect("small")
     }
 
-    /// Generates a field that is not a map and, in a oneof, not repeated.
+    /// Generates a field that isn't a map. If it is in a oneof, it isn't repeated.
     fn plain_field(&mut self, number: u32, name: &str, oneof: Option<String>) -> String {
         let label = match (self.random.below(5), &oneof, self.level) {
             (0 | 1, None, _) => "REPEATED",
@@ -293,7 +295,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Generates a map field and its entries' type.
+    /// Generates a map field, and the message type of its entries.
     fn map(&mut self, number: u32, name: &str) -> String {
         let key = *self.random.choose(&KEYS);
         let value = match self.random.below(3) {

@@ -1,4 +1,4 @@
-//! Common setup for benchmarks.
+//! Temporary folders and scale factors for benchmarks.
 
 use std::fs;
 use std::io;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Creates a new folder on the repository's disk, since temporary folders may be in memory.
-/// Dropping the result removes the folder with its content.
+/// Creates a temporary folder on the repository's disk, since the default one may be in memory.
+/// Dropping the result removes the folder and its content.
 ///
 /// # Errors
 ///
@@ -18,8 +18,8 @@ pub fn scratch_folder() -> io::Result<TempDir> {
     tempfile::tempdir_in(target.canonicalize()?)
 }
 
-/// Returns the factor by which to shrink the benchmark: `quick` if the argument `--quick` is given,
-/// and otherwise 1.
+/// Returns the factor by which a benchmark's data is smaller than usual: `quick` if the argument
+/// `--quick` is given, and otherwise 1.
 pub fn scale(quick: u64) -> u64 {
     if std::env::args().any(|argument| argument == "--quick") {
         quick

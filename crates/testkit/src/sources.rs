@@ -1,4 +1,4 @@
-//! Sources that observe reads or make them fail.
+//! Sources that record reads, make reads fail, or consist mostly of zeros.
 
 use std::io;
 use std::ops::Range;
@@ -7,26 +7,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use record_file::ReadAt;
 
-/// A source that records the ranges read.
+/// A source that records the byte ranges that are read.
 #[derive(Debug)]
 pub struct Watched<S> {
     inner: S,
     reads: Arc<Mutex<Vec<Range<u64>>>>,
 }
 
-/// The ranges that were read, in order.
+/// The byte ranges that were read from a [`Watched`] source, in the order of the reads.
 #[derive(Clone, Debug, Default)]
 pub struct Reads(Arc<Mutex<Vec<Range<u64>>>>);
 
 impl Reads {
-    /// Takes the ranges read so far.
+    /// Returns the byte ranges that were read since the previous call.
     pub fn take(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl<S> Watched<S> {
-    /// Wraps a source.
+    /// Wraps a source. Returns the wrapper, and the list to which it adds the ranges.
     pub fn new(inner: S) -> (Self, Reads) {
         let reads = Reads::default();
         let watched = Watched {
@@ -50,7 +50,7 @@ impl<S: ReadAt> ReadAt for Watched<S> {
     }
 }
 
-/// A source that calls a function before each read. If the function fails, so does the read.
+/// A source that calls a function before each read. If the function fails, the read fails, too.
 pub struct Guarded<S, F> {
     inner: S,
     guard: F,
@@ -66,7 +66,7 @@ impl<S, F> std::fmt::Debug for Guarded<S, F> {
 }
 
 impl<S, F: Fn(u64) -> io::Result<()>> Guarded<S, F> {
-    /// Wraps a source. `guard` receives the number of each read, starting at 0.
+    /// Wraps a source. The argument of `guard` is the number of the read, starting at 0.
     pub fn new(inner: S, guard: F) -> Self {
         Guarded {
             inner,
@@ -87,7 +87,8 @@ impl<S: ReadAt, F: Fn(u64) -> io::Result<()> + Send + Sync> ReadAt for Guarded<S
     }
 }
 
-/// A source of any size for small reads, with bytes at a few places and zeros everywhere else.
+/// A source of any size that consists of zeros, except for a few byte ranges. Reads should be
+/// small.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse {
     parts: Vec<(u64, Vec<u8>)>,
@@ -95,7 +96,7 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// Appends these bytes.
+    /// Appends bytes to the source.
     #[must_use]
     pub fn bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
@@ -105,14 +106,14 @@ impl Sparse {
         self
     }
 
-    /// Appends this many zeros.
+    /// Appends `count` zeros to the source.
     #[must_use]
     pub fn zeros(mut self, count: u64) -> Self {
         self.size += count;
         self
     }
 
-    /// Wraps the source in a length-delimited field with a small number.
+    /// Wraps the content in a length-delimited field whose number is at most 15.
     #[must_use]
     pub fn field(self, number: u8) -> Sparse {
         let mut head = vec![number << 3 | 2];
@@ -120,7 +121,7 @@ impl Sparse {
         Sparse::default().bytes(head).and(self)
     }
 
-    /// Appends another source.
+    /// Appends the content of another source.
     #[must_use]
     pub fn and(mut self, other: Sparse) -> Self {
         let behind = self.size;
@@ -131,12 +132,12 @@ impl Sparse {
         self
     }
 
-    /// Returns the number of bytes.
+    /// Returns the size of the source, in bytes.
     pub fn len(&self) -> u64 {
         self.size
     }
 
-    /// Returns whether there are no bytes.
+    /// Returns true if the source has no bytes.
     pub fn is_empty(&self) -> bool {
         self.size == 0
     }

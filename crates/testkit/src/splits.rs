@@ -1,4 +1,4 @@
-//! Checks of properties that every split must have.
+//! Checks of the properties that every split must have.
 
 use prost_reflect::{DynamicMessage, Value};
 use proto_splitter_core::container::ChunkKind;
@@ -10,21 +10,21 @@ use proto_splitter_core::{Error, ErrorKind};
 
 use crate::reference;
 
-/// The outcome of splitting and merging a message.
+/// The outcome of [`check`].
 #[derive(Debug)]
 pub enum Outcome {
-    /// The message was split, and all properties hold.
+    /// The message was split, and the split has all properties.
     Split(Box<Split>),
-    /// A part of the message can't be cut.
+    /// The message couldn't be split, since it has a large part that can't be cut.
     Uncuttable,
 }
 
-/// Splits a message and checks that all chunks are within the maximum, that no cut is unnecessary,
-/// and that a merge by reflection returns an equal message.
+/// Splits a message. Checks that no chunk exceeds the maximum size, that no cut is unnecessary, and
+/// that a merge by reflection returns an equal message.
 ///
 /// # Panics
 ///
-/// If a property doesn't hold.
+/// If one of these checks fails.
 pub fn check<S: ComposableSplitter>(
     splitter: &S,
     source: &Source,
@@ -53,8 +53,8 @@ pub fn check<S: ComposableSplitter>(
         }
     }
     if options.get_profile() == Profile::Extended {
-        // TensorFlow's rules don't apply to this split, so callers compare the bytes of a merge
-        // instead.
+        // The merge by reflection follows TensorFlow's rules, which don't apply to this profile.
+        // Instead, callers compare the bytes of the library's own merge.
         return Outcome::Split(Box::new(split));
     }
     let merged = reference::merge(&chunks, &split.message(), source.descriptor());
@@ -82,8 +82,8 @@ pub fn check<S: ComposableSplitter>(
     Outcome::Split(Box::new(split))
 }
 
-/// Checks that the error for a refused split states a number of bytes and the maximum that it
-/// exceeds.
+/// Checks that the error for an impossible split states a number of bytes, and the maximum that
+/// this number exceeds.
 fn check_refusal(error: &Error, options: &SplitOptions) {
     let text = error.to_string();
     let message = match error.path() {
@@ -123,9 +123,9 @@ fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
     }
 }
 
-/// Checks that no chunk could be merged back into its parent, and no slice joined with the previous
-/// slice, without exceeding the bound. Ignores the growth of length prefixes, large values, and
-/// chunks that only hold other chunks at a map key.
+/// Checks that putting a chunk back into its parent, or joining a slice with the previous slice,
+/// would exceed the maximum size. Ignores the growth of length prefixes, large values, and chunks
+/// that contain other chunks.
 fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     const LENGTHS: u64 = 40;
     let max = options.effective_max_chunk_size();
@@ -141,7 +141,7 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
         let holder = chunks
             .iter()
             .any(|other| other.parent() == Some(index.into()));
-        // If a value is in several chunks, they can't be merged back individually.
+        // If a value is divided into several chunks, a single one of them can't be put back.
         let near = chunks[index.saturating_sub(1)..]
             .iter()
             .zip(index.saturating_sub(1)..)
@@ -156,7 +156,8 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
         let slice_before = chunks[..index].iter().rposition(|other| {
             chunk.slice_of().is_some()
                 && other.slice_of() == chunk.slice_of()
-                // Elements that continue a packed run are alone in their slice.
+                // A slice of a packed run contains nothing else, so it can't be joined with other
+                // elements.
                 && other.packed() == chunk.packed()
                 && (other.path(), other.parent()) == (chunk.path(), chunk.parent())
         });
@@ -169,7 +170,7 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     }
 }
 
-/// Formats a message as text, with one value per line and maps in the order of their keys.
+/// Formats a message as text, with one value per line. Maps are sorted by key.
 pub fn canonical(message: &DynamicMessage) -> String {
     let mut lines = String::new();
     write_message(&mut lines, "", message);

@@ -1,14 +1,14 @@
-//! Traces: messages with millions of small elements.
+//! Traces for tests and benchmarks: messages with millions of small elements.
 
 use std::io::{self, Write};
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter_core::wire::put_varint;
 
-/// Schema of the traces, as .proto source.
+/// Source of the .proto file that defines the traces.
 pub const SCHEMA: &str = include_str!("../proto/trace.proto");
 
-/// Returns the type of the traces: `testkit.Trace`.
+/// Returns the message type of a trace: `testkit.Trace`.
 ///
 /// # Panics
 ///
@@ -17,7 +17,7 @@ pub fn trace_type() -> MessageDescriptor {
     message_type("testkit.Trace")
 }
 
-/// Returns the type of a message with several traces: `testkit.Traces`.
+/// Returns the message type that contains several traces: `testkit.Traces`.
 ///
 /// # Panics
 ///
@@ -37,8 +37,8 @@ fn message_type(name: &str) -> MessageDescriptor {
     POOL.get_message_by_name(name).expect("it is in its file")
 }
 
-/// Writes a trace with this many packets of about ten bytes, one per microsecond. Every fourth
-/// packet also has a name.
+/// Writes a trace with `packets` packets, one per microsecond. A packet has about ten bytes, and
+/// every fourth packet also has a name.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ pub fn write_trace(packets: u64, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\x1a\x07\x08\x01\x12\x03cpu\x1a\x07\x08\x02\x12\x03gpu")
 }
 
-/// Returns a [trace](write_trace) in memory.
+/// Returns the bytes that [`write_trace`] writes.
 ///
 /// # Panics
 ///

@@ -1,13 +1,13 @@
-//! Timing several ways to do the same work. They take turns, since the memory and caches of a small
-//! machine vary from minute to minute.
+//! Timing of several functions that do the same work. They run alternately, since the speed of
+//! memory and caches on a small machine varies from minute to minute.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use crate::generate::Random;
 
-/// The name of one way to do the work, and a function that does the work once and returns the times
-/// of its parts.
+/// A function to time, which does the work once and returns the duration of each part of the work;
+/// and the names of the parts.
 pub struct Contestant<'a> {
     parts: Vec<String>,
     turn: Box<Turn<'a>>,
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Contestant<'_> {
 }
 
 impl<'a> Contestant<'a> {
-    /// Creates a contestant that is timed as a whole. Dropping its result isn't timed.
+    /// Creates a contestant whose work is timed as a whole. Dropping the result isn't timed.
     pub fn new<T>(
         name: impl Into<String>,
         mut work: impl FnMut() -> Result<T, Box<dyn Error>> + 'a,
@@ -38,7 +38,8 @@ impl<'a> Contestant<'a> {
         })
     }
 
-    /// Creates a contestant that measures the times of its parts.
+    /// Creates a contestant that times the parts of its work itself. `turn` returns a duration for
+    /// each of `parts`.
     pub fn timed(
         parts: impl IntoIterator<Item = impl Into<String>>,
         turn: impl FnMut() -> Result<Vec<Duration>, Box<dyn Error>> + 'a,
@@ -50,28 +51,29 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// The times of one part in all turns that count.
+/// The durations of one part of the work, over all counted turns.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// Name of the part.
+    /// Name of the part or, if the work is timed as a whole, of the contestant.
     pub name: String,
     sorted: Vec<Duration>,
 }
 
 impl Times {
-    /// Returns the shortest time, in seconds.
+    /// Returns the shortest duration, in seconds.
     pub fn best(&self) -> f64 {
         self.sorted[0].as_secs_f64()
     }
 
-    /// Returns the median time, in seconds.
+    /// Returns the median duration, in seconds.
     pub fn median(&self) -> f64 {
         self.sorted[self.sorted.len() / 2].as_secs_f64()
     }
 }
 
-/// Runs each contestant for `rounds` turns, in a different order every time, after one turn that
-/// isn't counted. Returns the times of all parts of the contestants, in the given order.
+/// Runs each contestant once without counting it, and then `rounds` more times. In every round, the
+/// contestants have a different random order. Returns the times of all parts, in the order of the
+/// contestants.
 ///
 /// # Errors
 ///
@@ -79,7 +81,7 @@ impl Times {
 ///
 /// # Panics
 ///
-/// If a turn doesn't return a time for each of its parts.
+/// If a turn doesn't return a duration for each of its parts.
 pub fn in_turns(
     rounds: u64,
     contestants: &mut [Contestant<'_>],

@@ -1,42 +1,43 @@
-//! The messages that the benchmarks share.
+//! Messages that several benchmarks use.
 
 use crate::models::{ModelSize, Parts, constant, saved_model, small_node};
 use proto_splitter_core::split::{LARGEST_MAX_CHUNK_SIZE, SplitOptions};
 
 const MIB: u64 = 1 << 20;
 
-/// Number of functions in W3. The next constants are the numbers and sizes of the nodes and
-/// constants in each function.
+/// Number of functions in [`Workload::W3`]. The next constants are the numbers of nodes and
+/// constants in each function, and the size of each constant in bytes.
 const FUNCTIONS: u64 = 1000;
 const FUNCTION_NODES: u64 = 400;
 const FUNCTION_CONSTANTS: u64 = 8;
 const FUNCTION_CONSTANT_BYTES: u64 = 64 << 10;
 
-/// Parameters of [`graph_and_function`]: the size of the constants that stay in place, the number
-/// of these for each constant that is cut out, and the size of the constants that are cut out.
+/// Parameters of [`graph_and_function`]: the size of the constants that aren't cut out, in bytes;
+/// their number for each constant that is cut out; and the size of the constants that are cut out,
+/// in bytes.
 const INNER_BYTES: u64 = 512 << 10;
 const CUT_EVERY: u64 = 64;
 const CUT_BYTES: u64 = 4 << 20;
 
-/// A message to measure with, and the size of its chunks.
+/// A message for benchmarks, together with the size of the chunks into which it is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// A SavedModel of 1 GiB with four float constants of 256 MiB, split into chunks of 64 MiB.
     /// Each constant is a separate chunk.
     W1,
-    /// The same as [`W1`](Self::W1), but with twelve constants, or 3 GiB.
+    /// Like [`W1`](Self::W1), but with twelve constants, so 3 GiB in total.
     W1Large,
     /// A GraphDef with 2,000,000 small nodes, about 190 MB in total, split into chunks of 16 MiB.
     W2,
     /// A GraphDef of 540 MB, split into chunks of 64 KiB. It has 1,000 functions, each with 400
     /// small nodes and eight constants of 64 KiB. Each constant is a separate chunk.
     W3,
-    /// The same as [`W3`](Self::W3), but split into chunks of 1 MiB.
+    /// Like [`W3`](Self::W3), but split into chunks of 1 MiB.
     W3Coarse,
 }
 
 impl Workload {
-    /// The workloads for merging into memory.
+    /// The workloads for benchmarks that merge into memory.
     pub const MERGED: [Workload; 4] =
         [Workload::W1, Workload::W2, Workload::W3, Workload::W3Coarse];
 
@@ -46,7 +47,7 @@ impl Workload {
     /// Size of each constant in W1, in bytes.
     pub const W1_CONSTANT_BYTES: u64 = 256 * MIB;
 
-    /// Returns the name of the workload's files.
+    /// Returns the workload's name, which its files also have.
     pub fn name(self) -> &'static str {
         match self {
             Workload::W1 => "w1",
@@ -57,7 +58,7 @@ impl Workload {
         }
     }
 
-    /// Returns the message's type.
+    /// Returns the full name of the message's type.
     pub fn type_name(self) -> &'static str {
         match self {
             Workload::W1 | Workload::W1Large => "tensorflow.SavedModel",
@@ -65,7 +66,7 @@ impl Workload {
         }
     }
 
-    /// Returns the message, smaller by the factor `scale`.
+    /// Returns the message. For quick runs, it is `scale` times smaller.
     pub fn message(self, scale: u64) -> Parts {
         match self {
             Workload::W1 => constants(4, scale),
@@ -75,8 +76,7 @@ impl Workload {
         }
     }
 
-    /// Returns the maximum chunk size, in bytes, for the message that is smaller by the factor
-    /// `scale`.
+    /// Returns the maximum chunk size, in bytes, for a message that is `scale` times smaller.
     pub fn max_chunk_size(self, scale: u64) -> u64 {
         match self {
             Workload::W1 | Workload::W1Large => 64 * MIB / scale,
@@ -86,8 +86,8 @@ impl Workload {
         }
     }
 
-    /// Returns the split options for the message that is smaller by the factor `scale`. A constant
-    /// that isn't smaller than the maximum chunk size becomes a chunk.
+    /// Returns the options for splitting a message that is `scale` times smaller. A constant
+    /// becomes a chunk unless it is smaller than the maximum chunk size.
     ///
     /// # Panics
     ///
@@ -100,17 +100,17 @@ impl Workload {
     }
 }
 
-/// Returns a graph with this many small nodes.
+/// Returns a graph with `count` small nodes.
 pub fn small_nodes(count: u64) -> Parts {
     (0..count).fold(Parts::new(), |graph, index| {
         graph.message(1, small_node(index))
     })
 }
 
-/// Returns a graph with a function. The graph and the function each have `bytes` bytes in constants
-/// of 512 KiB, and some constants of 4 MiB that are cut out. If the maximum chunk size is at most
-/// one and a half times `bytes`, the graph and the function become separate chunks, into which
-/// other chunks are spliced.
+/// Returns a graph with a function. The graph and the function each contain `bytes` bytes of
+/// constants of 512 KiB, and some constants of 4 MiB, which a split cuts out. If the maximum chunk
+/// size is at most one and a half times `bytes`, the graph and the function become separate chunks,
+/// and a merge splices other chunks into both.
 pub fn graph_and_function(bytes: u64) -> Parts {
     let nodes = |message: Parts, number: u32, seed: u64| {
         (0..bytes / INNER_BYTES).fold(message, |message, at| {

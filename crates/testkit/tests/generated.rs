@@ -1,7 +1,7 @@
-//! Tests that the checked-in Rust code and descriptor sets equal those generated from `proto/`.
-//! They are checked in so that a build needs no protobuf compiler.
+//! Tests that the checked-in Rust code and descriptor sets equal those that are generated from
+//! `proto/`. The generated files are checked in so that a build needs no protobuf compiler.
 //!
-//! `UPDATE_GENERATED=1 cargo test -p proto-splitter-testkit --test generated` rewrites them.
+//! `UPDATE_GENERATED=1 cargo test -p proto-splitter-testkit --test generated` rewrites the files.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,9 +13,9 @@ use prost::Message;
 use prost_build::{Config, Module};
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
-/// The generated content of one crate: the packages of `files` and of their imports. Files that
-/// belong to an earlier schema are not generated again; their types are named by their crate's
-/// path.
+/// The generated code of one crate: the packages of `files` and of the files that they import.
+/// Files that belong to an earlier schema in the list aren't generated again; code refers to their
+/// types by the path of that schema's crate.
 struct Schema {
     folder: &'static str,
     module: &'static str,
@@ -44,7 +44,7 @@ const SCHEMAS: &[Schema] = &[
         files: &[
             "tensorflow/core/protobuf/saved_model.proto",
             "tensorflow/core/protobuf/fingerprint.proto",
-            // TensorFlow serializes these messages into collections and variants.
+            // TensorFlow stores serialized messages of these types in collections and variants.
             "tensorflow/core/framework/variable.proto",
             "tensorflow/core/protobuf/composite_tensor_variant.proto",
             "tensorflow/core/protobuf/control_flow.proto",
@@ -73,8 +73,8 @@ const SCHEMAS: &[Schema] = &[
     },
 ];
 
-/// Large fields that few nodes have. If these fields were inline, an empty node would take
-/// kilobytes, since a node of a B-tree has room for eleven entries.
+/// Large fields that few nodes have. They are boxed: otherwise, an empty node would take kilobytes,
+/// since a node of a B-tree map has room for eleven entries.
 const BOXED: [&str; 6] = [
     ".tensorflow.AttrValue.value.tensor",
     ".tensorflow.AttrValue.value.shape",
@@ -84,16 +84,16 @@ const BOXED: [&str; 6] = [
     ".tensorflow.NodeDef.experimental_type",
 ];
 
-/// Type of the map values that are boxed for the same reason, since most maps have only one or two
-/// entries.
+/// Type of the map values that are boxed. Most maps have only one or two entries, but a node of a
+/// B-tree map has room for eleven.
 const BOXED_IN_MAPS: &str = "AttrValue";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Generates every file in the checked-in folders. The keys are paths relative to the root of the
-/// workspace.
+/// Generates the content of all files in the folders of generated code. The keys are paths relative
+/// to the workspace's root.
 fn generate() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut result = BTreeMap::new();
     let mut done: BTreeMap<String, &str> = BTreeMap::new();
@@ -157,7 +157,7 @@ fn generate() -> BTreeMap<PathBuf, Vec<u8>> {
     result
 }
 
-/// Boxes a map's values, for which prost-build has no option.
+/// Boxes the values of certain maps in generated code, for which prost-build has no option.
 fn boxed_in_maps(code: &str) -> String {
     let mut in_map = false;
     let lines = code.lines().map(|line| {
@@ -173,11 +173,12 @@ fn boxed_in_maps(code: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Passes the derive macro the full names of a message and its nested messages.
+/// Adds attributes that specify the full names of a message and its nested messages to the derive
+/// macro.
 fn reflect(config: &mut Config, prefix: String, message: &DescriptorProto) {
     let name = format!("{prefix}.{}", message.name());
-    // Without a leading dot the path is a suffix. With a dot, the path would be a prefix, which
-    // also matches the nested messages.
+    // Without a leading dot, prost-build matches the path as a suffix. With a leading dot, it would
+    // match the path as a prefix, which nested messages also have.
     config.message_attribute(
         &name,
         format!("#[prost_reflect(message_name = \"{name}\", descriptor_pool = \"crate::proto::descriptor_pool()\")]"),
@@ -189,7 +190,7 @@ fn reflect(config: &mut Config, prefix: String, message: &DescriptorProto) {
     }
 }
 
-/// Returns the paths of the existing files.
+/// Returns the paths of all checked-in files in the folders of generated code.
 fn checked_in() -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for schema in SCHEMAS {
@@ -225,7 +226,7 @@ fn generated_files_are_fresh() {
     }
 }
 
-/// Checks every folder for schemas, since a schema elsewhere would go unnoticed.
+/// Checks all folders for .proto files, since a file that is listed nowhere would go unnoticed.
 #[test]
 fn every_proto_file_is_in_a_descriptor_set() {
     fn walk(folder: &Path, found: &mut BTreeSet<PathBuf>) {

@@ -1,11 +1,12 @@
-//! Dependency graphs, and their cycles.
+//! Dependency graphs, and finding their cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::modules::{Crate, Reference};
 
-/// Dependencies by name, each with the first place that causes it.
+/// A graph of dependencies between named nodes. Each dependency has the first line of code that
+/// causes it.
 pub(crate) struct Graph {
     what: String,
     edges: BTreeMap<String, BTreeMap<String, String>>,
@@ -39,8 +40,8 @@ impl Graph {
         graph
     }
 
-    /// Returns a graph of the children of each module, where a child includes everything below it.
-    /// The graph of the root's children is the first.
+    /// Returns, for each module with children, the graph of the dependencies between them. A child
+    /// includes all modules inside it. The graph of the root's children is first.
     pub(crate) fn of_levels(sources: &Crate, references: &[Reference]) -> Vec<Graph> {
         let mut graphs: BTreeMap<usize, Graph> = BTreeMap::new();
         for reference in references {
@@ -61,13 +62,13 @@ impl Graph {
 }
 
 impl Graph {
-    /// Returns the number of dependencies.
+    /// Returns the number of dependencies in the graph.
     pub(crate) fn dependencies(&self) -> usize {
         self.edges.values().map(BTreeMap::len).sum()
     }
 
-    /// Returns the longest chain of dependencies, which begins at a node that nothing depends on.
-    /// The graph must have no cycles.
+    /// Returns the nodes of the longest chain of dependencies, each of which depends on the next
+    /// one. The graph must have no cycles.
     pub(crate) fn longest_chain(&self) -> Vec<&str> {
         fn from<'g>(
             graph: &'g Graph,
@@ -91,7 +92,7 @@ impl Graph {
     }
 }
 
-/// Returns the modules on the way from the root to `module`.
+/// Returns the path of modules from the root to `module`, including both.
 fn way(sources: &Crate, module: usize) -> Vec<usize> {
     let parents = std::iter::successors(Some(module), |&at| sources.modules[at].parent);
     let mut way: Vec<usize> = parents.collect();
@@ -104,8 +105,8 @@ fn why(sources: &Crate, reference: &Reference) -> String {
     format!("{file}:{}, {}", reference.line, reference.text)
 }
 
-/// Describes the cycles of a graph: first the shortest cycle, then the shortest that remains
-/// without the first, and so on.
+/// Describes the cycles of a graph. Repeatedly finds a shortest cycle and removes its dependencies,
+/// until there is none.
 pub(crate) fn cycles_of(mut graph: Graph) -> Vec<String> {
     let mut found = Vec::new();
     while let Some(ring) = shortest(&graph) {
@@ -119,14 +120,15 @@ pub(crate) fn cycles_of(mut graph: Graph) -> Vec<String> {
     found
 }
 
-/// Returns one of the shortest cycles in a graph.
+/// Returns a shortest cycle in a graph; `None` if there is no cycle.
 fn shortest(graph: &Graph) -> Option<Vec<String>> {
     let rings = graph.edges.keys().filter_map(|start| ring(graph, start));
     let shortest = rings.min_by_key(Vec::len)?;
     Some(shortest.into_iter().cloned().collect())
 }
 
-/// Returns the shortest path from a node back to itself, by breadth-first search.
+/// Returns the shortest path from a node back to itself, by breadth-first search; `None` if there
+/// is none.
 fn ring<'a>(graph: &'a Graph, start: &'a String) -> Option<Vec<&'a String>> {
     let mut seen = BTreeSet::new();
     let mut ways = vec![vec![start]];

@@ -1,18 +1,15 @@
-//! Tests of the structure of the crates: imports have no cycles, and files are named after their
-//! types.
+//! Tests of the structure of the crates: dependencies between files and modules have no cycles, and
+//! files are named after their types.
 //!
-//! No module or file in any crate imports itself through others, since code with cyclic imports
-//! gives a reader no place to begin.
+//! No module or file in a crate may depend on itself through others: in code with cyclic imports,
+//! there is no file at which a reader could start.
 //!
 //! A file depends on the files that define the names it uses. Re-exports are followed to the
-//! definitions, and are not dependencies themselves. Definitions in a module's own file belong to
-//! all modules inside that module, so that the methods of a type may be in several files below the
-//! type's file. Test code is ignored, and method calls are no dependencies.
+//! definitions, and aren't dependencies themselves. A module may use the definitions of the modules
+//! that contain it without depending on them, so that the methods of a type may be in files below
+//! the type's own file. Test code is ignored, and method calls aren't tracked.
 //!
-//! Code reads a message without a test of whether it is in chunks: few calls of `Opened::chunked`
-//! are left.
-//!
-//! A file that only defines types has the name of one of the types, so that a type can be found by
+//! A file that only defines types is named after one of them, so that a reader can find the type by
 //! the file's name: see [`names`].
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -40,7 +37,7 @@ fn crate_roots() -> Vec<PathBuf> {
     roots
 }
 
-/// Returns all cycles among a crate's files, and among its modules at each level.
+/// Returns descriptions of all cycles among a crate's files, and among its modules at each level.
 fn cycles(root: &Path) -> Vec<String> {
     let sources = Crate::read(root);
     let references = sources.references();
@@ -50,14 +47,14 @@ fn cycles(root: &Path) -> Vec<String> {
     graphs.flat_map(cycles_of).collect()
 }
 
-/// Returns the name of a crate's folder.
+/// Returns the name of the folder of the crate with the root file `root`.
 fn crate_name(root: &Path) -> String {
     let folder = root.parent().and_then(Path::parent).unwrap();
     let name = folder.canonicalize().unwrap();
     name.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// Returns the graph of the modules that a crate's root declares.
+/// Returns the graph of the dependencies between the modules that a crate's root file declares.
 fn modules_at_root(root: &Path) -> Graph {
     let sources = Crate::read(root);
     let references = sources.references();
@@ -123,7 +120,7 @@ fn no_file_or_module_of_any_crate_imports_itself_by_way_of_others() {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
-/// Writes a crate to a new folder. Returns the folder and the root file.
+/// Writes a crate to a new folder. Returns the folder, and the path of the crate's root file.
 fn written(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -135,7 +132,7 @@ fn written(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
     (folder, root)
 }
 
-/// Writes a crate to a new folder, and finds its cycles.
+/// Writes a crate to a new folder, and returns descriptions of its cycles.
 fn planted(files: &[(&str, &str)]) -> Vec<String> {
     let (_folder, root) = written(files);
     cycles(&root)

@@ -1,4 +1,4 @@
-//! The modules of a crate: their definitions, their imports, and the names they use.
+//! The modules of a crate: the items that they define, their imports, and the names that they use.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-/// The modules of a crate. The first module is the crate's root.
+/// The modules of a crate. The root module is first.
 pub(crate) struct Crate {
     folder: PathBuf,
     pub(crate) modules: Vec<Module>,
@@ -15,19 +15,19 @@ pub(crate) struct Crate {
 pub(crate) struct Module {
     pub(crate) name: String,
     pub(crate) parent: Option<usize>,
-    /// File that contains the module, relative to the root's folder.
+    /// Path of the file that contains the module, relative to the root file's folder.
     pub(crate) file: String,
     children: HashMap<String, usize>,
     items: HashSet<String>,
-    /// True if the parent declares the module `pub`.
+    /// True if the parent declares the module as `pub`.
     pub(crate) is_public: bool,
-    /// Names of the structs, enums and traits that other modules can name.
+    /// Names of the module's structs, enums and traits that other modules can use.
     pub(crate) types: Vec<String>,
-    /// True if the module has functions that other modules can name.
+    /// True if the module has functions that other modules can use.
     pub(crate) has_functions: bool,
-    /// Names that the module exports with `pub`: its own types and re-exports.
+    /// Names that the module declares as `pub`: its own types and re-exports.
     pub(crate) exports: Vec<String>,
-    /// Targets of imported names.
+    /// Imported names, each with the path that it refers to.
     imports: HashMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
     named: Vec<Named>,
@@ -35,13 +35,13 @@ pub(crate) struct Module {
     pub(crate) calls: Vec<(String, usize)>,
 }
 
-/// A path in the code.
+/// A path in the code of a module, such as `crate::path::Step`.
 struct Named {
     segments: Vec<String>,
     line: usize,
 }
 
-/// A use of a name that another module defines.
+/// A use of a name in one module that another module defines.
 pub(crate) struct Reference {
     pub(crate) from: usize,
     pub(crate) to: usize,
@@ -79,7 +79,7 @@ impl Crate {
         self.modules.len() - 1
     }
 
-    /// Reads a module's own file. The files of the module's children are in `folder`.
+    /// Reads the file of a module. The files of the module's children are in `folder`.
     fn file(&mut self, module: usize, folder: &Path) {
         let path = self.folder.join(&self.modules[module].file);
         let text = std::fs::read_to_string(&path)
@@ -128,12 +128,13 @@ impl Crate {
         self.file(at, &below);
     }
 
-    /// Returns true if a module has child modules other than tests.
+    /// Returns true if a module has child modules. Modules of tests don't count.
     pub(crate) fn has_children(&self, module: usize) -> bool {
         !self.modules[module].children.is_empty()
     }
 
-    /// Returns the module that defines a type, seen from a module that imports or defines it.
+    /// Returns the module that defines the type called `name` in the module `from`, which defines
+    /// or imports it, and the name at its definition. Returns `None` for a type of another crate.
     pub(crate) fn definition(&self, from: usize, name: &str) -> Option<(usize, String)> {
         let segments = match self.modules[from].imports.get(name) {
             Some(import) => import.clone(),
@@ -143,8 +144,8 @@ impl Crate {
         Some((at, segments.last()?.clone()))
     }
 
-    /// Returns all uses of names that other modules define, except re-exports and the names of
-    /// enclosing modules.
+    /// Returns all uses of names that other modules define. Omits re-exports, and names that the
+    /// modules around the use define.
     pub(crate) fn references(&self) -> Vec<Reference> {
         let mut references = Vec::new();
         for (from, module) in self.modules.iter().enumerate() {
@@ -166,12 +167,13 @@ impl Crate {
         references
     }
 
-    /// Returns true if a module is `outer` or is inside it.
+    /// Returns true if `module` is `outer` or is inside it.
     fn lies_in(&self, module: usize, outer: usize) -> bool {
         std::iter::successors(Some(module), |&at| self.modules[at].parent).any(|at| at == outer)
     }
 
-    /// Returns the module that defines the target of a path, seen from a module.
+    /// Returns the module that defines the item at the path `segments`, as seen from the module
+    /// `from`. Returns `None` for an item of another crate.
     fn resolve(&self, from: usize, segments: &[String], depth: usize) -> Option<usize> {
         let (first, rest) = segments.split_first()?;
         match first.as_str() {
@@ -191,7 +193,7 @@ impl Crate {
         if first == "super" {
             return self.descend(module.parent?, rest, depth);
         }
-        // A function may have the same name as a module, and be imported together with it.
+        // If this fails, tries other items: a function may have the same name as a module.
         if let Some(&child) = module.children.get(first)
             && let Some(found) = self.descend(child, rest, depth)
         {
@@ -202,7 +204,7 @@ impl Crate {
         }
         if let Some(import) = module.imports.get(first) {
             let whole = [import, rest].concat();
-            // An import that names itself refers to another crate.
+            // An import whose path begins with its own name refers to another crate.
             let itself = whole.first() == Some(first);
             return (!itself).then(|| self.resolve(at, &whole, depth + 1))?;
         }
@@ -211,7 +213,7 @@ impl Crate {
     }
 }
 
-/// Returns whether an item is compiled only for tests.
+/// Returns true if an item is compiled only for tests.
 fn for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let words = |list: &syn::MetaList| list.tokens.to_string();
@@ -224,7 +226,7 @@ fn for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// A collector of the definitions, imports and used names of a module's items.
+/// A visitor that collects the definitions, imports and used names of a module's items.
 struct Collector<'a> {
     module: &'a mut Module,
 }
@@ -250,7 +252,7 @@ impl Collector<'_> {
         self.module.items.insert(name);
     }
 
-    /// Records the name of an item that other modules can use.
+    /// Records the name of an item if other modules can use the item.
     fn offer(&mut self, item: &syn::Item, name: &str) {
         let visibility = match item {
             syn::Item::Enum(item) => &item.vis,
@@ -306,7 +308,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Finds paths in the tokens of a macro, whose syntax is unknown.
+    /// Finds paths in the tokens of a macro call, whose syntax depends on the macro.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut segments: Vec<String> = Vec::new();
         let mut line = 0;

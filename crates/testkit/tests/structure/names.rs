@@ -1,12 +1,11 @@
 //! Tests of the names of files and types.
 //!
-//! At least one type in a file shares a word with the file's name. Words that are inflections of
-//! each other, such as `find` and `Finder`, count as shared. The rule applies to files that offer
-//! types but no functions to other modules, and have no folder with submodules. A file that offers
-//! functions is used as `file::function`, so it may be named after the functions, and a file with a
-//! folder introduces the folder.
+//! A file's name must share a word with at least one type in the file. Words that are inflections
+//! of each other, such as `find` and `Finder`, count as shared. The rule applies to files that
+//! provide other modules with types, but not with functions, and that have no submodules. Other
+//! files may be named after their functions, as in `file::function`, or after their submodules.
 //!
-//! In addition, no two types that a crate exports have the same name.
+//! In addition, no two types that a crate exports may have the same name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +13,7 @@ use std::path::Path;
 use crate::modules::Crate;
 use crate::{crate_name, crate_roots, written};
 
-/// Files that break the rule, and the reasons for their names.
+/// Files that are exempt from the rule, each with the reason for its name.
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
         "core: container/chunk_tree/build.rs",
@@ -28,7 +27,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("testkit: sources.rs", "each type is a kind of source"),
 ];
 
-/// Returns the lower-case words of a name in snake case or camel case.
+/// Returns the words in a snake case or camel case name, in lower case.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_new = true;
@@ -36,7 +35,7 @@ fn words(name: &str) -> Vec<String> {
     for (at, &letter) in letters.iter().enumerate() {
         let before = at.checked_sub(1).map(|at| letters[at]);
         let after = letters.get(at + 1);
-        // The last of several capitals belongs to the next word if a lowercase letter follows.
+        // In a sequence of capitals, the last one begins a new word if a lowercase letter follows.
         let is_start = letter.is_uppercase()
             && (before.is_some_and(|before| !before.is_uppercase())
                 || after.is_some_and(|after| after.is_lowercase()));
@@ -54,7 +53,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Returns true if two words are equal or inflections of each other.
+/// Returns true if two words are equal, or are inflections of each other.
 fn are_related(a: &str, b: &str) -> bool {
     let shared = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     let shorter = a.len().min(b.len());
@@ -68,7 +67,7 @@ fn bears_name(name: &str, file: &str) -> bool {
     name.concat() == file.concat() || pairs.any(|(a, b)| are_related(a, b))
 }
 
-/// Returns the files in a crate whose types all have other names.
+/// Returns the files in a crate that don't share a word with any of their types.
 fn misnamed(root: &Path) -> Vec<String> {
     let sources = Crate::read(root);
     let mut found = Vec::new();
@@ -76,7 +75,7 @@ fn misnamed(root: &Path) -> Vec<String> {
         let Some(parent) = module.parent else {
             continue;
         };
-        // A module in the file of another module has no file with its own name.
+        // A module that is declared inside another module's file has no file name.
         let is_inline = sources.modules[parent].file == module.file;
         let is_named = |name: &String| bears_name(name, &module.name);
         if !is_inline
@@ -91,7 +90,8 @@ fn misnamed(root: &Path) -> Vec<String> {
     found
 }
 
-/// Returns the names that a crate exports for more than one type, with their files.
+/// Returns the names that a crate exports for several types, each with the files that define the
+/// types.
 fn ambiguous(root: &Path) -> Vec<String> {
     let sources = Crate::read(root);
     let mut files: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();

@@ -1,8 +1,8 @@
-//! Tests that all options types have the same style: private fields, setters that take and return
-//! the value, and getters.
+//! Tests that all types for options have the same style: private fields, setters that take `self`
+//! and return it, and getters.
 //!
 //! The rule applies to public structs whose names end in `Options` or `Limits`. A setter has the
-//! name of its field, and the getter has the prefix `get_`.
+//! name of its field, and a getter has the name with the prefix `get_`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use syn::{FnArg, Item, Visibility};
 
 use crate::{crate_name, crate_roots};
 
-/// Returns the Rust files in a folder and below it.
+/// Returns the Rust files in a folder and its subfolders.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -34,12 +34,12 @@ fn type_name(of: &syn::Type) -> Option<String> {
     }
 }
 
-/// Returns true if a method takes the value itself, as a setter does.
+/// Returns true if a method takes `self` by value, as a setter does.
 fn takes_value(method: &syn::ImplItemFn) -> bool {
     matches!(method.sig.inputs.first(), Some(FnArg::Receiver(this)) if this.reference.is_none())
 }
 
-/// Returns the places in a file that don't follow the style.
+/// Returns descriptions of the definitions in a file that don't follow the style.
 fn departures(text: &str) -> Vec<String> {
     let items = syn::parse_file(text).unwrap().items;
     let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
