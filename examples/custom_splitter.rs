@@ -1,11 +1,12 @@
-//! A splitter for your own message, in which two small trait impls, one for each type, define the
-//! cuts.
+//! A splitter for your own message types. It consists of two small trait impls, one for each type,
+//! which define the cuts.
 //!
 //!     cargo run --release --example custom_splitter
 //!
 //! A model's configuration has layers, and each layer has weights. The weights are large, so each
 //! layer's weights become a chunk, which a reader can fetch alone. `ModelConfigSplitter` delegates
-//! the layers to `LayerSplitter`, whose cuts automatically get the path from the root.
+//! the layers to `LayerSplitter`, and the paths of its cuts are automatically extended to begin at
+//! the root.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 #![allow(clippy::expect_used, reason = "the schema above is right")]
 
@@ -70,7 +71,7 @@ impl ComposableSplitter for ModelConfigSplitter {
         for layer in model.repeated("hidden_layers")? {
             cx.compose(&LayerSplitter, &layer?.view())?;
         }
-        // The heads are swapped often, so each is a separate chunk.
+        // The heads are replaced often, so each head becomes a chunk.
         for entry in model.map("heads")? {
             let (_name, head) = entry?;
             cx.cut(&head)?;
@@ -82,7 +83,7 @@ impl ComposableSplitter for ModelConfigSplitter {
 struct LayerSplitter;
 
 impl LayerSplitter {
-    /// Size below which weights stay in their message, in bytes.
+    /// Size below which weights aren't cut out, in bytes.
     const SMALL: u64 = 1 << 10;
 }
 

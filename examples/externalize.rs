@@ -1,11 +1,12 @@
-//! Makes a SavedModel over 2 GiB, which TensorFlow can't read, and externalizes it for TensorFlow.
+//! Creates a SavedModel over 2 GiB, which TensorFlow can't read, and externalizes it, so that
+//! TensorFlow can.
 //!
 //!     cargo run --release --example externalize -- OUTPUT
 //!     cargo run --release --example externalize -- OUTPUT --mib 40
 //!
-//! The model's size is 2.5 GiB, or the given number of MiB. The model is written to a temporary
-//! folder next to OUTPUT, which is removed at the end, or to FOLDER with `--keep FOLDER`. The model
-//! adds the largest element of each of its ten constants to `x`.
+//! The model's size is 2.5 GiB, or the number of MiB after `--mib`. The original model is written
+//! to a temporary folder next to OUTPUT and removed at the end, or is kept in FOLDER with `--keep
+//! FOLDER`. The model adds the largest element of each of its ten constants to its input `x`.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;

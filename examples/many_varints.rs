@@ -3,8 +3,8 @@
 //!
 //!     cargo run --release --example many_varints
 //!
-//! The message is split into 4 MiB chunks and merged again. Both operations check every byte. The
-//! example fails if the process ever used more memory than a small part of the message.
+//! The message is split into chunks of 4 MiB and merged again. Both operations check every byte.
+//! The example fails if the process needs more memory than a small fraction of the message's size.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
@@ -27,13 +27,13 @@ const SCHEMA: &str = r#"
     }
 "#;
 
-/// Number of values in the field.
+/// Number of values in the repeated field.
 const COUNT: u64 = 50_000_000;
 
-/// Largest chunk of the message, in bytes.
+/// Maximum size of a chunk, in bytes.
 const MAX_CHUNK_SIZE: u64 = 4 << 20;
 
-/// Maximum memory that the whole example may use, in bytes.
+/// Maximum peak memory of the process, in bytes.
 const MEMORY_BOUND: u64 = 32 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 &prefix,
                 &options,
             )?;
-            // The merge compares its result with the checksum of the split message.
+            // The merge compares the checksum of its result with that of the source.
             let back = Merger::new()
                 .options(MergeOptions::new().force(true))
                 .merge_to_file(&prefix, &merged)?;
@@ -83,8 +83,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Writes the message: numbers of one to three bytes, after a single tag or each after a separate
-/// tag.
+/// Writes the message, and returns its size in bytes. The numbers have one to three bytes each. If
+/// `packed` is true, they are in one packed field; otherwise, each number has a tag.
 fn write_numbers(path: &Path, packed: bool) -> Result<u64, Box<dyn Error>> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let (mut varint, mut size) = (Vec::with_capacity(16), 0);
@@ -120,7 +120,7 @@ fn varint_len(number: u64) -> u64 {
     }
 }
 
-/// Returns the peak memory of this process, if the system reports it.
+/// Returns the peak memory of this process, in bytes; `None` if the system doesn't report it.
 fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,9 +1,9 @@
-//! Writes a checkpoint as one message from eight processes, each of which holds a shard.
+//! Writes a checkpoint as one message from eight processes, each of which has one shard.
 //!
-//! `cargo run --example many_writers` starts this program once for each process. No process ever
-//! has the whole message. Each process writes the weights of its own layers with their paths, and
-//! returns a report. At the end, the process that committed the shards reads a tensor from the
-//! whole message.
+//! `cargo run --example many_writers` starts this program again as each of the eight processes.
+//! None of them ever has the whole message: each one writes the weights of its own layers with
+//! their field paths, and a report. At the end, the first process commits the shards, and reads
+//! some of the weights from the whole message.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::env;
@@ -19,10 +19,10 @@ use proto_splitter::{ChunkedFile, Result};
 
 const WRITERS: usize = 8;
 const LAYERS: usize = 32;
-/// Size of the weights of a layer, in bytes.
+/// Size of each layer's weights, in bytes.
 const SIZE: usize = 1 << 20;
 
-/// The layers of one process.
+/// The shard of one process, which consists of every eighth layer.
 struct Layers {
     writer: usize,
 }
@@ -38,7 +38,7 @@ impl Layers {
 impl Shard for Layers {
     fn write_chunks(&self, writer: &mut ShardWriter) -> Result<()> {
         for layer in (self.writer..LAYERS).step_by(WRITERS) {
-            // `node[layer].attr["value"].tensor.tensor_content`
+            // The path `node[layer].attr["value"].tensor.tensor_content`, with field numbers.
             let path = format!("1[{layer}].5[\"value\"].8.4").parse()?;
             writer.value(&path, &Layers::weights(layer))?;
         }
@@ -46,7 +46,7 @@ impl Shard for Layers {
     }
 }
 
-/// Returns the graph without its weights, as the committing process knows it.
+/// Returns the graph without its weights, which the committing process creates.
 fn rest() -> GraphDef {
     let tensor = attr_value::Value::Tensor(Box::default());
     let value = AttrValue {

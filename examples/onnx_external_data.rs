@@ -1,11 +1,11 @@
-//! Converts a single-file ONNX model over 2 GiB, which no reader accepts, to the pair of files that
-//! onnxruntime reads, and converts the pair to one file again.
+//! Converts a single-file ONNX model over 2 GiB, which no reader accepts, to a pair of files that
+//! onnxruntime reads: a small model and its external data. Then compares both as one message.
 //!
 //!     cargo run --release --example onnx_external_data
 //!     cargo run --release --example onnx_external_data -- path/to/model.onnx
 //!
-//! Without a path, it creates a 2.5 GiB model. It writes about twice the model's size to a folder
-//! under `target/`, and removes the folder at the end.
+//! Without a path, the example creates a model of 2.5 GiB. It needs about twice the model's size in
+//! a folder under `target/`, which it removes at the end.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
@@ -22,7 +22,7 @@ use proto_splitter::spans::{Spans, SpansBuilder};
 use proto_splitter::wire::FieldNumber;
 use proto_splitter_testkit::scratch::scratch_folder;
 
-/// Number of tensors in the created model, and size of each: 256 MiB.
+/// Number of tensors in the created model. The next constant is the size of each tensor in bytes.
 const TENSORS: u64 = 10;
 const TENSOR_BYTES: u64 = 256 << 20;
 
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         written.tensors
     );
 
-    // The pair is one message again, without copying anything.
+    // Reads the pair as one message, without copying anything.
     let back = OnnxSource::open(&pair, &OnnxOptions::new())?;
     println!("           {} as one message", size(back.size()));
     let same = timed("compare", || are_equal(&one_piece, &back))?;
@@ -57,12 +57,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     if same {
         Ok(())
     } else {
-        // Tensors that had separate elements now have raw data.
+        // This is expected for a model whose tensors had typed elements, which now are raw data.
         Err("the model has changed".into())
     }
 }
 
-/// Writes a model that adds up constants, without ever holding it in memory.
+/// Writes a model that adds constants, piece by piece, and returns its path.
 fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let zeros = folder.join("zeros");
     File::create(&zeros)?.set_len(TENSOR_BYTES)?;
@@ -75,8 +75,8 @@ fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     Ok(path)
 }
 
-/// Returns the model as a message made of spans: each tensor is a literal with its first element,
-/// followed by zeros.
+/// Returns the model as a message made of spans. The data of each tensor is its first element,
+/// followed by a span of the file `zeros`.
 fn model(zeros: &Path) -> Result<Spans, Box<dyn Error>> {
     let mut spans = SpansBuilder::new();
     let zeros = spans.open(zeros)?;
@@ -118,7 +118,7 @@ fn model(zeros: &Path) -> Result<Spans, Box<dyn Error>> {
     Ok(spans.finish()?)
 }
 
-/// A reader that reads a random-access source from front to back.
+/// A sequential reader for a random-access source.
 struct Sequential<'a>(&'a dyn proto_splitter::record_file::ReadAt, u64);
 
 impl Read for Sequential<'_> {

@@ -1,8 +1,8 @@
-//! Creates a 2.5 GiB Paddle model, which is larger than a protobuf message can be, lists it,
-//! combines it into one file, restores the original files from it, and compares them.
+//! Creates a Paddle model of 2.5 GiB, which is larger than a protobuf message can be, lists its
+//! parameters, writes it to one chunked file, restores the original files, and compares them.
 //!
-//! Needs 8 GiB of disk space in the folder for temporary files, or in the given folder. If a number
-//! is given, the model has this many MiB (at least 1), and the example needs three times as much
+//! Needs 8 GiB of disk space in FOLDER (default: the folder for temporary files). With MIB, the
+//! model has this size in MiB instead (at least 1), and the example needs three times as much
 //! space.
 //!
 //! ```text
@@ -25,10 +25,10 @@ use proto_splitter::paddle::{
 use proto_splitter::prost::Message;
 use proto_splitter::split::{SplitExt, SplitOptions};
 
-/// Number of columns in every matrix.
+/// Number of columns in each matrix.
 const COLUMNS: u64 = 1 << 12;
 
-/// Number of matrices.
+/// Number of matrices in the model.
 const LAYERS: u64 = 10;
 
 /// Default total size of the matrices, in MiB.
@@ -119,8 +119,8 @@ fn timed<T>(
     Ok(result)
 }
 
-/// Writes a program whose parameters are matrices with this many rows, and the matrices. The first
-/// matrix equals the last one, like tied weights.
+/// Writes a program whose parameters are matrices with `rows` rows, and writes the matrices. The
+/// first matrix equals the last one, as with tied weights.
 fn make(folder: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
     let names: Vec<String> = (0..LAYERS)
         .map(|layer| format!("layer_{layer}.w_0"))
@@ -162,7 +162,7 @@ fn make(folder: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
     Ok(writer.finish()?)
 }
 
-/// A generator of incompressible numbers (xorshift).
+/// A random number generator (xorshift), for incompressible data.
 struct Noise(u64);
 
 impl Read for Noise {

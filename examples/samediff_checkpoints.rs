@@ -1,7 +1,7 @@
-//! Writes three checkpoints of a SameDiff model to one file, extracts the middle one, and checks
-//! sizes and contents. The checkpoints share two thirds of their values. Needs about 3 GiB of disk
-//! space in the folder for temporary files. The first argument is the size of a checkpoint in MiB
-//! (default: 1024).
+//! Writes three checkpoints of a SameDiff model to one file, extracts the second one, and checks
+//! sizes and contents. Two thirds of the values are the same in all checkpoints. Needs about 3 GiB
+//! of disk space in the folder for temporary files. The first argument is the size of a checkpoint
+//! in MiB (default: 1024).
 //!
 //!     cargo run --release --example samediff_checkpoints
 
@@ -17,10 +17,10 @@ use proto_splitter_samediff::{
 };
 use record_file::ReadAt;
 
-/// Number of parameters in a checkpoint. Every third parameter changes with each checkpoint.
+/// Number of parameters in a checkpoint.
 const PARAMETERS: u64 = 12;
 
-/// Values computed from a seed, at any position, without storing them.
+/// A source whose bytes are computed from a seed when they are read.
 struct Values {
     seed: u64,
     len: u64,
@@ -44,7 +44,8 @@ impl ReadAt for Values {
     }
 }
 
-/// Returns a parameter at a checkpoint. Every third parameter changes with each checkpoint.
+/// Returns the parameter number `number` in a checkpoint. Every third parameter changes with each
+/// checkpoint.
 fn parameter(number: u64, checkpoint: u64, len: u64) -> Result<Array, Box<dyn Error>> {
     let changed = if number.is_multiple_of(3) {
         checkpoint
@@ -81,7 +82,7 @@ fn checkpoint(checkpoint: u64, len: u64) -> Result<TagContent, Box<dyn Error>> {
     Ok(content)
 }
 
-/// Fails unless the bytes of two arrays are the same.
+/// Fails unless two arrays have the same bytes.
 fn check_same(a: &Array, b: &Array) -> Result<(), Box<dyn Error>> {
     let (mut a, mut b) = (a.values()?, b.values()?);
     let (mut x, mut y) = (vec![0; 1 << 20], vec![0; 1 << 20]);
@@ -111,7 +112,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         draft.add_tag(tag.parse()?, checkpoint(number as u64, len)?)?;
     }
     let written = draft.write(&path, &SameDiffWriteOptions::new())?;
-    // There are twelve arrays from the first checkpoint, and four from each other checkpoint.
+    // The file has twelve arrays of the first checkpoint, and four new ones of each other
+    // checkpoint.
     assert_eq!((written.arrays, written.shared), (20, 16));
     let data = 20 * len;
     assert!(written.size > data && written.size < data + (1 << 16));

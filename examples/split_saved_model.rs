@@ -1,12 +1,12 @@
-//! Splits a SavedModel over 2 GiB, merges it back, and compares the two.
+//! Splits a SavedModel over 2 GiB, merges it back, and compares the result with the original.
 //!
 //!     cargo run --release --example split_saved_model
 //!     cargo run --release --example split_saved_model -- path/to/saved_model.pb
 //!
-//! Without a path, it creates a 2.5 GiB model, and removes the model's files at the end. `--folder
-//! DIR` sets the folder, which needs about twice the model's size (default: a folder under
-//! `target/`). `--compression` sets the compression of the chunked file (`none`, `zstd`, `brotli`,
-//! `snappy`).
+//! Without a path, the example creates a model of 2.5 GiB, and removes its files at the end.
+//! `--folder DIR` sets the folder, which needs about twice the model's size (default: a folder
+//! under `target/`). `--compression` sets the compression of the chunked file (`none`, `zstd`,
+//! `brotli`, `snappy`).
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;
@@ -21,7 +21,7 @@ use proto_splitter::split::{Source, SplitExt, SplitOptions};
 use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, saved_model};
 
-/// Maximum memory that the example may use, in bytes, however large the model is.
+/// Maximum memory that the example may need, in bytes, whatever the size of the model.
 const MOST_MEMORY: u64 = 256 << 20;
 
 struct Args {
@@ -64,7 +64,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
 
-    // A created model can be created again, so only two files of this size exist at a time.
+    // Removes a model that was created, so that only two files of its size exist at a time. It can
+    // be created again for the comparison.
     if args.model.is_none() {
         fs::remove_file(&model)?;
     }
@@ -118,7 +119,7 @@ fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     Ok(path)
 }
 
-/// A writer that compares its input with a file.
+/// A writer that compares the bytes written to it with a file.
 struct Compare {
     file: BufReader<File>,
     buffer: Vec<u8>,
@@ -132,7 +133,7 @@ impl Compare {
         })
     }
 
-    /// Fails unless the file ends here, too.
+    /// Fails unless the whole file was compared.
     fn finish(mut self) -> Result<(), Box<dyn Error>> {
         match self.file.read(&mut [0])? {
             0 => Ok(()),
@@ -185,7 +186,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Returns the peak memory of this process, if the system reports it.
+/// Returns the peak memory of this process, in bytes; `None` if the system doesn't report it.
 fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,4 +1,5 @@
-//! The included formats. A format is a crate that implements [`Format`], and a line in [`ALL`].
+//! The formats that this crate includes. Each is a type that implements [`Format`], listed in
+//! [`ALL`].
 //!
 //! ```
 //! use proto_splitter::formats::{self, OpenOptions};
@@ -16,7 +17,7 @@ pub use proto_splitter_core::formats::{
     ConvertTarget, Converted, Entry, Format, OpenOptions, Opened, Registry, Verified, what_else,
 };
 
-/// The built-in formats whose features are enabled.
+/// All included formats whose crate features are enabled.
 pub static ALL: Registry = Registry::new(&[
     #[cfg(feature = "tensorflow")]
     &proto_splitter_graph_def::GraphDefFormat,
@@ -26,7 +27,7 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_samediff::SameDiffFormat,
     #[cfg(feature = "samediff")]
     &proto_splitter_samediff::SafetensorsFormat,
-    // This format precedes the plain format, which could read an externalized model, too.
+    // Must precede the SavedModel format, which would also accept an externalized model.
     #[cfg(feature = "externalize")]
     &proto_splitter_externalize::ExternalizedFormat,
     #[cfg(feature = "tensorflow")]
@@ -41,7 +42,7 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_xla::ProfileFormat,
     #[cfg(feature = "perfetto")]
     &proto_splitter_perfetto::PerfettoFormat,
-    // This format comes last, since other formats may know more about the records than their type.
+    // Must be last: for some record files, another format knows more than the type of the records.
     #[cfg(feature = "sequences")]
     &proto_splitter_sequences::SequenceFormat,
 ]);

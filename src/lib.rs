@@ -30,12 +30,12 @@
 //!
 //! A [`ComposableSplitter`] decides which parts of a message become separate chunks:
 //! [`SavedModelSplitter`], [`GraphDefSplitter`], [`SizeSplitter`] for any type, or your own. Its
-//! `write` puts the chunks into `PREFIX.cpb`, a Riegeli record file; [`Merger`] combines them
-//! again. Neither of them builds a message object, holds the message in memory, or needs more
-//! memory for a larger message.
+//! `write` method writes the chunks to `PREFIX.cpb`, a Riegeli record file. [`Merger`] combines
+//! them again. Neither of them builds a message object or holds the message in memory, and larger
+//! messages don't need more memory.
 //!
-//! The merger works by reflection: it walks messages by their descriptors, or by placeholders, and needs no generated code for the
-//! message's type.
+//! The merger uses reflection: it finds the positions of chunks by the message's descriptor, or by
+//! placeholders in the chunks, and needs no generated code for the message's type.
 //!
 //! The pages in [`documentation`] start from what you have: a
 //! [model](documentation::my_model_is_too_big) or a [trace](documentation::my_trace_is_too_big)
@@ -43,7 +43,7 @@
 //! [SameDiff](documentation::samediff) files, or a message that needs your own
 //! [splitter](documentation::your_own_splitter).
 //!
-//! # Words
+//! # Terms
 //!
 //! - A *chunk* is a separately stored part of a message: some of its fields (kind MESSAGE), or the
 //!   bytes of a bytes or string value (kind BYTES). Chunk 0, the *base*, is the remainder of the
@@ -51,12 +51,13 @@
 //! - A *placeholder* marks the position of a value that was moved to a chunk: its tag, with an
 //!   empty value. A file that declares its placeholders has *our marker*, and can be merged even if
 //!   its type is unknown. Files written by TensorFlow's splitters have no placeholders.
-//! - A *slice* is a chunk with a run of elements of a repeated field.
-//! - The *trailer* is the last record of a file, a `ChunkMetadata` that lists the place of each chunk.
-//! - A *[path](path::FieldPath)* names a place in a message. A *prefix* is the path of a file
+//! - A *slice* is a chunk with consecutive elements of a repeated field.
+//! - The *trailer* is the last record of a file, a `ChunkMetadata` that lists the position of each
+//!   chunk.
+//! - A *[path](path::FieldPath)* identifies a value in a message. A *prefix* is the path of a file
 //!   without its extension `.cpb` or `.pb`.
-//! - A *[profile](split::Profile)* determines which readers accept a file: TensorFlow too, or only
-//!   readers like this one.
+//! - A *[profile](split::Profile)* determines which readers accept a file: TensorFlow and this
+//!   library, or only this library and other readers of the extended format.
 //!
 //! Sizes, offsets and positions are in bytes.
 //!
@@ -64,8 +65,9 @@
 //!
 //! All features are on by default, except `columns` and `serde`.
 //!
-//! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` adds reading `saved_model.pbtxt`.
-//! - `externalize`: loading SavedModels of any size in unmodified TensorFlow.
+//! - `tensorflow`: GraphDefs, SavedModels and checkpoints; `text-format` adds reading
+//!   `saved_model.pbtxt`.
+//! - `externalize`: converting SavedModels of any size to a form that unmodified TensorFlow loads.
 //! - `onnx`, `paddle`, `samediff`, `xla`: the models, modules and executables of these projects.
 //! - `perfetto`: Perfetto's traces.
 //! - `sequences`: delimited files, and record files that contain messages.
@@ -74,19 +76,19 @@
 //!   `export` adds writing tensors for other programs, and `serde` makes the reports serializable.
 //! - `columns`: tables of message elements, in Parquet, Arrow and CSV.
 //! - `parts`: dividing work among several independent hosts.
-//! - `brotli`, `snappy`, `zstd`: compression of chunks; `codecs` is all three.
-//! - `merkle`: Merkle roots, which make it possible to verify a part of a file without reading the
-//!   whole file.
+//! - `brotli`, `snappy`, `zstd`: compression of chunks; `codecs` enables all three.
+//! - `merkle`: Merkle roots, with which a part of a file can be verified without reading the whole
+//!   file.
 //! - `zero-copy`: splitting typed messages without copying their values of type `Bytes`.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// Elements of messages as tables: Parquet, Arrow and CSV.
+/// Tables of a message's elements, in Parquet, Arrow and CSV.
 #[doc(inline)]
 #[cfg(feature = "columns")]
 pub use proto_splitter_columns as columns;
 pub use proto_splitter_core::merge::Merger;
-/// The messages of a `.cpb` file's trailer, as returned by [`container::Trailer`].
+/// The messages in the trailer of a `.cpb` file, which [`container::Trailer`] returns.
 #[doc(inline)]
 pub use proto_splitter_core::proto::{
     ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, VersionDef,
@@ -99,17 +101,18 @@ pub use proto_splitter_core::{
     ReadOptions, Result, atomic, compare, container, edit, merge, path, progress, schema, spans,
     split, tensor, threads, view, wire,
 };
-/// The crates whose types appear in this crate's signatures.
+/// Dependencies whose types are part of this crate's API.
 #[doc(no_inline)]
 pub use proto_splitter_core::{bytes, prost, prost_reflect};
-/// SavedModels of any size that unmodified TensorFlow loads: large constants moved to a checkpoint.
+/// Converting SavedModels of any size to a form that unmodified TensorFlow loads, by moving large
+/// constants to a checkpoint.
 #[doc(inline)]
 #[cfg(feature = "externalize")]
 pub use proto_splitter_externalize as externalize;
 #[cfg(feature = "tensorflow")]
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
-/// ONNX models of any size: reading a model with its external data as one message, and writing it
-/// in either form.
+/// ONNX models of any size: reading a model and its external data as one message, and writing
+/// models with or without external data.
 #[doc(inline)]
 #[cfg(feature = "onnx")]
 pub use proto_splitter_onnx as onnx;
@@ -121,7 +124,7 @@ pub use proto_splitter_ops as ops;
 /// Paddle's models: programs, tensor streams and parameter files.
 #[cfg(feature = "paddle")]
 pub use proto_splitter_paddle as paddle;
-/// Splitting, merging and verifying on many hosts.
+/// Splitting, merging and verifying in parts, on many hosts.
 #[doc(inline)]
 #[cfg(feature = "parts")]
 pub use proto_splitter_parts as parts;
@@ -137,7 +140,7 @@ pub use proto_splitter_saved_model::{
     ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, SavedModelSplitter, TargetForm, directory,
     fingerprint,
 };
-/// Delimited files and record files, each read as one message.
+/// Delimited files and record files, whose messages are read as one message.
 #[cfg(feature = "sequences")]
 pub use proto_splitter_sequences as sequences;
 /// Reading and writing TensorFlow checkpoints.
@@ -153,8 +156,8 @@ pub mod formats;
 
 pub use formats::{OpenOptions, Opened};
 
-/// Opens any input: a chunked file or plain message, a folder, or a file of any other known
-/// [format](formats::ALL). If there is no file at the path, the path is taken as the prefix of a
+/// Opens an input: a chunked file, a plain message, a folder, or a file in any other known
+/// [format](formats::ALL). If there is no file at the path, the path is used as the prefix of a
 /// `.cpb` or `.pb` file. Use [`view`](Opened::view) to get a [`MessageView`](view::MessageView).
 ///
 /// ```
@@ -174,7 +177,7 @@ pub fn open(path: impl AsRef<std::path::Path>) -> Result<Opened> {
     open_with(path, &OpenOptions::new())
 }
 
-/// Opens any input, like [`open`], but with these options.
+/// Opens an input like [`open`], but with options.
 ///
 /// # Errors
 ///
@@ -183,13 +186,13 @@ pub fn open_with(path: impl AsRef<std::path::Path>, options: &OpenOptions) -> Re
     formats::ALL.open(path, options)
 }
 
-/// Returns the rules for naming the parts of all known messages, for a [`size_tree`].
+/// Returns the rules of all included formats for naming the parts of messages in a [`size_tree`].
 pub fn member_names() -> Vec<size_tree::NameRule> {
     formats::ALL.member_names()
 }
 
-/// The typed messages: `tensorflow.proto_splitter`, `tensorflow.GraphDef`, `tensorflow.SavedModel`,
-/// `onnx.ModelProto`, and all types they refer to.
+/// Rust types for the messages of all included formats: `tensorflow.proto_splitter`,
+/// `tensorflow.GraphDef`, `tensorflow.SavedModel`, `onnx.ModelProto`, and all types that they use.
 pub mod proto {
     pub use proto_splitter_core::proto as proto_splitter;
     #[cfg(feature = "tensorflow")]

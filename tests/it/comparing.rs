@@ -38,8 +38,8 @@ fn messages_are_equal_exactly_if_a_reader_can_not_tell_them_apart() {
             &habits(order, seed % 2 == 1, 2500),
         );
         let read = |bytes: &[u8]| DynamicMessage::decode(kitchen_sink(), bytes).unwrap();
-        // The copy has a different order and packing, and no superseded values. The other message
-        // has a different seed.
+        // `again` is an equal message with another field order and packing, and without superseded
+        // values. `other` is a different message.
         let again = read(&a).encode_to_vec();
         let other = message(
             &kitchen_sink(),
@@ -141,11 +141,11 @@ fn messages_are_compared_as_deep_as_the_limit_says_and_never_end_the_stack() {
         field
     };
     let around = |number, inner: &[u8]| match number {
-        // Field 11 is a map, so its elements are entries.
+        // Field 11 is a map, so `inner` is the value of a map entry.
         11 => len(11, &len(2, inner)),
         _ => len(number, inner),
     };
-    // Messages of more than 1 MiB aren't compared in memory.
+    // Tests both ways to compare: only messages of at most 1 MiB are compared in memory.
     for size in [1, (1 << 20) + 1] {
         for (step, number) in [("child", 4), ("children[0]", 5), ("by_name[\"\"]", 11)] {
             let nested = |levels, byte| {

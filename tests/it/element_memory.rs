@@ -1,5 +1,5 @@
-//! Tests that iterating over hundreds of thousands of elements takes a constant amount of memory.
-//! The test runs in its own process, since it counts the process's allocations.
+//! Tests that iterating over hundreds of thousands of elements needs a constant amount of memory.
+//! The test runs in a separate process, since it measures the memory that the process allocates.
 
 use std::hint::black_box;
 
@@ -19,12 +19,12 @@ use proto_splitter_testkit::traces::{trace, trace_type};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Limit on the additional memory for any number of elements, in bytes.
+/// Maximum additional memory, in bytes, whatever the number of elements.
 const MOST: usize = 1 << 20;
 
 const PACKETS: u64 = 300_000;
 
-/// A splitter that looks at every packet and its fields, and begins some slices.
+/// A splitter that iterates over all packets and begins a slice at some of them.
 struct Look;
 
 impl ComposableSplitter for Look {
@@ -45,7 +45,7 @@ impl ComposableSplitter for Look {
 
 const ENTRIES: u64 = 10_000_000;
 
-/// A splitter that looks at every entry of a map.
+/// A splitter that iterates over all entries of a map.
 struct LookUp;
 
 impl ComposableSplitter for LookUp {
@@ -56,13 +56,13 @@ impl ComposableSplitter for LookUp {
             seen += 1;
             sum += value.size();
         }
-        // The first ten keys are repeated at the end, and the last entry for a key counts.
+        // The first ten keys are repeated at the end. The last entry for a key counts.
         assert_eq!((seen, sum), (ENTRIES, 10));
         Ok(())
     }
 }
 
-/// Returns a map with [`ENTRIES`] entries of a few bytes, and some repeated keys.
+/// Returns a message with a map of [`ENTRIES`] small entries. Some keys occur twice.
 fn large_map() -> Vec<u8> {
     let mut map = Vec::new();
     let mut entry = Vec::new();
@@ -70,7 +70,7 @@ fn large_map() -> Vec<u8> {
     for (at, value) in (0..ENTRIES).map(|at| (at, "")).chain(again) {
         entry.clear();
         entry.push(8);
-        // The keys have no order.
+        // The keys aren't sorted.
         put_varint(&mut entry, at * 7_654_321 % 10_000_019);
         entry.extend([0x12, u8::try_from(value.len()).unwrap()]);
         entry.extend(value.bytes());
@@ -80,7 +80,8 @@ fn large_map() -> Vec<u8> {
     map
 }
 
-/// Returns the peak of the additional memory that `work` takes, in bytes.
+/// Returns the largest amount of memory that is allocated during `work`, in bytes. Memory that was
+/// allocated before isn't counted.
 fn taken(work: impl FnOnce()) -> usize {
     MEMORY.reset_peak_usage();
     let before = MEMORY.current_usage();

@@ -1,8 +1,8 @@
-//! Tests with chunked files whose shapes TensorFlow's fingerprint code treats specially, and the
-//! results of that code.
+//! Tests of the fingerprints of chunked files with shapes that TensorFlow's fingerprint code treats
+//! specially.
 //!
-//! The values are the results of TensorFlow 2.21's `CreateFingerprintDef` for these files. Where a
-//! value is missing, that function fails or crashes.
+//! The expected values are the results of TensorFlow 2.21's `CreateFingerprintDef` for these files.
+//! An expected value of `None` means that this function fails or crashes.
 
 use proto_splitter::directory::FingerprintOutcome;
 use proto_splitter::fingerprint::FingerprintError;
@@ -47,7 +47,7 @@ fn cf(field_tag: Vec<FieldIndex>, message: ChunkedMessage) -> ChunkedField {
     }
 }
 
-/// Returns the tags of the first meta graph's graph.
+/// Returns the path to the graph of the first meta graph, as field tags.
 fn g() -> Vec<FieldIndex> {
     vec![f(2), i(0), f(2)]
 }
@@ -75,19 +75,19 @@ fn write(folder: &std::path::Path, chunks: &[&[u8]], message: ChunkedMessage) {
     std::fs::write(folder.join("saved_model.cpb"), writer.finish().unwrap()).unwrap();
 }
 
-/// A model with one node and one signature.
+/// A serialized `SavedModel` with one node and one signature.
 const BASE: &[u8] = b"\x08\x01\x12\x0e\x12\x05\x0a\x03\x0a\x01a\x2a\x05\x0a\x01s\x12\x00";
-/// A graph with a node.
+/// A serialized `GraphDef` with one node.
 const NODE: &[u8] = b"\x0a\x05\x0a\x01b\x12\x00";
-/// A library with a function.
+/// A serialized `FunctionDefLibrary` with one function.
 const LIB: &[u8] = b"\x0a\x05\x0a\x03\x0a\x01f";
-/// A meta graph with a node in its graph.
+/// A serialized `MetaGraphDef` with one node in its graph.
 const META: &[u8] = b"\x12\x05\x0a\x03\x0a\x01c";
-/// A model with a meta graph like [`META`].
+/// A serialized `SavedModel` with a meta graph like [`META`].
 const ROOT: &[u8] = b"\x12\x07\x12\x05\x0a\x03\x0a\x01d";
-/// An object graph with a node and a concrete function.
+/// A serialized `SavedObjectGraph` with one node and one concrete function.
 const OBJECTS: &[u8] = b"\x0a\x00\x12\x06\x0a\x02f_\x12\x00";
-/// A signature.
+/// A serialized `SignatureDef`.
 const SIGNATURE: &[u8] = b"\x1a\x03abc";
 
 type Case = (
@@ -203,7 +203,7 @@ fn where_tensorflow_fails_that_is_said_and_the_stored_fingerprint_stays() {
         "{saved:?}"
     );
     assert_eq!(fingerprint::read(&to).unwrap().unwrap(), stored);
-    // In one piece, the model has a fingerprint.
+    // As a `saved_model.pb`, the same model has a fingerprint.
     let whole = temp.path().join("whole");
     let saved = dir.save(&whole, &SaveOptions::new()).unwrap();
     let FingerprintOutcome::Written(written) = saved.fingerprint else {

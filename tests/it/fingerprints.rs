@@ -1,4 +1,4 @@
-//! Tests that compare fingerprints with the results of TensorFlow's own code.
+//! Tests that compare fingerprints with those that TensorFlow's own code computes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use proto_splitter::proto::saved_model::FingerprintDef;
 
 use crate::fixtures::data;
 
-/// Reads `FINGERPRINTS.json`, whose objects contain only strings and numbers.
+/// Parses `FINGERPRINTS.json`, whose objects contain only strings and numbers.
 fn expected() -> BTreeMap<String, BTreeMap<String, u64>> {
     let text = fs::read_to_string(data("tensorflow_cpb/FINGERPRINTS.json")).unwrap();
     let mut models = BTreeMap::new();
@@ -47,7 +47,8 @@ fn fields(of: &FingerprintDef) -> BTreeMap<String, u64> {
     .into()
 }
 
-/// Creates a folder with the variables of a model, and with a message from another file.
+/// Creates a SavedModel folder with the variables' index of `model`, and with `file` as its model
+/// file.
 fn folder_with(model: &str, file: &Path, name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(file, folder.path().join(name)).unwrap();

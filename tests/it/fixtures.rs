@@ -8,7 +8,7 @@ use proto_splitter::{ErrorKind, GraphDefSplitter, SAVED_MODEL, SavedModelSplitte
 pub(crate) use proto_splitter_testkit::fixtures::MESSAGES as MODELS;
 use proto_splitter_testkit::splits::{self, Outcome};
 
-/// Returns the path of a file in the repository's own test data.
+/// Returns the path of a file in `tests/data`.
 pub(crate) fn data(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data")

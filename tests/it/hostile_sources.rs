@@ -138,7 +138,8 @@ fn a_model_given_as_another_type_is_refused_and_nothing_is_written() {
 
 #[test]
 fn a_file_that_shrinks_while_it_is_read_is_an_error_of_its_own() {
-    /// A source that loses half of its bytes once the plan is complete.
+    /// A source that reports its whole size, but loses half of its bytes after `reads_before`
+    /// reads.
     struct Shrinking {
         bytes: Vec<u8>,
         reads: AtomicU64,
@@ -191,7 +192,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_of_its_own() {
             cx: &mut proto_splitter::split::SplitContext<'_>,
         ) -> proto_splitter::Result<()> {
             cx.fit()?;
-            // The file is written to between the plan and the copy.
+            // Modifies the file after it was planned and before it is copied.
             std::thread::sleep(std::time::Duration::from_millis(20));
             let mut file = File::options().write(true).open(self.0)?;
             Ok(file.write_all(b"\x3a\x20g")?)
@@ -230,7 +231,7 @@ fn groups_and_messages_that_nest_without_end_are_refused_or_left_whole() {
         .plan(Source::from_bytes(groups, kitchen_sink()), &options())
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    // The messages are nested 10,000 levels deep.
+    // Messages that are nested 10,000 levels deep.
     let mut message = Vec::new();
     for _ in 0..10_000 {
         let mut outer = vec![0x22];
@@ -257,18 +258,18 @@ fn a_source_that_is_no_file_is_refused() {
     }
 }
 
-/// Checks that the work doesn't grow with the square of the size: otherwise, these cases would take
-/// far too long.
+/// Checks that the time doesn't grow with the square of the message's size: otherwise, these cases
+/// would take far too long.
 #[test]
 fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(1 << 10);
-    // A singular submessage is in many pieces, so no path can name a value inside it.
+    // A singular submessage that is in 50,000 pieces, so that no path can identify a value in it.
     let pieces = b"\x22\x02\x3a\x00".repeat(50_000);
     let error = SizeSplitter
         .plan(Source::from_bytes(pieces, kitchen_sink()), &options)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
-    // Each unknown field has a different number.
+    // Unknown fields with different numbers.
     for (count, kind) in [(60_000, None), (70_000, Some(ErrorKind::LimitExceeded))] {
         let mut fields = Vec::new();
         for number in 2000..2000 + count {
@@ -280,7 +281,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
         let expected = kind.unwrap_or(ErrorKind::Uncuttable);
         assert_eq!(result.unwrap_err().kind(), expected);
     }
-    // Each field occurs twice, so all fields could be sliced.
+    // Fields that occur twice each, so that all of them could be sliced.
     let mut fields = Vec::new();
     for number in 2000..62_000 {
         for _ in 0..2 {
@@ -291,7 +292,8 @@ fn many_of_anything_cost_no_more_than_their_number() {
     let options = SplitOptions::new().max_chunk_size(300 << 10);
     let source = Source::from_bytes(fields, kitchen_sink());
     assert!(SizeSplitter.plan(source, &options).unwrap().is_split());
-    // The chunks have the same size, and differ only in a few bytes that aren't sampled.
+    // Chunks of the same size, which differ only in a few bytes. The search for equal chunks
+    // doesn't sample these bytes.
     let mut nodes = Vec::new();
     for index in 0..20_000u32 {
         let mut blob = [0; 404];
@@ -311,8 +313,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
     assert!(written.chunks.iter().all(|chunk| chunk.same_as.is_none()));
 }
 
-/// Checks that the work for a custom splitter's requests doesn't grow with the square of their
-/// number.
+/// Checks that the time doesn't grow with the square of the number of a custom splitter's requests.
 #[test]
 fn many_of_anything_cost_a_splitter_no_more_than_their_number() {
     struct Each;

@@ -1,5 +1,5 @@
-//! Tests of behavior that users rely on, through the public interface. All tests are in one binary,
-//! so that only one has to be linked.
+//! Tests of behavior that users rely on, through the public interface. All tests are in one
+//! executable, so that only one has to be linked.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,50 +9,50 @@
 
 /// Comparing messages.
 mod comparing;
-/// Memory for iterating over many elements.
+/// Memory needed for iterating over many elements.
 mod element_memory;
-/// Chunked files that TensorFlow fingerprints specially.
+/// Fingerprints of chunked files that TensorFlow treats specially.
 mod fingerprint_shapes;
-/// Fingerprints, compared with TensorFlow's.
+/// Fingerprints of models, compared with TensorFlow's.
 mod fingerprints;
-/// Fixtures: models and message files made by TensorFlow.
+/// Paths and types of the test data: models and message files made by TensorFlow.
 mod fixtures;
 /// Sources that are malformed, or change while they are read.
 mod hostile_sources;
-/// Merging files from other writers.
+/// Merging files that other writers made.
 mod merge_fixtures;
-/// Elements of repeated numbers, packed or not.
+/// Elements of repeated numeric fields, packed or not.
 mod numbers;
-/// Properties of every split and merge, on random messages.
+/// Properties of every split and merge, tested with random messages.
 mod properties;
-/// Properties of files with random messages: with several files, trailers in chunks, every way of
-/// merging, and any number of threads.
+/// Properties of the written files, tested with random messages: several files, trailers in chunks,
+/// every way to merge, and any number of threads.
 mod random_files;
-/// Properties of messages with random types.
+/// Properties of every split and merge, tested with messages of random types.
 mod random_schemas;
-/// The bytes read from sources, and how often they are read.
+/// Number of bytes that are read from sources, and how often each byte is read.
 mod reads;
-/// Rewriting files with a different compression or different values.
+/// Rewriting files with another compression or other values.
 mod rewriting;
 mod rewriting_extended;
-/// SavedModels as folders.
+/// SavedModel folders.
 mod saved_model_dirs;
 /// `SizeSplitter` compared with the splitters for specific types.
 mod size_splitter;
-/// Sources of a split, which are bytes, files, and typed and dynamic messages.
+/// Sources for splits: bytes, files, and typed and dynamic messages.
 mod sources;
 /// Custom splitters.
 mod splitters;
-/// Work that is cancelled or fails.
+/// Cancelled and failed work.
 mod stopping;
-/// Splits to pipes and connections.
+/// Splits to sequential writers, such as pipes and connections.
 mod streaming;
 /// Behavior that TensorFlow's RFC requires, and ports of TensorFlow's own tests.
 mod tensorflow_interface;
 mod tensorflow_split_tests;
-/// Identical bytes from any number of threads and all ways of splitting and merging.
+/// Identical results from any number of threads and all ways of splitting and merging.
 mod threads;
-/// Sizes by field path.
+/// Sizes of the parts of a message, by field path.
 mod trees;
-/// The locations of written files.
+/// Files that a split or a merge writes.
 mod writing;

@@ -11,7 +11,8 @@ use proto_splitter::merge::{ChunkStore, MergeCheck, Merger, ReadOptions};
 
 use crate::fixtures::{data, descriptor};
 
-/// Returns the values in all pairs `"key": "value"`, in order, which is enough to read a manifest.
+/// Returns the string values of all JSON members with this key, in order. This suffices to read a
+/// manifest.
 fn values<'a>(json: &'a str, key: &str) -> Vec<&'a str> {
     let key = format!("\"{key}\": \"");
     json.split(&key)
@@ -26,7 +27,8 @@ struct Fixture {
     source: Vec<u8>,
 }
 
-/// Returns the files from which TensorFlow's own Merger rebuilds its sources.
+/// Returns the chunked files that TensorFlow's splitters made, with the messages that they were
+/// made from. TensorFlow's own Merger restores these messages.
 fn fixtures() -> Vec<Fixture> {
     let manifest = std::fs::read_to_string(data("tensorflow_cpb/MANIFEST.json")).unwrap();
     let (files, messages) = (values(&manifest, "file"), values(&manifest, "message"));
@@ -71,7 +73,7 @@ fn every_file_by_another_writer_merges_to_its_source() {
         }
         .push(name);
 
-        // A streamed merge has the same result.
+        // A merge to a stream has the same result.
         let mut streamed = Vec::new();
         let report = Merger::new()
             .options(&options)
@@ -99,8 +101,8 @@ fn without_the_type_the_path_that_needs_it_is_named() {
         let name = path.display();
         let equal = |merged: &[u8]| message(&descriptor, merged) == message(&descriptor, &source);
         match Merger::new().merge_to_bytes(&path) {
-            // A moved element leaves an empty one in its place, and slices are appended, so these
-            // files can be merged without the type.
+            // This file can be merged without its type: an element that was moved to a chunk left
+            // an empty element at its position, and slices are appended.
             Ok(merged) => assert!(equal(&merged), "{name}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SchemaNeeded, "{name}: {error}");
@@ -111,7 +113,7 @@ fn without_the_type_the_path_that_needs_it_is_named() {
                 stopped += 1;
             }
         }
-        // The plain interpretation is right for all files with TensorFlow's types.
+        // All files with TensorFlow's types are merged correctly with `assume_plain`.
         let options = ReadOptions::new().assume_plain(true);
         assert!(
             equal(
@@ -190,8 +192,8 @@ fn map_entry(name: &str, key: Type, value: Type, value_name: &str) -> Descriptor
     }
 }
 
-/// Returns the types of the messages in Google's test files, according to their description in the
-/// shared notes.
+/// Returns the message types of Google's test files, built from their description in the project's
+/// notes.
 fn testdata_pool() -> DescriptorPool {
     use Label::{Optional, Repeated};
     let string_node = DescriptorProto {
@@ -255,7 +257,8 @@ fn testdata_pool() -> DescriptorPool {
     pool
 }
 
-/// Returns the folder of Google's files, which are not part of this project.
+/// Returns the folder of Google's test files, which aren't part of this repository; `None` if it is
+/// missing.
 fn google() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures/google_cpb");
     let found = folder.is_dir().then_some(folder);
@@ -318,7 +321,7 @@ fn the_many_fields_by_google_merge() {
     );
     assert_eq!(merged, expected.unwrap());
 
-    // Only the root is read, as in the tests of TensorFlow's `ReadPartial`.
+    // Reads only the root, as in the tests of TensorFlow's `ReadPartial`.
     let file = ChunkedFile::open(folder.join("many-field.cpb")).unwrap();
     let mut metadata = file.trailer().metadata().clone();
     metadata.message.as_mut().unwrap().chunked_fields.clear();

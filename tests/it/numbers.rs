@@ -11,7 +11,7 @@ use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, mess
 
 use crate::rewriting::reading;
 
-/// Returns the name, kind and values of each list of numbers in a message.
+/// Returns the name, kind and values of each repeated numeric field in a message.
 fn lists(model: &DynamicMessage) -> Vec<(String, Kind, Vec<Value>)> {
     let fields = model.descriptor();
     let numbers = fields.fields().filter(|field| {
@@ -37,7 +37,7 @@ fn scalar(value: &Value) -> ScalarValue {
     }
 }
 
-/// Returns a string by which values can be compared, including NaNs.
+/// Formats a value, so that values can be compared as strings, including NaNs.
 fn shown(value: &ScalarValue) -> String {
     format!("{value:?}")
 }
@@ -120,8 +120,8 @@ fn a_number_among_packed_ones_is_replaced() {
             if values.is_empty() || matches!(kind, Kind::Enum(_) | Kind::Bool) {
                 continue;
             }
-            // In two places at once, a number with several bytes replaces a number that may have
-            // had only one byte.
+            // Replaces the first and the last number at once. The new number has several bytes,
+            // while the old one may have had only one.
             let places = [0, values.len() - 1];
             let mut changes = Changes::new();
             let mut expected = model.clone();
@@ -148,7 +148,8 @@ fn a_number_among_packed_ones_is_replaced() {
             let mut out = Vec::new();
             changed.write_to(&mut out, &Progress::none()).unwrap();
             let out = DynamicMessage::decode(kitchen_sink(), &out[..]).unwrap();
-            // Maps have no order, so only their sizes are compared.
+            // Compares the lists, and the sizes of the messages. Map entries aren't compared, since
+            // they have no order.
             let shown = |model: &DynamicMessage| format!("{:?}", lists(model));
             assert_eq!(shown(&out), shown(&expected), "{name}");
             let len = |model: &DynamicMessage| prost_reflect::prost::Message::encoded_len(model);

@@ -5,10 +5,10 @@ use proto_splitter::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter_testkit::generate::{Habits, Order, Random, cases, kitchen_sink, message};
 use proto_splitter_testkit::splits::{self, Outcome};
 
-/// Default number of messages.
+/// Default number of random messages.
 const CASES: u64 = 3000;
 
-/// The number of messages with each outcome.
+/// Number of messages with each outcome.
 #[derive(Debug, Default)]
 struct Tally {
     cut: u64,
@@ -16,7 +16,8 @@ struct Tally {
     uncuttable: u64,
 }
 
-/// Splits random messages, and merges them again with and without their type.
+/// Splits random messages and merges them again, with and without the source's layout. `from` is
+/// the first seed.
 fn round_trips(from: u64, habits: impl Fn(&mut Random) -> Habits) -> Tally {
     round_trips_in(Profile::TensorFlow, from, habits)
 }
@@ -47,7 +48,8 @@ fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> H
         if split.byte_exact() {
             assert!(merged == bytes, "seed {seed}: {habits:?}");
         }
-        // This merge uses only the placeholders, like a reader that reads a part of the message.
+        // Without the source's layout, a merge uses only the placeholders, like a reader of one
+        // part.
         let mut metadata = split.metadata.clone();
         metadata.source_layout.clear();
         let merged = Merger::new()

@@ -1,4 +1,4 @@
-//! Tests of files with random messages of random types, for any profile, cuts, number of files and
+//! Tests of files with random messages of random types, with any profile, cuts, number of files and
 //! number of threads.
 
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ use proto_splitter::split::{
 use proto_splitter_testkit::generate::{Habits, Order, Random, cases, message};
 use proto_splitter_testkit::schemas::{Schema, schema};
 
-/// Default number of messages.
+/// Default number of random messages.
 const CASES: u64 = 400;
 
-/// Number of messages for each schema, since making a schema takes as long as making several
-/// messages.
+/// Number of messages for each random schema, since generating a schema takes as long as generating
+/// several messages.
 const OF_ONE_SCHEMA: u64 = 5;
 
-/// The number of files of each kind.
+/// Number of messages with each outcome.
 #[derive(Debug, Default)]
 struct Tally {
     split: u64,
@@ -62,8 +62,8 @@ fn threads(random: &mut Random) -> NonZeroUsize {
 fn options(random: &mut Random) -> SplitOptions {
     let profile = *random.choose(&[Profile::TensorFlow, Profile::Extended, Profile::Extended]);
     let compression = *random.choose(&["none", "auto", "zstd:1", "brotli:1", "snappy"]);
-    // There are a few large chunks, or so many small chunks that the trailer exceeds the maximum
-    // chunk size.
+    // Allows either a few large chunks, or so many small chunks that the trailer exceeds the
+    // maximum chunk size and is chunked, too.
     let files = profile == Profile::Extended && random.one_in(2);
     let max = if profile == Profile::Extended && !files {
         200 + random.below(800)
@@ -100,8 +100,8 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let written = match SizeSplitter.write_with(&source, &prefix, &options) {
         Ok(written) => written,
         Err(error) => {
-            // The maximum file size may be so small that the trailer, which must be in one file,
-            // exceeds it.
+            // The trailer must be in one file, and may exceed the maximum file size if that is
+            // small.
             let limited = options.get_max_file_size().is_some();
             let refused = match error.kind() {
                 ErrorKind::Uncuttable => true,
@@ -142,7 +142,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     count(&written, tally);
 }
 
-/// Returns the contents of all files in a folder, by name.
+/// Returns the contents of all files in a folder, by file name.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| {
         let entry = entry.unwrap();
@@ -152,8 +152,8 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-/// Merges to memory, to a buffer, to a stream and to a file, with one thread and several threads.
-/// Checks that the results are equal, and returns the message.
+/// Merges to new memory, to a buffer, to a stream and to a file, with one thread and several
+/// threads. Checks that the results are equal, and returns the merged message.
 fn merged_by_every_way(prefix: &Path, random: &mut Random, about: &dyn Fn() -> String) -> Vec<u8> {
     let path = prefix.with_extension("cpb");
     let fail = |error: proto_splitter::Error| -> ! { panic!("{error}\n{}", about()) };

@@ -1,4 +1,4 @@
-//! Tests that split and merge random messages of random types.
+//! Tests that random messages of random types are unchanged after a split and a merge.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use proto_splitter_testkit::generate::{Habits, Order, Random, cases, message};
 use proto_splitter_testkit::schemas::{Schema, schema};
 use proto_splitter_testkit::splits::{self, Outcome};
 
-/// Default number of messages.
+/// Default number of random messages.
 const CASES: u64 = 10_000;
 
-/// Number of messages for each schema, since making a schema takes as long as making several
-/// messages.
+/// Number of messages for each random schema, since generating a schema takes as long as generating
+/// several messages.
 const OF_ONE_SCHEMA: u64 = 10;
 
-/// The number of messages with each outcome.
+/// Number of messages with each outcome.
 #[derive(Debug, Default)]
 struct Tally {
     whole: u64,
@@ -61,8 +61,8 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     let bytes = message(descriptor, random, &habits);
     let options = options(random, bytes.len());
     let source = Source::from_bytes(bytes.clone(), descriptor.clone());
-    // This checks that chunks are within the bounds, that no cut is unnecessary, and that a merge
-    // by reflection is right.
+    // `check` tests that chunks are within the bounds, that no cut is unnecessary, and that a merge
+    // by reflection returns an equal message.
     let Outcome::Split(split) = splits::check(&SizeSplitter, &source, &bytes, &options) else {
         tally.uncuttable += 1;
         return;
@@ -94,8 +94,8 @@ fn options(random: &mut Random, size: usize) -> SplitOptions {
     options.profile(Profile::Extended).max_value_size(value)
 }
 
-/// Checks that merging the chunks with or without their type restores the message and, if promised,
-/// the same bytes.
+/// Checks that merging the chunks, with or without the type, restores an equal message, and
+/// restores the same bytes if the split promises this.
 fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &MessageDescriptor) {
     let options = if random.one_in(2) {
         ReadOptions::new()
@@ -114,8 +114,8 @@ fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &Me
     }
 }
 
-/// A splitter that randomly cuts and fits values, and delegates nested values to another splitter
-/// of the same type.
+/// A splitter that randomly cuts and fits values, and delegates nested messages to another splitter
+/// of this type.
 struct Whimsical<'a> {
     random: &'a RefCell<Random>,
     fits: bool,
@@ -128,7 +128,7 @@ impl Whimsical<'_> {
     }
 }
 
-/// Returns the accessible values of a message.
+/// Returns the values of a message's fields that are messages, bytes or strings.
 fn values<'a>(message: &'a SourceView<'a>) -> Result<Vec<SourceView<'a>>> {
     let mut found = Vec::new();
     let has_value = |kind| matches!(kind, Kind::Message(_) | Kind::Bytes | Kind::String);
@@ -137,7 +137,7 @@ fn values<'a>(message: &'a SourceView<'a>) -> Result<Vec<SourceView<'a>>> {
         match field.kind() {
             Kind::Message(entry) if field.is_map() => {
                 if has_value(entry.map_entry_value_field().kind()) {
-                    // A value written in pieces has no path.
+                    // Skips a map value that is written in pieces, since no path identifies it.
                     let entries = message.map(field.name()).into_iter().flatten();
                     found.extend(entries.flatten().map(|(_, value)| value));
                 }

@@ -1,4 +1,5 @@
-//! Tests of the number of bytes that are read from a source for a plan, a part, and a merge.
+//! Tests of the number of bytes that a plan, a read of a value, a split and a merge read from their
+//! source.
 
 use std::fs;
 use std::ops::Range;
@@ -25,7 +26,7 @@ fn bytes_read(reads: &[Range<u64>]) -> u64 {
     reads.iter().map(|read| read.end - read.start).sum()
 }
 
-/// Returns the number of bytes in a range that were not read.
+/// Returns the number of bytes in the range `of` that weren't read.
 fn unread(reads: &[Range<u64>], of: Range<u64>) -> u64 {
     let mut reads = reads.to_vec();
     reads.sort_by_key(|read| read.start);
@@ -53,7 +54,7 @@ fn constant(name: &str, len: u64) -> Sparse {
         .field(1)
 }
 
-/// Returns a SavedModel with twelve constants of 256 MiB that consist of zeros.
+/// Returns a SavedModel of 3 GiB: twelve constants of 256 MiB, which consist of zeros.
 fn three_gib() -> Sparse {
     let mut graph = Sparse::default();
     for index in 0..12 {
@@ -94,7 +95,7 @@ fn small_nodes_are_planned_by_reading_each_once() {
     let plan = SavedModelSplitter.plan(source, &options).unwrap();
     assert!(plan.chunks().len() > 8);
     let reads = reads.take();
-    // Each node is read once, apart from lookups at the ends of slices.
+    // Each node is read once. Nodes at the ends of slices may be read again.
     assert!(bytes_read(&reads) < size * 5 / 4, "{}", bytes_read(&reads));
     assert!(reads.len() < 500, "{}", reads.len());
 }
@@ -102,10 +103,10 @@ fn small_nodes_are_planned_by_reading_each_once() {
 const CONSTANTS: u64 = 4;
 const CONSTANT: u64 = 4 << 20;
 
-/// Size of the header that precedes each block of 64 KiB.
+/// Size of the header at the start of each block of 64 KiB in a record file, in bytes.
 const BLOCK_HEADER: u64 = 24;
 
-/// Returns a model with four constants of 4 MiB.
+/// Returns a serialized SavedModel with four constants of 4 MiB.
 fn with_constants() -> Vec<u8> {
     let mut bytes = Vec::new();
     let size = ModelSize {
@@ -118,8 +119,8 @@ fn with_constants() -> Vec<u8> {
     bytes
 }
 
-/// Returns a chunked file with the model from [`with_constants`], the reads from the file, and its
-/// size.
+/// Returns a chunked file with the model from [`with_constants`], a list of the reads from the
+/// file, and the file's size in bytes.
 fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
@@ -155,7 +156,7 @@ fn a_scalar_of_three_gib_is_read_by_reading_less_than_two_mib() {
     is_name(&view.get(&name).unwrap());
     assert!(bytes_read(&reads.take()) < 2 << 20);
 
-    // The constants are equal and stored once, but a reader doesn't know that.
+    // The constants are equal, so they are stored once. The reader doesn't make use of this.
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
         .max_chunk_size(64 << 20)
@@ -194,8 +195,8 @@ fn a_constant_is_read_once_and_no_other_is() {
             let inside = begin + 1000..begin + CONSTANT;
             taken
                 .iter()
-                // A block header may be inside a chunk, but reading the header doesn't read the
-                // chunk's data.
+                // Ignores reads of a block header, which may be inside a chunk but contains none of
+                // the chunk's data.
                 .filter(|read| read.end - read.start > BLOCK_HEADER)
                 .any(|read| read.start < inside.end && inside.start < read.end)
         })
@@ -216,7 +217,7 @@ fn a_merge_reads_every_byte_of_the_file_about_once() {
         "{}",
         bytes_read(&taken)
     );
-    // Both ends are excluded, since they were read when the file was opened.
+    // Except for both ends of the file, which were read when the file was opened.
     assert!(
         unread(&taken, 0..size) <= (64 + 256) << 10,
         "all of the file"
@@ -239,7 +240,7 @@ fn a_split_reads_every_byte_of_the_source_about_once() {
             .unwrap();
         let taken = reads.take();
         assert_eq!(unread(&taken, 0..size), 0, "{compression}");
-        // `auto` probes every chunk.
+        // `auto` also reads a part of every chunk to try compressing it.
         let extra = (400 << 10) + CONSTANTS * (256 << 10);
         let read = bytes_read(&taken);
         assert!(read < size + extra, "{compression}: {read} of {size}");

@@ -19,8 +19,8 @@ pub(crate) fn reading() -> ReadOptions {
     ReadOptions::new().descriptor(kitchen_sink())
 }
 
-/// Splits a message into chunks of at most `max` bytes, or up to eight times as many if some values
-/// can't be divided.
+/// Splits a message into chunks of at most `max` bytes. If some values can't be divided so far,
+/// uses a maximum up to eight times larger.
 fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
     let (input, prefix) = (folder.join("in.pb"), folder.join("out"));
     fs::write(&input, model).unwrap();
@@ -35,7 +35,7 @@ fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
     ChunkedFile::open(written.path).unwrap()
 }
 
-/// A value in a message.
+/// A value in a message that a test can replace.
 pub(crate) struct Target {
     pub(crate) path: FieldPath,
     value: Range<u64>,
@@ -43,7 +43,7 @@ pub(crate) struct Target {
     is_message: bool,
 }
 
-/// Returns all values that a path names and that occur once.
+/// Returns all values of a message that have a path, and whose field or element occurs only once.
 pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
     let model = model.to_vec();
     let view = MessageView::of_plain(&model, reading()).unwrap();
@@ -67,12 +67,13 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
                 .filter(|other| other.step == entry.step)
                 .count()
                 == 1;
-            // The path of a map entry refers to the entry's value.
+            // Skips map entries with other fields: the path of an entry refers to the entry's
+            // value.
             if !once || size != entry.size {
                 continue;
             }
             let kind = here.resolve(&kitchen_sink()).unwrap().kind;
-            // Numbers have separate tests in `numbers`.
+            // Skips elements that are numbers: the module `numbers` tests them.
             let is_text = matches!(
                 kind,
                 TargetKind::Scalar(prost_reflect::Kind::String | prost_reflect::Kind::Bytes)
@@ -96,7 +97,9 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
     found
 }
 
-/// Returns the message with one value replaced, rebuilt from the inside out.
+/// Returns the message with the value at the range `value` replaced by `new`. Rebuilds the messages
+/// around the value, whose lengths may change. `base` is the offset of `bytes` in the whole
+/// message.
 fn rebuilt(bytes: &[u8], base: u64, value: &Range<u64>, new: &[u8]) -> Vec<u8> {
     let mut cursor = WireCursor::new(bytes);
     let mut out = Vec::new();
@@ -122,7 +125,7 @@ fn rebuilt(bytes: &[u8], base: u64, value: &Range<u64>, new: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns new values suitable for a target.
+/// Returns new values that are valid for a target.
 pub(crate) fn values(target: &Target) -> Vec<Vec<u8>> {
     let mut unknown = Vec::new();
     put_varint(&mut unknown, tag(FieldNumber(5000), WireType::Len));
@@ -151,9 +154,9 @@ fn replaced(file: &ChunkedFile, path: &FieldPath, new: &[u8]) -> Result<(File, R
     Ok((target, rewritten))
 }
 
-/// Returns the message that a merge using only placeholders returns, and its chunked file. After a
-/// value is replaced, a file no longer records the positions of its source's bytes, so later merges
-/// return this message.
+/// Returns the message that a merge returns if it uses only placeholders, and a chunked file with
+/// this message. After a value is replaced, a file no longer has the layout of its source, so later
+/// merges return exactly this message.
 fn canonical(model: &[u8], folder: &Path) -> (Vec<u8>, ChunkedFile) {
     let file = split(model, folder, 500);
     let target = targets(model).into_iter().next().unwrap();
@@ -208,7 +211,7 @@ fn chunks_that_do_not_change_are_copied_as_they_are_stored() {
     let chunks = file.trailer().kinds().len();
     let places = file.trailer().places();
     let all: Vec<&FieldPath> = places.iter().flatten().map(|place| &place.path).collect();
-    // Finds the path of a chunk that is its whole value.
+    // Finds a chunk that contains a whole value, with no other chunk inside it.
     let alone = all.iter().find(|path| {
         let below = all
             .iter()
@@ -312,7 +315,7 @@ fn what_is_no_chunk_stays_in_the_file() {
     let habits = Habits::plain(5000);
     let model = message(&kitchen_sink(), &mut Random::new(8), &habits);
     let file = split(&model, folder.path(), 1000);
-    // The other file is the same, but has metadata and an unrelated record at the start.
+    // `other` has the same chunks, but also has metadata, and an unrelated record at the start.
     let other = folder.path().join("other.cpb");
     let options = WriterOptions::new().serialized_metadata(b"\x0a\x04type".to_vec());
     let mut writer = RecordWriter::new(File::create(&other).unwrap(), options).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of rewriting files with features of the extended profile, and with trailers from other
+//! Tests of rewriting files that use features of the extended profile, or have trailers from other
 //! writers.
 
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use proto_splitter::record_file::{
 };
 use proto_splitter::split::{LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions};
 
-/// Returns a file descriptor with `messages` messages, whose names have 300 bytes each.
+/// Returns a `FileDescriptorProto` with `messages` message types, whose names have 300 bytes each.
 fn model(messages: usize) -> FileDescriptorProto {
     let named = |number: usize| DescriptorProto {
         name: Some(format!("{number:0300}")),
@@ -54,7 +54,7 @@ fn extended() -> SplitOptions {
         .compression(Compression::None)
 }
 
-/// Returns options for files of at most `max` bytes, with this compression.
+/// Returns options for rewriting to files of at most `max` bytes, with this compression.
 fn several(max: u64, compression: Compression) -> RewriteOptions {
     let options = RewriteOptions::new().compression(compression);
     options.max_file_size(Some(max))
@@ -68,7 +68,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Merges and checks the chunks of an open file.
+/// Verifies the chunks of an open file, and merges them.
 fn made(file: &ChunkedFile) -> Vec<u8> {
     let checked = file.verify(&ReadOptions::new());
     assert!(checked.problems().is_empty(), "{checked:?}");
@@ -121,7 +121,7 @@ fn chunks_in_several_files_come_to_one() {
 #[test]
 fn chunks_go_to_several_files_of_at_most_what_was_asked_for() {
     let model = model(40);
-    // The source is one file, or several files with another maximum size.
+    // The source is one file, or several files with another maximum size than the target.
     for from in [None, Some(LEAST_MAX_FILE_SIZE)] {
         let folder = tempfile::tempdir().unwrap();
         let options = extended().max_file_size(from);
@@ -263,7 +263,7 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
     }
     assert_eq!(names(folder.path()), before);
 
-    // Files from another split already exist.
+    // The target's folder already has files from another split.
     let others = folder.path().join("others");
     fs::create_dir(&others).unwrap();
     let earlier = SizeSplitter
@@ -279,7 +279,7 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
 
 #[test]
 fn chunks_that_share_a_record_need_room_once() {
-    // All messages are equal.
+    // All elements are equal, so their chunks share a record.
     let mut model = model(40);
     let first = model.message_type[0].clone();
     model.message_type.fill(first);
@@ -318,7 +318,7 @@ fn several_files_are_beside_what_a_symbolic_link_leads_to() {
     let link = links.join("link.cpb");
     std::os::unix::fs::symlink("../real/m.cpb", &link).unwrap();
     let options = several(LEAST_MAX_FILE_SIZE, Compression::None).force(true);
-    // The first time, the link is broken; the second time, its target is the previous output.
+    // At first, the link is broken. The second time, it leads to the previous output.
     for _ in 0..2 {
         let rewritten = recompress_to_file(&file, &link, &options).unwrap();
         assert_eq!(names(&links), ["link.cpb"]);
@@ -376,8 +376,7 @@ fn only_a_file_called_cpb_has_others_beside_it() {
     let before = names(&others);
     assert!(before.len() > 2, "{before:?}");
 
-    // `out` and `out.cpb` are two different files, and the other existing files belong to
-    // `out.cpb`.
+    // The existing files belong to `out.cpb`, which is a different file than `out`.
     let options = several(LEAST_MAX_FILE_SIZE, Compression::ZSTD);
     let error = recompress_to_file(&file, others.join("out"), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
@@ -419,8 +418,8 @@ fn what_a_trailer_says_that_is_not_known_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(40);
     let file = split(&model, folder.path(), &small_chunks());
-    // The chunks are the same, but the trailer has more fields: field 500, and field 501 of every
-    // chunk.
+    // `other` has the same chunks, but its trailer has additional fields: field 500, and field 501
+    // of every chunk.
     let other = folder.path().join("other.cpb");
     let mut writer =
         RecordWriter::new(File::create(&other).unwrap(), WriterOptions::new()).unwrap();

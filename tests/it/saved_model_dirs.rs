@@ -1,4 +1,4 @@
-//! Tests with SavedModels as folders.
+//! Tests of SavedModel folders.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,8 +28,8 @@ fn model(name: &str) -> PathBuf {
     data("tensorflow").join(name)
 }
 
-/// Returns options for chunks of at most `max` bytes, with separate chunks for values of at least a
-/// hundred bytes.
+/// Returns options for chunks of at most `max` bytes, in which values of at least a hundred bytes
+/// become separate chunks.
 fn small_chunks(max: u64) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(max)
@@ -40,7 +40,7 @@ fn options(max: u64) -> SaveOptions {
     SaveOptions::new().split(small_chunks(max))
 }
 
-/// Returns all files below a folder, by relative path.
+/// Returns all files in a folder and its subfolders, by relative path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -65,7 +65,7 @@ fn copy(name: &str, to: &Path) {
     assert_eq!(files(&model(name)), files(to));
 }
 
-/// Returns a list of the model's contents as text.
+/// Returns a text that lists the model's meta graphs and their contents.
 fn listing(dir: &SavedModelDir) -> String {
     let mut text = String::new();
     for graph in dir.meta_graphs().unwrap() {
@@ -220,8 +220,8 @@ fn a_conversion_that_was_interrupted_goes_on_where_it_was() {
     dir.save_as_chunked(&chunks, &options(5000)).unwrap();
     let (plain, chunked) = (files(&model("keras_mlp")), files(&chunks));
     let file = |files: &BTreeMap<PathBuf, Vec<u8>>, name: &str| files[Path::new(name)].clone();
-    // The interruption can leave a temporary file, the new model, or the new fingerprint next to
-    // the old model.
+    // An interruption can leave a temporary file; in addition, the new model next to the old one;
+    // and also the new fingerprint.
     for moment in 0..3 {
         for (form, old, new) in [
             (TargetForm::Chunked, &plain, &chunked),
@@ -271,7 +271,7 @@ fn what_was_left_of_a_model_in_several_files_goes_once_its_main_file_has_gone() 
     assert!(!convert(TargetForm::Plain).unwrap().changed);
     assert!(!part.exists());
 
-    // Without a model, the leftover file may be the only remaining copy.
+    // If the folder has no model file, the leftover file may be the only copy of some chunks.
     fs::write(&part, "left").unwrap();
     fs::remove_file(folder.path().join("saved_model.pb")).unwrap();
     convert(TargetForm::Plain).unwrap_err();
@@ -309,7 +309,7 @@ fn a_model_in_several_files_is_copied_with_all_of_them() {
             .unwrap();
         assert!(read == plain);
 
-        // A model in one piece has no other files.
+        // A `saved_model.pb` has no other files.
         let one = temp.path().join("one");
         dir.save(&one, &keep).unwrap();
         let mut names = files(&one).into_keys();
@@ -529,7 +529,8 @@ fn a_model_too_large_for_a_pb_says_by_how_much() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("large");
     fs::create_dir(&path).unwrap();
-    // The model has an unknown field in a meta graph, whose value is a hole in the file.
+    // A model whose meta graph has an unknown field with a large value, which is a hole in the
+    // file.
     let size: u64 = 2_200_000_000;
     let file = fs::File::create(path.join("saved_model.pb")).unwrap();
     let mut head = Vec::new();

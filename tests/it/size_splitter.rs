@@ -42,7 +42,7 @@ fn it_makes_no_more_chunks_of_tensorflow_s_models_than_their_own_splitters() {
     }
 }
 
-/// Returns nested `testkit.Sink` messages. The innermost message holds a string of 100 bytes.
+/// Returns nested `testkit.Sink` messages. The innermost message contains a string of 100 bytes.
 fn nested(levels: usize) -> Vec<u8> {
     let mut bytes = [&b"\x1a\x64"[..], &[b't'; 100]].concat();
     for _ in 0..levels {
@@ -71,7 +71,7 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     assert!(merged == nested(90));
     assert!(plan(40, 20).is_err());
     assert!(plan(40, 50).is_ok());
-    // Very deep nesting must not overflow the stack.
+    // Even very deep nesting must not overflow the stack.
     assert!(plan(100_000, 100).is_err());
     assert!(plan(100_000, u32::MAX).is_err());
     let split = plan(195, u32::MAX).unwrap();
@@ -83,8 +83,8 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     assert!(merged == nested(195));
 }
 
-/// Returns a message type with a map, and a message whose map has large values for a small key and
-/// for the largest key of this kind.
+/// Returns a message type with a map whose keys have the type `kind`, and a message of this type.
+/// The map has large values for a small key and for the largest key.
 fn map_by(kind: &str, largest: MapKey) -> (MessageDescriptor, Vec<u8>) {
     let schema = format!("syntax = 'proto3'; message M {{ map<{kind}, bytes> m = 1; }}");
     let file = protox::file::File::from_source("m.proto", &schema.replace('\'', "\"")).unwrap();

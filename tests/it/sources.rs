@@ -1,5 +1,5 @@
-//! Tests of the sources of a split and the targets of a merge, which are bytes, files, and typed
-//! and dynamic messages.
+//! Tests of the sources of splits and the targets of merges: bytes, files, and typed and dynamic
+//! messages.
 
 use bytes::Bytes;
 use prost::Message;
@@ -13,7 +13,7 @@ use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
 
 use crate::fixtures;
 
-/// Returns a tensor with shared content, and some small fields around it.
+/// Returns a tensor that shares the memory of `content`, and has some small fields.
 fn tensor(content: &Bytes) -> TensorProto {
     TensorProto {
         dtype: 1,
@@ -39,12 +39,12 @@ fn the_bytes_of_a_typed_message_are_not_copied() {
     let typed = tensor(&content);
     let split = SizeSplitter.split_with(&typed, &options).unwrap();
     assert_eq!(bytes_chunk(&split).as_ptr(), content.as_ptr());
-    // The bytes of a dynamic message aren't copied either.
+    // The bytes of a dynamic message aren't copied, either.
     let mut dynamic = DynamicMessage::new(typed.descriptor());
     dynamic.set_field_by_name("tensor_content", Value::Bytes(content.clone()));
     let split = SizeSplitter.split_with(&dynamic, &options).unwrap();
     assert_eq!(bytes_chunk(&split).as_ptr(), content.as_ptr());
-    // The values in a serialized message in memory aren't copied either.
+    // The values in a serialized message in memory aren't copied, either.
     let serialized = Bytes::from(typed.encode_to_vec());
     let source = Source::from_bytes(serialized.clone(), typed.descriptor());
     let split = SizeSplitter.split_with(source, &options).unwrap();
@@ -98,7 +98,7 @@ fn a_typed_message_loses_unknown_fields_where_a_dynamic_one_and_the_bytes_keep_t
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("model");
     let mut bytes = SavedModel::default().encode_to_vec();
-    // Field 777 represents a field from a future schema.
+    // Adds field 777, which represents a field from a future schema.
     bytes.extend_from_slice(b"\xca\x30\x05newer");
     let descriptor = fixtures::descriptor(SAVED_MODEL);
     std::fs::write(prefix.with_extension("pb"), &bytes).unwrap();

@@ -13,7 +13,7 @@ use proto_splitter::{Error, ErrorKind, GraphDefSplitter, Result, SAVED_MODEL, Sa
 use proto_splitter_testkit::generate::kitchen_sink;
 use proto_splitter_testkit::reference;
 
-/// A splitter that calls a function.
+/// A splitter that calls the given function.
 struct By<F>(F);
 
 impl<F: Fn(&mut SplitContext<'_>) -> Result<()>> ComposableSplitter for By<F> {
@@ -207,8 +207,8 @@ fn entries_whose_writer_left_out_an_empty_value_are_entries_too() {
         .get_field_by_name("by_name")
         .unwrap()
         .number();
-    // The entries have no values. The first has the key `c`, the second has no key, and the third
-    // has the key `a` again.
+    // Entries without values: the first has the key `c`, the second has no key, and the third
+    // repeats the key `a`.
     for entry in [&b"\x0a\x01c"[..], b"", b"\x0a\x01a"] {
         put_varint(&mut bytes, u64::from(number) << 3 | 2);
         put_varint(&mut bytes, entry.len() as u64);
@@ -391,7 +391,7 @@ fn a_splitter_that_leaves_too_much_is_told_where() {
 
 #[test]
 fn superseded_values_are_not_cut() {
-    // The last member of the oneof is the number, so field 19, a message, is superseded.
+    // In the oneof, field 19, a message, is followed by a number, so the message is superseded.
     let bytes = b"\x9a\x01\x03\x1a\x01x\xa8\x01\x05";
     let source = Source::from_bytes(&bytes[..], kitchen_sink());
     let splitter = By(|cx: &mut SplitContext<'_>| cx.cut(&cx.message().get("chosen")?.unwrap()));
@@ -493,7 +493,7 @@ fn a_refusal_says_what_is_too_large_and_how_much_is_allowed() {
 
 #[test]
 fn a_packed_field_that_only_its_long_length_makes_too_large_is_cut() {
-    // The field `packed_fixed` has one element, after a length of ten bytes.
+    // The field `packed_fixed` has one element, and its length is an overlong varint of ten bytes.
     let bytes = b"\xca\x01\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00\x01\x02\x03\x04";
     let source = Source::from_bytes(&bytes[..], kitchen_sink());
     let options = SplitOptions::new().max_chunk_size(15);
@@ -546,7 +546,7 @@ fn what_holds_a_type_that_contains_itself_can_be_shown() {
     splitter.plan(&source, &options).unwrap_err();
 }
 
-/// A splitter that begins slices at the given element indices.
+/// A splitter that begins a slice at each of the given element indices.
 struct Slices(&'static [u64]);
 
 impl ComposableSplitter for Slices {
@@ -556,7 +556,7 @@ impl ComposableSplitter for Slices {
             if self.0.contains(&element.index()) {
                 cx.slice_at(&element)?;
             }
-            // Fields inside a slice can also become chunks.
+            // A field inside a slice can also become a chunk.
             if element.index() == 3
                 && let Some(text) = element.get("text")?
             {
@@ -586,7 +586,8 @@ fn a_splitter_slices_a_repeated_field_where_it_likes() {
         for profile in [Profile::TensorFlow, Profile::Extended] {
             let options = SplitOptions::new().profile(profile);
             let split = Slices(starts).split_with(&source, &options).unwrap();
-            // The text cut out of an element is another chunk.
+            // There are chunks for the base, for the text that is cut out of an element, and for
+            // the slices.
             assert_eq!(split.chunks.len(), 1 + 1 + slices, "{starts:?}");
             assert!(split.byte_exact(), "{starts:?}");
             let folder = tempfile::tempdir().unwrap();

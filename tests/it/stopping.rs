@@ -1,4 +1,4 @@
-//! Tests that no files are left behind by work that is cancelled or fails at any moment.
+//! Tests that work leaves no files behind if it is cancelled or fails, whenever this happens.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use proto_splitter::{ErrorKind, Result, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, saved_model};
 use proto_splitter_testkit::sources::Guarded;
 
-/// Returns a message of 7 MB with large and small chunks.
+/// Returns a serialized model of 7 MB, which is split into large and small chunks.
 fn model() -> Bytes {
     let mut bytes = Vec::new();
     let size = ModelSize {
@@ -51,8 +51,8 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().count() == 0
 }
 
-/// Splits repeatedly, stopping at a later read each time, until a split finishes before it is
-/// stopped. Returns the number of stopped splits.
+/// Repeats a split. Each time, all reads from a certain one on call `stop`, and this read is later
+/// than before, until a split completes. Returns the number of stopped splits.
 fn stop_at_every_read(
     split: fn(Source, &Path, &SplitOptions) -> Result<()>,
     options: &SplitOptions,
@@ -79,13 +79,13 @@ fn stop_at_every_read(
         }
         assert!(is_empty(folder.path()), "at read {at}");
         stopped += 1;
-        // Stops at each of the first reads, which are for planning, and then at increasing
-        // intervals.
+        // Stops at each of the first reads, which are for planning. Later, skips more and more
+        // reads.
         at += 1 + at / 10;
     }
 }
 
-/// Splits to one or several files.
+/// Splits to one file, or to several if the options limit the file size.
 fn to_file(source: Source, prefix: &Path, options: &SplitOptions) -> Result<()> {
     let written = SavedModelSplitter.write_with(source, prefix, options);
     written.map(drop)
@@ -98,7 +98,8 @@ fn to_stream(source: Source, _: &Path, options: &SplitOptions) -> Result<()> {
 
 type Way = (fn(Source, &Path, &SplitOptions) -> Result<()>, SplitOptions);
 
-/// Returns the ways to write a file, several files, or a stream.
+/// Returns several ways to split, to a file, to several files, or to a stream, each with its
+/// options.
 fn ways() -> [Way; 7] {
     let several = options(3, Compression::None).profile(Profile::Extended);
     [
@@ -133,8 +134,9 @@ fn a_split_whose_source_fails_at_any_read_leaves_nothing() {
     }
 }
 
-/// Repeats the work, and cancels it at a later report each time. Cancelled work must fail, even if
-/// it is cancelled late. Returns the number of cancellations.
+/// Repeats the work until it completes, and cancels it at a later progress report each time.
+/// Cancelled work must fail, even if the last report cancels it. Returns the number of
+/// cancellations.
 fn stop_at_every_report(work: &dyn Fn(&Progress) -> Result<()>, check: &dyn Fn()) -> u64 {
     let mut stopped = 0;
     loop {
@@ -235,7 +237,7 @@ fn what_is_cancelled_before_it_begins_does_nothing() {
     assert_eq!(to_stream.err(), Some(ErrorKind::Cancelled));
 }
 
-/// A writer that accepts this many bytes and then fails.
+/// A writer that accepts the given number of bytes, and then fails.
 struct Full(usize);
 
 impl io::Write for Full {
@@ -290,7 +292,7 @@ fn a_merge_to_a_writer_that_fails_after_any_number_of_bytes_fails() {
     Merger::new().merge_to(&prefix, &mut Full(size)).unwrap();
 }
 
-/// An operation that reads a file, and writes another file or returns a part of the message.
+/// An operation that reads a file, and writes another file or reads a part of the message.
 type Work = fn(&dyn ReadAt, &Progress) -> Result<()>;
 
 const OTHER_WORK: [(&str, bool, Work); 9] = [
@@ -350,7 +352,7 @@ const OTHER_WORK: [(&str, bool, Work); 9] = [
     }),
 ];
 
-/// Path of a node's name.
+/// Field path of a node's name in the model.
 const NAME: &str = "2[0].2.1[3].1";
 
 #[test]

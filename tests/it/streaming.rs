@@ -1,4 +1,4 @@
-//! Tests that splits to sequential writers produce the same bytes as splits to a file.
+//! Tests that splits to sequential writers produce the same bytes as splits to files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -76,7 +76,7 @@ fn a_stream_is_never_several_files() {
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
 }
 
-/// Checks that each constant of 3 MiB is read `times` times.
+/// Checks that each constant of 3 MiB is read `times` times by a split to a stream.
 fn reads_of_large_constants(how: &str, times: u64) {
     let (watched, reads) = Watched::new(model());
     let size = model().len() as u64;
@@ -84,14 +84,14 @@ fn reads_of_large_constants(how: &str, times: u64) {
     SavedModelSplitter
         .write_to_with(source, &mut io::sink(), &options(how, 3))
         .unwrap();
-    // Two constants differ from all others. Two more are equal, so only one of them is written; to
-    // compare them, both are read twice.
+    // Two of the constants differ from all others. The other two are equal, so only one of them is
+    // written, but both are read twice to compare them.
     let [others, equal] = [2, 2].map(|constants: u64| constants * (3 << 20));
     let large = others * times + equal / 2 * times + equal * 2;
     let read: u64 = reads.take().iter().map(|read| read.end - read.start).sum();
     let rest = size - others - equal;
-    // Everything except the constants is read for planning, hashing and writing, and parts are read
-    // again to find the ends of slices.
+    // Everything else is read for planning, hashing and writing, and parts of it again to find the
+    // ends of slices.
     let bounds = large..large + 4 * rest;
     assert!(bounds.contains(&read), "{how}: {read}, not in {bounds:?}");
 }
@@ -102,7 +102,7 @@ fn large_chunks_are_read_twice_if_stored_as_they_are_and_once_if_compressed() {
     reads_of_large_constants("zstd:1", 1);
 }
 
-/// A source that changes after some reads of the last constant.
+/// A source whose last constant changes after more than 3 MiB of it were read.
 struct Changing {
     bytes: Bytes,
     reads: AtomicU64,
@@ -140,7 +140,7 @@ fn a_source_that_gives_other_bytes_when_it_is_read_again_is_an_error() {
 
 #[test]
 fn a_file_that_changes_while_it_is_streamed_is_an_error_and_the_stream_no_file() {
-    /// A writer that appends to the source on the first write.
+    /// A writer that appends bytes to the source file on the first write.
     struct Meddling<'a>(&'a std::path::Path, Vec<u8>);
     impl Write for Meddling<'_> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -170,7 +170,7 @@ fn a_file_that_changes_while_it_is_streamed_is_an_error_and_the_stream_no_file()
     }
 }
 
-/// A writer that cancels the work after 100,000 bytes, and counts the bytes that follow.
+/// A writer that cancels the work after 100,000 bytes, and counts the bytes written after that.
 struct Cancelling {
     token: CancelToken,
     had: usize,
@@ -214,8 +214,8 @@ fn nothing_more_is_written_once_it_is_cancelled() {
     }
 }
 
-/// Returns a model with a constant of 12 MiB after a smaller constant, and the range of the middle
-/// of the large constant.
+/// Returns a model with a small constant, followed by a constant of 12 MiB. Also returns a byte
+/// range in the middle of the large constant.
 fn one_large_constant() -> (Bytes, Range<u64>) {
     let graph = Parts::new()
         .message(1, constant("small", 1, 300_000))
@@ -227,7 +227,7 @@ fn one_large_constant() -> (Bytes, Range<u64>) {
     (bytes.into(), end - (11 << 20)..end - (1 << 20))
 }
 
-/// A source that calls a function before each read in a range, and counts these reads.
+/// A source that calls `touched` before each read that begins in `range`, and counts these reads.
 struct Sensitive<F> {
     bytes: Bytes,
     range: Range<u64>,
@@ -249,7 +249,7 @@ impl<F: Fn() + Send + Sync> ReadAt for Sensitive<F> {
     }
 }
 
-/// Waits until another thread sets a flag, unless that thread has ended.
+/// Waits until another thread sets a flag, for at most a minute.
 fn wait_for(flag: &AtomicBool) {
     let waits = (0..60_000).take_while(|_| !flag.load(Ordering::SeqCst));
     waits.for_each(|_| sleep(Duration::from_millis(1)));
@@ -257,7 +257,8 @@ fn wait_for(flag: &AtomicBool) {
 
 #[test]
 fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
-    /// A writer that fails once the constant is being read.
+    /// A writer that fails after 10,000 bytes, but not before the first flag is set. Then sets the
+    /// second flag.
     struct Failing<'a>(usize, &'a AtomicBool, &'a AtomicBool);
     impl Write for Failing<'_> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -297,14 +298,14 @@ fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
         assert_eq!(error.kind(), ErrorKind::Cancelled, "{how}");
         assert_eq!(reads.load(Ordering::Relaxed), 1, "{how}");
 
-        // Another thread is reading the large constant when the sink fails at the small one.
+        // The sink fails while it writes the small constant and another thread reads the large one.
         let [begun, failed] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let (sensitive, reads) = source({
             let (begun, failed) = (Arc::clone(&begun), Arc::clone(&failed));
             Box::new(move || {
                 begun.store(true, Ordering::SeqCst);
                 wait_for(&failed);
-                // The other thread needs time to notice the failure.
+                // Gives the writing thread time to stop the work.
                 sleep(Duration::from_millis(20));
             })
         });
@@ -313,7 +314,7 @@ fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
             .write_to_with(sensitive, &mut sink, &options(how, 3))
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{how}: {error}");
-        // Without the failure, there would be ten reads.
+        // If nothing failed, there would be ten reads.
         let reads = reads.load(Ordering::Relaxed);
         assert!((1..8).contains(&reads), "{how}: {reads}");
     }

@@ -1,5 +1,5 @@
-//! Tests of behavior that TensorFlow's RFC describes for splitters and `Merger`, but that
-//! TensorFlow's tests don't cover.
+//! Tests of the behavior that TensorFlow's RFC describes for splitters and `Merger`, and that
+//! TensorFlow's own tests don't cover.
 
 use bytes::Bytes;
 use proto_splitter::merge::{Merger, ReadOptions};
@@ -30,7 +30,7 @@ fn graph(nodes: usize) -> GraphDef {
     }
 }
 
-/// A splitter that adds two nodes and versions.
+/// A splitter that adds two nodes as chunks, and writes the given versions.
 struct Adding {
     has_message: bool,
     version: VersionDef,

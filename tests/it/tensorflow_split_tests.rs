@@ -11,7 +11,7 @@ use proto_splitter_testkit::models::Parts;
 
 use crate::fixtures::descriptor;
 
-/// Returns a node of about `size` bytes. In a large node, most of the bytes are in a tensor.
+/// Returns a node of about `size` bytes. In a large node, most of these bytes are in a tensor.
 fn node(index: usize, size: usize) -> Parts {
     let content = "c".repeat(size.saturating_sub(30));
     let tensor = Parts::new().varint(1, 1).text(4, &content);
@@ -66,18 +66,18 @@ fn split(splitter: &impl ComposableSplitter, bytes: &[u8], message: &str, max: u
 fn graphs_are_in_no_more_chunks_than_tensorflow_makes_of_them() {
     type Case = (&'static [usize], &'static [&'static [usize]], u64, usize);
     let cases: [Case; 8] = [
-        // The nodes are small, and together within the maximum.
+        // Small nodes, which fit in one chunk together.
         (&[50; 5], &[], 700, 1),
-        // There are large constants.
+        // Large constants.
         (&[50, 50, 1000, 50, 1000], &[], 500, 3),
-        // There are many nodes.
+        // Many nodes.
         (&[95; 15], &[], 500, 5),
-        // There are large nodes.
+        // Large nodes.
         (&[50, 95, 95, 95, 50, 95], &[], 200, 5),
-        // The functions have many nodes, or large nodes.
+        // Functions with many nodes, or with large nodes.
         (&[], &[&[50; 5]], 200, 4),
         (&[], &[&[500, 500, 50, 500]], 200, 5),
-        // There is a graph with functions.
+        // A graph with functions, and an empty graph.
         (&[50; 6], &[&[50; 3], &[50], &[50]], 200, 7),
         (&[], &[], 10, 1),
     ];
@@ -134,7 +134,7 @@ fn length(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A splitter that cuts the first attribute of every node with a child splitter.
+/// A splitter that lets a child splitter cut the attributes of every node.
 struct Nodes;
 
 impl ComposableSplitter for Nodes {
@@ -194,7 +194,7 @@ fn a_file_has_a_record_for_every_chunk_and_the_trailer_last() {
     }
     assert!(infos.windows(2).all(|pair| pair[0].offset < pair[1].offset));
 
-    // This splitter cuts nothing, so its output is the message itself.
+    // A splitter that cuts nothing, so that its output is the message itself.
     struct Nothing;
     impl ComposableSplitter for Nothing {
         fn build_chunks(&self, _: &mut SplitContext<'_>) -> Result<()> {

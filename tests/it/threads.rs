@@ -1,4 +1,5 @@
-//! Tests that the bytes are the same for any number of threads and any way of merging.
+//! Tests that results have the same bytes for any number of threads and any way of splitting and
+//! merging.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -33,8 +34,8 @@ pub(crate) fn descriptor() -> MessageDescriptor {
         .unwrap()
 }
 
-/// Returns a message of 14 MB with constants that wait in a file while others are compressed, two
-/// equal constants, and many small chunks.
+/// Returns a model of 14 MB. It has large constants, which wait in a temporary file while others
+/// are compressed; two of them are equal. It is also split into many small chunks.
 pub(crate) fn model() -> Bytes {
     let mut graph = Parts::new();
     for index in 0..3000 {
@@ -71,8 +72,8 @@ fn split(source: &Source, prefix: &Path, how: ChunkCompression, count: usize) ->
     fs::read(written.path).unwrap()
 }
 
-/// Checks that plans, files and options can be sent to other threads and shared with them, and that
-/// readers and writers of records can be sent.
+/// Checks that plans, files and options can be sent to and shared with other threads, and that
+/// readers and writers of records can be sent to them.
 #[test]
 fn plans_files_and_options_go_from_thread_to_thread() {
     fn check<T: Send + Sync + Clone>() {}
@@ -135,7 +136,7 @@ fn a_split_is_the_same_from_memory_from_a_file_and_from_a_reader() {
         let how: ChunkCompression = how.parse().unwrap();
         let [memory, from_file, reader] = [0, 1, 2].map(|at| split(&sources[at], &prefix, how, 2));
         assert!(memory == from_file && memory == reader, "{how}");
-        // Chunks that were never in a file are also the same.
+        // Chunks that are returned in memory, without a file, also have the same bytes.
         let chunked = ChunkedFile::open(prefix.with_extension("cpb")).unwrap();
         let in_memory = SavedModelSplitter
             .split_with(&sources[1], &split_options(how, 3))

@@ -29,7 +29,7 @@ fn check_sums(node: &TreeNode) {
     node.children.iter().for_each(check_sums);
 }
 
-/// Returns sizes, counts, paths and names, without the chunks.
+/// Returns the sizes, counts, paths and names in a tree, as lines of text. Omits the chunks.
 fn flat(tree: &SizeTree) -> Vec<String> {
     fn add(node: &TreeNode, out: &mut Vec<String>) {
         let TreeNode {
@@ -100,7 +100,8 @@ fn a_large_constant_is_in_the_chunk_that_it_was_cut_to() {
     assert_eq!(indices(&node.child("name").unwrap().chunks), [0]);
 }
 
-/// A model with twelve constants of 256 MiB, half of which are in functions, and many small nodes.
+/// Size of a model with twelve constants of 256 MiB, half of them in functions, and many small
+/// nodes.
 const LARGE: ModelSize = ModelSize {
     constants: 6,
     functions: 6,
@@ -166,7 +167,7 @@ fn chunks_of_large_constants_are_not_read() {
     assert!(stored.read() < 1 << 20, "{} bytes were read", stored.read());
 }
 
-/// A source in memory that counts the bytes read.
+/// A source in memory that counts the bytes that are read.
 struct Counting(Vec<u8>, std::sync::atomic::AtomicU64);
 
 impl Counting {
@@ -192,7 +193,7 @@ impl ReadAt for Counting {
     }
 }
 
-/// A source that doesn't lend its bytes, so that it is read in windows.
+/// A source whose bytes can't be borrowed, so that they are read in windows.
 struct Windows<'a>(&'a [u8]);
 
 impl ReadAt for Windows<'_> {

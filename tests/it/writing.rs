@@ -81,7 +81,7 @@ fn what_was_written_is_what_the_file_says() {
     }
 }
 
-/// Computes a CRC-32C checksum bit by bit, so that the library isn't tested with its own code.
+/// Computes a CRC-32C checksum bit by bit, so that the library's own code isn't used to test it.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for byte in bytes {
@@ -193,7 +193,7 @@ fn options_out_of_range_are_refused_where_they_are_used() {
     }
 }
 
-/// Returns a message with two incompressible values, each of which occurs several times, and a
+/// Returns a message with two incompressible values, each of which occurs several times, and one
 /// compressible value.
 fn repetitive() -> Vec<u8> {
     let mut random = Random::new(1);

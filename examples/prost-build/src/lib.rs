@@ -1,4 +1,4 @@
-//! Splitting and reading messages that prost-build generates.
+//! Splitting and reading messages whose types prost-build generates.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub mod album {
     include!(concat!(env!("OUT_DIR"), "/album.rs"));
 }
 
-/// Returns the type of an album, which a splitter needs to find the places for cuts.
+/// Returns the message type of an album, by which a splitter finds the positions for cuts.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub fn album_type() -> Result<MessageDescriptor> {
     album.ok_or_else(|| Error::new(ErrorKind::InvalidSchema, "no album.Album"))
 }
 
-/// Writes an album of any size to `PREFIX.cpb`, or to `PREFIX.pb` if it doesn't need to be cut.
+/// Writes an album of any size to `PREFIX.cpb`, or to `PREFIX.pb` if it needn't be split.
 ///
 /// # Errors
 ///
@@ -37,11 +37,11 @@ pub fn write(album: &album::Album, prefix: impl AsRef<Path>) -> Result<Written> 
     SizeSplitter.write_with(source, prefix, &options)
 }
 
-/// Reads one photo, and no others.
+/// Reads the photo with this index, without reading other photos.
 ///
 /// # Errors
 ///
-/// Fails if the file can't be read, or has no such photo.
+/// Fails if the file can't be read, or has no photo with this index.
 pub fn photo(path: impl AsRef<Path>, index: u64) -> Result<Vec<u8>> {
     let file = proto_splitter::open(path)?;
     Ok(file.get(&format!("photo[{index}].jpeg"))?.into())

@@ -4,8 +4,8 @@
 //! api-lists LISTS DOCS [--record]
 //! ```
 //!
-//! `LISTS` is a folder with a file for each crate, which has a line for each public item. `DOCS` is
-//! a folder with rustdoc's JSON output for the crates.
+//! `LISTS` is a folder with one file for each crate, which has one line for each public item.
+//! `DOCS` is a folder with rustdoc's JSON output for the crates.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 type Error = Box<dyn std::error::Error>;
 
-/// Traits that types implement without an `impl`, and one of the compiler's markers. Types that
-/// lack one of the first two are listed.
+/// Auto traits, and a marker trait of the compiler. Their implementations aren't listed, except
+/// that a type without the first or the second trait is.
 const AUTOMATIC: [&str; 8] = [
     "Send",
     "Sync",
@@ -27,7 +27,8 @@ const AUTOMATIC: [&str; 8] = [
     "StructuralPartialEq",
 ];
 
-/// Returns true for messages made from a schema, whose code a test compares with the schema.
+/// Returns true for an item that is generated from a schema. Another test compares generated code
+/// with the schema.
 fn is_generated(line: &str) -> bool {
     let subject = match line.split_once(" for ") {
         Some((_, subject)) if line.starts_with("impl") => subject,
@@ -36,8 +37,8 @@ fn is_generated(line: &str) -> bool {
     subject.starts_with("crate::proto::")
 }
 
-/// Returns the items of a crate, one per line. Functions in a trait implementation are left out,
-/// since the trait's own lines list them.
+/// Returns the public items of a crate, one per line. Omits the functions in implementations of a
+/// trait, since the lines of the trait list them.
 fn items(json: &Path, name: &str) -> Result<Vec<String>, Error> {
     let builder = public_api::Builder::from_rustdoc_json(json).omit_blanket_impls(true);
     let (mut lines, mut is_in_impl_of_trait) = (Vec::new(), false);
@@ -56,7 +57,7 @@ fn items(json: &Path, name: &str) -> Result<Vec<String>, Error> {
         let lacks_a_trait = ["!core::marker::Send for ", "!core::marker::Sync for "]
             .iter()
             .any(|text| line.contains(text));
-        // The line for an inherent impl adds nothing to the lines for its functions.
+        // The line for an inherent impl is redundant, since its functions have lines, too.
         let is_plain_impl = line.starts_with("impl ") && !line.contains(" for ");
         let is_of_trait = is_in_impl_of_trait && is_function;
         if lacks_a_trait || !(is_automatic || is_plain_impl || is_of_trait) {

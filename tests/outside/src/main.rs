@@ -1,4 +1,4 @@
-//! Splits a message of a custom type, merges the chunks, and reads one field of the message lazily.
+//! Splits a message of a custom type, merges its chunks, and reads one field without merging.
 
 use proto_splitter::prost_reflect::DescriptorPool;
 use proto_splitter::split::{SizeSplitter, Source, SplitExt, SplitOptions};
