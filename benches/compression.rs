@@ -1,10 +1,10 @@
-//! A benchmark that measures sizes and times with each compression, for weights, quantized weights,
-//! text and graph nodes: `cargo bench --bench compression`.
+//! A benchmark of each compression: file sizes and times for weights, quantized weights, text and
+//! graph nodes. Run `cargo bench --bench compression`.
 //!
 //! Trained weights are included if `benches/trained/setup.sh` has downloaded them; other weights
-//! are random. Each message is split to a file, synced, and merged into memory that was touched
-//! beforehand. The compressions take turns. `-- --quick` makes the messages 16 times smaller, to
-//! check that the benchmark runs.
+//! are random. Each message is split to a file, the file is synced, and it is merged into memory
+//! that was touched before. The compressions run alternately. `-- --quick` makes the messages 16
+//! times smaller, to check that the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::HashMap;
@@ -32,11 +32,12 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 3;
 const QUICK: u64 = 16;
 
-/// Sizes of each kind of data and of each constant in it, in bytes. Each constant is a chunk.
+/// Size of the data of each kind, in bytes. The next constant is the size of each of its constants,
+/// which become chunks.
 const KIND_BYTES: usize = 64 << 20;
 const CONSTANT_BYTES: usize = 4 << 20;
 
-/// Number of nodes that have about [`KIND_BYTES`] bytes.
+/// Number of graph nodes, which have about [`KIND_BYTES`] bytes in total.
 const NODES: u64 = 700_000;
 
 const MAX_CHUNK_SIZE: u64 = 16 << 20;
@@ -45,10 +46,10 @@ const WAYS: [&str; 7] = [
     "auto", "none", "snappy", "zstd:1", "zstd:3", "zstd:9", "brotli:6",
 ];
 
-/// Folder to which the setup script downloads models.
+/// Folder to which `benches/trained/setup.sh` downloads models.
 const TRAINED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/.interop/trained");
 
-/// Standard deviation of the random weights, similar to that of a trained layer.
+/// Standard deviation of the random weights, which is similar to that of trained layers.
 const DEVIATION: f64 = 0.05;
 
 fn main() -> Outcome<()> {
@@ -71,8 +72,7 @@ fn main() -> Outcome<()> {
         [&weights, &quantised, &text, &nodes]
             .into_iter()
             .fold(Vec::new(), |mut all, graph| {
-                // Concatenating the fields of two graphs gives a graph with the nodes of both
-                // graphs.
+                // The concatenation of two serialized graphs is a graph with the nodes of both.
                 all.extend(written(graph));
                 all
             });
@@ -85,7 +85,7 @@ fn main() -> Outcome<()> {
     ];
     for (name, message) in models.into_iter().chain(drawn) {
         let options = SplitOptions::new()
-            // Smaller messages are cut as well.
+            // Makes sure that a small message is cut, too.
             .max_chunk_size((MAX_CHUNK_SIZE / scale).min(message.len() as u64 / 2))
             .value_chunk_size(Some(constant as u64));
         measure(name, &message.into(), &options, folder.path())?;
@@ -93,7 +93,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Splits and merges a message with each compression, and prints a line for each compression.
+/// Splits and merges a message with each compression, and prints one line for each.
 fn measure(name: &str, message: &Bytes, options: &SplitOptions, folder: &Path) -> Outcome<()> {
     let descriptor = proto_splitter::proto::graph_def::descriptor_pool()
         .get_message_by_name(GRAPH_DEF)
@@ -141,8 +141,8 @@ fn written(message: &Parts) -> Vec<u8> {
     bytes
 }
 
-/// The parts of an ONNX model that this benchmark reads. Each type has only the field on the path
-/// to the tensors.
+/// An ONNX `ModelProto`. This type, and the types of its fields, have only the fields that this
+/// benchmark reads: those on the path to the tensors.
 #[derive(Message)]
 struct Model {
     #[prost(message, optional, tag = "7")]
@@ -163,13 +163,13 @@ struct Tensor {
     raw_data: Bytes,
 }
 
-/// ONNX's type numbers.
+/// ONNX's numbers for the element types of tensors.
 const FLOAT: i32 = 1;
 const UINT8: i32 = 2;
 const INT8: i32 = 3;
 
-/// Returns the weights of the trained models, if available, as graphs with the models' tensors as
-/// constants.
+/// Returns two graphs with the weights of trained models as constants: one with float32 weights,
+/// and one with 8-bit weights. Returns an empty list if the models weren't downloaded.
 fn trained() -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     let mut tensors = Vec::new();
     for name in ["common.onnx", "common_det.onnx", "common_old.onnx"] {
@@ -191,12 +191,12 @@ fn trained() -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     ])
 }
 
-/// Returns a graph with the data in constants of this many bytes.
+/// Returns a graph that stores `data` in constants of `bytes` bytes each.
 fn constants(name: &str, data: &[u8], bytes: usize) -> Parts {
     graph(name, data.chunks(bytes))
 }
 
-/// Returns a graph that consists of constants.
+/// Returns a graph with a constant for each item of `contents`.
 fn graph<'a>(name: &str, contents: impl Iterator<Item = &'a [u8]>) -> Parts {
     let mut graph = Parts::new();
     for (at, content) in contents.enumerate() {
@@ -211,8 +211,8 @@ fn graph<'a>(name: &str, contents: impl Iterator<Item = &'a [u8]>) -> Parts {
     graph
 }
 
-/// Returns a normally distributed number with this standard deviation and 24 random bits, like a
-/// trained weight.
+/// Returns a normally distributed number with mean 0 and this standard deviation. As in a trained
+/// weight, the whole mantissa is random.
 #[allow(clippy::cast_possible_truncation, reason = "to the nearest float")]
 fn normal(random: &mut Random, deviation: f64) -> f32 {
     let mut uniform = || (random.number() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -227,7 +227,7 @@ fn weights(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the weights as bytes, scaled so that 127 is four standard deviations.
+/// Returns normally distributed weights of one byte each, where 127 is four standard deviations.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "that is what quantising is"
@@ -239,8 +239,8 @@ fn quantised(bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Returns random text made of words from this repository's sources. Any two consecutive words are
-/// also consecutive in the sources.
+/// Returns `bytes` bytes of random text. Its words are from this repository's sources, and any two
+/// consecutive words are also consecutive somewhere in the sources.
 fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut sources = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -258,7 +258,8 @@ fn text(bytes: usize) -> Outcome<Vec<u8>> {
     let mut word = *random.choose(&words);
     while text.len() < bytes {
         text.push_str(word);
-        // The last word of the sources may have no successor.
+        // The last word of the sources may have no successor. The text then continues with the
+        // first word.
         word = behind
             .get(word)
             .map_or(words[0], |next| *random.choose(next));
@@ -268,7 +269,8 @@ fn text(bytes: usize) -> Outcome<Vec<u8>> {
     Ok(text)
 }
 
-/// Reads the text of all sources in a folder, in the order of their names.
+/// Appends the text of all source files in a folder and its subfolders, in the order of their
+/// names.
 fn read_sources(folder: &Path, sources: &mut Vec<String>) -> Outcome<()> {
     let entries: Result<Vec<_>, _> = fs::read_dir(folder)?.collect();
     let mut paths: Vec<PathBuf> = entries?.iter().map(fs::DirEntry::path).collect();

@@ -1,16 +1,17 @@
 //! A benchmark of processing millions of elements one by one: `cargo bench --bench elements`. `--
-//! PACKETS` sets a number other than 20 million; `-- --quick` uses 200 times fewer elements, to
-//! check that the benchmark runs.
+//! PACKETS` sets the number of elements (default: 20 million); `-- --quick` uses 200 times fewer,
+//! to check that the benchmark runs.
 //!
-//! - A splitter that looks at every element, or divides the elements into slices by number, is
-//!   compared with `SizeSplitter`, which skips over all elements and slices them by size.
-//! - Queries over all elements of a message in memory, over the elements with a name, and over
-//!   pieces with many elements each, are compared with only skipping over the elements.
-//! - Reading an element by its index, from a sliced file on disk, uncompressed and with zstd, is
+//! - A splitter that iterates over all elements, or slices them by their number, is compared with
+//!   `SizeSplitter`, which skips over the elements and slices them by size.
+//! - Queries over all elements of a message in memory, over the elements with a certain name, and
+//!   over pieces with many elements each, are compared with only skipping over the elements.
+//! - Reading one element by its index, from a sliced file on disk, uncompressed or with zstd, is
 //!   compared with the target of a tenth of a second.
 //!
-//! The contestants take turns, after one turn that isn't counted, and each checks its result. The
-//! last line is the process's peak memory without the trace itself.
+//! The compared functions run alternately, after one run that isn't counted, and each checks its
+//! result. The last line of the output is the peak memory of the process, and the size of the
+//! trace.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -37,22 +38,24 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 5;
 const PACKETS: u64 = 20_000_000;
 
-/// Number of slices that a splitter makes.
+/// Number of slices that the splitters make.
 const SLICES: u64 = 20;
 
-/// Maximum time for a custom splitter, relative to `SizeSplitter`.
+/// Maximum time for planning with a custom splitter, relative to `SizeSplitter`.
 const SPLITTER_AIM: f64 = 1.5;
 
-/// Maximum time for iterating over the elements, relative to only skipping over them.
+/// Maximum time for iterating over all elements, relative to only skipping over them.
 const HOP_AIM: f64 = 3.0;
 
-/// The same limit for the case that two or three fields in each element are also skipped.
+/// Maximum time, relative to only skipping over the elements, if two or three fields in each
+/// element are also skipped.
 const INSIDE_AIM: f64 = 5.0;
 
-/// Maximum time for reading an element, in seconds.
+/// Maximum time for reading one element by its index, in seconds.
 const AIM: f64 = 0.1;
 
-/// A splitter that looks at every packet, and slices them by number.
+/// A splitter that iterates over all packets, and slices them. Each slice has the given number of
+/// packets.
 struct ByNumber(u64);
 
 impl ComposableSplitter for ByNumber {
@@ -70,7 +73,7 @@ impl ComposableSplitter for ByNumber {
     }
 }
 
-/// A splitter that looks at every packet, and cuts nothing.
+/// A splitter that iterates over all packets, and cuts nothing.
 struct Look;
 
 impl ComposableSplitter for Look {
@@ -225,7 +228,7 @@ fn check(what: &str, holds: bool) -> Outcome<()> {
     }
 }
 
-/// The name of a piece of work, and a function that runs one turn of it.
+/// A name in the table, and the function to time.
 type Work<'a> = (&'a str, &'a mut dyn FnMut() -> Outcome<()>);
 
 fn row(work: Work<'_>, reference: Work<'_>, aim: f64) -> Outcome<()> {

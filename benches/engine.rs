@@ -1,9 +1,10 @@
-//! A benchmark that compares the engine's speed with the limits of the machine. Prints ratios, all
-//! measured in one run: `cargo bench --bench engine`.
+//! A benchmark that compares the library's speed with the limits of the machine: `cargo bench
+//! --bench engine`. Prints ratios of times that are measured in the same run.
 //!
-//! Each row compares a piece of work with a reference for the same bytes: a bare walk, a copy in
-//! memory, `cp` and `sync`, or the same work without an option. The two take turns, after one turn
-//! that isn't counted, and their medians are compared. Files are recreated in every turn.
+//! Each row compares an operation with a reference for the same bytes: skipping over all fields, a
+//! copy in memory, `cp` and `sync`, or the same operation without an option. Both run alternately,
+//! after one run that isn't counted, and their medians are compared. Files are created again in
+//! every run.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "engine/merges.rs"]
@@ -34,15 +35,15 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 5;
 
-/// Numbers of nodes in the planned graphs: the number in W2, and smaller and larger ones.
+/// Numbers of nodes in the graphs to plan. One is the number in [`Workload::W2`].
 const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
-/// Chunk size for TensorFlow's fixtures, in bytes. The fixtures are small, so they are planned many
-/// times.
+/// Maximum chunk size for TensorFlow's small test models, in bytes. The next constant is the number
+/// of times that they are planned in each run.
 const FIXTURES_MAX: u64 = 10 << 10;
 const FIXTURE_TURNS: u64 = 500;
 
-/// Factor by which `--quick` makes everything smaller, just to check that the benchmark runs.
+/// Factor by which `--quick` makes messages smaller, to check that the benchmark runs.
 const QUICK: u64 = 64;
 
 /// Runs `cargo bench --bench engine -- [--quick]`.
@@ -108,7 +109,8 @@ fn plans(folder: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Plans TensorFlow's fixtures, by size alone and with the splitters for their types.
+/// Measures planning TensorFlow's test models, by size alone and with the splitters for their
+/// types.
 fn fixtures() -> Outcome<()> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tensorflow");
     let options = SplitOptions::new()
@@ -228,7 +230,7 @@ fn files(folder: &Path, scale: u64) -> Outcome<()> {
     )
 }
 
-/// Times a turn, and drops its result after the clock has stopped.
+/// Times one run. Dropping its result isn't timed.
 fn timed<T>(run: &mut dyn FnMut() -> Outcome<T>) -> Outcome<Duration> {
     let start = Instant::now();
     let made = run()?;

@@ -1,10 +1,10 @@
 //! A benchmark that compares externalizing a model of 2.5 GiB with copying it: `cargo bench --bench
 //! externalize`.
 //!
-//! Both read the model from the page cache and sync their output to the disk, and each runs in a
-//! separate process. The benchmark needs 8 GiB of disk; `-- --quick` makes the model 16 times
+//! Both operations read the model from the page cache, sync their output to disk, and run in
+//! separate processes. The benchmark needs 8 GiB of disk; `-- --quick` makes the model 16 times
 //! smaller, to check that the benchmark runs. At the end, the original is read from the
-//! externalized model and compared.
+//! externalized model and compared with the model.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -22,7 +22,7 @@ use proto_splitter_testkit::turns::{Contestant, in_turns};
 const ROUNDS: u64 = 5;
 const QUICK: u64 = 16;
 
-/// Argument that makes this program run the measured work.
+/// Argument with which this program starts itself, to externalize a model in a separate process.
 const WORK: &str = "--externalize";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs a command that must succeed, and records its peak memory.
+/// Runs a command, which must succeed, and increases `most` to the command's peak memory.
 fn measure(command: &mut Command, most: &mut Peak) -> Result<(), Box<dyn Error>> {
     let (status, peak) = watch(command)?;
     most.anonymous = most.anonymous.max(peak.anonymous);

@@ -1,11 +1,12 @@
-//! A benchmark that counts the instructions of twelve hot paths and compares them with the
-//! committed table: `cargo bench --profile release --bench instructions`. Needs valgrind.
+//! A benchmark that counts the instructions of twelve frequent operations and compares them with
+//! the committed table: `cargo bench --profile release --bench instructions`. Needs valgrind.
 //!
-//! Each path runs in a separate process under valgrind's callgrind, once for one turn and once for
-//! five. The difference is the cost of four turns, without the preparation. A count depends on the
-//! code and the compiler, not on the load or the speed of the machine. The run fails if a path
-//! takes over 3 % more instructions than in `tables/instructions.md`, and also if it takes over 3 %
-//! fewer, so that the table is kept up to date. `-- --record` rewrites the table.
+//! Each operation runs in a separate process under valgrind's callgrind, once with one repetition
+//! and once with five. The difference between the counts is the cost of four repetitions, without
+//! the preparation. A count depends on the code and the compiler, and isn't affected by the load or
+//! the speed of the machine. The benchmark fails if an operation needs over 3 % more instructions
+//! than in `tables/instructions.md`, and also if it needs over 3 % fewer, so that the table is kept
+//! up to date. `-- --record` rewrites the table.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::BTreeMap;
@@ -33,10 +34,10 @@ use proto_splitter_testkit::workloads::{Workload, small_nodes};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// One turn of a path.
+/// A function that runs an operation once.
 type Turn = Box<dyn FnMut() -> Outcome<()>>;
 
-/// The name of a path, and a function that prepares its turns in a folder.
+/// The name of an operation, and a function that prepares it in a folder.
 type HotPath = (&'static str, fn(&Path) -> Outcome<Turn>);
 
 const PATHS: [HotPath; 12] = [
@@ -57,20 +58,20 @@ const PATHS: [HotPath; 12] = [
 const NODES: u64 = 5_000;
 const RECORDS: usize = 10_000;
 
-/// Factor by which W3 is made smaller.
+/// Factor by which the message [`Workload::W3`] is made smaller.
 const FUNCTIONS_SCALE: u64 = 100;
 
-/// Number of times that a file is opened in a turn. Hash maps have random seeds, which would affect
-/// the count if the file was opened only once.
+/// Number of times that a file is opened in one repetition. Hash maps have random seeds, which
+/// would affect the count noticeably if the file was opened only once.
 const OPENINGS: u64 = 20;
 
-/// Number of turns in the longer of the two runs of a path.
+/// Number of repetitions in the longer of the two runs of an operation.
 const TURNS: u64 = 5;
 
-/// Maximum difference from the table, as a fraction of the count in the table.
+/// Maximum difference of a count from the table, as a fraction of the count in the table.
 const TOLERANCE: f64 = 0.03;
 
-/// Argument that makes the process do the counted work.
+/// Argument with which this program starts itself under valgrind, to run an operation.
 const COUNTED: &str = "--counted";
 
 fn main() -> Outcome<()> {
@@ -94,7 +95,7 @@ fn main() -> Outcome<()> {
     compare(&fs::read_to_string(&file)?, &compiler, &counts)
 }
 
-/// Runs turns of a path.
+/// Runs the operation called `name` `turns` times.
 fn run(name: &str, turns: u64) -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let found = PATHS.iter().find(|(known, _)| *known == name);
@@ -103,13 +104,13 @@ fn run(name: &str, turns: u64) -> Outcome<()> {
     (0..turns).try_for_each(|_| turn())
 }
 
-/// Returns the number of instructions that one turn of a path takes.
+/// Returns the number of instructions of one repetition of an operation.
 fn per_turn(name: &str) -> Outcome<u64> {
     let (one, all) = (counted(name, 1)?, counted(name, TURNS)?);
     Ok(all.saturating_sub(one) / (TURNS - 1))
 }
 
-/// Returns the number of instructions that a process running `turns` turns of a path takes.
+/// Returns the number of instructions of a process that runs an operation `turns` times.
 fn counted(name: &str, turns: u64) -> Outcome<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -127,7 +128,7 @@ fn counted(name: &str, turns: u64) -> Outcome<u64> {
     }
 }
 
-/// Returns the compiler's version.
+/// Returns the version of the Rust compiler.
 fn compiler() -> Outcome<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("--version").output()?;
@@ -153,7 +154,8 @@ fn table(compiler: &str, counts: &[(&str, u64)]) -> String {
     table
 }
 
-/// Compares counts with the counts in the table.
+/// Prints the counts next to those in the table. Fails if any of them differ by more than
+/// [`TOLERANCE`], unless the table is for another compiler.
 fn compare(table: &str, compiler: &str, counts: &[(&str, u64)]) -> Outcome<()> {
     let cells = |line: &str| -> Option<(String, u64)> {
         let mut cells = line.split('|').map(str::trim).skip(1);
@@ -190,7 +192,7 @@ fn graph_def() -> Outcome<MessageDescriptor> {
         .ok_or("the schema has it")?)
 }
 
-/// Returns a graph with small nodes.
+/// Returns a serialized graph with [`NODES`] small nodes.
 fn nodes() -> Outcome<Bytes> {
     let mut bytes = Vec::new();
     small_nodes(NODES).write_to(&mut bytes)?;
@@ -201,7 +203,7 @@ fn source() -> Outcome<Source> {
     Ok(Source::from_bytes(nodes()?, graph_def()?))
 }
 
-/// Returns the options for splitting the graph into chunks of at most 64 KiB, on one thread.
+/// Returns options for splitting into chunks of at most 64 KiB, on one thread.
 fn options(compression: Compression) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(64 << 10)
@@ -242,7 +244,8 @@ fn split_with(options: SplitOptions) -> Outcome<Turn> {
     }))
 }
 
-/// Splits ten functions, whose eighty constants are separate chunks, and returns the file.
+/// Splits a graph with ten functions, whose eighty constants become separate chunks. Returns the
+/// path of the file.
 fn functions(folder: &Path) -> Outcome<PathBuf> {
     let mut message = Vec::new();
     Workload::W3
@@ -326,7 +329,7 @@ fn select(_: &Path) -> Outcome<Turn> {
     }))
 }
 
-/// Returns the records to write, each of which is a small node.
+/// Returns records for a record file, each of which is a small serialized node.
 fn records() -> Outcome<Vec<Vec<u8>>> {
     let node = |index| {
         let mut bytes = Vec::new();

@@ -1,11 +1,11 @@
-//! A benchmark of planning and committing a split in a thousand parts, at sizes that exceed any
-//! disk: the message is a sparse file, and the reports are synthetic.
+//! A benchmark of planning and committing a split in a thousand parts, for messages that exceed any
+//! disk: the message is a sparse file, and the reports of the parts are made up.
 //!
 //!     cargo bench --bench many_parts                    1 TiB and 100 TiB in 1,000 parts
-//!     cargo bench --bench many_parts -- 64MiB 4         this many MiB or TiB, in this many parts
+//!     cargo bench --bench many_parts -- 64MiB 4         a message of this size, in this many parts
 //!
-//! The parts themselves aren't run, and none of their files exist. A store that trusts every report
-//! replaces the files. The trailer that the commit writes is read and checked.
+//! The parts themselves aren't run, so none of their files exist. The commit uses a store that
+//! reports every file as correct. The trailer that the commit writes is read and checked.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
 use std::fs::File;
@@ -32,10 +32,10 @@ use proto_splitter::wire::FieldNumber;
 use proto_splitter::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
-/// Default size of a value, in bytes. A value of this size becomes a chunk of the largest size.
+/// Default size of each value in the message, in bytes, so that it becomes a chunk of maximum size.
 const VALUE: u64 = (1 << 30) - 16;
 
-/// Folder where files may have any size.
+/// Folder in memory, where sparse files may have any size.
 const SHARED_MEMORY: &str = "/dev/shm";
 
 fn main() {
@@ -119,7 +119,8 @@ fn simulate(size: u64, parts: NonZeroUsize) {
     );
 }
 
-/// Writes a message with values in field 1. Only tags and lengths take disk space.
+/// Writes a sparse file with a message whose values, of `value` bytes each, are in field 1. Only
+/// the tags and lengths take disk space.
 fn write_sparse(path: &Path, size: u64, value: u64) {
     let file = File::create(path).unwrap();
     let mut header = vec![0x0a];
@@ -133,7 +134,7 @@ fn write_sparse(path: &Path, size: u64, value: u64) {
     file.set_len(end).unwrap();
 }
 
-/// Returns the type `message Blobs { repeated bytes blob = 1; }`.
+/// Returns the message type `message Blobs { repeated bytes blob = 1; }`.
 fn blobs() -> MessageDescriptor {
     use proto_splitter::prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
     use proto_splitter::prost_reflect::prost_types::{
@@ -161,7 +162,7 @@ fn blobs() -> MessageDescriptor {
     pool.get_message_by_name("Blobs").unwrap()
 }
 
-/// Returns reports for all parts, as if hosts had stored every chunk uncompressed.
+/// Returns made-up reports for all parts, as if every part had stored its chunks uncompressed.
 fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
     let Some(parts::plan::Work::Split(split)) = &message.work else {
         unreachable!("the plan of a split")
@@ -204,8 +205,7 @@ fn made_up(message: &Plan, plan: &PartsPlan) -> Vec<PartReport> {
     split.part_ends.iter().enumerate().map(report).collect()
 }
 
-/// Returns the number of source ranges that these chunks consist of, where consecutive pieces count
-/// as one range.
+/// Returns the number of contiguous ranges of the source that these chunks contain.
 fn runs(chunks: &[parts::split_plan::Chunk]) -> usize {
     let pieces = chunks.iter().flat_map(|chunk| chunk.pieces.chunks(2));
     let pieces = pieces.filter(|piece| piece[1] & 1 == 0 && piece[1] > 0);
@@ -220,7 +220,7 @@ fn runs(chunks: &[parts::split_plan::Chunk]) -> usize {
     apart + usize::from(!pieces.is_empty())
 }
 
-/// Returns the last record of a part's file.
+/// Returns the last record that the file of a part would have.
 fn end_of_part(infos: &[ChunkInfo]) -> ChunkMetadata {
     let nobody_s_field = FieldIndex {
         kind: Some(field_index::Kind::Field(FieldNumber::MAX.0)),
@@ -248,7 +248,7 @@ fn end_of_part(infos: &[ChunkInfo]) -> ChunkMetadata {
     }
 }
 
-/// A store that claims to have every file.
+/// A store that reports every file as correct, without storing any.
 struct Believing(PathBuf);
 
 impl PartStore for Believing {
@@ -275,7 +275,8 @@ impl PartStore for Believing {
     }
 }
 
-/// Reads and checks the trailer of a main file, and returns it with the file's size.
+/// Reads and checks the trailer of a main file. Returns the trailer, and the size of the file in
+/// bytes.
 fn trailer(file: &File) -> (Trailer, u64) {
     let size = file.metadata().unwrap().len();
     let records = RecordFile::open(file.try_clone().unwrap(), ReaderOptions::new()).unwrap();

@@ -1,11 +1,11 @@
 //! A benchmark of writing ONNX models of 3 GiB and of 300 MiB, and of listing the 100,000 tensors
-//! in a model: `cargo bench --bench onnx`.
+//! of a model: `cargo bench --bench onnx`.
 //!
-//! The models have twelve tensors of 256 MiB or 25 MiB that are not zeros. Writing is compared with
-//! `cp` and `sync` for the same bytes and, if `ONNX_PYTHON` names a Python with the package `onnx`,
-//! with `onnx.load` and `onnx.save`, which take twice the size of the whole model in memory. The
-//! benchmark needs 12 GiB of disk; `-- --quick` makes the models 16 times smaller, to check that
-//! the benchmark runs.
+//! The models to write have twelve tensors of 256 MiB or 25 MiB, whose bytes aren't zeros. Writing
+//! is compared with `cp` and `sync` for the same bytes. If `ONNX_PYTHON` names a Python with the
+//! package `onnx`, it is also compared with `onnx.load` and `onnx.save`, which need twice the
+//! model's size in memory. The benchmark needs 12 GiB of disk; `-- --quick` makes the models 16
+//! times smaller, to check that the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::cell::Cell;
@@ -30,21 +30,22 @@ use proto_splitter_testkit::turns::{Contestant, in_turns};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A function that takes the path of an output, and returns the command for a piece of work that
-/// writes it.
+/// A function that returns the command to time. Its argument is the path to which the command
+/// writes.
 type Make<'a> = dyn Fn(&Path) -> Command + 'a;
 
 const QUICK: u64 = 16;
 const ROUNDS: u64 = 5;
 const TENSORS: u64 = 12;
 
-/// Sizes of a tensor in bytes, one for each model.
+/// Size of each tensor in the two models to write, in bytes.
 const TENSOR_BYTES: [u64; 2] = [256 << 20, 25 << 20];
 const SMALL_TENSORS: u32 = 100_000;
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    // The benchmark runs this program again with these arguments, to observe its memory.
+    // With these arguments, the benchmark runs this program in a separate process, to measure its
+    // memory.
     if let Some(at) = arguments
         .iter()
         .position(|argument| argument == "--convert")
@@ -68,8 +69,7 @@ fn main() -> Outcome<()> {
 fn convert(input: &Path, output: &Path, form: &str) -> Outcome<()> {
     let (form, options) = match form {
         "pair" => (Form::External, ExternalOptions::new()),
-        // Tensors don't begin at page boundaries of their file, as in pairs that other programs
-        // write.
+        // Like pairs that other programs write: tensors don't begin at page boundaries.
         "dense pair" => (Form::External, ExternalOptions::new().alignment(1)),
         _ => (Form::OnePiece, ExternalOptions::new()),
     };
@@ -78,7 +78,7 @@ fn convert(input: &Path, output: &Path, form: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Compares listing all tensors in a model with skipping the fields that listing has to skip.
+/// Compares listing all tensors in a model with only skipping over the same fields.
 fn listing() -> Outcome<()> {
     let tensor = |at: u32| TensorProto {
         dims: vec![3, 3],
@@ -99,7 +99,7 @@ fn listing() -> Outcome<()> {
     let size = bytes.size()?;
     let options = OnnxOptions::new();
     let listed = ModelTensors::read(Arc::clone(&bytes), size, &options)?.len();
-    // There are five fields in each tensor, since each of the two dims is a field.
+    // A tensor has four fields, one of which, `dims`, occurs twice.
     let (tensors, fields) = (u64::from(SMALL_TENSORS), hop(&*bytes, size)?);
     if (listed as u64, fields) != (tensors, 5 * tensors) {
         return Err(format!("{listed} tensors are listed, and {fields} fields hopped over").into());
@@ -150,7 +150,8 @@ fn hop(bytes: &dyn ReadAt, size: u64) -> Outcome<u64> {
     Ok(fields)
 }
 
-/// Compares writing one file and a pair with copying the bytes and with onnx.
+/// Compares converting between one file and a pair of files with copying the bytes, and with the
+/// package `onnx`.
 fn writing(tensor_bytes: u64) -> Outcome<()> {
     let folder = scratch_folder()?;
     let at = |name: &str| folder.path().join(name);
@@ -175,8 +176,8 @@ fn writing(tensor_bytes: u64) -> Outcome<()> {
         command.args([&at("one.onnx"), out]);
         command
     };
-    // This is the baseline for reading a pair, whose files are just as likely to be in the page
-    // cache.
+    // The baseline for reading a pair: a copy of the same files, which are just as likely to be in
+    // the page cache.
     let copy_of = |name: &str, out: &Path| {
         let data = format!("{name}.data");
         let mut command = Command::new("sh");
@@ -197,7 +198,7 @@ fn writing(tensor_bytes: u64) -> Outcome<()> {
         command.args([&at("pair.onnx"), out]);
         command
     };
-    // Each piece of work has the index of its baseline.
+    // Each operation, with the index of its baseline.
     let mut work: Vec<(&str, &Make<'_>, usize)> = vec![
         ("cp of the one file, and sync", &copy, 0),
         ("one file to a pair", &to_pair, 0),
@@ -248,7 +249,7 @@ fn writing(tensor_bytes: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// The script with which onnx rewrites a model with external data.
+/// Python script that loads and saves a model with external data, using the package `onnx`.
 const LOAD_AND_SAVE: &str = "import sys, onnx
 m = onnx.load(sys.argv[1])
 onnx.save(m, sys.argv[2], save_as_external_data=True, location='w.data')";
@@ -271,7 +272,7 @@ fn run(command: &mut Command) -> Outcome<()> {
     }
 }
 
-/// Writes a model in one file, with tensors that are all different.
+/// Writes a single-file model whose tensors all have different bytes.
 fn make_model(path: &PathBuf, tensor_bytes: u64) -> Outcome<()> {
     let mut heads = Vec::new();
     for at in 0..TENSORS {

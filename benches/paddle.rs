@@ -2,8 +2,8 @@
 //! `sync`, and reading compared with Paddle itself. Run `cargo bench --bench paddle`, with `--
 //! --quick` for models that are 24 times smaller, or with `-- reading` for only the last part.
 //!
-//! Paddle must have been installed by `tests/interop/paddle/run.sh`; without it, the last row is
-//! left out. Conversions run in separate processes, whose anonymous memory is observed.
+//! If Paddle wasn't installed by `tests/interop/paddle/run.sh`, the last part is skipped.
+//! Conversions run in separate processes, to measure their anonymous memory.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -29,20 +29,21 @@ use proto_splitter_testkit::turns::{Contestant, Times, in_turns};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// One part of the benchmark.
+/// A function that measures one part of the benchmark.
 type Measure = fn() -> Outcome<()>;
 
 const MIB: u64 = 1 << 20;
 
-/// Number of tensors in the listed model, which has 3 GiB in total.
+/// Number of tensors in the model to list. The next constant is their total size in bytes.
 const LISTED: u64 = 1000;
 const LISTED_BYTES: u64 = 3 << 30;
 
-/// Number of tensors in the converted model, which has 3 GiB in total.
+/// Number of tensors in the model to convert. The next constant is the size of each in bytes.
 const CONVERTED: u64 = 12;
 const CONVERTED_BYTES: u64 = 256 * MIB;
 
-/// Number of tensors in the model that Paddle also reads, which has 1 GiB in total.
+/// Number of tensors in the model that Paddle also reads. The next constant is the size of each in
+/// bytes.
 const READ: u64 = 16;
 const READ_BYTES: u64 = 64 * MIB;
 
@@ -66,7 +67,7 @@ fn main() -> Outcome<()> {
     chosen.try_for_each(|(_, measure)| measure())
 }
 
-/// Runs one conversion, in a separate process.
+/// Runs the conversion that the arguments specify. Called in a separate process.
 fn child(args: &[String]) -> Outcome<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["to", model, prefix, ..] => {
@@ -120,7 +121,7 @@ fn program(folder: &Path, count: u64, dims: &[i64]) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes a model with `count` tensors, each with `bytes` bytes of noise.
+/// Writes a model with `count` tensors, each of which has `bytes` random bytes.
 fn model(folder: &Path, count: u64, bytes: u64) -> Outcome<()> {
     fs::create_dir_all(folder)?;
     let rows = bytes / 4 / 1024;
@@ -160,13 +161,13 @@ fn bytes_read() -> u64 {
 
 fn listing() -> Outcome<()> {
     let folder = scratch_folder()?;
-    // The data consists of holes, since only headers are read.
+    // The tensors' data are holes in the file, since only headers are read.
     let rows = LISTED_BYTES / LISTED / 4 / 1024;
     program(folder.path(), LISTED, &[rows.cast_signed(), 1024])?;
     let mut file = File::create(folder.path().join("model.pdiparams"))?;
     let mut header = Vec::new();
     let spec = TensorSpec::dense(Type::Fp32, [rows, 1024]);
-    // Writing fails when it reaches the data, which is left out.
+    // This writes the header, and then fails, since there is no data.
     let _ = write_stream(&mut header, &spec, Layout::Paddle, &mut io::empty());
     for _ in 0..LISTED {
         file.write_all(&header)?;
@@ -228,8 +229,8 @@ fn conversions() -> Outcome<()> {
         fs::remove_file(copy)?;
         Ok(took)
     };
-    // Each conversion follows a copy of its input, and the same files are present in every turn,
-    // since the time to write a file depends on the other files in memory.
+    // Each input is copied before it is converted, and every run has the same files present, since
+    // the time to write a file depends on the other files in memory.
     let (one, back) = (path("m.cpb"), path("back"));
     let copies = || -> Outcome<Vec<Duration>> {
         let of_model = copied(&path("model/model.pdiparams"))?;
@@ -262,8 +263,8 @@ fn conversions() -> Outcome<()> {
     Ok(())
 }
 
-/// Touches this much memory, so that the next allocation gets memory that the machine already has.
-/// A virtual machine returns free memory to its host, and touching it again takes seconds.
+/// Allocates `bytes` bytes and frees them, so that the next allocation is fast. A virtual machine
+/// returns free memory to its host, and needs seconds to get it back.
 fn touch(bytes: u64) -> Outcome<()> {
     drop(black_box(vec![1u8; usize::try_from(bytes)?]));
     Ok(())
@@ -281,8 +282,8 @@ fn line(what: &str, ours: &Times, reference: &Times, memory: &str) {
     );
 }
 
-/// The script with which Paddle loads all parameters. It prints the time in seconds, without the
-/// imports.
+/// Python script that loads all parameters with Paddle. It prints the time in seconds, without that
+/// of the imports.
 const PADDLE: &str = r#"
 import sys, time, warnings
 warnings.filterwarnings("ignore")
@@ -318,7 +319,7 @@ fn reading() -> Outcome<()> {
     let bytes = READ_BYTES / scale(24);
     model(folder.path(), READ, bytes)?;
     let ours = || -> Outcome<Vec<Duration>> {
-        // Touches memory like `touch`, with pages of the same size.
+        // Reads once without timing, which has the effect of `touch`, with pages of the right size.
         drop(PaddleModel::open(folder.path())?.read_all(None)?);
         let start = Instant::now();
         let model = PaddleModel::open(folder.path())?;

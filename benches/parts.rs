@@ -1,8 +1,8 @@
 //! A benchmark of planning the split of a 3 GiB model, and of reading parts of the model: `cargo
 //! bench --bench parts`.
 //!
-//! The model is W1 with twelve constants of 256 MiB. It is stored in one piece and in an
-//! uncompressed `.cpb`, both in the page cache. The benchmark needs 7 GiB of disk and as much
+//! The model has twelve constants of 256 MiB (`Workload::W1Large`). It is stored as a `.pb` and as
+//! an uncompressed `.cpb`, both in the page cache. The benchmark needs 7 GiB of disk, and 7 GiB of
 //! memory for the page cache; `-- --quick` makes the model 16 times smaller, to check that the
 //! benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
@@ -34,10 +34,11 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 9;
 const QUICK: u64 = 16;
 
-/// Size of the blocks that are read and hashed at once, in bytes.
+/// Number of bytes that the reference reads and hashes at once.
 const BLOCK: usize = 256 << 10;
 
-/// Path of a node's name. [`CONSTANT`] is the index of a constant in the middle.
+/// Field path of a node's name. The next constant is the index of a constant in the middle of the
+/// model.
 const NAME: &str = "2[0].2.1[3].1";
 const CONSTANT: u64 = Workload::W1_SMALL_NODES + 5;
 
@@ -63,7 +64,7 @@ fn main() -> Outcome<()> {
 
 type Work<'a> = dyn Fn(Watched<File>) -> Outcome<()> + 'a;
 
-/// Measures the bytes read and the time taken by operations with few reads.
+/// Measures the number of bytes that planning and reading a name read, and their time.
 fn few_reads(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let descriptor = descriptor()?;
     let options = Workload::W1Large.split_options(scale);
@@ -118,7 +119,7 @@ fn watched(path: &Path) -> Outcome<(Watched<File>, Reads)> {
     Ok(Watched::new(File::open(path)?))
 }
 
-/// Compares reading one constant with reading and hashing the same number of bytes.
+/// Compares reading one constant with only reading and hashing the same number of bytes.
 fn constants(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let path: FieldPath = format!("2[0].2.1[{CONSTANT}].5[\"value\"].8.4").parse()?;
     let len = usize::try_from(Workload::W1_CONSTANT_BYTES / scale)?;
@@ -169,8 +170,8 @@ fn constants(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Fills the buffer from the middle of the file, on one thread, and computes both hashes of a
-/// chunk.
+/// Fills the buffer with bytes from the middle of the file, and computes the two hashes that are
+/// computed for a chunk, on one thread.
 fn read_and_hash(source: &File, buffer: &mut [u8]) -> Outcome<(u64, u32)> {
     let mut at = source.size()? / 2;
     let (mut hasher, mut crc32c) = (HighwayHasher::default(), 0);

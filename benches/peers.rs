@@ -1,12 +1,12 @@
 //! A benchmark that compares merges to memory with TensorFlow's own `Merger::Read` and with
-//! Python's protobuf, in turns on the same files:
+//! Python's protobuf, which run alternately on the same files:
 //!
 //!     tests/interop/setup.sh
 //!     cargo bench --bench peers [-- --quick] [w1 w2 w3 w3-coarse] [none zstd brotli]
 //!
-//! TensorFlow and Python run in separate, persistent processes, which measure the work itself.
-//! `--quick` makes the messages 64 times smaller, to check that the benchmark runs; the names
-//! select messages and compressions.
+//! TensorFlow and Python each run in one separate process, which times the work itself. `--quick`
+//! makes the messages 64 times smaller, to check that the benchmark runs; the names select messages
+//! and compressions.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "peers/limit.rs"]
@@ -35,10 +35,10 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: u64 = 5;
 
-/// Factor by which `--quick` makes the messages smaller.
+/// Factor by which `--quick` makes the messages smaller, to check that the benchmark runs.
 const QUICK: u64 = 64;
 
-/// Compressions of the files, each at its default level.
+/// Compressions of the chunked files, each at its default level.
 const COMPRESSIONS: [&str; 3] = ["none", "zstd", "brotli"];
 
 const TENSORFLOW: &str = "TensorFlow";
@@ -49,8 +49,8 @@ const LIMIT: &str = "limit";
 const PARSE: &str = "Python parse";
 const SERIALIZE: &str = "Python serialize";
 
-/// The measured operations, and whether each is compared with TensorFlow. Python's operations
-/// aren't compared, since they begin with the whole message.
+/// Names of the measured operations. The value is true if the operation is compared with
+/// TensorFlow's. Python's operations aren't, since their input is the whole message.
 const COLUMNS: [(&str, bool); 7] = [
     (TENSORFLOW, false),
     (TOUCHED, true),
@@ -61,7 +61,8 @@ const COLUMNS: [(&str, bool); 7] = [
     (SERIALIZE, false),
 ];
 
-/// Returns the minimum speedup over TensorFlow that an operation should reach.
+/// Returns how many times faster than TensorFlow an operation should be; `None` if there is no
+/// target.
 fn target(workload: Workload, compression: &str, name: &str) -> Option<u32> {
     use Workload::{W1, W2};
     match (compression, name, workload) {
@@ -125,7 +126,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Splits the message to a file next to it.
+/// Splits the message to a chunked file next to it. Returns the file's prefix.
 fn split(
     workload: Workload,
     scale: u64,
@@ -148,7 +149,8 @@ fn split(
         .ok_or_else(|| "nothing was cut".into())
 }
 
-/// Measures all operations on a file, and the work of TensorFlow and Python on the same message.
+/// Measures all operations on a chunked file, and those of TensorFlow and Python on the same
+/// message.
 fn merges(
     workload: Workload,
     source: &Path,
@@ -157,7 +159,7 @@ fn merges(
     python: &mut Peer,
 ) -> Outcome<Vec<Times>> {
     let chunked = prefix.with_extension("cpb");
-    // Each turn opens the file, since TensorFlow's `Read` also begins with a file name.
+    // Every run opens the file, since TensorFlow's `Read` does so, too.
     let open = || ChunkedFile::open(&chunked);
     let expected = fs::read(source)?;
     let mut touched = vec![1; expected.len()];
@@ -218,8 +220,8 @@ fn print(workload: Workload, compression: &str, times: &[Times]) {
     println!();
 }
 
-/// A process that runs a job for each input line, and replies with `ok` and the time of each part
-/// in seconds.
+/// A process that runs one job for each line of its input. Its answer is `ok`, followed by the time
+/// of each part of the job in seconds.
 struct Peer {
     child: Child,
     jobs: ChildStdin,
@@ -260,7 +262,8 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // The peer would also exit at the end of its input, but perhaps after this process.
+        // At the end of its input, the process would exit by itself, but perhaps later than this
+        // one.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
-//! A benchmark of SameDiff models with 3 GiB of data, and with 100,000 entries: `cargo bench
-//! --bench samediff`.
+//! A benchmark of SameDiff models, one with 3 GiB of parameters and one with 100,000 entries:
+//! `cargo bench --bench samediff`.
 //!
-//! It needs 10 GiB of disk; `-- --quick` makes the models 16 times smaller, to check that the
-//! benchmark runs.
+//! The benchmark needs 10 GiB of disk; `-- --quick` makes the models 16 times smaller, to check
+//! that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -33,10 +33,10 @@ const PARAMETERS: u64 = 12;
 const PARAMETER: u64 = 256 << 20;
 const ENTRIES: u64 = 100_000;
 
-/// Maximum anonymous memory allowed for writing and reading large parameters, in bytes.
+/// Maximum anonymous memory for writing or reading large parameters, in bytes.
 const MOST_MEMORY: u64 = 64 << 20;
 
-/// Maximum time allowed for opening the file with many entries, in seconds.
+/// Maximum time for opening the model with many entries, in seconds.
 const MOST_TO_OPEN: f64 = 0.2;
 
 fn main() -> Outcome<()> {
@@ -51,7 +51,8 @@ fn main() -> Outcome<()> {
     many(folder.path(), ENTRIES / scale)
 }
 
-/// Runs one piece of work in a separate process, to observe its memory.
+/// Runs the operation that the arguments specify. Called in a separate process, to measure its
+/// memory.
 fn child(args: &[String]) -> Outcome<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["write", data, model, len, ..] => write_model(data.as_ref(), model.as_ref(), len.parse()?),
@@ -90,8 +91,8 @@ fn content(count: u64, array: impl Fn(u64) -> Outcome<Array>) -> Outcome<TagCont
     }))
 }
 
-/// Returns a tag whose parameters are parts of a file. The parameter with number `other` has the
-/// values of the next parameter.
+/// Returns the content of a tag whose parameters are consecutive parts of `source`, of `len` bytes
+/// each. The parameter number `other`, if any, has the values of the next parameter instead.
 fn parts_of(source: &Arc<dyn ReadAt>, len: u64, other: Option<u64>) -> Outcome<TagContent> {
     content(PARAMETERS, |number| {
         let info = ArrayInfo::new(Nd4jType::Float, [len / 4])?;
@@ -120,8 +121,8 @@ fn read_model(model: &Path, copy: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Compares writing and reading large parameters with `cp`, `sync` and `mv` for the same number of
-/// bytes.
+/// Compares writing and reading parameters of `len` bytes each with `cp`, `sync` and `mv` for the
+/// same number of bytes.
 fn large(folder: &Path, len: u64) -> Outcome<()> {
     let data = folder.join("data");
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&data)?);
@@ -133,7 +134,8 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     out.flush()?;
     let (model, copy) = (folder.join("model.zip"), folder.join("copy"));
     write_model(&data, &model, len)?;
-    // All three replace an existing file with a new one, as writers of models do.
+    // All three operations replace an existing file with a new one, as programs that write models
+    // do.
     let fresh = folder.join("fresh");
     let cp = || -> Outcome<()> {
         let script = "cp --reflink=never \"$0\" \"$1\" && sync \"$1\" && mv \"$1\" \"$2\"";
@@ -188,8 +190,8 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the anonymous memory that this program takes for a piece of work. Fails if it exceeds
-/// the limit.
+/// Runs an operation in a separate process, and returns its peak anonymous memory in bytes. Fails
+/// if this exceeds [`MOST_MEMORY`].
 fn memory_of(args: &[&OsStr]) -> Outcome<u64> {
     let mut command = Command::new(std::env::current_exe()?);
     let (status, peak) = watch(command.arg("--child").args(args))?;
@@ -203,7 +205,8 @@ fn memory_of(args: &[&OsStr]) -> Outcome<u64> {
     Ok(peak.anonymous)
 }
 
-/// Adds a checkpoint that shares all parameters but one. Fails if a shared parameter is read twice.
+/// Measures adding a checkpoint that shares all parameters but one with the previous checkpoint.
+/// Fails if a shared parameter is read twice.
 fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     let both = model.with_file_name("both.zip");
     let (all, slack) = (PARAMETERS * len, 1 << 20);
@@ -223,7 +226,7 @@ fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     println!("| --- | --- | --- |");
     for (name, reads, most) in [
         ("of the older one", of_base, all + slack),
-        // The differing array is read up to the difference, and again when it is written.
+        // The array that differs is read up to the first difference, and again when it is written.
         ("of the new one", of_new, all + slack),
     ] {
         let read: u64 = reads
@@ -240,7 +243,7 @@ fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     Ok(std::fs::remove_file(&both)?)
 }
 
-/// Compares the speed of reading a wide array in column-major and in row-major order.
+/// Compares the speed of reading a wide array stored in column-major order and in row-major order.
 fn in_another_order(data: &Path, len: u64) -> Outcome<()> {
     let source: Arc<dyn ReadAt> = Arc::new(File::open(data)?);
     let array = |order| -> Outcome<Array> {
@@ -267,7 +270,7 @@ fn in_another_order(data: &Path, len: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Fails unless the last parameter of a model has the last bytes of a file.
+/// Fails unless the last parameter of a model has the last bytes of the file `data`.
 fn check_last(model: &Path, data: &Path) -> Outcome<()> {
     let model = Model::open(model)?;
     let array = model.default_tag().parameter(&name(PARAMETERS - 1))?;
@@ -289,7 +292,7 @@ fn check_last(model: &Path, data: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Opens a model with many entries, and reads one of its parameters.
+/// Measures opening a model with `count` entries, and counts the reads for one of its parameters.
 fn many(folder: &Path, count: u64) -> Outcome<()> {
     let path = folder.join("many.zip");
     let content = content(count, |number| {

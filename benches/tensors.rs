@@ -1,9 +1,9 @@
-//! A benchmark of reading all tensors from a model whose tensors are separate chunks, compared with
+//! A benchmark of reading all tensors of a model whose tensors are separate chunks, compared with
 //! the same model in one piece: `cargo bench --bench tensors`.
 //!
-//! The 12,000 tensors of an ONNX model, of 4 KiB each, are read one by one by name, and all at
-//! once. If `PROTOSPLIT` names the command, it also exports both models. `-- --quick` uses 750
-//! tensors, to check that the benchmark runs.
+//! The model is an ONNX model with 12,000 tensors of 4 KiB each, which are read one by one by name,
+//! and all at once. If `PROTOSPLIT` names the `protosplit` command, it also exports both models.
+//! `-- --quick` uses 750 tensors, to check that the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -29,7 +29,7 @@ const QUICK: u64 = 16;
 const ROUNDS: u64 = 7;
 const TENSORS: u64 = 12_000;
 const TENSOR_BYTES: usize = 4 << 10;
-/// Maximum time for reading the model in chunks, relative to reading the model in one piece.
+/// Maximum time for reading the chunked model, relative to reading the model in one piece.
 const AIM: f64 = 1.5;
 
 fn main() -> Outcome<()> {
@@ -64,7 +64,7 @@ fn main() -> Outcome<()> {
 
 fn model(count: u64) -> ModelProto {
     let tensor = |at: u64| {
-        // The tensors are all different and incompressible.
+        // The tensors have different, incompressible bytes.
         let mut state = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let bytes = std::iter::repeat_with(|| {
             state ^= state << 13;

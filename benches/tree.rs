@@ -1,9 +1,9 @@
-//! A benchmark that compares computing sizes by field path with a bare walk over the same fields:
+//! A benchmark that compares computing sizes by field path with only visiting the same fields:
 //! `cargo bench --bench tree`, or `-- NODES` for another number of nodes.
 //!
-//! Like the size tree, the bare walk visits every field in every message, using recursion and a
-//! table of the message fields, but it only counts the fields. The two take turns, after one turn
-//! that isn't counted.
+//! Like the computation of sizes, the reference visits every field in every message recursively,
+//! using a table of the message fields, but it only counts the fields. Both run alternately, after
+//! one run that isn't counted.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -28,7 +28,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 9;
 const NODES: u64 = 2_000_000;
 
-/// A model of 3 GiB with twelve constants.
+/// Size of a model of 3 GiB with twelve constants.
 const LARGE: ModelSize = ModelSize {
     constants: 6,
     functions: 6,
@@ -95,7 +95,8 @@ fn tree(source: &impl ReadAt, message: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// The types of the message fields of each message type, by field number.
+/// A table of message types. For each type, it has the types of the fields that are messages, by
+/// field number; each type is an index in the table.
 struct Types(Vec<Vec<Option<usize>>>);
 
 impl Types {
@@ -134,7 +135,7 @@ fn bare<I: Input>(mut cursor: WireCursor<I>, types: &Types) -> Outcome<()> {
     Ok(())
 }
 
-/// Visits the fields up to the end of the cursor's range.
+/// Counts the fields in the cursor's range, including those of nested messages.
 fn visit<I: Input>(
     cursor: &mut WireCursor<I>,
     types: &Types,

@@ -1,9 +1,9 @@
-//! A benchmark that compares merging split protos of 1 GiB with merely reading their records:
-//! `cargo bench --bench xla`.
+//! A benchmark that compares merging XLA's split protos of 1 GiB each with only reading their
+//! records: `cargo bench --bench xla`.
 //!
-//! It needs 4 GiB of disk and of memory; `-- --quick` makes the split protos 16 times smaller, to
-//! check that the benchmark runs. `READ_SPLIT_HLO` names XLA's own reader, which
-//! `tests/interop/xla/reader/build.sh` builds.
+//! The benchmark needs 4 GiB of disk and of memory; `-- --quick` makes the split protos 16 times
+//! smaller, to check that it runs. If `READ_SPLIT_HLO` names XLA's own reader, which
+//! `tests/interop/xla/reader/build.sh` builds, that is compared, too.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -25,10 +25,10 @@ const ROUNDS: u64 = 5;
 const QUICK: u64 = 16;
 const SIZE: u64 = 1 << 30;
 
-/// Maximum time allowed for a merge to memory, relative to bare reading.
+/// Maximum time for a merge to memory, relative to only reading the records.
 const MOST_TIME: f64 = 1.3;
 
-/// Maximum anonymous memory allowed for writing a split proto and merging it to a file, in bytes.
+/// Maximum anonymous memory for writing a split proto or merging it to a file, in bytes.
 const MOST_MEMORY: u64 = 64 << 20;
 
 fn main() -> Outcome<()> {
@@ -54,7 +54,8 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Runs one piece of work in a separate process, to observe its memory.
+/// Runs the operation that the arguments specify. Called in a separate process, to measure its
+/// memory.
 fn child(args: &[String]) -> Outcome<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["write", module, split, compression, ..] => {
@@ -78,14 +79,14 @@ fn write(module: &Path, split: &Path, compression: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Adds the tag and length of a field.
+/// Appends the tag and the length of a length-delimited field.
 fn head(out: &mut Vec<u8>, number: u32, len: usize) {
     use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag};
     put_varint(out, tag(FieldNumber(number), WireType::Len));
     put_varint(out, len as u64);
 }
 
-/// Returns a field with this value.
+/// Returns a length-delimited field with this number and value.
 fn field(number: u32, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len() + 10);
     head(&mut out, number, value.len());
@@ -93,7 +94,8 @@ fn field(number: u32, value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns a module made of computations, each with one constant of floats.
+/// Returns a module of about `size` bytes. It consists of `computations` computations, each with
+/// one constant of floats.
 fn module(size: u64, computations: u64) -> Outcome<Vec<u8>> {
     let mut random = Random::new(7);
     let mut inside = field(1, b"module");
@@ -101,7 +103,8 @@ fn module(size: u64, computations: u64) -> Outcome<Vec<u8>> {
     for number in 0..computations {
         let mut floats = Vec::with_capacity(len);
         while floats.len() < len {
-            // About a fourth of the bits are not random.
+            // About a fourth of the bits are the same in all floats, so that compression has an
+            // effect.
             let bits = (u32::try_from(random.below(1 << 24))? << 7) | 0x3f00_0000;
             floats.extend_from_slice(&bits.to_le_bytes());
         }
@@ -186,8 +189,8 @@ fn compare(folder: &Path, compression: &str, computations: u64, size: u64) -> Ou
     Ok(())
 }
 
-/// Returns the anonymous memory that this program takes for a piece of work. Fails if it exceeds
-/// the limit.
+/// Runs an operation in a separate process, and returns its peak anonymous memory in bytes. Fails
+/// if this exceeds [`MOST_MEMORY`].
 fn memory_of(args: &[&str]) -> Outcome<u64> {
     let mut command = Command::new(std::env::current_exe()?);
     let (status, peak) = watch(command.arg("--child").args(args))?;

@@ -1,5 +1,5 @@
-//! Measurements of merges to memory, and of reading one constant from the largest file, compared
-//! with the lowest possible cost for the same bytes.
+//! Measurements of merges to memory, and of reading one constant from a file, compared with the
+//! minimum work for the same bytes.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -22,8 +22,8 @@ use proto_splitter_testkit::workloads::Workload;
 
 use super::{Outcome, descriptor, remove, row, write};
 
-/// Size of the reference's reads of constants, in bytes. Each window is hashed while it is in the
-/// cache.
+/// Number of bytes that the reference for constants reads at once. They are hashed while they are
+/// in the cache.
 const WINDOW: usize = 256 << 10;
 
 const ZSTD_LEVEL: i32 = 3;
@@ -61,7 +61,8 @@ pub(super) fn merges(folder: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures merges to memory that was touched beforehand, and to newly allocated memory.
+/// Measures merges to memory that was touched before, merges to newly allocated memory, and
+/// verification.
 fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcome<()> {
     let file = ChunkedFile::open(chunked)?;
     let from = fs::read(source)?;
@@ -110,7 +111,7 @@ fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcom
     Ok(())
 }
 
-/// Measures reading one constant and one name.
+/// Measures reading one constant, and opening a file and reading one name.
 fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let size = Workload::W1_CONSTANT_BYTES / scale;
     let file = ChunkedFile::open(chunked)?;
@@ -143,8 +144,7 @@ fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     row(&what, 13, &mut scalar, reference, &mut hashed)
 }
 
-/// Measures a merge to a message whose type is known at compile time. Dropping the message isn't
-/// counted.
+/// Measures a merge to a message of the Rust type `M`. Dropping the message isn't timed.
 fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
     let from = Bytes::from(fs::read(source)?);
     let mut read = || -> Outcome<M> { Ok(Merger::new().read(chunked)?) };
@@ -158,8 +158,8 @@ fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Out
     )
 }
 
-/// Reads `size` bytes of a file, and hashes them with both hashes of a chunk: the record file's and
-/// crc32c.
+/// Reads the first `size` bytes of a file, and computes the two hashes that are computed for a
+/// chunk: that of the record file, and crc32c.
 fn hash(file: &File, size: u64, window: &mut [u8]) -> Outcome<()> {
     let mut hasher = HighwayHasher::new(Key::default());
     let mut crc = 0;
@@ -176,8 +176,8 @@ fn hash(file: &File, size: u64, window: &mut [u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the chunks of a file, each as a separate frame, with their sizes. The largest chunk is
-/// last.
+/// Compresses each chunk of a file to a separate zstd frame. Returns the frames with the chunks'
+/// sizes, sorted by size.
 fn frames(file: &ChunkedFile) -> Outcome<Vec<(Vec<u8>, usize)>> {
     let mut frames = Vec::new();
     for chunk in 0..file.len() {
@@ -189,7 +189,7 @@ fn frames(file: &ChunkedFile) -> Outcome<Vec<(Vec<u8>, usize)>> {
     Ok(frames)
 }
 
-/// Decodes frames on all cores.
+/// Decodes the frames on all cores, the largest first.
 fn decode(frames: &[(Vec<u8>, usize)], out: &mut [u8]) -> Outcome<()> {
     let mut jobs = Vec::new();
     let mut rest = out;

@@ -1,5 +1,5 @@
-//! Measurements of the cost of a Merkle root: a split to a file and `verify`, with and without the
-//! root's hashes.
+//! Measurements of the cost of a Merkle root: splitting to a file, and `verify`, each with and
+//! without the hashes for a root.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! The minimum work for any merge of a file: reading all stored bytes, hashing them, and decoding
-//! them if they are compressed. No layout is computed, no hashes are compared, and no bytes are
-//! moved to their final position.
+//! The minimum work for merging a file: reading all stored bytes, hashing them, and decoding them
+//! if they are compressed. Unlike a real merge, it computes no layout, compares no hashes, and
+//! moves no bytes to their final position.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -17,25 +17,25 @@ use proto_splitter_testkit::cores::on_all_cores;
 
 use super::Outcome;
 
-/// Size of a read, in bytes: small enough for two reads to stay in a core's cache until they are
-/// hashed.
+/// Number of bytes to read at once. Two reads are small enough to stay in a core's cache until they
+/// are hashed.
 const WINDOW: usize = 128 << 10;
 
-/// Number of bytes that each of two hashes processes per turn. They take turns because a hash
-/// mostly waits for its own previous step.
+/// Number of bytes to hash before switching between two hashes. Computing two at once is faster,
+/// since each step of a hash mostly waits for its previous step.
 const TURN: usize = 256;
 
 const ZSTD_LEVEL: i32 = 3;
 
-/// The range of a stored record, including all headers, and a zstd frame with its content, unless
-/// it is uncompressed.
+/// The byte range of a stored record, including all headers. If the record is compressed, also a
+/// zstd frame with its content, and the content's size in bytes.
 struct Record {
     stored: Range<u64>,
     frame: Vec<u8>,
     len: usize,
 }
 
-/// The records in an open file, and memory for all stored and decoded bytes, touched beforehand.
+/// The records in an open file, and buffers for all stored and decoded bytes, touched before.
 pub(crate) struct Limit {
     file: File,
     records: Vec<Record>,
@@ -44,7 +44,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Opens a file; `None` if it is compressed by anything other than zstd.
+    /// Opens a file. Returns `None` if it has any other compression than zstd.
     pub(crate) fn of(chunked: &Path) -> Outcome<Option<Self>> {
         let file = ChunkedFile::open(chunked)?;
         let mut records = Vec::new();
@@ -71,7 +71,8 @@ impl Limit {
                 len,
             });
         }
-        // The largest record is taken first, so that no thread has to decode it alone at the end.
+        // Puts the largest record last, where it is taken first. At the end, a thread would be
+        // alone with it.
         records.sort_by_key(|record| record.stored.end - record.stored.start);
         let read: u64 = records.iter().map(|r| r.stored.end - r.stored.start).sum();
         let decoded = records.iter().map(|record| record.len).sum();
@@ -120,7 +121,7 @@ impl Limit {
     }
 }
 
-/// Reads up to two records, and hashes them.
+/// Reads and hashes one or two records at once. Each has its offset in the file, and a buffer.
 fn read_and_hash(file: &File, lanes: [Option<(u64, &mut [u8])>; 2]) -> io::Result<()> {
     let mut hashers = [(); 2].map(|()| HighwayHasher::new(Key::default()));
     let [a, b] = lanes.map(Option::unwrap_or_default);

@@ -1,11 +1,11 @@
-//! Reads arbitrary bytes as the index of a checkpoint, and the bytes starting at the last 0xff as
-//! its data.
+//! Reads arbitrary bytes as the index file of a checkpoint. The checkpoint's data file has the
+//! bytes from the last 0xff to the end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_tensor_bundle::Bundle;
 
-/// Adds TensorFlow's checkpoints to the corpus.
+/// Adds the index files of TensorFlow's checkpoints to the corpus.
 fn plant() {
     for folder in ["checkpoints", "tensorflow"] {
         proto_splitter_fuzz::plant_fixtures("checkpoint", folder, &["index"]);

@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as a message whose elements become rows: as many as a query finds, whether the message is in
-//! one piece or in chunks, in each format that has them.
+//! Reads arbitrary bytes as a message, and its elements as the rows of a table. Checks that the table has as many rows as a query finds
+//! elements, that all output formats have these rows, and that a chunked message has the same table.
 #![no_main]
 
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{ReadOptions, Result};
 
-/// A type of times, wrapped values and enums, with and without presence.
+/// Schema of the type `Times`, which has timestamps, durations, wrapped values and enums, with and without presence.
 const TIMES: &str = r#"
 name: "times.proto" syntax: "proto3"
 dependency: "google/protobuf/timestamp.proto" dependency: "google/protobuf/duration.proto"
@@ -49,7 +49,7 @@ static TIMES_TYPE: LazyLock<MessageDescriptor> = LazyLock::new(|| {
     pool.get_message_by_name("Times").expect("it is there")
 });
 
-/// Queries of the first type, each with columns, or all if there are none.
+/// Queries for the type with a field of every kind, each with the columns to request; all columns if the list is empty.
 const QUERIES: [(&str, &[&str]); 16] = [
     ("r[*]", &[]),
     ("r[*]", &["s", "m.s", "r.i32", "r.r.y", "g.y", "e", "d"]),
@@ -69,7 +69,7 @@ const QUERIES: [(&str, &[&str]); 16] = [
     ("mz[*].msi[*]", &[]),
 ];
 
-/// Queries of the type of times.
+/// Queries for the type `Times`, each with the columns to request; all columns if the list is empty.
 const OF_TIMES: [(&str, &[&str]); 6] = [
     ("r[*]", &[]),
     (
@@ -82,7 +82,7 @@ const OF_TIMES: [(&str, &[&str]); 6] = [
     ("levels[*]", &[]),
 ];
 
-/// Adds messages with the values of a few fields to the corpus, for each query.
+/// Adds a seed for each query to the corpus: a message of the query's type, with values in a few fields.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("columns") else {
         return;
@@ -112,7 +112,7 @@ fn plant() {
     }
 }
 
-/// Returns the rows of a table, each batch of which is valid.
+/// Returns the rows of a table in batches, after checking that the columns of each batch are valid.
 fn rows(table: &Table<'_>) -> Result<Vec<RecordBatch>> {
     let mut batches = Vec::new();
     table.for_each_batch(|batch| {
@@ -130,7 +130,7 @@ fn number(batches: &[RecordBatch]) -> u64 {
     batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }
 
-/// Returns the number of elements that a query finds.
+/// Returns the number of elements that a query selects.
 fn count(view: &MessageView<'_>, query: &PathQuery) -> Result<u64> {
     let mut selected = view.select(query, &[])?;
     let mut count = 0;

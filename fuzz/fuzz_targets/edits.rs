@@ -1,4 +1,4 @@
-//! Reads arbitrary bytes as an edit and a message, in one piece, split, or split and damaged, with the properties in
+//! Reads arbitrary bytes as an edit and a message, which is in one piece, split, or split and damaged. Checks the properties in
 //! `crates/core/tests/it/targets/edits.rs`.
 #![no_main]
 

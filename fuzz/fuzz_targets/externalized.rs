@@ -1,6 +1,7 @@
 //! Fuzzes externalization. If the first byte is even, the remaining bytes are a SavedModel: its
-//! constants are moved to a checkpoint, and the original must be restored unchanged. If it is odd,
-//! the remaining bytes replace the record of the original in an externalized model.
+//! constants are moved to a checkpoint, and the original that is restored from the result must be
+//! unchanged. If the first byte is odd, the remaining bytes replace the record file of an
+//! externalized model, which describes the original.
 #![no_main]
 
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use proto_splitter_externalize::{
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
 use record_file::ReadAt;
 
-/// Maximum number of bytes to read from an original.
+/// Maximum number of bytes to read from a restored original.
 const READ: u64 = 1 << 20;
 
-/// Returns a SavedModel with a constant, and with a function that has another constant.
+/// Returns a serialized SavedModel with a constant, and with a function that has another constant.
 fn model() -> Vec<u8> {
     let constant = |name: &str, value: char| {
         let content = value.to_string().repeat(600);
@@ -49,7 +50,8 @@ fn options() -> ExternalizeOptions {
         .threads(std::num::NonZeroUsize::MIN)
 }
 
-/// Externalizes a model to `to`; `None` if that fails.
+/// Externalizes a serialized model to the folder `to`, and returns the number of constants moved;
+/// `None` if that fails.
 fn externalize(model: &[u8], to: &Path) -> Option<usize> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("saved_model.pb"), model).expect("a model");
@@ -68,7 +70,7 @@ fn plant() {
     std::fs::write(corpus.join("record"), [&[1], &record[..]].concat()).expect("a seed");
 }
 
-/// Returns the folder of an externalized model.
+/// Returns the folder of a valid externalized model.
 fn sound() -> &'static Path {
     static FOLDER: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, model) = FOLDER.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as one message made from a sequence of messages, delimited or in records,
-//! and writes its elements again.
+//! Reads arbitrary bytes as a sequence of messages, which are delimited or in records, in the form
+//! of one message, and writes its elements as a sequence again.
 #![no_main]
 
 use std::sync::Arc;

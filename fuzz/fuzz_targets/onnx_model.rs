@@ -1,4 +1,5 @@
-//! Reads arbitrary bytes as an ONNX model, lists its tensors, and moves them to external data.
+//! Reads arbitrary bytes as an ONNX model, lists its tensors, and plans to move them to external
+//! data.
 #![no_main]
 
 use std::io::sink;
@@ -18,8 +19,8 @@ use proto_splitter_onnx::{ModelTensors, OnnxOptions};
 )]
 mod support;
 
-/// Adds two models to the corpus: one with tensors in all places, and one with a tensor of each
-/// type, whose elements are in the typed field.
+/// Adds ONNX's test models and two more to the corpus: one that has tensors wherever a model can
+/// have them, and one with a tensor of each type, whose elements are in typed fields.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("onnx_model") else {
         return;
@@ -71,7 +72,7 @@ fuzz_target!(init: plant(), |data: &[u8]| {
         .force(true);
     let model = MessageReader::new(bytes, size);
     if let Ok(plan) = ExternalPlan::new(model, "model.onnx", &options) {
-        // At most eight bytes are written for each byte of the model, plus the alignment of each
+        // The data has at most eight bytes for each byte of the model, plus the alignment of each
         // tensor.
         let most = size * 8 + plan.tensor_count() as u64 * DEFAULT_ALIGNMENT;
         assert!(plan.data_size() <= most);

@@ -1,4 +1,4 @@
-//! Parses arbitrary keys and values, separated by zero bytes, as the content of `external_data`.
+//! Parses arbitrary keys and values, separated by zero bytes, as a tensor's `external_data`.
 #![no_main]
 
 use std::path::Component;
@@ -6,7 +6,7 @@ use std::path::Component;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use proto_splitter_onnx::ExternalReference;
 
-/// Adds references with each key to the corpus.
+/// Adds references with every key, and with invalid values, to the corpus.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("onnx_reference") else {
         return;

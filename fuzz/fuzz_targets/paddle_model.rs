@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as a program and a file of parameters: a whole model of Paddle, as one message, and in other
-//! files.
+//! Reads arbitrary bytes as a Paddle model, which consists of a program and a file of parameters. Reads the model as one message, and
+//! converts it to other files.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use proto_splitter_paddle::{
 };
 use record_file::ReadAt;
 
-/// Adds Paddle's models that are as small as an input, each with its choices and the size of its program.
+/// Adds Paddle's smallest test models to the corpus, each preceded by a byte with settings and by the size of its program.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("paddle_model") else {
         return;
@@ -69,11 +69,11 @@ fn plant() {
     }
 }
 
-/// What is known of a parameter, and its data.
+/// A parameter's kind and type, dimensions, level of detail, rows, height, and data.
 type Content = (String, Vec<u64>, Vec<Vec<u64>>, Vec<i64>, i64, Vec<u8>);
 
-/// Returns the parameters by name, or by number where they have none, after they were found in each way; `None` if one
-/// of them can't be read.
+/// Returns the parameters by name; a parameter without a name is keyed by its number. Checks that each way to find a parameter has the same
+/// result. Returns `None` if a parameter can't be read.
 fn parameters(model: &PaddleModel) -> Option<BTreeMap<String, Content>> {
     let all = model.read_all(NonZeroUsize::new(1));
     let mut found = BTreeMap::new();
@@ -110,7 +110,7 @@ fn parameters(model: &PaddleModel) -> Option<BTreeMap<String, Content>> {
     Some(found)
 }
 
-/// Returns the files in a folder.
+/// Returns the contents of the files in a folder, by file name.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -123,7 +123,8 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Tests the model as one message: its chunks merge to it, and its files are written from it, byte for byte.
+/// Reads the model as one message. Checks that its chunks merge to this message, and that the original files can be written from it, byte
+/// for byte.
 fn as_message(model: &PaddleModel, original: &BTreeMap<String, Vec<u8>>, folder: &Path) {
     let Ok(spans) = model.spans() else {
         return;
@@ -198,7 +199,8 @@ fuzz_target!(init: plant(), |data: &[u8]| {
             Arrangement::Original => options,
             _ => PaddleOpenOptions::new().layout(to),
         };
-        // Without a program, any of the files has the parameters; there is none if no parameter has a file of its own.
+        // Without a program, the model is opened by the path of a file of parameters. If no parameter has a separate file, there is no such
+        // file.
         let path = match how & 2 {
             0 => written.files.first(),
             _ => written.files.last(),

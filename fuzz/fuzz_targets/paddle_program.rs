@@ -1,11 +1,11 @@
-//! Reads arbitrary bytes as a Paddle model's program, with its variables, and its parameters in
-//! file order.
+//! Reads arbitrary bytes as the program of a Paddle model. Lists its variables, and its parameters
+//! in the order of a combined file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_paddle::{parameters, variables};
 
-/// Adds Paddle's programs to the corpus.
+/// Adds the programs of Paddle's test models to the corpus.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("paddle_program") else {
         return;

@@ -1,4 +1,4 @@
-//! Reads arbitrary bytes as Paddle's streams, and checks the properties in
+//! Reads arbitrary bytes as streams of Paddle tensors, and checks the properties in
 //! `crates/paddle/tests/it/target.rs`.
 #![no_main]
 
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/paddle/tests/it/target.rs"]
 mod target;
 
-/// Adds Paddle's streams to the corpus, each with its layout and kind.
+/// Adds Paddle's test streams to the corpus, each preceded by a byte for its layout and kind.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("paddle_stream") else {
         return;

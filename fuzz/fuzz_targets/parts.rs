@@ -1,6 +1,6 @@
-//! Reads arbitrary bytes as the plan of work in parts or, after an odd first byte, as the report of
-//! a part. An accepted plan is executed on an existing file, regardless of what it claims about its
-//! input.
+//! Reads arbitrary bytes as the plan for a split in parts or, if the first byte is odd, as the
+//! report of a part. An accepted plan is executed on an existing file, whatever the plan claims
+//! about its input.
 #![no_main]
 
 use std::num::NonZeroUsize;
@@ -14,10 +14,10 @@ use proto_splitter_parts::proto::Plan;
 use proto_splitter_parts::proto::plan::Work;
 use proto_splitter_parts::{PartOptions, PartReport, PartsPlan, with_checksum};
 
-/// Maximum number of parts in a plan to run.
+/// Maximum number of parts of a plan to run.
 const PARTS: usize = 4;
 
-/// Returns a message that consists of descriptors, and is cut into a few chunks.
+/// Returns a serialized file descriptor, which is a message that can be cut into a few chunks.
 fn message() -> Vec<u8> {
     Plan::default()
         .descriptor()
@@ -25,7 +25,7 @@ fn message() -> Vec<u8> {
         .encode_to_vec()
 }
 
-/// Returns the plan for a split of `folder/m.pb`.
+/// Writes the message to `folder/m.pb`, and returns a valid plan for splitting this file.
 fn planned(folder: &Path) -> PartsPlan {
     let source = folder.join("m.pb");
     std::fs::write(&source, message()).expect("a source");
@@ -54,7 +54,8 @@ fn plant() {
     .expect("a seed");
 }
 
-/// Returns the plan with its paths moved to `folder`, and with the existing file as its input.
+/// Parses a plan, and changes its input and output to valid files in `folder`. Returns `None` if
+/// the plan is invalid.
 fn led_to(folder: &Path, bytes: &[u8]) -> Option<PartsPlan> {
     let mut plan = Plan::decode(bytes).ok()?;
     let Some(Work::Split(split)) = &mut plan.work else {

@@ -17,7 +17,7 @@ fuzz_target!(init: proto_splitter_fuzz::plant_samediff(), |data: &[u8]| {
     }
 });
 
-/// Imports a file in another format.
+/// Imports the bytes as a model in another format, and reads the beginning of each parameter.
 fn imported(data: &[u8], options: &ModelOptions) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(data).expect("room for a file");

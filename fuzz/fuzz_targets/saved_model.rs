@@ -1,11 +1,11 @@
-//! Reads arbitrary bytes as a SavedModel, in binary or, after an odd first byte, as text. Also
+//! Reads arbitrary bytes as a SavedModel, in binary or, if the first byte is odd, as text. Also
 //! computes its fingerprint, and saves it in chunks.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir};
 
-/// Adds TensorFlow's models to the corpus.
+/// Adds the beginnings of TensorFlow's test models, and a model as text, to the corpus.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("saved_model") else {
         return;

@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as the file of a signature, as a key, or as a statement that is then signed. Only what a key
-//! has signed is accepted, and only for its files.
+//! Reads arbitrary bytes as a signature file, as a key, or as a statement, which is then signed. Checks that a key accepts only what was
+//! signed with it, and only for the signed files.
 #![no_main]
 
 use std::path::{Path, PathBuf};
@@ -15,22 +15,22 @@ use proto_splitter_sign::{
     SignOptions, Signature, SignatureReport, SigningKey, VerifyOptions, VerifyingKey, sign, verify,
 };
 
-/// The private keys: a message that one of them signs isn't a forgery.
+/// The private keys whose signatures are valid: a signature made with one of them isn't a forgery.
 const KEYS: [&str; 2] = [
     include_str!("../../tests/data/sign/p256.pem"),
     include_str!("../../tests/data/sign/p384.pem"),
 ];
 
-/// Signatures of another model by these keys.
+/// Signatures of another model, made with the keys in [`KEYS`].
 const OTHERS: [&[u8]; 2] = [
     include_bytes!("../../tests/data/sign/model-p256.sig"),
     include_bytes!("../../tests/data/sign/model-p384.sig"),
 ];
 
-/// The files of the model.
+/// Names of the files in the model.
 const FILES: [&str; 2] = ["a.cpb", "b/c"];
 
-/// A model, and what its keys have signed.
+/// A model, and all that was signed with each key.
 struct Known {
     _folder: tempfile::TempDir,
     model: PathBuf,
@@ -40,7 +40,7 @@ struct Known {
 struct KeyHolder {
     key: VerifyingKey,
     signature: Signature,
-    /// What a signed statement says, and what is reported for it.
+    /// The statements that were signed with this key, in base64, each with the report that it must produce.
     accepted: Vec<(String, SignatureReport)>,
 }
 
@@ -74,13 +74,13 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     }
 });
 
-/// Returns the report on a model, if its signature is accepted.
+/// Returns the report on a model; `None` if its signature isn't accepted.
 fn checked(model: &Path, signature: &Signature, key: &VerifyingKey) -> Option<SignatureReport> {
     let options = VerifyOptions::new().threads(std::num::NonZeroUsize::MIN);
     verify(model, signature, key, &options).ok()
 }
 
-/// Returns the statement of a signature, in base64.
+/// Returns the statement in a signature, in base64.
 fn payload(signature: &Signature) -> String {
     let json = json_of(signature);
     let (_, behind) = json.split_once(r#""payload":""#).expect("it has a payload");
@@ -92,7 +92,7 @@ fn json_of(signature: &Signature) -> String {
     String::from_utf8(json).expect("it is JSON")
 }
 
-/// Adds signatures, keys and a statement to the corpus, each behind the byte that says how it is read.
+/// Adds signatures, keys and statements to the corpus, each preceded by a byte that determines how it is read.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("signature") else {
         return;
@@ -121,7 +121,7 @@ fn plant() {
     plant("encrypted", 1, encrypted);
 }
 
-/// Tests the file of a signature: a key accepts only the statements that it has signed.
+/// Reads the bytes as a signature file, and checks that each key accepts only statements that were signed with it.
 fn as_file(bytes: &[u8]) {
     let Ok(signature) = Signature::from_json(bytes) else {
         return;
@@ -136,8 +136,8 @@ fn as_file(bytes: &[u8]) {
     }
 }
 
-/// Tests a key: a public one accepts nothing that others have signed, and a private one's signature is accepted by its
-/// public key alone.
+/// Reads the text as a key. Checks that a public key accepts no signature made with another key, and that a signature made with a private
+/// key is accepted only with its public key.
 fn as_key(text: &str) {
     let refuses = |key: &VerifyingKey, signature: &Signature| {
         assert_eq!(checked(&KNOWN.model, signature, key), None, "{key:?}");
@@ -159,8 +159,8 @@ fn as_key(text: &str) {
     }
 }
 
-/// Tests a statement that the first key signs: a file counts as equal, changed, missing or unsigned once, and the
-/// statement with another bit is refused.
+/// Signs a statement with the first key. Checks that each file counts at most once as equal, changed or unsigned, and that the signature is
+/// rejected if a bit of the statement is changed.
 fn as_statement(statement: &[u8]) {
     static KEY: LazyLock<p256::ecdsa::SigningKey> = LazyLock::new(|| {
         p256::ecdsa::SigningKey::from_pkcs8_pem(KEYS[0]).expect("the form of the first key")
@@ -186,7 +186,7 @@ fn as_statement(statement: &[u8]) {
     if let Some(report) = checked(&KNOWN.model, &about(statement), &signer.key) {
         let seen = report.equal + report.changed.len() + report.unsigned.len();
         assert!(seen <= FILES.len(), "{report:?}");
-        // Whatever may be written otherwise: the name of what is left out has no other spelling.
+        // Unless the statement ignores files, each file counts. Without escapes, JSON has only one spelling of `ignore_paths`.
         let text = String::from_utf8_lossy(statement);
         if !text.contains("ignore_paths") && !text.contains('\\') {
             assert_eq!(seen, FILES.len(), "{report:?}");

@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as an XLA file: as the records of a split proto, as a whole split proto,
-//! and as a profile.
+//! Reads arbitrary bytes as XLA files: as the records of a split proto, as a whole split proto, and
+//! as a profile.
 #![no_main]
 
 use std::sync::Arc;

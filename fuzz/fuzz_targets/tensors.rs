@@ -1,5 +1,5 @@
-//! Reads arbitrary bytes as a GraphDef or an ONNX model, in one piece and in chunks: its tensors, and their elements in
-//! each way that reads them.
+//! Reads arbitrary bytes as a GraphDef or an ONNX model, in one piece and in chunks. Lists its tensors, and checks that all ways to read
+//! their elements agree.
 #![no_main]
 
 use std::num::NonZeroUsize;
@@ -18,7 +18,8 @@ use proto_splitter_onnx::OnnxFormat;
 
 static FORMATS: Registry = Registry::new(&[&GraphDefFormat, &OnnxFormat]);
 
-/// The formats, the names of files in them, the types of their messages, and the fields of a tensor's content.
+/// For each kind of model, the format, a file name, the full name of the message type, and the field of a tensor that contains its raw
+/// bytes.
 const MODELS: [(&dyn Format, &str, &str, &str); 2] = [
     (
         &GraphDefFormat,
@@ -29,13 +30,13 @@ const MODELS: [(&dyn Format, &str, &str, &str); 2] = [
     (&OnnxFormat, "m.onnx", "onnx.ModelProto", "raw_data"),
 ];
 
-/// Largest tensor that is read, in bytes: its shape may claim any size.
+/// Size of the largest tensor to read, in bytes. A larger one is skipped, since its shape may claim any size.
 const LARGEST: u64 = 1 << 20;
 
-/// Largest number of tensors that are read.
+/// Maximum number of tensors to read.
 const MOST: usize = 24;
 
-/// Adds models to the corpus, with a tensor of each type whose elements are in each place that the type has.
+/// Adds models to the corpus. They have a tensor of each type, with its elements in each field that can contain them.
 fn plant() {
     let Some(corpus) = proto_splitter_fuzz::corpus("tensors") else {
         return;
@@ -107,7 +108,7 @@ fn plant() {
     plant(1, "onnx-elsewhere", &graph(initializer(1, elsewhere)));
 }
 
-/// Returns the elements of a tensor, if it isn't too large.
+/// Reads the elements of a tensor, in two ways, which must agree. Returns `None` if the tensor is too large or invalid.
 fn read(opened: &Opened, info: &TensorInfo) -> Option<Vec<u8>> {
     if info.bytes > LARGEST {
         return None;
@@ -119,7 +120,7 @@ fn read(opened: &Opened, info: &TensorInfo) -> Option<Vec<u8>> {
     let bytes = match (bytes, all) {
         (Ok(bytes), Ok(())) => bytes,
         (Ok(bytes), Err(error)) => {
-            // A tensor of strings has the size of an array of strings of one length.
+            // For a tensor of strings, `to_vec` returns an array of strings of the same length, whose size differs from `info.bytes`.
             assert!(bytes.len() as u64 != info.bytes, "{info}: {error}");
             return None;
         }
@@ -139,7 +140,7 @@ fn read(opened: &Opened, info: &TensorInfo) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Tests the tensors of a model, and returns them with the elements of those that are small.
+/// Checks the tensors of a model. Returns each of them with its elements, or `None` if it is too large or invalid.
 fn tensors(opened: &Opened, content: &str) -> Option<Vec<(TensorInfo, Option<Vec<u8>>)>> {
     let listed = opened.tensors();
     let iterated = opened.tensor_iter().and_then(Iterator::collect);
@@ -196,7 +197,7 @@ fn tensors(opened: &Opened, content: &str) -> Option<Vec<(TensorInfo, Option<Vec
     Some(known)
 }
 
-/// Returns what is known of tensors wherever they are.
+/// Removes the locations of tensors, which differ between a model in one piece and in chunks.
 fn named(tensors: Vec<(TensorInfo, Option<Vec<u8>>)>) -> Vec<(TensorInfo, Option<Vec<u8>>)> {
     let tensors = tensors.into_iter();
     tensors
@@ -204,7 +205,7 @@ fn named(tensors: Vec<(TensorInfo, Option<Vec<u8>>)>) -> Vec<(TensorInfo, Option
         .collect()
 }
 
-/// Tests that a tensor's rows are its bytes.
+/// Checks that the last rows of a tensor, read separately, are the last of its bytes.
 fn rows(opened: &Opened, info: &TensorInfo, bytes: &[u8]) {
     let Some(&count) = info.shape.first().filter(|&&count| count > 0) else {
         return;
@@ -223,7 +224,7 @@ fn rows(opened: &Opened, info: &TensorInfo, bytes: &[u8]) {
     );
 }
 
-/// Opens a model in one piece.
+/// Opens a serialized model of this kind; `None` if that fails.
 fn plain(kind: usize, bytes: Vec<u8>) -> Option<Opened> {
     let (format, name, ..) = MODELS[kind];
     let candidate = Candidate::of_source(Path::new(name), Arc::new(bytes));
@@ -231,7 +232,7 @@ fn plain(kind: usize, bytes: Vec<u8>) -> Option<Opened> {
     FORMATS.open_input_as(format, &candidate, &options()).ok()
 }
 
-/// Opens a model in chunks.
+/// Opens a model in a chunked file.
 fn chunked(bytes: Vec<u8>, of: MessageDescriptor) -> Opened {
     let candidate = Candidate::of_source(Path::new("m.cpb"), Arc::new(bytes));
     let opened = FORMATS.open_input(

@@ -1,43 +1,38 @@
-//! Fuzz targets for libFuzzer, which include the targets in
-//! `crates/record-file/tests/it/targets.rs` and `crates/core/tests/it/targets`, and their seeds.
+//! Fuzz targets for libFuzzer, and their seeds. Many of the targets are those in
+//! `crates/record-file/tests/it/targets.rs` and `crates/core/tests/it/targets`.
 //!
 //! Each parser of untrusted bytes has a target:
 //!
 //! | input | target |
 //! | --- | --- |
-//! | a Riegeli/records file, from its beginning to its end and after damage | `sequence` |
-//! | the same at any position, with searching and seeking | `positioned` |
-//! | a simple chunk, its codecs included | `simple_chunk` |
+//! | a Riegeli/records file, read from beginning to end, and recovered after damage | `sequence` |
+//! | a Riegeli/records file, read at any position, with searching and seeking | `positioned` |
+//! | a simple chunk, including its codecs | `simple_chunk` |
 //! | a transposed chunk, and parts of its records | `transposed_chunk` |
-//! | a file's metadata | `metadata` |
-//! | positions and options of writers as text | `text` |
-//! | a written file, read again | `round_trip` |
+//! | the metadata of a record file | `metadata` |
+//! | positions and writer options as text | `text` |
+//! | a written record file, which is read again | `round_trip` |
 //! | the trailer of a `.cpb` file | `trailer` |
-//! | chunks with placeholders or without, at any place: plan, merge, check, and `get` compared with
-//! the merge | `chunks` |
+//! | chunks with or without placeholders, at any field path: plan, merge, check, and `get` compared with the merge | `chunks` |
 //! | a set of several files, with false names, sizes, checksums and bytes | `several_files` |
-//! | a trailer that is itself in chunks, repeatedly | `trailer_levels` |
-//! | schemas: descriptor sets, and those inside a file | `schema` |
+//! | a trailer that is itself in chunks, on several levels | `trailer_levels` |
+//! | schemas: descriptor sets, and the schemas in files | `schema` |
 //! | paths and queries as text, paths as tags | `path` |
-//! | any protobuf message, with a type or without: sizes, comparison, parts, splitting, Merkle
-//! roots | `message` |
-//! | edits of a message, in one piece and in chunks: changes, a value replaced, other compression, and
-//! what is left of a damaged file | `edits` |
-//! | a SavedModel: its meta graphs, assets and fingerprint, as bytes and as text | `saved_model` |
+//! | any protobuf message, of known or unknown type: sizes, comparison, parts, splitting, Merkle roots | `message` |
+//! | edits of a plain or chunked message: changes, replaced values, another compression, and salvaging a damaged file | `edits` |
+//! | a SavedModel, as bytes and as text: its meta graphs, assets and fingerprint | `saved_model` |
 //! | a checkpoint's index and data | `checkpoint` |
 //! | a SameDiff model: zip, FlatBuffers, tags | `samediff` |
 //! | Paddle's tensor streams, and programs | `paddle_stream`, `paddle_program` |
-//! | a program with a file of parameters: the model as one message, and in other files |
-//! `paddle_model` |
-//! | a model that is externalized and restored, and the record of the original | `externalized`
-//! |
+//! | a Paddle program and a file of parameters: the model as one message, and in other files | `paddle_model` |
+//! | a model that is externalized and restored, and the record of the original | `externalized` |
 //! | frames of transfers, from one connection or several | `receiver` |
-//! | plans of work in parts, and reports | `parts` |
+//! | plans for splits in parts, and reports of parts | `parts` |
 //! | sequences of messages, delimited or in records | `messages` |
-//! | ONNX models, and the references in them | `onnx_model`, `onnx_reference` |
+//! | ONNX models, and their references to external data | `onnx_model`, `onnx_reference` |
 //! | tensors in a GraphDef or an ONNX model, in one piece and in chunks | `tensors` |
 //! | signatures, keys, and signed statements | `signature` |
-//! | elements of a message as rows of columns | `columns` |
+//! | elements of a message as the rows of a table | `columns` |
 #![allow(dead_code, reason = "the tests of record-file and core use more of it")]
 
 use std::path::{Path, PathBuf};
@@ -57,11 +52,11 @@ mod transfer_targets;
 #[path = "../../crates/core/tests/it/merge_support/mod.rs"]
 mod merge_support;
 
-/// Returns the target with this name.
+/// Returns the fuzz target with this name.
 ///
 /// # Panics
 ///
-/// If there is no such target.
+/// If no target has this name.
 #[must_use]
 pub fn target(name: &str) -> fn(&[u8]) {
     if name == "receiver" {
@@ -72,13 +67,14 @@ pub fn target(name: &str) -> fn(&[u8]) {
     found.expect("a target of this name").1
 }
 
-/// Returns a type with a field of every kind.
+/// Returns a message type that has a field of every kind.
 #[must_use]
 pub fn every_kind() -> prost_reflect::MessageDescriptor {
     merge_support::schema::descriptor()
 }
 
-/// Returns a record file made from arbitrary bytes, in which each record is preceded by its length.
+/// Returns a record file whose records are made from arbitrary bytes: each record is preceded by a
+/// byte for its length.
 ///
 /// # Panics
 ///
@@ -94,16 +90,16 @@ pub fn records(mut data: &[u8]) -> Vec<u8> {
     writer.finish().expect("memory takes it")
 }
 
-/// Returns this package's folder on the machine that built the target.
+/// Returns the folder of this package on the machine that built the target.
 #[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the folder for the seeds of a target, and creates it if it doesn't exist. The folder is
-/// inside the folder that the environment variable `FUZZ_CORPUS` names, or inside `corpus` by
-/// default. Returns `None` on a machine without the sources, where a target runs with its packaged
-/// seeds.
+/// Returns the folder for the seeds of the target `name`, and creates it if it doesn't exist. The
+/// folder is inside the folder that the environment variable `FUZZ_CORPUS` names (default: `corpus`
+/// in this package). Returns `None` on a machine without the sources, where a target runs with its
+/// packaged seeds.
 ///
 /// # Panics
 ///
@@ -116,7 +112,7 @@ pub fn corpus(name: &str) -> Option<PathBuf> {
     Some(corpus)
 }
 
-/// Adds a target's seeds to its corpus in cargo-fuzz's folder.
+/// Adds the seeds of the target `name` to its corpus.
 ///
 /// # Panics
 ///
@@ -137,8 +133,8 @@ pub fn plant(name: &str) {
     }
 }
 
-/// Adds fixtures to the corpus of a target: the files in a folder of `tests/data` that have one of
-/// these extensions and aren't longer than an input.
+/// Adds test files to the corpus of the target `name`: those in a folder of `tests/data` that have
+/// one of these extensions and aren't larger than libFuzzer's inputs.
 ///
 /// # Panics
 ///
@@ -169,8 +165,8 @@ pub fn plant_fixtures(name: &str, folder: &str, extensions: &[&str]) {
     }
 }
 
-/// Adds a small SameDiff model, the same model in the classic file format, and fixtures in other
-/// forms to the corpus of `samediff`.
+/// Adds seeds to the corpus of `samediff`: a small SameDiff model, the same model in the classic
+/// file format, and test files in other formats.
 ///
 /// # Panics
 ///
