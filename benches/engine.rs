@@ -1,5 +1,5 @@
-//! A benchmark that compares the library's speed with the limits of the machine: `cargo bench
-//! --bench engine`. Prints ratios of times that are measured in the same run.
+//! A benchmark that compares the library's speed with the limits of the machine:
+//! `cargo bench --bench engine`. Prints ratios of times that are measured in the same run.
 //!
 //! Each row compares an operation with a reference for the same bytes: skipping over all fields, a
 //! copy in memory, `cp` and `sync`, or the same operation without an option. Both run alternately,

@@ -5,8 +5,8 @@
 //!     cargo run --release --example externalize -- OUTPUT --mib 40
 //!
 //! The model's size is 2.5 GiB, or the number of MiB after `--mib`. The original model is written
-//! to a temporary folder next to OUTPUT and removed at the end, or is kept in FOLDER with `--keep
-//! FOLDER`. The model adds the largest element of each of its ten constants to its input `x`.
+//! to a temporary folder next to OUTPUT and removed at the end; `--keep FOLDER` keeps it in FOLDER.
+//! The model adds the largest element of each of its ten constants to its input `x`.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::error::Error;

@@ -44,7 +44,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Opens a file. Returns `None` if it has any other compression than zstd.
+    /// Opens a file, which must be uncompressed or compressed with zstd. Otherwise, returns `None`.
     pub(crate) fn of(chunked: &Path) -> Outcome<Option<Self>> {
         let file = ChunkedFile::open(chunked)?;
         let mut records = Vec::new();

@@ -116,7 +116,7 @@ pub(crate) struct SplitArguments {
     has_base: bool,
     #[pyo3(item)]
     version: Option<Version>,
-    /// A string with Riegeli options, or the name of a compression. Overrides `compression`.
+    /// A string with Riegeli options, or the name of a compression; `None` to use `compression`.
     #[pyo3(item)]
     records: Option<String>,
 }

@@ -66,9 +66,9 @@ impl Input {
         }
     }
 
-    /// Opens the input if its format stores messages in records of its own kind, as XLA does.
-    /// Returns `None` if the message is in chunks or serialized as a whole, or if the input can't
-    /// be examined.
+    /// Opens the input if its format stores messages in special records, as XLA does. Returns
+    /// `None` if the message is in chunks or serialized as a whole, or if the input can't be
+    /// examined.
     pub(crate) fn in_records(&self, options: &OpenOptions) -> Result<Option<Opened>> {
         let Ok(candidate) = self.candidate() else {
             return Ok(None);
@@ -118,8 +118,8 @@ impl ReadAt for Viewed {
         };
         let len = left.min(buf.len());
         let start = self.len - left;
-        // SAFETY: The buffer is contiguous, and isn't released before `self` is dropped, so `start
-        // + len <= self.len` bytes exist. `buf` is another allocation, since no one else has
+        // SAFETY: The buffer is contiguous, and isn't released before `self` is dropped, so
+        // `start + len <= self.len` bytes exist. `buf` is another allocation, since no one else has
         // mutable access to it.
         unsafe {
             let from = self.buffer.buf_ptr().cast::<u8>().add(start);

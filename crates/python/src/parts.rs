@@ -93,7 +93,7 @@ pub(crate) fn plan_verify<'py>(
     dictionary(py, &report)
 }
 
-/// Reads a plan. Fails if the plan is for an operation other than `verb`.
+/// Reads a plan. Fails unless the plan is for the operation `verb`.
 fn read(plan: &Path, verb: &str, options: &PartOptions) -> Result<PlanFile, Failed> {
     let file = PlanFile::read(plan, options)?;
     file.check_verb(verb)?;

@@ -1,7 +1,7 @@
 //! The file `fingerprint.pb`, by which TensorFlow identifies a SavedModel.
 //!
-//! Each field is computed exactly as in TensorFlow 2.21's `CreateFingerprintDef`, including its peculiarities. For a `.pb`, the fields are
-//! hashes of the following data:
+//! Each field is computed exactly as in TensorFlow 2.21's `CreateFingerprintDef`, including its
+//! peculiarities. For a `.pb`, the fields are hashes of the following data:
 //!
 //! | field | over |
 //! | --- | --- |
@@ -11,9 +11,10 @@
 //! | `saved_object_graph_hash` | the first meta graph's concrete functions, by the number in their name |
 //! | `checkpoint_hash` | the bytes of `variables/variables.index`; 0 if there are none |
 //!
-//! For a `.cpb`, the hashes also depend on how the model was split. They differ from the hashes of the same model as a `.pb`, and from
-//! those of the same model split differently; see `chunked.rs`. For some files that TensorFlow can read, it can't compute a fingerprint;
-//! see [`FingerprintError::Refused`].
+//! For a `.cpb`, the hashes also depend on how the model was split. They differ from the hashes of
+//! the same model as a `.pb`, and from those of the same model split differently; see `chunked.rs`.
+//! For some files that TensorFlow can read, it can't compute a fingerprint; see
+//! [`FingerprintError::Refused`].
 
 mod chunked;
 mod plain;
@@ -49,7 +50,8 @@ const CHUNKED_PRODUCER: i32 = 2;
 /// An error from computing a fingerprint.
 #[derive(Debug)]
 pub enum FingerprintError {
-    /// TensorFlow's own code fails on this model, so there is no correct fingerprint. The string is the reason.
+    /// TensorFlow's own code fails on this model, so there is no correct fingerprint. The string is
+    /// the reason.
     Refused(String),
     /// The model can't be read.
     Unreadable(Error),
@@ -101,7 +103,8 @@ pub(crate) struct Hashes {
 }
 
 impl Hashes {
-    /// Returns the fingerprint with these hashes and the checkpoint hash of `folder`, without a uuid.
+    /// Returns the fingerprint with these hashes and the checkpoint hash of `folder`, without a
+    /// uuid.
     pub(crate) fn in_folder(self, folder: &Path) -> FingerprintDef {
         FingerprintDef {
             saved_model_checksum: self.saved_model_checksum,
@@ -129,7 +132,8 @@ fn checkpoint_hash(folder: &Path) -> u64 {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::InvalidMessage`] if it isn't a fingerprint.
+/// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::InvalidMessage`] if it isn't a
+/// fingerprint.
 pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
     let path = folder.as_ref().join(FINGERPRINT_FILE);
     let bytes = match std::fs::read(&path) {

@@ -1,9 +1,8 @@
 //! Signing of models of any size, in the format of [OpenSSF Model Signing].
 //!
 //! A [`Signature`] lists every file in a model with its SHA-256 hash, and is signed with a P-256 or
-//! P-384 elliptic-curve key. It is stored in a small file next to the model. PyPI's `model-signing`
-//! accepts this file offline, and this crate accepts key-based signatures that `model-signing`
-//! writes.
+//! P-384 elliptic-curve key. It is stored in a small separate file. PyPI's `model-signing` accepts
+//! this file offline, and this crate accepts key-based signatures that `model-signing` writes.
 //!
 //! The checksums in a `.cpb` detect accidental damage, but an attacker who changes the file can
 //! also change its checksums. A signature detects such forgeries, provided that you got the public

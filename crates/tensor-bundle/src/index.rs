@@ -35,7 +35,7 @@ pub struct Tensor {
 pub enum TensorLocation {
     /// All bytes are contiguous.
     Whole(Span),
-    /// The tensor is stored in slices, each in a byte range of its own.
+    /// The tensor is stored in slices, each in a separate byte range.
     Slices(Vec<Slice>),
 }
 

@@ -1,8 +1,8 @@
 //! Tests of the structure of the crates: dependencies between files and modules have no cycles, and
 //! files are named after their types.
 //!
-//! No module or file in a crate may depend on itself through others: in code with cyclic imports,
-//! there is no file at which a reader could start.
+//! No module or file in a crate may depend on itself through others: in code with cyclic imports, no
+//! file can be understood without the others.
 //!
 //! A file depends on the files that define the names it uses. Re-exports are followed to the
 //! definitions, and aren't dependencies themselves. A module may use the definitions of the modules
