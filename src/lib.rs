@@ -191,8 +191,8 @@ pub fn member_names() -> Vec<size_tree::NameRule> {
     formats::ALL.member_names()
 }
 
-/// Rust types for the messages of all included formats: `tensorflow.proto_splitter`,
-/// `tensorflow.GraphDef`, `tensorflow.SavedModel`, `onnx.ModelProto`, and all types that they use.
+/// Rust types for messages: `tensorflow.proto_splitter`, `tensorflow.GraphDef`,
+/// `tensorflow.SavedModel`, `onnx.ModelProto`, and all types that they use.
 pub mod proto {
     pub use proto_splitter_core::proto as proto_splitter;
     #[cfg(feature = "tensorflow")]

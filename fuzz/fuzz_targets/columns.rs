@@ -1,5 +1,6 @@
-//! Reads arbitrary bytes as a message, and its elements as the rows of a table. Checks that the table has as many rows as a query finds
-//! elements, that all output formats have these rows, and that a chunked message has the same table.
+//! Reads arbitrary bytes as a message, and its elements as the rows of a table. Checks that the table has as many rows as a
+//! query finds elements, that each output format that supports these rows has them, and that a chunked message has the same
+//! table.
 #![no_main]
 
 use std::num::NonZeroUsize;

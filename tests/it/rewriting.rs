@@ -67,8 +67,8 @@ pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
                 .filter(|other| other.step == entry.step)
                 .count()
                 == 1;
-            // Skips map entries with other fields: the path of an entry refers to the entry's
-            // value.
+            // Also skips map entries: the path of an entry refers to its value, so the sizes
+            // differ.
             if !once || size != entry.size {
                 continue;
             }

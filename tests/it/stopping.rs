@@ -51,8 +51,8 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().count() == 0
 }
 
-/// Repeats a split. Each time, all reads from a certain one on call `stop`, and this read is later
-/// than before, until a split completes. Returns the number of stopped splits.
+/// Repeats a split, and calls `stop` at a later read each time, until a split completes. Returns the
+/// number of stopped splits.
 fn stop_at_every_read(
     split: fn(Source, &Path, &SplitOptions) -> Result<()>,
     options: &SplitOptions,

@@ -257,8 +257,8 @@ fn wait_for(flag: &AtomicBool) {
 
 #[test]
 fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
-    /// A writer that fails after 10,000 bytes, but not before the first flag is set. Then sets the
-    /// second flag.
+    /// A writer that accepts 10,000 bytes, waits for the first flag, sets the second flag, and
+    /// fails.
     struct Failing<'a>(usize, &'a AtomicBool, &'a AtomicBool);
     impl Write for Failing<'_> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
