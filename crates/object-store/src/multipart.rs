@@ -29,12 +29,12 @@ impl<S: ObjectStore + MultipartStore> PartStore for S {
     }
 }
 
-/// A store that assembles an object from parts uploaded by any host.
+/// The interface of a store that assembles an object from parts which different hosts may upload.
 #[derive(Clone)]
 pub(crate) struct Uploads {
     store: Arc<dyn PartStore>,
-    /// The store's interface for requests that fail if the object exists; `None` if the store
-    /// doesn't support this condition.
+    /// Interface whose requests fail if the object exists; `None` if the store doesn't support this
+    /// condition.
     creating: Option<Arc<dyn MultipartStore>>,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Debug for Uploads {
 }
 
 impl Uploads {
-    /// Wraps a store without conditions.
+    /// Wraps a store that doesn't support a condition for completing uploads.
     pub(crate) fn of(store: Arc<dyn PartStore>) -> Uploads {
         Uploads {
             store,
@@ -81,6 +81,10 @@ impl Uploads {
 
     /// Completes an upload: the store assembles the parts with these ids. If the object exists and
     /// `force` is false, this fails, provided that the store supports the condition.
+    ///
+    /// A request whose response is lost is sent again. If the first request succeeded, the store
+    /// answers the second that the object exists, or that the upload doesn't. The upload is complete
+    /// if the object consists of its parts, according to the object's ETag.
     pub(crate) async fn complete(
         &self,
         path: &Path,

@@ -9,6 +9,9 @@
 //! that contain it without depending on them, so that the methods of a type may be in files below
 //! the type's own file. Test code is ignored, and method calls aren't tracked.
 //!
+//! Code reads a message without a test of whether it is in chunks: few calls of `Opened::chunked`
+//! are left.
+//!
 //! A file that only defines types is named after one of them, so that a reader can find the type by
 //! the file's name: see [`names`].
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
