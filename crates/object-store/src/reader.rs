@@ -249,10 +249,15 @@ impl Shared {
 
     /// Starts a request for a range that is already counted as pending.
     fn start(self: &Arc<Self>, state: &mut State, range: Range<u64>) {
-        state.running += 1;
-        let Ok(handle) = runtime::handle() else {
-            return;
+        let handle = match runtime::handle() {
+            Ok(handle) => handle,
+            Err(error) => {
+                let failure = Failure::new(error.kind(), error.to_string());
+                state.pieces.arrived(range.start, Err(failure));
+                return;
+            }
         };
+        state.running += 1;
         let shared = Arc::clone(self);
         handle.spawn(async move {
             let begin = range.start;

@@ -327,7 +327,9 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOption
 ///
 /// Any error from planning the merge;
 /// [`ErrorKind::ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the size or the checksum
-/// of the merged message differs from the original message's.
+/// of the merged message differs from the original message's;
+/// [`ErrorKind::InvalidMessage`](crate::ErrorKind::InvalidMessage) if the number of checksums is
+/// wrong.
 pub fn verify_parts_together<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
@@ -344,10 +346,15 @@ pub fn verify_parts_together<S: ReadAt>(
     };
     let mut of_segments = vec![0; plan.spans().span_count()];
     let chunks = groups.iter().flatten();
-    let segments = chunks.flat_map(|&chunk| plan.spans_of_chunk(chunk));
-    let mut crcs = crcs.iter();
-    for &segment in segments {
-        let Some(crc) = crcs.next() else { break };
+    let segments: Vec<usize> = chunks
+        .flat_map(|&chunk| plan.spans_of_chunk(chunk).iter().copied())
+        .collect();
+    if segments.len() != crcs.len() {
+        let (given, expected) = (crcs.len(), segments.len());
+        let message = format!("the parts have {given} checksums for {expected} spans of chunks");
+        return Err(Error::new(ErrorKind::InvalidMessage, message));
+    }
+    for (segment, crc) in segments.into_iter().zip(crcs) {
         of_segments[segment] = *crc;
     }
     check_merge(trailer, &plan, &of_segments, options)

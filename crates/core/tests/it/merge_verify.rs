@@ -6,7 +6,10 @@ use std::num::NonZeroUsize;
 use crate::merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use crate::merge_support::{Chunked, cat, int, len, sample};
 use proto_splitter_core::container::ChunkedFile;
-use proto_splitter_core::merge::{Limits, MergeCheck, ReadOptions};
+use proto_splitter_core::merge::{ChunkStore, Limits, MergeCheck, ReadOptions};
+use proto_splitter_core::part_work::{
+    no_way_to_others, open_sources, verify_part, verify_parts_together,
+};
 use record_file::Compression;
 
 #[test]
@@ -197,5 +200,23 @@ fn record_chunks_of_many_chunks_are_decoded_once_on_any_number_of_threads() {
             read < 3 * size,
             "{threads} threads read {read} bytes of {size}"
         );
+    }
+}
+
+#[test]
+fn a_wrong_number_of_checksums_of_parts_is_refused() {
+    let bytes = cpb(&sample());
+    let store = open_sources(bytes, &Limits::new(), |_| no_way_to_others()).unwrap();
+    let groups: Vec<Vec<usize>> = (0..store.len()).map(|chunk| vec![chunk]).collect();
+    let options = ReadOptions::new();
+    let mut crcs = verify_part(&store, &groups, |_| true, &options).crcs;
+    assert!(crcs.len() > 1, "{crcs:?}");
+    let merge = verify_parts_together(&store, &groups, &crcs, &options).unwrap();
+    assert!(matches!(merge, MergeCheck::Merged { .. }), "{merge:?}");
+    crcs.push(0);
+    for wrong in [&crcs[..], &crcs[..crcs.len() - 2]] {
+        let error = verify_parts_together(&store, &groups, wrong, &options).unwrap_err();
+        let line = error.to_string();
+        assert!(line.contains("checksums for"), "{line}");
     }
 }

@@ -71,8 +71,8 @@ impl SaveOptions {
         self
     }
 
-    /// Sets the progress listener for copying files and checking the variables, which can also
-    /// cancel the work. Splitting, merging and computing the fingerprint use the listener in the
+    /// Sets the progress listener for copying files, checking the variables and computing the
+    /// fingerprint, which can also cancel the work. Splitting and merging use the listener in the
     /// options for [`split`](Self::split). If the work is cancelled, no files are left. Default:
     /// none.
     #[must_use]
@@ -104,7 +104,8 @@ impl SaveOptions {
         self.force
     }
 
-    /// Returns the progress listener for copying files and checking the variables.
+    /// Returns the progress listener for copying files, checking the variables and computing the
+    /// fingerprint.
     pub const fn get_progress(&self) -> &Progress {
         &self.copying.progress
     }

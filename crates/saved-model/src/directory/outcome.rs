@@ -37,7 +37,7 @@ pub(super) fn update_fingerprint(
         return Ok(FingerprintOutcome::Absent);
     };
     let model = Model::open_file(&model_path(folder, form), form)?;
-    let mut computed = match model.hashes(options.split.get_progress()) {
+    let mut computed = match model.hashes(options.get_progress()) {
         Ok(hashes) => hashes.in_folder(folder),
         Err(FingerprintError::Refused(why)) => return Ok(FingerprintOutcome::Refused(why)),
         Err(FingerprintError::Unreadable(error)) => return Err(error),
