@@ -1,11 +1,12 @@
-//! Types that are only known at run time, from the descriptor sets that protobuf compilers write.
+//! Message types that are loaded at run time, from the descriptor sets that protobuf compilers
+//! write.
 //!
 //! Types that `prost-reflect-build` compiled into the program don't need this module, since their
-//! messages have descriptors. Messages of types from `prost-build` have no descriptors: for these
-//! messages, [`Source::from_message`](crate::split::Source::from_message) takes a descriptor from
-//! the set that `prost_build::Config::file_descriptor_set_path` writes. All other types come in a
-//! `FileDescriptorSet`: from `protoc --include_imports --descriptor_set_out=FILE`, from `buf build
-//! -o FILE`, or from the crate `protox`.
+//! messages have descriptors. Messages of types from `prost-build` have no descriptors: pass
+//! [`Source::from_message`](crate::split::Source::from_message) a descriptor from the set that
+//! `prost_build::Config::file_descriptor_set_path` writes. For all other types, create a
+//! `FileDescriptorSet` with `protoc --include_imports --descriptor_set_out=FILE`, with `buf build
+//! -o FILE`, or with the crate `protox`.
 //!
 //! ```
 //! use proto_splitter_core::schema::decode_descriptor_set;
@@ -45,8 +46,8 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
 use crate::{ErrorKind, Result};
 use reflect::{invalid, number, text};
 
-/// Decodes the types in a serialized `FileDescriptorSet`: proto2, proto3, and editions 2023 and
-/// 2024.
+/// Decodes the message types in a serialized `FileDescriptorSet`. Supports proto2, proto3, and
+/// editions 2023 and 2024.
 ///
 /// # Errors
 ///
@@ -58,7 +59,7 @@ pub fn decode_descriptor_set(bytes: &[u8]) -> Result<DescriptorPool> {
     Ok(pool)
 }
 
-/// Reads the types in a file with a `FileDescriptorSet`.
+/// Reads the message types in a file that contains a serialized `FileDescriptorSet`.
 ///
 /// # Errors
 ///
@@ -69,14 +70,14 @@ pub fn read_descriptor_set(path: impl AsRef<Path>) -> Result<DescriptorPool> {
     read().map_err(|error| error.in_file(path))
 }
 
-/// Adds the types in a serialized `FileDescriptorSet` to a pool. A file that is in both is left
-/// unchanged.
+/// Adds the message types in a serialized `FileDescriptorSet` to a pool. A `.proto` file that the
+/// pool already contains is left unchanged there.
 ///
 /// # Errors
 ///
-/// The same errors as [`decode_descriptor_set`]; [`ErrorKind::InvalidSchema`] if a file of the set
-/// is in the pool with different content. For files in `google/protobuf/`, which most sets contain,
-/// the first version is kept instead.
+/// The same errors as [`decode_descriptor_set`]; [`ErrorKind::InvalidSchema`] if the pool contains
+/// a `.proto` file of the set with different content. Files in `google/protobuf/`, which most sets
+/// contain, may differ: the pool's version is kept.
 pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()> {
     check_memory(bytes)?;
     let mut set = DynamicMessage::decode(set_descriptor()?, bytes)
@@ -102,8 +103,8 @@ pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()>
 /// of thousands of messages and fields.
 const MAX_SET_MEMORY: u64 = 512 << 20;
 
-/// Memory for each message in a set, such as a field's descriptor, in bytes. Each message is stored
-/// three times: as read, as checked, and in the pool.
+/// Estimated memory for each message in a descriptor set (each field's descriptor is one), in
+/// bytes. Each is stored three times: as decoded, as checked, and in the pool.
 const EACH_DESCRIPTOR: u64 = 1200;
 
 /// Fails if a serialized `FileDescriptorSet` would take too much memory.
@@ -119,9 +120,9 @@ pub(crate) fn check_memory(set: &[u8]) -> Result<()> {
     })
 }
 
-/// Fails if a message of this type would take more than `most` bytes of memory as a decoded
-/// [`DynamicMessage`], including the content of each `google.protobuf.Any`, or if such `Any`s nest
-/// too deeply to be displayed.
+/// Fails if a message of this type, decoded as a [`DynamicMessage`] with the content of each
+/// `google.protobuf.Any`, would take more than `most` bytes of memory, or if `Any`s nest too deeply
+/// to be displayed.
 ///
 /// ```
 /// use prost_reflect::ReflectMessage;
@@ -137,8 +138,8 @@ pub(crate) fn check_memory(set: &[u8]) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::LimitExceeded`] if the message would take more, or its `Any`s nest too deeply;
-/// [`ErrorKind::InvalidMessage`] if the bytes are not a message.
+/// [`ErrorKind::LimitExceeded`] if the message would take more memory, or its `Any`s nest too
+/// deeply; [`ErrorKind::InvalidMessage`] if the bytes are not a message.
 pub fn check_decoded_size(bytes: &[u8], descriptor: &MessageDescriptor, most: u64) -> Result<()> {
     let costs = cost::Costs {
         most,
@@ -154,8 +155,8 @@ fn set_descriptor() -> Result<MessageDescriptor> {
         .ok_or_else(|| invalid("descriptors are not described".into()))
 }
 
-/// Fails if an imported file is missing. This error is clearer than the later errors about the
-/// file's types.
+/// Fails if a file imports another that is neither in the set nor in the pool. The pool would only
+/// report the missing types of that file, which is less clear.
 fn check_imports(pool: &DescriptorPool, files: &[Value]) -> Result<()> {
     let files = files.iter().filter_map(Value::as_message);
     let names: BTreeSet<String> = files.clone().map(|file| text(file, number::NAME)).collect();
@@ -175,6 +176,7 @@ fn check_imports(pool: &DescriptorPool, files: &[Value]) -> Result<()> {
 }
 
 /// Returns true if the pool has a file with this name that lacks some of the fields in `file`.
+/// Ignores files in `google/protobuf/`.
 fn known_otherwise(pool: &DescriptorPool, name: &str, file: &DynamicMessage) -> bool {
     if name.starts_with("google/protobuf/") {
         return false;
@@ -186,7 +188,8 @@ fn known_otherwise(pool: &DescriptorPool, name: &str, file: &DynamicMessage) -> 
     !fields_of(&file).is_subset(&fields_of(known.file_descriptor_proto()))
 }
 
-/// Returns every field of every message: its parent, number and name.
+/// Returns each field of each message type in a file: the message's full name, and the field's
+/// number and name.
 fn fields_of(file: &FileDescriptorProto) -> BTreeSet<(String, i32, String)> {
     let mut found = BTreeSet::new();
     let mut open: Vec<(String, &DescriptorProto)> = Vec::new();

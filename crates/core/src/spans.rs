@@ -1,9 +1,9 @@
 //! A message as a list of spans: literal bytes, and ranges of files or chunks.
 //!
-//! A model often consists of several files: a graph in one, its weights in another. A [`Spans`]
-//! presents them as one message. The message is never written as a whole, but can be read at any
-//! position like a file, while its bytes stay in place. Nothing is copied, and a piece takes about
-//! 24 bytes of memory, regardless of its length.
+//! A model often consists of several files: its graph in one file, its weights in another. A
+//! [`Spans`] presents them as one message, which can be read at any position like a file. The
+//! message is never written as a whole, and no bytes of the files are copied. A span takes about 24
+//! bytes of memory, regardless of its length.
 //!
 //! ```text
 //! the message   | literal | span of model.onnx | literal | span of model.data     | span of model.onnx |
@@ -73,17 +73,18 @@ pub(crate) use list_builder::SpanListBuilder;
 use crate::Result;
 use crate::progress::Progress;
 
-/// Default maximum number of files that a message of spans keeps open.
+/// Default maximum number of files that a [`Spans`] keeps open.
 pub const DEFAULT_MAX_OPEN_FILES: usize = 64;
 
-/// Maximum size of a message of spans, in bytes: 2^63 - 1, the maximum size of a file.
+/// Maximum size of a [`Spans`], in bytes: 2^63 - 1, the maximum size of a file.
 pub const MAX_SPANS_SIZE: u64 = i64::MAX.cast_unsigned();
 
-/// A message composed of ranges of files and literal bytes, for random access.
+/// A message composed of ranges of files and of literal bytes, for random access.
 ///
-/// Files are opened when they are read, with a bounded number open at a time. Each is compared with
-/// its state when the message was built: reading a modified or replaced file is an error
-/// ([`SourceChanged`](crate::ErrorKind::SourceChanged)), and never returns other bytes.
+/// Files are opened when they are read, with a bounded number open at a time. Each read compares
+/// the file with its state when the message was built: if the file was modified or replaced,
+/// reading fails with [`SourceChanged`](crate::ErrorKind::SourceChanged) and never returns other
+/// bytes.
 #[derive(Debug)]
 pub struct Spans {
     list: SpanList,
@@ -92,18 +93,17 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Returns the total size in bytes.
+    /// Returns the total size of the message in bytes.
     pub fn total_size(&self) -> u64 {
         self.list.len()
     }
 
-    /// Returns the list of spans.
+    /// Returns the list of the message's spans.
     pub fn list(&self) -> &SpanList {
         &self.list
     }
 
-    /// Returns the paths, or names, of the files that spans come from, in the order in which they
-    /// were added.
+    /// Returns the paths, or names, of the message's files, in the order in which they were added.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.files.names()
     }
@@ -154,12 +154,12 @@ impl Spans {
         self.list.locate(offset)
     }
 
-    /// Fails unless every file is unchanged since the message was built.
+    /// Fails if a file has changed since the message was built.
     ///
     /// # Errors
     ///
-    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) naming the modified or replaced file;
-    /// [`Io`](crate::ErrorKind::Io) if a file can no longer be opened.
+    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) with the name of the first modified or
+    /// replaced file; [`Io`](crate::ErrorKind::Io) if a file can no longer be opened.
     pub fn check_unchanged(&self) -> Result<()> {
         self.files.check_unchanged()
     }
@@ -179,7 +179,8 @@ impl Spans {
         Ok(checked)
     }
 
-    /// Fills `buf` with the bytes at offset `at` in a file, and records that range as read.
+    /// Fills `buf` with the bytes at offset `at` in a file, and records this range of the file as
+    /// read.
     fn read_stored(&self, file: SourceId, at: u64, buf: &mut [u8]) -> Result<()> {
         self.files.read(file, at, buf)?;
         match self.checks.get(file) {

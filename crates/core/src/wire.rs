@@ -1,4 +1,4 @@
-//! The protobuf wire format: varints, tags, and a cursor that skips from field to field.
+//! The protobuf wire format: varints, tags, and a cursor that moves from field to field.
 
 mod cursor;
 pub(crate) mod header;

@@ -1,7 +1,7 @@
 //! Estimating how much memory a decoded message takes, from its bytes.
 //!
-//! An empty message takes two bytes on the wire and hundreds in memory, and a compressed record of
-//! a few hundred bytes can contain millions of them.
+//! An empty message takes two bytes on the wire and hundreds of bytes in memory, and a compressed
+//! record of a few hundred bytes can contain millions of empty messages.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -17,14 +17,14 @@ const MESSAGE: u64 = 160;
 /// Memory for each byte of a packed number, in bytes.
 const PACKED: u64 = 40;
 
-/// Maximum nesting of `google.protobuf.Any`s. Each is decoded and displayed recursively, and none
-/// is larger than the `Any` around it.
+/// Maximum nesting of `google.protobuf.Any`s. The limit is low since decoding and displaying an
+/// `Any` are recursive.
 const DEEPEST_ANY: u32 = 16;
 
-/// Costs to add up while walking a message.
+/// Memory limit for decoding a message, and the settings for estimating the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// Maximum total cost, in bytes.
+    /// Maximum estimated memory, in bytes.
     pub(crate) most: u64,
     /// Memory for a message in addition to [`MESSAGE`], in bytes.
     pub(crate) each_message: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Fails if this cost exceeds the maximum.
+    /// Fails if an estimate of `cost` bytes exceeds the maximum.
     fn check(&self, cost: u64) -> Result<()> {
         if cost <= self.most {
             return Ok(());
@@ -43,12 +43,12 @@ impl Costs {
     }
 }
 
-/// Fails if a serialized message would take more memory than the maximum.
+/// Fails if decoding a serialized message would take more memory than `costs` allows.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::LimitExceeded`] if the message would take more; [`ErrorKind::InvalidMessage`] if
-/// the bytes are not a message.
+/// [`ErrorKind::LimitExceeded`] if decoding would take more memory, or `Any`s nest too deeply;
+/// [`ErrorKind::InvalidMessage`] if the bytes are not a message.
 pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs) -> Result<()> {
     let mut cost = 0u64;
     let mut open = vec![(descriptor.clone(), 0..message.len() as u64, 0)];
@@ -58,7 +58,7 @@ pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs
             let message = format!("google.protobuf.Any nests deeper than {DEEPEST_ANY}");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        // Checked here too, since an empty message has no fields at which the cost is checked.
+        // Also checked before the first field, since an empty message has none.
         cost = cost.saturating_add(MESSAGE + costs.each_message);
         costs.check(cost)?;
         let is_any = costs.opens_any && descriptor.full_name() == "google.protobuf.Any";
@@ -78,7 +78,7 @@ pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs
             match known.or_else(extension) {
                 Some(Kind::Message(inner)) => open.push((inner, field.value.clone(), any_depth)),
                 Some(Kind::String | Kind::Bytes) | None => {
-                    // Unknown fields may be groups of fields that are all stored.
+                    // An unknown field may be a group, and all fields in it are kept in memory.
                     let each = if is_len { 1 } else { FIELD / 2 };
                     cost = cost.saturating_add(len.saturating_mul(each));
                     if is_any && is_len {
@@ -103,7 +103,7 @@ pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs
     Ok(())
 }
 
-/// Returns the type that an `Any` names, if it is known.
+/// Returns the message type that an `Any` names; `None` if the type isn't in the pool.
 fn named(
     any: &MessageDescriptor,
     message: &[u8],

@@ -1,8 +1,8 @@
-//! Editions: converting their features to proto2, which prost-reflect's descriptors support.
+//! Support for protobuf editions: converts their features to proto2, which prost-reflect supports.
 //!
-//! Two features determine a field's wire format: whether a repeated number is packed, and whether a
-//! message is delimited, which means a group. Both are set for a file or a field. The other
-//! features concern values after parsing.
+//! Two features determine a field's wire format: `repeated_field_encoding`, whether a repeated
+//! number is packed, and `message_encoding`, whether a message is delimited, that is, a group. Both
+//! are set for a file or a field. The other features don't affect the wire format.
 
 use prost_reflect::{DynamicMessage, Value};
 
@@ -10,8 +10,8 @@ use super::reflect::number;
 use super::reflect::{invalid, text};
 use crate::Result;
 
-/// Supported editions, by their numbers in `google.protobuf.Edition`: 2023 and 2024. Both have the
-/// same defaults.
+/// Supported editions, by their numbers in the enum `google.protobuf.Edition`: 2023 and 2024. Their
+/// features have the same defaults.
 const KNOWN: std::ops::RangeInclusive<i32> = 1000..=1001;
 
 mod field {
@@ -54,7 +54,7 @@ mod value {
     pub(super) const DELIMITED: i32 = 2;
 }
 
-/// The inherited features.
+/// The features that apply to a field unless the field overrides them.
 #[derive(Clone, Copy)]
 struct Features {
     packed: bool,
@@ -63,7 +63,7 @@ struct Features {
 }
 
 impl Features {
-    /// Returns the features, overridden by those in `set`, a `FeatureSet`.
+    /// Returns these features, overridden by those in `set`, a `FeatureSet`.
     fn with(self, set: Option<&DynamicMessage>) -> Self {
         let Some(set) = set else { return self };
         let asked = |number| number_in(set, number);
@@ -78,8 +78,8 @@ impl Features {
     }
 }
 
-/// Converts a file that uses editions to proto2, keeping its wire format. Leaves other files
-/// unchanged.
+/// Converts the descriptor of a `.proto` file from editions to proto2, with the same wire format.
+/// Leaves the descriptors of proto2 and proto3 files unchanged.
 pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
     match text(file, number::SYNTAX).as_str() {
         "" | "proto2" | "proto3" => return Ok(()),
@@ -108,7 +108,7 @@ pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
     Ok(())
 }
 
-/// Converts a message. The parser that read the descriptor limits the nesting.
+/// Converts a message's descriptor. Recursion is safe, since the parser limits the nesting.
 fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()> {
     let mut entries = Vec::new();
     for nested in messages_mut(message, field::NESTED_TYPE) {
@@ -131,7 +131,8 @@ fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()>
     Ok(())
 }
 
-/// Converts a field. `entries` are the names of the map entries next to the field.
+/// Converts a field's descriptor. `entries` are the names of the map entry types in the same
+/// message.
 fn lower_field(field: &mut DynamicMessage, features: Features, entries: &[String]) -> Result<()> {
     let features = with_own(features, field, field::FIELD_OPTIONS, field::FIELD_FEATURES);
     let (label, kind) = (

@@ -1,4 +1,4 @@
-//! Reading messages for which only descriptors exist.
+//! Reading fields of a [`DynamicMessage`] by number, for types without a Rust struct.
 
 use prost_reflect::{DynamicMessage, Value};
 

@@ -1,4 +1,4 @@
-//! Building a message of spans, from beginning to end.
+//! A builder of a message of spans.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::wire::{FieldNumber, WireType, encode_varint, tag};
 use crate::{Error, ErrorKind, Result};
 
-/// A builder that makes a [`Spans`] by appending pieces.
+/// A builder that makes a [`Spans`] by appending literal bytes and ranges of files.
 ///
 /// Begin a length-delimited field of unknown length with [`begin_field`](Self::begin_field), and
 /// end it with [`end_field`](Self::end_field). Fields may nest.
@@ -44,7 +44,8 @@ impl SpansBuilder {
         }
     }
 
-    /// Sets the maximum number of open files. Default: [`DEFAULT_MAX_OPEN_FILES`].
+    /// Sets the maximum number of files that are open at a time. Default:
+    /// [`DEFAULT_MAX_OPEN_FILES`].
     #[must_use]
     pub fn max_open_files(mut self, most: NonZeroUsize) -> Self {
         self.files.set_most_open(most.get());
@@ -60,7 +61,7 @@ impl SpansBuilder {
         let path = path.into();
         let opened = path.clone();
         self.open_with(path, move || {
-            // Checked before opening, since opening a pipe waits for its other end.
+            // Checked before opening, since opening a named pipe waits for a writer.
             if fs::metadata(&opened)?.is_file() {
                 File::open(&opened)
             } else {
@@ -69,8 +70,8 @@ impl SpansBuilder {
         })
     }
 
-    /// Adds a regular file that `open` opens each time it is called, for files whose paths can't be
-    /// trusted. `name` identifies the file in errors.
+    /// Adds a regular file as a source of spans. `open` opens the file each time it is called, for
+    /// files whose paths can't be trusted. `name` identifies the file in errors.
     ///
     /// `open` must always return the same, unchanged file.
     ///
@@ -86,7 +87,8 @@ impl SpansBuilder {
         self.files.add(origin, Some(file))
     }
 
-    /// Adds another kind of source of spans. Its bytes must not change.
+    /// Adds a random-access reader as a source of spans. Its bytes must not change. `name`
+    /// identifies the reader in errors.
     ///
     /// # Errors
     ///
@@ -100,9 +102,10 @@ impl SpansBuilder {
         self.files.add(origin, None)
     }
 
-    /// Sets a check, such as a checksum of the whole file, that runs once all of the file's spans
-    /// in the message have been read, in any order and by any number of threads. `check` reads the
-    /// file itself. If `check` fails, so do the last read and every later read of the file.
+    /// Sets a check of a file, such as a checksum of its entire content, that runs once all of the
+    /// file's spans in the message have been read, in any order and by any number of threads.
+    /// `check` reads the file itself. If `check` fails, the read that triggered it fails, and so
+    /// does every later read of the file.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -141,12 +144,13 @@ impl SpansBuilder {
         Ok(self.files.get(file)?.size())
     }
 
-    /// Returns the current size in bytes, without the lengths of open fields.
+    /// Returns the current size of the message in bytes, without the lengths of fields that are
+    /// still open.
     pub fn size(&self) -> u64 {
         self.list.size()
     }
 
-    /// Returns a reader for a file, to plan which parts of it the message includes.
+    /// Returns a reader for a file, for deciding which ranges of the file to append.
     ///
     /// # Errors
     ///
@@ -195,8 +199,8 @@ impl SpansBuilder {
         Ok(())
     }
 
-    /// Begins a length-delimited field: its tag, and a length that [`end_field`](Self::end_field)
-    /// fills in.
+    /// Begins a length-delimited field: appends its tag, and reserves its length, which
+    /// [`end_field`](Self::end_field) fills in.
     ///
     /// # Errors
     ///
@@ -209,12 +213,12 @@ impl SpansBuilder {
         Ok(())
     }
 
-    /// Begins only a length, for a field whose tag was already added.
+    /// Begins a length-delimited field whose tag was already appended: reserves only its length.
     pub fn begin_length(&mut self) {
         self.list.begin_length();
     }
 
-    /// Ends the most recently begun field: everything added since is its value.
+    /// Ends the most recently begun field: everything appended since then is its value.
     ///
     /// # Errors
     ///
@@ -245,8 +249,8 @@ impl SpansBuilder {
         self.list.mark()
     }
 
-    /// Removes everything added since the mark. Fields that were open at the mark must still be
-    /// open. Added files stay.
+    /// Removes everything appended since the mark. Fields that were open at the mark must still be
+    /// open. Added files are kept.
     pub fn rewind(&mut self, mark: Mark) {
         self.list.rewind(mark);
     }
@@ -276,7 +280,7 @@ impl SpansBuilder {
         self.files.name(file)
     }
 
-    /// Fails if this many more bytes would make the message too large.
+    /// Fails if appending `by` more bytes would make the message too large.
     fn check_size(&self, by: u64) -> Result<()> {
         check_size(self.list.size().saturating_add(by))
     }

@@ -21,14 +21,14 @@ pub(super) struct FileCheck {
 }
 
 enum State {
-    /// The unread ranges of the file in the message: the end of each, keyed by its start.
+    /// Ranges of the file that are in the message and haven't been read: a map from start to end.
     Unread(BTreeMap<u64, u64>),
     Sound,
-    /// The error from the check, for later reads of the file.
+    /// The kind and message of the check's error, for later reads of the file.
     Refused(ErrorKind, String),
 }
 
-/// The files with a check in a message of spans.
+/// The checks of the files in a message of spans.
 #[derive(Default)]
 pub(super) struct Checks(BTreeMap<SourceId, FileCheck>);
 
@@ -39,7 +39,7 @@ impl fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// Sets the check for a file, replacing an earlier one.
+    /// Sets the check for a file, replacing any earlier check.
     pub(super) fn set(&mut self, file: SourceId, check: Check) {
         let state = Mutex::new(State::Unread(BTreeMap::new()));
         self.0.insert(file, FileCheck { check, state });
@@ -71,8 +71,8 @@ impl Checks {
 }
 
 impl FileCheck {
-    /// Records that `range` of the file was read. The read that leaves nothing unread runs the
-    /// check; every read after a failed check also fails.
+    /// Records that `range` of the file was read. Runs the check once no range is left unread. If
+    /// the check fails, this read and every later read fail.
     pub(super) fn was_read(&self, range: Range<u64>, file: &dyn ReadAt) -> Result<()> {
         let mut state = self.state();
         if let State::Unread(unread) = &mut *state {
@@ -100,7 +100,7 @@ impl FileCheck {
             State::Refused(kind, message) => return Err(Error::new(*kind, message)),
             State::Unread(_) => {}
         }
-        // Other readers of the file wait for the result.
+        // Runs with the state locked, so other readers of the file wait for the result.
         match (self.check)(file, progress) {
             Ok(()) => {
                 *state = State::Sound;

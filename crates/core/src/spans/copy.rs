@@ -8,7 +8,7 @@ use record_file::ReadAt;
 use crate::progress::Progress;
 use crate::{Error, Result};
 
-/// Number of bytes to read at a time: few enough to stay in the cache until they are used.
+/// Number of bytes to read at a time: few enough to stay in the CPU cache until they are used.
 pub(crate) const COPY_LEN: usize = 256 << 10;
 
 /// Reads a range of a source in pieces, and passes each piece to `take` with its offset.
@@ -76,8 +76,8 @@ pub fn copy_range<S: ReadAt + ?Sized, W: Write + ?Sized>(
     })
 }
 
-/// Reads a source to its end, so that a source that checks its bytes when they are read checks all
-/// of them. Returns its size in bytes.
+/// Reads a source to its end and discards the bytes, so that a source that verifies bytes when they
+/// are read verifies all of them. Returns the source's size in bytes.
 ///
 /// ```
 /// use proto_splitter_core::progress::Progress;

@@ -1,5 +1,5 @@
-//! The files in a message made of spans. They are opened when they are read, only a few at a time,
-//! and must not have changed.
+//! The files and readers that a message of spans refers to. Files are opened when they are read,
+//! only a few at a time, and must not change.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(super) struct Origin {
 }
 
 enum Bytes {
-    /// A file, opened when needed.
+    /// A file that is opened when needed, and its state when it was added.
     File { open: Opener, stamp: Stamp },
     /// Any other random-access source, which must not change.
     Reader(Arc<dyn ReadAt>),
@@ -92,11 +92,11 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// All sources of spans.
+/// All sources of spans in a message.
 #[derive(Debug)]
 pub(super) struct Files {
     origins: Vec<Origin>,
-    /// Open files, the most recently used last.
+    /// The open files, in order of use: the most recently used is last.
     open: Mutex<VecDeque<(SourceId, Arc<File>)>>,
     most_open: usize,
 }
@@ -114,7 +114,7 @@ impl Files {
         self.most_open = most_open;
     }
 
-    /// Adds a source, and keeps its file open if there is one.
+    /// Adds a source. Keeps `file` open if it is given.
     pub(super) fn add(&mut self, origin: Origin, file: Option<Arc<File>>) -> Result<SourceId> {
         let id = SourceId::new(self.origins.len())?;
         self.origins.push(origin);
@@ -160,8 +160,7 @@ impl Files {
             Bytes::File { open, stamp } => {
                 let file = self.opened(id, origin, open, stamp)?;
                 file.read_exact_at(at, buf).map_err(named)?;
-                // Checked after the read, so that the bytes are known to come from the unchanged
-                // file.
+                // Checked after the read, so that bytes of a changed file are never returned.
                 check(&file, origin, stamp)
             }
         }
@@ -186,7 +185,8 @@ impl Files {
         Ok(())
     }
 
-    /// Returns the file, opening it if necessary. Doesn't hold the lock while it opens or reads it.
+    /// Returns the open file, opening it if necessary. Doesn't hold the lock while opening the
+    /// file.
     fn opened(
         &self,
         id: SourceId,
@@ -228,7 +228,7 @@ impl Files {
     }
 }
 
-/// A positional reader for one of the files.
+/// A reader for one of the files by its offsets.
 pub(super) struct FileReader<'a> {
     files: &'a Files,
     file: SourceId,

@@ -5,19 +5,19 @@ use std::ops::Range;
 use crate::wire::encode_varint;
 use crate::{Error, ErrorKind, Result};
 
-/// The number that identifies a source of spans: a file in a [`Spans`](super::Spans), or a chunk in
-/// a [`MergePlan`](crate::merge::MergePlan).
+/// The index of a source of spans: of a file in a [`Spans`](super::Spans), or of a chunk in a
+/// [`MergePlan`](crate::merge::MergePlan).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(u32);
 
 impl SourceId {
-    /// The first source, or the only one.
+    /// The first source, index 0.
     pub const FIRST: SourceId = SourceId(0);
 
-    /// The source number for literal pieces.
+    /// Reserved number that marks literal bytes, which have no source.
     pub(super) const LITERAL: SourceId = SourceId(u32::MAX);
 
-    /// Creates the identifier of the source with this number.
+    /// Creates the identifier of the source with this index.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl SourceId {
         })
     }
 
-    /// Returns the number.
+    /// Returns the index of the source.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -40,13 +40,13 @@ impl SourceId {
 /// The origin of a span's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanSource<'a> {
-    /// Literal bytes, which are in no source.
+    /// Literal bytes, which the list itself contains.
     Literal(&'a [u8]),
-    /// Bytes from a source, starting at this offset.
+    /// Bytes of this source, from this offset on.
     Stored(SourceId, u64),
 }
 
-/// A run of a message's bytes.
+/// A contiguous range of a message, with the origin of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Span<'a> {
@@ -59,19 +59,19 @@ pub struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// Returns the range in the message.
+    /// Returns the span's range in the message.
     #[must_use]
     pub const fn range(&self) -> Range<u64> {
         self.offset..self.end()
     }
 
-    /// Returns the offset of the end in the message.
+    /// Returns the end of the span in the message, as an offset.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset + self.len
     }
 
-    /// Returns the source and the range in it; `None` for a literal.
+    /// Returns the source and the span's range in the source; `None` for literal bytes.
     #[must_use]
     pub const fn stored(&self) -> Option<(SourceId, Range<u64>)> {
         match self.source {
@@ -80,7 +80,8 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Returns the part of this span in `wanted`, a range of the message that overlaps the span.
+    /// Returns the part of this span in `wanted`, a range of the message. The range must overlap
+    /// the span.
     fn clip(&self, wanted: &Range<u64>) -> Span<'a> {
         let offset = self.offset.max(wanted.start);
         let len = self.end().min(wanted.end) - offset;
@@ -108,16 +109,17 @@ fn part(bytes: &[u8], start: u64, len: u64) -> &[u8] {
 pub(super) struct Piece {
     /// Offset of the piece's first byte in the message.
     pub(super) offset: u64,
-    /// Offset of the piece's first byte in the source, or among the literals.
+    /// Offset of the piece's first byte in the source or, for literal bytes, in the list's
+    /// literals.
     pub(super) at: u64,
     pub(super) source: SourceId,
 }
 
-/// The spans of a message, or a part of one, in order and without gaps.
+/// The spans of a message, or of a part of one, in order and without gaps.
 ///
-/// A list contains only the bytes of literals; its sources are only numbers. They are files in
-/// [`Spans`](super::Spans), and chunks in a [`MergePlan`](crate::merge::MergePlan). A span takes 24
-/// bytes of memory.
+/// A list contains the bytes of literals, but for other spans only a source number, an offset and a
+/// length. Sources are files in [`Spans`](super::Spans), and chunks in a
+/// [`MergePlan`](crate::merge::MergePlan). A span takes 24 bytes of memory.
 ///
 /// ```
 /// use proto_splitter_core::spans::{SourceId, SpanList, SpanSource};
@@ -168,30 +170,30 @@ impl SpanList {
         self.pieces.len()
     }
 
-    /// Reserves space for this many more spans.
+    /// Reserves space for `spans` more spans.
     pub(crate) fn reserve(&mut self, spans: usize) {
         self.pieces.reserve(spans);
     }
 
-    /// Appends bytes, merging them with a literal at the end.
+    /// Appends literal bytes, extending the last span if it is a literal.
     pub fn push_literal(&mut self, bytes: &[u8]) {
         let at = self.literals.len() as u64;
         self.literals.extend_from_slice(bytes);
         self.push(SourceId::LITERAL, at, bytes.len() as u64);
     }
 
-    /// Adds a number as a varint.
+    /// Appends a number as a varint, in literal bytes.
     pub fn push_varint(&mut self, value: u64) {
         let (bytes, len) = encode_varint(value);
         self.push_literal(&bytes[..len]);
     }
 
-    /// Appends a range of a source, merging it with the last span if they are contiguous.
+    /// Appends a range of a source, extending the last span if the range continues it.
     pub fn push_span(&mut self, source: SourceId, range: Range<u64>) {
         self.push(source, range.start, range.end.saturating_sub(range.start));
     }
 
-    /// Appends all spans of another list. Both lists must have the same sources.
+    /// Appends all spans of another list. The sources of both lists must have the same numbers.
     pub fn append(&mut self, other: &SpanList) {
         for span in other.iter() {
             self.push_clipped(&span);
@@ -214,7 +216,7 @@ impl SpanList {
         }
     }
 
-    /// Appends a span, merging it with the last one if they are contiguous.
+    /// Appends a span, or extends the last one if the new span continues it.
     pub(super) fn push(&mut self, source: SourceId, at: u64, len: u64) {
         if len == 0 {
             return;
@@ -228,7 +230,7 @@ impl SpanList {
         self.len = self.len.saturating_add(len);
     }
 
-    /// Begins a span at the end of the message.
+    /// Begins a span at the end of the message, without adding to the message's length.
     pub(super) fn push_piece(&mut self, source: SourceId, at: u64) {
         self.pieces.push(Piece {
             offset: self.len,
@@ -237,7 +239,7 @@ impl SpanList {
         });
     }
 
-    /// Returns a span by its index.
+    /// Returns the span with this index; `None` if there is none.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<Span<'_>> {
         let piece = self.pieces.get(index)?;
@@ -274,7 +276,8 @@ impl SpanList {
         })
     }
 
-    /// Returns the index of the span that has the byte at `offset`.
+    /// Returns the index of the span that contains the byte at `offset`; `None` if `offset` isn't
+    /// before the end of the message.
     pub(crate) fn index_of(&self, offset: u64) -> Option<usize> {
         if offset >= self.len {
             return None;
@@ -291,7 +294,8 @@ impl SpanList {
         Some(span.clip(&(offset..span.end())))
     }
 
-    /// Returns the spans in a range of the message. The first and the last are cut to the range.
+    /// Returns the spans in a range of the message. The first and the last span are cut to the
+    /// range.
     pub fn parts(&self, wanted: Range<u64>) -> impl Iterator<Item = Span<'_>> {
         let first = self.index_of(wanted.start);
         let first = first.filter(|_| wanted.start < wanted.end);
@@ -304,8 +308,9 @@ impl SpanList {
             .map(move |span| span.clip(&wanted))
     }
 
-    /// Fills `buf` with the bytes from `offset` on, up to the end of the message. `read` fills a
-    /// buffer from a source.
+    /// Fills `buf` with the message's bytes from `offset` on, and returns the number of bytes,
+    /// which is smaller than `buf` at the end of the message. `read` fills a buffer from an offset
+    /// in a source.
     ///
     /// # Errors
     ///

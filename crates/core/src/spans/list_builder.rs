@@ -1,4 +1,4 @@
-//! Building a list of spans with fields whose lengths are filled in when they end.
+//! A builder of a list of spans, in which the length of a field is filled in when the field ends.
 
 use std::ops::Range;
 
@@ -10,25 +10,26 @@ use crate::{Error, ErrorKind, Result};
 /// A builder that makes a [`SpanList`] from its first byte to its last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpanListBuilder {
-    /// The list without the lengths to fill in.
+    /// The list so far, in which the lengths of fields are empty pieces.
     list: SpanList,
-    /// Fields that are still open.
+    /// Fields that have begun and not ended, the innermost last.
     open: Vec<OpenField>,
-    /// Lengths of finished fields: for each, the index of its piece and its range in the literals.
+    /// Lengths of ended fields: for each, the index of its piece and its range in the list's
+    /// literals.
     lengths: Vec<(usize, Range<usize>)>,
-    /// Total size of the encoded length prefixes of finished fields, in bytes.
+    /// Total size of the encoded lengths of ended fields, in bytes.
     length_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct OpenField {
-    /// Index of the piece for the field's length.
+    /// Index of the piece that the field's length will fill.
     length: usize,
-    /// Size of the message before the value, without the lengths of open fields, in bytes.
+    /// Size of the message before the field's value, without the lengths of open fields, in bytes.
     value_start: u64,
 }
 
-/// A position to go back to in a message under construction: see
+/// A position in a message under construction, to which the builder can return: see
 /// [`SpansBuilder::mark`](super::SpansBuilder::mark).
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
@@ -41,12 +42,12 @@ pub struct Mark {
 }
 
 impl SpanListBuilder {
-    /// Returns the current size in bytes, without the lengths of open fields.
+    /// Returns the current size of the message in bytes, without the lengths of open fields.
     pub(crate) fn size(&self) -> u64 {
         self.list.len.saturating_add(self.length_bytes)
     }
 
-    /// Appends bytes.
+    /// Appends literal bytes.
     pub(crate) fn push_literal(&mut self, bytes: &[u8]) {
         self.list.push_literal(bytes);
     }
@@ -61,17 +62,17 @@ impl SpanListBuilder {
         self.list.push_span(source, range);
     }
 
-    /// Begins the length of a value, which [`end_length`](Self::end_length) fills in.
+    /// Reserves the length of a value, which [`end_length`](Self::end_length) fills in.
     pub(crate) fn begin_length(&mut self) {
         self.open.push(OpenField {
             length: self.list.pieces.len(),
             value_start: self.size(),
         });
-        // No literal begins at this offset, so later bytes aren't merged with this piece.
+        // No literal begins at this offset, so that bytes appended next don't extend this piece.
         self.list.push_piece(SourceId::LITERAL, u64::MAX);
     }
 
-    /// Fills in the most recently begun length: everything added since is the value.
+    /// Fills in the most recently reserved length: everything appended since then is the value.
     pub(crate) fn end_length(&mut self) -> Result<()> {
         let Some(field) = self.open.pop() else {
             let message = "no field is open that could be closed";
@@ -98,7 +99,7 @@ impl SpanListBuilder {
         }
     }
 
-    /// Removes everything added since the mark. Fields that were open at the mark must still be
+    /// Removes everything appended since the mark. Fields that were open at the mark must still be
     /// open.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.list.pieces.truncate(mark.pieces);
@@ -109,7 +110,7 @@ impl SpanListBuilder {
         self.length_bytes = mark.length_bytes;
     }
 
-    /// Returns the list, including all lengths.
+    /// Returns the finished list, with all lengths inserted. Fails if a field is still open.
     pub(crate) fn finish(self) -> Result<SpanList> {
         let SpanListBuilder {
             mut list,
@@ -132,7 +133,7 @@ impl SpanListBuilder {
     }
 }
 
-/// Fails if a message can't have this many bytes.
+/// Fails if `size` bytes exceed the maximum size of a message.
 pub(super) fn check_size(size: u64) -> Result<()> {
     if size <= MAX_SPANS_SIZE {
         return Ok(());
@@ -141,7 +142,7 @@ pub(super) fn check_size(size: u64) -> Result<()> {
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
-/// Inserts lengths, sorted by piece, and merges consecutive literals into one span.
+/// Inserts the lengths of fields, sorted by piece, and merges consecutive literals into one span.
 fn settle(list: &mut SpanList, lengths: Vec<(usize, Range<usize>)>) {
     let mut lengths = lengths.into_iter().peekable();
     let mut literals = Vec::with_capacity(list.literals.len());

@@ -13,7 +13,7 @@ fn all(spans: &Spans) -> Vec<u8> {
     bytes
 }
 
-/// A piece to add to a message of spans, and to its expected bytes.
+/// Bytes to append both to a message of spans and to the expected bytes.
 #[derive(Clone, Debug)]
 enum Step {
     Literal(Vec<u8>),
@@ -218,7 +218,7 @@ fn a_file_that_is_changed_replaced_or_removed_is_an_error() {
         fs::write(&path, b"0123456789").unwrap();
         let other = folder.path().join("other");
         fs::write(&other, b"other").unwrap();
-        // Only one file is open at a time, so that the files have to be opened again in turn.
+        // At most one file is open at a time, so that each read has to open its file again.
         let mut builder = SpansBuilder::new().max_open_files(NonZeroUsize::MIN);
         let weights = builder.open(&path).unwrap();
         builder.span(weights, 0..10).unwrap();

@@ -1,4 +1,4 @@
-//! A cursor that skips from field to field.
+//! A cursor that moves from field to field, skipping values.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum nesting depth of skipped groups: protobuf's own default.
 const MAX_GROUP_DEPTH: usize = 100;
 
-/// Maximum size of a tag and a length, in bytes: two varints.
+/// Maximum size of a field's tag and length together, in bytes: two varints.
 const HEADER_LEN: usize = 2 * MAX_VARINT_LEN;
 
 /// Range of tags with valid field numbers.
@@ -32,9 +32,9 @@ pub struct Field {
     pub start: u64,
     /// End of the tag, followed by the length or the value.
     pub tag_end: u64,
-    /// Range of the value, without its length and without a group's tags.
+    /// Range of the value, without the length before it and without the tags of a group.
     pub value: Range<u64>,
-    /// Start of the next field.
+    /// End of the field, where the next field starts.
     pub end: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct WireCursor<I> {
 }
 
 impl<I: Input> WireCursor<I> {
-    /// Creates a cursor at the beginning of `input`, which is one message.
+    /// Creates a cursor at the beginning of `input`, which must contain one message.
     pub fn new(input: I) -> Self {
         let end = input.size();
         WireCursor {
@@ -82,36 +82,36 @@ impl<I: Input> WireCursor<I> {
         }
     }
 
-    /// Returns the start of the next field.
+    /// Returns the start of the next field, as an offset in the input.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Returns the end of the message being walked.
+    /// Returns the end of the message that the cursor traverses, as an offset in the input.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Moves to `range`, and walks it as a message from now on.
+    /// Moves the cursor to the start of `range`, and treats `range` as the message from now on.
     ///
-    /// Going back requires an input that supports it: a stream can't go back before the most
-    /// recently fetched bytes.
+    /// Moving back requires an input that supports it: a [`StreamInput`](super::StreamInput) can't
+    /// return to bytes before those fetched most recently.
     pub fn set_range(&mut self, range: Range<u64>) {
         self.position = range.start;
         self.end = range.end;
     }
 
-    /// Returns the input.
+    /// Returns a reference to the input.
     pub(crate) fn input(&self) -> &I {
         &self.input
     }
 
-    /// Returns the input.
+    /// Returns a mutable reference to the input.
     pub fn input_mut(&mut self) -> &mut I {
         &mut self.input
     }
 
-    /// Ends the walk and returns the input.
+    /// Consumes the cursor and returns the input.
     pub fn into_input(self) -> I {
         self.input
     }
@@ -138,12 +138,13 @@ impl<I: Input> WireCursor<I> {
         Ok(Some(field))
     }
 
-    /// Returns the next field's tag and length, and leaves the cursor at its value; `None` at the
-    /// end of the message.
+    /// Returns the next field after reading only its tag and length, and moves the cursor to the
+    /// start of its value; `None` at the end of the message.
     ///
-    /// Doesn't search for the end of a group: its `value` is empty, and its `end` is the end of its
-    /// tag. End group tags are returned as fields. To skip the value, call
-    /// [`set_range`](Self::set_range) with the field's end, or [`skip_group`](Self::skip_group).
+    /// Doesn't search for the end of a group: for a start-group tag, the returned `value` is empty,
+    /// and `end` is the end of the tag. End-group tags are also returned as fields. To skip the
+    /// value, call [`set_range`](Self::set_range) with a range that starts at the field's end, or
+    /// [`skip_group`](Self::skip_group).
     ///
     /// # Errors
     ///
@@ -211,11 +212,12 @@ impl<I: Input> WireCursor<I> {
         }))
     }
 
-    /// Skips the remainder of the group whose start tag is `group`, and sets its `value` and `end`.
+    /// Skips to the end of the group whose start tag is `group`, and sets the `value` and `end` of
+    /// `group`.
     ///
     /// # Errors
     ///
-    /// If reading fails, or the group doesn't end, or nests too deeply.
+    /// If reading fails, the group doesn't end, or groups nest too deeply.
     pub fn skip_group(&mut self, group: &mut Field) -> Result<()> {
         let mut open = vec![group.number];
         while let Some(&innermost) = open.last() {
@@ -252,9 +254,9 @@ impl<I: Input> WireCursor<I> {
         Ok(())
     }
 
-    /// Skips the next field if it has the one-byte, length-delimited tag `tag`, and returns its
-    /// start and the range of its value. Returns `None` for any other field, and for errors, which
-    /// [`next`](Self::next) reports.
+    /// Skips the next field if its tag is the single byte `tag` of a length-delimited field, and
+    /// returns the field's start and the range of its value. Returns `None` for any other field,
+    /// and on errors, which [`next`](Self::next) then reports.
     #[inline]
     pub(crate) fn next_alike(&mut self, tag: u8) -> Option<(u64, Range<u64>)> {
         let start = self.position;
@@ -273,12 +275,11 @@ impl<I: Input> WireCursor<I> {
         Some((start, value..end))
     }
 
-    /// Skips the following fields as long as each has the same one-byte tag as `field`, which is
-    /// length-delimited, is shorter than `limit`, and `pass` returns true for its start and value.
-    /// May stop earlier.
+    /// Skips the following fields while each has the same one-byte tag as `field` (which must be
+    /// length-delimited), is shorter than `limit` bytes, and makes `pass` return true for its start
+    /// and the range of its value. May stop earlier.
     ///
-    /// This is faster than [`next`](Self::next) for the many small elements of a long repeated
-    /// field.
+    /// This is faster than [`next`](Self::next) for a long repeated field with many small elements.
     ///
     /// # Errors
     ///
@@ -316,7 +317,7 @@ impl<I: Input> WireCursor<I> {
         Ok(())
     }
 
-    /// Returns the bytes at `range`, which must be short, since they are held in memory.
+    /// Returns the bytes at `range`. The range should be short, since its bytes are held in memory.
     ///
     /// # Errors
     ///
@@ -335,8 +336,8 @@ impl<I: Input> WireCursor<I> {
     }
 }
 
-/// Returns true if `bytes` begins with a complete tag and, if the field has one, a complete length
-/// or varint.
+/// Returns true if `bytes` begins with a complete tag, followed by the complete length or varint if
+/// the wire type has one.
 #[cold]
 fn holds_header(bytes: &[u8]) -> bool {
     let Some((tag, len)) = decode_varint(bytes) else {
@@ -348,8 +349,9 @@ fn holds_header(bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns the lengths of the header and the value of the field at the beginning of `bytes`, if the
-/// field is complete and has this one-byte, length-delimited tag.
+/// Returns the size of the header and the size of the value, in bytes, of the field at the
+/// beginning of `bytes`; `None` unless the field is complete, length-delimited, and has the
+/// one-byte tag `tag`.
 #[inline]
 pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
     let (first, behind) = bytes.split_first()?;
@@ -361,9 +363,9 @@ pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
     (len <= behind.len() - len_len).then_some((1 + len_len, len))
 }
 
-/// Calls `met` for each field of a message in memory, with the field's tag and the range of its
-/// value, as long as `met` returns true. Returns `None` for malformed bytes and for groups, which a
-/// [`WireCursor`] can diagnose.
+/// Calls `met` with the tag and the range of the value of each field of a message in memory, until
+/// `met` returns false. Returns `None` for malformed bytes and for groups, which callers pass to a
+/// [`WireCursor`] for an error message.
 #[inline]
 pub(crate) fn each_field(
     bytes: &[u8],

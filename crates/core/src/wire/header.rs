@@ -1,4 +1,4 @@
-//! Tags and lengths, parsed without reading the values that follow.
+//! Parsing of a field's tag and length, without reading the value.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::tag::{FieldNumber, WireType};
 use super::varint::{MAX_VARINT_LEN, decode_varint};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the field at the beginning of `range`; `None` if the range is empty. A group is read to
-/// its end.
+/// Returns the field at the beginning of `range`; `None` if the range is empty. If the field is a
+/// group, reads to the end of the group.
 ///
 /// For a length-delimited field, no byte after its length is requested: in a chunked message, that
 /// byte may be the first of a large chunk.
@@ -26,7 +26,7 @@ pub(crate) fn field<I: Input + ?Sized>(input: &mut I, range: Range<u64>) -> Resu
         match parse(bytes, start, left) {
             Some(Header::Field(field)) => return Ok(Some(field)),
             None if bytes.len() < len && bytes.len() < 2 * MAX_VARINT_LEN => want = bytes.len() + 1,
-            // The cursor follows groups, and reports errors.
+            // A group, or malformed: the cursor finds the group's end or reports the error.
             _ => {
                 let mut cursor = WireCursor::new(input);
                 cursor.set_range(range);
@@ -73,8 +73,8 @@ fn parse(bytes: &[u8], start: u64, left: u64) -> Option<Header> {
     })
 }
 
-/// Returns the field at the beginning of `range`, or `None` if it is malformed, for callers that can
-/// do without the field.
+/// Returns the field at the beginning of `range`; `None` if the range is empty or the field is
+/// malformed. For callers that can continue without the field.
 pub(crate) fn field_if_any<I: Input + ?Sized>(
     input: &mut I,
     range: Range<u64>,
@@ -85,7 +85,7 @@ pub(crate) fn field_if_any<I: Input + ?Sized>(
     }
 }
 
-/// Returns true if the error was caused by the bytes, not by reading them.
+/// Returns true if malformed bytes caused the error, false if reading failed.
 pub(crate) fn is_malformed(error: &Error) -> bool {
     matches!(
         error.kind(),

@@ -8,17 +8,18 @@ use record_file::ReadAt;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes that a [`WireCursor`](super::WireCursor) reads by position: a slice, a file, or a stream.
+/// A source of bytes that a [`WireCursor`](super::WireCursor) reads by position: a slice, a file,
+/// or a stream.
 pub trait Input {
-    /// Returns the size in bytes.
+    /// Returns the size of the input in bytes.
     fn size(&self) -> u64;
 
-    /// Returns the bytes from `position` on: at least `want` bytes, or all remaining bytes if there
-    /// are fewer.
+    /// Returns the bytes from `position` on: at least `want` bytes, or all bytes up to the end of
+    /// the input if there are fewer.
     ///
     /// # Errors
     ///
-    /// If reading fails, or there are fewer bytes than [`size`](Input::size); for a stream, also if
+    /// If reading fails, or the input ends before its [`size`](Input::size); for a stream, also if
     /// `position` is before the most recently fetched bytes.
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]>;
 }
@@ -46,16 +47,16 @@ impl Input for &[u8] {
     }
 }
 
-/// Returns the index of `position` in a window that begins at `start`; `None` if the window has
-/// fewer than `want` bytes from there on.
+/// Returns the index of `position` in a window that begins at position `start`; `None` if the
+/// window doesn't contain `want` bytes from `position` on.
 #[inline]
 pub(crate) fn at_hand(window: &[u8], start: u64, position: u64, want: usize) -> Option<usize> {
     let skip = usize::try_from(position.checked_sub(start)?).ok()?;
     (window.len().checked_sub(skip)? >= want).then_some(skip)
 }
 
-/// Returns the bytes at `range` of an input, if a window that begins at `start` contains all of
-/// them.
+/// Returns the bytes at `range` of an input; `None` unless a window that begins at position `start`
+/// contains the entire range.
 #[inline]
 pub(crate) fn part_at_hand<'w>(
     window: &'w [u8],
@@ -69,22 +70,22 @@ pub(crate) fn part_at_hand<'w>(
 
 const FIRST_WINDOW: usize = 4 << 10;
 
-/// Maximum size of a window, in bytes: small enough to stay in a core's cache between the read and
-/// the walk.
+/// Maximum size of a window, in bytes: small enough to stay in a core's cache from the read until
+/// the cursor has parsed it.
 const LARGEST_WINDOW: usize = 256 << 10;
 
-/// An input over a source with positioned reads. Reads are small after a skip, and larger during
-/// sequential reading.
+/// An input that reads a random-access source through a window. The window is small after a skip,
+/// and grows during sequential reading.
 #[derive(Debug)]
 pub struct SourceInput<'a, S: ?Sized> {
     source: &'a S,
-    /// The whole source, if it is in memory.
+    /// The entire source, if it is in memory.
     slice: Option<&'a [u8]>,
     size: u64,
     window: Vec<u8>,
     start: u64,
     next_len: usize,
-    /// True if the source returned fewer bytes for the window than requested.
+    /// True if the source returned fewer bytes than requested when the window was last filled.
     is_short: bool,
 }
 
@@ -131,7 +132,7 @@ impl<S: ReadAt + ?Sized> Input for SourceInput<'_, S> {
 }
 
 impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
-    /// Returns the bytes at `range`, if they are in memory.
+    /// Returns the bytes at `range`; `None` if they would have to be read from the source.
     #[inline]
     pub(crate) fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
         match self.slice {
@@ -140,8 +141,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         }
     }
 
-    /// Returns as many bytes from the start of `range` as are available, for inspecting many bytes
-    /// in sequence. Reads nothing from the source; copies bytes from the window.
+    /// Returns the bytes from the start of `range` that are already in memory, which may be none.
+    /// Reads nothing from the source, but copies bytes from the window.
     pub(crate) fn ahead(&self, range: Range<u64>) -> Cow<'a, [u8]> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         let up_to = |bytes: &'a [u8]| &bytes[..len.min(bytes.len())];
@@ -157,10 +158,11 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
 
     #[cold]
     fn refill(&mut self, position: u64, want: usize) -> Result<()> {
-        // The last field of a window extends a little beyond it.
+        // The last field in a window often ends a little after the window.
         let reach = self.window.len() + self.window.len() / 4;
         let in_sequence = (self.start..=self.start + reach as u64).contains(&position);
-        // In a source with many short runs, a large window would have to be cleared for each run.
+        // If the source has many short runs, a large window would have to be zeroed for each of
+        // them.
         self.next_len = if in_sequence && !self.is_short {
             (self.next_len * 2).min(LARGEST_WINDOW)
         } else {
@@ -176,8 +178,8 @@ impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
         filled.map(drop)
     }
 
-    /// Reads at least `want` bytes, repeatedly if necessary: a source may return fewer bytes than
-    /// requested if the next bytes are in another place.
+    /// Reads at least `want` bytes, with several calls if necessary: a source may return fewer
+    /// bytes than requested if it stores the remaining bytes elsewhere.
     fn fill(&mut self, position: u64, want: usize) -> Result<usize> {
         let mut filled = 0;
         while filled < want {
@@ -201,7 +203,8 @@ fn shrunk(size: u64) -> Error {
     )
 }
 
-/// An input over a stream of known length, forward only, with one window in memory.
+/// An input that reads a stream of known length. It can only move forward, and keeps one window of
+/// bytes in memory.
 #[derive(Debug)]
 pub struct StreamInput<R> {
     stream: R,
@@ -222,13 +225,13 @@ impl<R: Read> StreamInput<R> {
             size,
             window: Vec::new(),
             start: 0,
-            // Often only the first field of a stream is needed, and the bytes after it may have to
-            // be decompressed.
+            // The first window is small, since often only the first field of a stream is needed,
+            // and the bytes after it may have to be decompressed.
             next_len: FIRST_WINDOW,
         }
     }
 
-    /// Reads to the end, so that the stream's final checks run.
+    /// Reads the stream to its end, so that its final checks run.
     ///
     /// # Errors
     ///

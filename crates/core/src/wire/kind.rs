@@ -1,12 +1,13 @@
-//! Wire types of field kinds.
+//! The wire type for each kind of field.
 
 use prost_reflect::Kind;
 
 use super::tag::WireType;
 
-/// Returns the wire type of a field's value, or of each element of an unpacked list of numbers.
+/// Returns the wire type of a field's value. For a packed field, this is the wire type of each
+/// element.
 ///
-/// For a message, it is [`WireType::Len`], or [`WireType::StartGroup`] for a `group`.
+/// For a message field, it is [`WireType::Len`], or [`WireType::StartGroup`] if `group` is true.
 ///
 /// ```
 /// use prost_reflect::Kind;

@@ -5,7 +5,7 @@
 pub struct FieldNumber(pub u32);
 
 impl FieldNumber {
-    /// The largest field number that a tag can have.
+    /// The largest valid field number.
     pub const MAX: FieldNumber = FieldNumber((1 << 29) - 1);
 }
 
@@ -15,18 +15,19 @@ impl std::fmt::Display for FieldNumber {
     }
 }
 
-/// The encoding of a value after its tag: the low three bits of the tag.
+/// The encoding of a field's value, given by the low three bits of the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WireType {
     /// 0: one varint.
     Varint,
     /// 1: eight bytes.
     Fixed64,
-    /// 2: a varint length and that many bytes.
+    /// 2: a length as a varint, followed by a value of that length in bytes.
     Len,
-    /// 3: fields, up to the end-group tag with the same number.
+    /// 3: the start of a group, whose fields follow up to the end-group tag with the same field
+    /// number.
     StartGroup,
-    /// 4: ends a group.
+    /// 4: the end of a group.
     EndGroup,
     /// 5: four bytes.
     Fixed32,
@@ -58,7 +59,7 @@ impl WireType {
         }
     }
 
-    /// Returns the size of each value in bytes: 4 or 8, or `None` if it depends on the value.
+    /// Returns the size of a value in bytes: 4 or 8, or `None` if it depends on the value.
     pub fn width(self) -> Option<u8> {
         match self {
             WireType::Fixed32 => Some(4),
@@ -68,14 +69,15 @@ impl WireType {
     }
 }
 
-/// Returns the tag of a length-delimited field, if it is one byte.
+/// Returns a field's tag as one byte; `None` if the field isn't length-delimited, or the tag takes
+/// more than one byte.
 pub(crate) fn short_tag(number: FieldNumber, wire_type: WireType) -> Option<u8> {
     let is_len = wire_type == WireType::Len;
     let tag = u8::try_from(tag(number, wire_type)).ok();
     tag.filter(|&tag| is_len && tag < 0x80)
 }
 
-/// Returns the tag of a field: its number and wire type, as they are encoded on the wire.
+/// Returns the tag of a field: a number that combines the field number and the wire type.
 pub fn tag(number: FieldNumber, wire_type: WireType) -> u64 {
     u64::from(number.0) << 3 | wire_type.bits()
 }

@@ -33,7 +33,7 @@ fn fields(bytes: &[u8]) -> Result<Vec<Field>> {
     from_slice
 }
 
-/// A source that returns a byte at a time.
+/// A source that returns one byte per read.
 struct OneByte<'a>(&'a [u8]);
 
 impl std::io::Read for OneByte<'_> {
@@ -43,7 +43,7 @@ impl std::io::Read for OneByte<'_> {
     }
 }
 
-/// Bytes that aren't available as a slice.
+/// A source that keeps its bytes in memory, but doesn't provide them as a slice.
 struct Hidden(Vec<u8>);
 
 impl record_file::ReadAt for Hidden {
@@ -143,7 +143,8 @@ fn a_megabyte_of_start_group_tags_is_refused_without_using_the_stack() {
 
 #[test]
 fn large_values_are_hopped_over_without_being_read() {
-    /// The ends of a message with one value of 3 GiB, followed by a varint.
+    /// A message of one 3 GiB value followed by a varint, whose bytes are computed when they are
+    /// read.
     struct Sparse;
     const LEN: u64 = 3 << 30;
     impl record_file::ReadAt for Sparse {

@@ -1,4 +1,4 @@
-//! Varints: written in minimal form, and read with any padding.
+//! Varints: encoded in minimal form, and decoded with or without padding.
 
 /// Maximum size of a 64-bit varint, in bytes.
 pub const MAX_VARINT_LEN: usize = 10;
@@ -6,7 +6,7 @@ pub const MAX_VARINT_LEN: usize = 10;
 /// Decodes a varint at the beginning of `bytes`. Returns its value and its size in bytes.
 ///
 /// Returns `None` if `bytes` ends inside the varint, or the varint exceeds ten bytes or 64 bits.
-/// Accepts overlong encodings, since writers may pad.
+/// Accepts encodings longer than necessary, since some writers pad varints.
 ///
 /// ```
 /// use proto_splitter_core::wire::decode_varint;
@@ -27,7 +27,7 @@ fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
         let front = u64::from_le_bytes(*front);
         let ends = !front & 0x8080_8080_8080_8080;
         if ends != 0 {
-            // All bits up to the highest bit of the last byte.
+            // Keeps all bits up to the highest bit of the varint's last byte.
             return Some((
                 sevens(front & (ends ^ (ends - 1))),
                 ends.trailing_zeros() as usize / 8 + 1,
@@ -47,22 +47,22 @@ fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Joins the low seven bits of each byte.
+/// Joins the low seven bits of each of eight bytes into one number.
 #[inline]
 const fn sevens(bytes: u64) -> u64 {
-    // Pairs of neighbors are joined three times: bytes, then halves of words, then words.
+    // Joins neighbors three times: pairs of bytes, then of 16-bit halves, then of 32-bit halves.
     let bits = bytes & 0x7f7f_7f7f_7f7f_7f7f;
     let bits = bits & 0x007f_007f_007f_007f | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
     let bits = bits & 0x0000_3fff_0000_3fff | (bits & 0x3fff_0000_3fff_0000) >> 2;
     bits & 0x0fff_ffff | (bits & 0x0fff_ffff_0000_0000) >> 4
 }
 
-/// Returns the size in bytes of the varint at the beginning of `bytes`, but not its value. Returns
-/// `None` in the same cases as [`decode_varint`].
+/// Returns the size in bytes of the varint at the beginning of `bytes`, without decoding its value.
+/// Returns `None` whenever [`decode_varint`] does.
 #[inline]
 pub(crate) fn varint_end(bytes: &[u8]) -> Option<usize> {
     if let Some(front) = bytes.first_chunk() {
-        // The first byte without the highest bit ends the varint.
+        // The varint ends at the first byte whose highest bit is 0.
         let ends = !u64::from_le_bytes(*front) & 0x8080_8080_8080_8080;
         if ends != 0 {
             return Some(ends.trailing_zeros() as usize / 8 + 1);

@@ -1,4 +1,5 @@
-//! Zigzag encoding, which `sint32` and `sint64` use so that small negative numbers are short.
+//! Zigzag encoding, with which `sint32` and `sint64` fields store small negative numbers in few
+//! bytes.
 
 /// Encodes a signed number as a varint's value.
 ///
