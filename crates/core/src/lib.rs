@@ -1,9 +1,9 @@
 //! Splitting and merging protobuf messages of any size, directly on their bytes.
 //!
-//! A message on the wire is a sequence of tagged values, each length precedes the bytes it
-//! measures, and concatenating the bytes of two messages merges them. So splitting cuts spans out
-//! of the source ([`split`]), merging splices them back ([`merge`]), and neither builds a message
-//! object. [`container`] is the file format in between.
+//! A serialized message is a sequence of fields, the length of a field precedes its value, and
+//! concatenating the bytes of two messages merges them. So splitting copies byte ranges of the
+//! message into chunks ([`split`]), merging joins them again ([`merge`]), and neither decodes the
+//! message into objects. [`container`] is the file format that stores the chunks.
 //!
 //! ```
 //! use proto_splitter_core::merge::Merger;
@@ -26,13 +26,14 @@
 //! # Overview
 //!
 //! A [`Source`](split::Source) is a message to split. A
-//! [`ComposableSplitter`](split::ComposableSplitter) plans which spans of it become chunks, as a
-//! [`SplitPlan`](split::SplitPlan), and writes them: [`SizeSplitter`](split::SizeSplitter) decides
-//! by sizes alone, and your own implementation cuts the fields it chooses. A
-//! [`Merger`](merge::Merger) reassembles a file. A [`MessageView`](view::MessageView) reads single
-//! values from a message of any size, [`size_tree`](view::size_tree) measures what takes up space
-//! in it, [`compare`] finds where two messages differ, and [`edit`] changes a file without merging
-//! it. Long operations report to a [`Progress`](progress::Progress), which can also cancel them.
+//! [`ComposableSplitter`](split::ComposableSplitter) plans which byte ranges of the message become
+//! chunks, as a [`SplitPlan`](split::SplitPlan), and writes them:
+//! [`SizeSplitter`](split::SizeSplitter) decides by sizes alone, and your own implementation can
+//! choose other fields to cut. A [`Merger`](merge::Merger) reassembles a message from a file. A
+//! [`MessageView`](view::MessageView) reads single values from a message of any size,
+//! [`size_tree`](view::size_tree) measures the fields that take up space in it, [`compare`] finds
+//! where two messages differ, and [`edit`] changes a file without merging it. Long operations
+//! report to a [`Progress`](progress::Progress), which can also cancel them.
 //!
 //! The terms used throughout, from *chunk* to *profile*, are explained in the documentation of the
 //! crate `proto-splitter`, which re-exports this crate and the built-in splitters.
@@ -42,15 +43,16 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-/// Checksums of pieces, for the format crates.
+/// CRC-32C checksums, computed directly or combined from those of consecutive pieces, for the
+/// format crates.
 #[doc(hidden)]
 pub mod checksum {
     pub use crc32c::crc32c;
 
     pub use crate::io::{CrcOfPieces, combine};
 }
-/// Internals for the crate `proto-splitter-parts`, which divides the work of this crate among
-/// hosts.
+/// Internals for the crate `proto-splitter-parts`, which distributes splitting and merging over
+/// several hosts.
 #[doc(hidden)]
 pub mod part_work {
     pub use crate::container::{check_hashing, describe_type, schema_in};
@@ -92,10 +94,11 @@ pub use io::atomic_file as atomic;
 #[doc(hidden)]
 pub use io::threads;
 pub use merge::ReadOptions;
-/// Internals for the formats that hash messages in canonical form.
+/// Internals for the format crates that hash messages in canonical form.
 #[doc(hidden)]
 pub use message::canonical;
 pub use message::{ChunkedFile, MergedMessage, MessageReader};
-/// The crates whose types appear in this crate's signatures, in the matching versions.
+/// Re-exports of the crates whose types appear in this crate's signatures, in the versions used
+/// here.
 #[doc(no_inline)]
 pub use {bytes, prost, prost_reflect};

@@ -74,7 +74,8 @@ impl CancelToken {
 
 type Report = dyn Fn(u64, u64) + Send + Sync;
 
-/// Progress reporting and cancellation. Default: none.
+/// A listener for the progress of an operation and a token that can cancel it. Both are optional.
+/// Default: neither.
 #[derive(Clone, Default)]
 pub struct Progress {
     report: Option<Arc<Report>>,
@@ -82,7 +83,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Creates a value without a listener or a token.
+    /// Creates a `Progress` that reports nothing and can't be cancelled.
     #[must_use]
     pub const fn none() -> Self {
         Progress {
@@ -91,8 +92,8 @@ impl Progress {
         }
     }
 
-    /// Creates a value that calls `report` with the number of bytes done and the total, about once
-    /// per MiB and at the end, from any worker thread.
+    /// Creates a `Progress` that calls `report` with the number of bytes processed so far and the
+    /// total number of bytes: about once per MiB and at the end, from any worker thread.
     pub fn new(report: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         Progress {
             report: Some(Arc::new(report)),
@@ -100,7 +101,7 @@ impl Progress {
         }
     }
 
-    /// Adds a token that can cancel the operation.
+    /// Sets the token that can cancel the operation.
     #[must_use]
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.cancel = Some(token.clone());
@@ -119,7 +120,7 @@ impl Progress {
         }
     }
 
-    /// Creates a meter for `total` bytes.
+    /// Creates a counter for an operation that will process `total` bytes.
     pub fn meter(&self, total: u64) -> Meter {
         Meter {
             progress: self.clone(),
@@ -202,7 +203,7 @@ impl Meter {
         self.progress.report.is_some() || self.progress.cancel.is_some()
     }
 
-    /// Wraps a reader. The bytes read through it are added to the bytes done.
+    /// Wraps a reader. The bytes read through the wrapper are added to the bytes done.
     pub fn read<R>(&self, inner: R) -> Metered<'_, R> {
         Metered { inner, meter: self }
     }
@@ -213,8 +214,8 @@ impl Meter {
     }
 }
 
-/// A reader or writer that counts the bytes passing through it as done; returned by [`Meter::read`]
-/// and [`Meter::written_to`].
+/// A wrapper of a reader or writer that adds the bytes passing through it to a [`Meter`]; returned
+/// by [`Meter::read`] and [`Meter::written_to`].
 #[derive(Debug)]
 pub struct Metered<'a, R> {
     inner: R,
@@ -241,24 +242,24 @@ impl<W: Write> Write for Metered<'_, W> {
     }
 }
 
-/// The progress of a walk that may skip or go back: the furthest position that it has reached.
+/// A counter for a traversal that may skip bytes or go back: the furthest position reached.
 #[derive(Debug)]
 pub(crate) struct HighWaterMark {
     meter: Meter,
     at: u64,
-    /// Position of the next report. Checking it on every step is the only cost of a walk without a
-    /// listener.
+    /// Position of the next report; `u64::MAX` if there is neither a listener nor a token.
+    /// Comparing positions with it is then the only cost.
     due: u64,
 }
 
 impl HighWaterMark {
-    /// Creates the progress for a walk over an input whose size is the meter's total.
+    /// Creates a counter for the traversal of an input whose size is the total of `meter`.
     pub(crate) fn new(meter: Meter) -> Self {
         let due = if meter.is_heeded() { STEP } else { u64::MAX };
         HighWaterMark { meter, at: 0, due }
     }
 
-    /// Reports that the walk is at `position`. Fails if the operation was cancelled.
+    /// Records that the traversal reached `position`. Fails if the operation was cancelled.
     #[inline]
     pub(crate) fn reach(&mut self, position: u64) -> Result<()> {
         if position < self.due {

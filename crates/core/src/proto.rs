@@ -1,8 +1,8 @@
 //! `tensorflow.proto_splitter`: the trailer of a `.cpb` file, generated from
 //! `proto/tensorflow/proto_splitter`.
 //!
-//! Field numbers below 1000 are TensorFlow's; numbers from 1000 on are additions that TensorFlow's
-//! reader skips.
+//! Field numbers below 1000 are TensorFlow's. Fields from number 1000 on are additions of this
+//! crate, which TensorFlow's reader skips.
 
 #![allow(missing_docs, reason = "generated")]
 #![allow(
@@ -23,8 +23,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// Returns the descriptors of `tensorflow.proto_splitter`, decoded on the first call. Cloning a
-/// pool is cheap.
+/// Returns the pool with the descriptors of `tensorflow.proto_splitter`, decoded on the first call.
+/// Cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

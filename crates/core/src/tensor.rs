@@ -1,13 +1,13 @@
 //! Tensors in a field of a message, in a file, or in an entry of an archive.
 //!
 //! A [`TensorInfo`] is the header of a tensor: its name, its element type ([`DType`]), its shape,
-//! and the size and location of its bytes. A [`TensorReader`] produces the bytes, from first to
-//! last and never all at once. A [`TensorRule`] describes, as data, how tensors are stored in a
-//! message of some type.
+//! and the size and location of its bytes. A [`TensorReader`] reads the bytes from first to last,
+//! without holding all of them in memory. A [`TensorRule`] describes, as data, how tensors are
+//! stored in a message of some type.
 //!
 //! The elements are contiguous in C order (the last dimension varies fastest). Elements of less
-//! than a byte are either packed, the first in the lowest bits, or take a byte each; the number of
-//! bytes shows which.
+//! than a byte are either packed, the first in the lowest bits, or take one byte each; the size of
+//! the tensor shows which.
 //!
 //! ```
 //! use proto_splitter_core::tensor::{DType, Location, TensorInfo, TensorReader};

@@ -1,4 +1,4 @@
-//! Reading a tensor in a message: its header, and its elements in any storage form.
+//! Reading a tensor from a message: its header, and its elements in any storage form.
 
 use std::io::Write;
 use std::ops::Range;
@@ -16,33 +16,34 @@ use crate::wire::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of a shape, in bytes. No tensor's shape is larger.
+/// Maximum size of a tensor's encoded shape, in bytes: more than any real shape takes.
 const MAX_SHAPE: u64 = 64 << 10;
 
-/// Maximum size of a tensor whose last element is repeated, in bytes: 8 GiB, since a shape of a few
-/// bytes can claim any size.
+/// Maximum number of bytes to fill with copies of a tensor's last element: 8 GiB. Without this
+/// limit, a shape of a few bytes could require any number.
 const LARGEST_FILLED: u64 = 8 << 30;
 
-/// Number of bytes of single elements to gather for a write: a multiple of every element width.
+/// Number of bytes of converted elements to collect for a write: a multiple of every element width.
 const GATHER: usize = 64 << 10;
 
 /// Everything in a tensor's message except the elements.
 #[derive(Debug, Default)]
 pub(super) struct TensorHeader {
     number: u64,
-    /// Sizes as stored. An unknown size is negative.
+    /// Sizes of the dimensions, as stored. An unknown size is negative.
     shape: Vec<i64>,
-    /// Size of the content, in bytes.
+    /// Size of the bytes field that contains all elements, in bytes; 0 if there is none.
     content: u64,
-    /// Start of the content.
+    /// Start of the bytes field's value that contains all elements, as an offset in the input.
     content_start: u64,
     is_elsewhere: bool,
-    /// Size of the fields with single elements, in bytes.
+    /// Total size of the fields that contain single elements, in bytes.
     one_by_one: u64,
 }
 
 impl TensorHeader {
-    /// Reads everything but the elements of the tensor whose message consists of these pieces.
+    /// Reads the header of a tensor, but no elements. `pieces` are the ranges of the tensor's
+    /// message.
     pub(super) fn read<I: Input>(
         cursor: &mut WireCursor<I>,
         pieces: &[Range<u64>],
@@ -86,12 +87,12 @@ impl TensorHeader {
         Ok(header)
     }
 
-    /// Returns the memory that the header takes in addition to its own size, in bytes.
+    /// Returns the heap memory for this header and the [`TensorInfo`] created from it, in bytes.
     pub(super) fn memory(&self) -> usize {
         2 * self.shape.capacity() * size_of::<i64>()
     }
 
-    /// Returns the header to list, whether or not the tensor is readable.
+    /// Returns the header for a list of tensors, even if the tensor's elements can't be read.
     pub(super) fn info(
         &self,
         name: String,
@@ -117,8 +118,8 @@ impl TensorHeader {
         info.sized(bytes)
     }
 
-    /// Returns the range of the elements in the message, if they are contiguous, have their
-    /// in-memory layout, and their number matches the type and the shape.
+    /// Returns the range of the elements in the message; `None` unless they are contiguous, have
+    /// their in-memory layout, and their total size matches the type and the shape.
     pub(super) fn place(&self, rule: &TensorRule) -> Option<Range<u64>> {
         rule.element(self.number)?.dtype.width()?;
         let is_whole = self.content > 0 && self.expected(rule) == Some(self.content);
@@ -126,12 +127,13 @@ impl TensorHeader {
         (is_whole && !self.is_elsewhere).then_some(self.content_start..end)
     }
 
-    /// Returns the element type, if it is known.
+    /// Returns the rule for the element type; `None` if the format doesn't define the type.
     pub(super) fn element<'r>(&self, rule: &'r TensorRule) -> Option<&'r ElementRule> {
         rule.element(self.number)
     }
 
-    /// Returns the number of elements in the shape; `None` if the shape is unknown.
+    /// Returns the number of elements in the shape; `None` if a dimension's size is unknown, or the
+    /// number doesn't fit in 64 bits.
     pub(super) fn elements(&self) -> Option<u64> {
         let sizes: Option<Vec<u64>> = self
             .shape
@@ -141,7 +143,8 @@ impl TensorHeader {
         TensorInfo::new("", super::DType::Bool, sizes?).elements()
     }
 
-    /// Returns the size that the type and the shape imply, if any.
+    /// Returns the size that the type and the shape imply, in bytes; `None` if they don't imply
+    /// one.
     fn expected(&self, rule: &TensorRule) -> Option<u64> {
         let dtype = rule.element(self.number)?.dtype;
         let elements = self.elements()?;
@@ -152,12 +155,12 @@ impl TensorHeader {
     }
 }
 
-/// Opens the tensor at a path, according to this rule.
+/// Returns a reader for the tensor at a path, whose message has the fields that `rule` describes.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if its elements have no width or are in another file, or if their
-/// number differs from the shape; any error from [`MessageView::get`].
+/// [`ErrorKind::InvalidMessage`] if the tensor's elements have no fixed width, are in another file,
+/// or differ in number from the shape; any error from [`MessageView::get`].
 pub fn tensor_at<'a>(
     view: MessageView<'a>,
     path: &FieldPath,
@@ -182,8 +185,8 @@ pub fn tensor_at<'a>(
     )
 }
 
-/// Opens the tensor that `info` describes. Its message, of type `message`, consists of these pieces
-/// of `bytes`.
+/// Returns a reader for the tensor that `info` names and locates. The tensor's own message has the
+/// type `message` and consists of the ranges `pieces` of `bytes`.
 ///
 /// # Errors
 ///
@@ -205,27 +208,27 @@ pub(crate) fn tensor_in_pieces(
     reader_of(place, info.clone(), rule)
 }
 
-/// The location of a tensor's message.
+/// Access to a tensor's own message, wherever it is stored.
 trait TensorPlace {
     type Input<'s>: Input
     where
         Self: 's;
 
-    /// Opens the input that contains the message, and returns the ranges of the message in that
-    /// input.
+    /// Returns an input that contains the message, and the ranges of the message in that input.
     fn open(&self) -> Result<(Self::Input<'_>, Vec<Range<u64>>)>;
 
-    /// Returns the error to report after walking the input failed with `error`.
+    /// Returns the error to report after parsing the input failed with `error`.
     fn failed(input: Self::Input<'_>, error: Error) -> Error;
 
-    /// Returns the type of the message, if it is known.
+    /// Returns the type of the message; `None` if it is unknown.
     fn message(&self) -> Result<Option<MessageDescriptor>>;
 
-    /// Writes a range of the content, which begins at `start` in the input.
+    /// Writes the range `part` of the tensor's elements, which start at the offset `start` in the
+    /// input.
     fn write_content(&self, start: u64, part: Range<u64>, sink: &mut dyn Write) -> Result<()>;
 }
 
-/// The value at a path.
+/// A tensor's message at a path in a view.
 struct AtPath<'a> {
     view: MessageView<'a>,
     path: FieldPath,
@@ -256,7 +259,7 @@ impl<'a> TensorPlace for AtPath<'a> {
     }
 }
 
-/// Known ranges of a message.
+/// A tensor's message whose ranges in a source are known.
 struct InPieces {
     bytes: Arc<dyn ReadAt>,
     size: u64,
@@ -287,7 +290,7 @@ impl TensorPlace for InPieces {
     }
 }
 
-/// Reads the header of a tensor that `info` names and locates, and returns a reader of its
+/// Reads the header of a tensor that `info` names and locates, and returns a reader of the tensor's
 /// elements.
 fn reader_of<'a, P: TensorPlace + Send + 'a>(
     place: P,
@@ -365,17 +368,18 @@ fn reader_of<'a, P: TensorPlace + Send + 'a>(
     }))
 }
 
-/// The conversion of single elements to their in-memory layout.
+/// The encoding of single elements in the message, and their width in memory.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     /// Wire type of one element.
     wire: WireType,
     is_zigzag: bool,
-    /// Width of one number in memory, in bytes. Varints are truncated to their low bytes.
+    /// Width of one number in memory, in bytes. Longer varints are truncated to their low bytes.
     width: usize,
-    /// Width of a whole element, which is two numbers if it is complex.
+    /// Width of an element in memory, in bytes. A complex element consists of two numbers.
     element: usize,
-    /// Width in bits of a number that is stored separately but shares bytes in memory.
+    /// Width in bits of an element that is stored as a number of its own but shares bytes in
+    /// memory, such as a 6-bit float; `None` for other elements.
     narrow: Option<u32>,
 }
 
@@ -387,7 +391,7 @@ impl Form {
         let width = match (wire, wire.width()) {
             (WireType::Len, _) => return None,
             (_, Some(width)) => width.into(),
-            // If several elements share a byte, each entry is a byte.
+            // If several elements share a byte, each number in the field is such a byte.
             _ if rule.is_packed => whole.max(1),
             _ => whole,
         };
@@ -396,7 +400,7 @@ impl Form {
             is_zigzag: matches!(kind, Kind::Sint32 | Kind::Sint64),
             width,
             element: whole,
-            // Two or four elements that fit in a byte share one entry.
+            // Elements of 2 or 4 bits share bytes in the field already.
             narrow: element
                 .dtype
                 .bits()
@@ -405,16 +409,16 @@ impl Form {
     }
 }
 
-/// A writer that writes single elements in their in-memory layout.
+/// A writer that converts single elements to their in-memory layout.
 struct OneByOne<'a, I> {
     cursor: WireCursor<I>,
     form: Form,
     /// Number of bytes that may still be written.
     left: u64,
     gathered: Vec<u8>,
-    /// The last whole element.
+    /// The last complete element, for filling up missing elements.
     last: Vec<u8>,
-    /// Bits that don't fill a byte yet, and their number.
+    /// Bits that don't fill a byte yet, and the number of these bits.
     pending: (u32, u32),
     sink: &'a mut dyn Write,
 }
@@ -460,7 +464,7 @@ impl<I: Input> OneByOne<'_, I> {
         self.fill()
     }
 
-    /// Writes a packed run of numbers.
+    /// Writes the numbers in a packed field.
     fn run(&mut self, run: Range<u64>, fills_up: bool) -> Result<()> {
         let mut at = run.start;
         while at < run.end {
@@ -481,8 +485,8 @@ impl<I: Input> OneByOne<'_, I> {
         Ok(())
     }
 
-    /// Returns the length of the number at the beginning of these bytes; `None` if it is
-    /// incomplete.
+    /// Returns the size in bytes of the encoded number at the beginning of `bytes`; `None` if the
+    /// number is incomplete.
     fn front(&self, bytes: &[u8]) -> Option<usize> {
         match self.form.wire {
             WireType::Varint => decode_varint(bytes).map(|(_, len)| len),
@@ -513,10 +517,10 @@ impl<I: Input> OneByOne<'_, I> {
         Ok(())
     }
 
-    /// Writes the low `width` bytes of a value.
+    /// Writes the low `width` bytes of a value, the lowest first.
     fn value(&mut self, value: u64, width: usize, fills_up: bool) -> Result<()> {
         if self.left < width as u64 {
-            // Excess elements are ignored if there may also be too few.
+            // A format that allows missing elements also allows excess elements, which are ignored.
             if fills_up {
                 return Ok(());
             }
@@ -539,7 +543,7 @@ impl<I: Input> OneByOne<'_, I> {
         Ok(self.sink.write_all(&std::mem::take(&mut self.gathered))?)
     }
 
-    /// Writes the last element repeatedly, or zeros if there is none.
+    /// Fills the remaining bytes with copies of the last element, or with zeros if there is none.
     fn fill(&mut self) -> Result<()> {
         if self.last.is_empty() {
             self.last = vec![0; self.form.element];
@@ -562,7 +566,7 @@ fn differs(bytes: u64, there: u64) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Decodes a number of up to 8 bytes.
+/// Decodes a little-endian number of up to 8 bytes.
 fn little_endian(bytes: &[u8]) -> u64 {
     let mut all = [0; 8];
     for (slot, byte) in all.iter_mut().zip(bytes) {
@@ -575,7 +579,7 @@ fn varint(bytes: &[u8]) -> u64 {
     decode_varint(bytes).map_or(0, |(value, _)| value)
 }
 
-/// Returns the bytes of a shape.
+/// Returns the bytes of an encoded shape. Fails if they exceed [`MAX_SHAPE`].
 fn small<I: Input>(cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<&[u8]> {
     let len = range.end - range.start;
     if len > MAX_SHAPE {
@@ -585,7 +589,7 @@ fn small<I: Input>(cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<&[u8
     cursor.bytes(range)
 }
 
-/// Appends the sizes in a packed run.
+/// Appends the dimensions' sizes in a packed field to `sizes`.
 fn packed(mut run: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
     while !run.is_empty() {
         let Some((size, len)) = decode_varint(run) else {
@@ -598,7 +602,7 @@ fn packed(mut run: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
     Ok(())
 }
 
-/// Appends the sizes in a `TensorShapeProto`.
+/// Appends the dimensions' sizes in a `TensorShapeProto` to `sizes`.
 fn dimensions(shape: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
     let mut shape = WireCursor::new(shape);
     while let Some(field) = shape.next()? {

@@ -18,7 +18,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DType {
-    /// True or false, a byte each.
+    /// A boolean, stored in one byte.
     Bool,
     /// A signed 2-bit integer.
     I2,
@@ -50,7 +50,8 @@ pub enum DType {
     F6E2M3,
     /// A 6-bit float: 3 bits of exponent, 2 of mantissa, only finite values.
     F6E3M2,
-    /// An 8-bit float: 8 bits of exponent, no sign, a power of two.
+    /// An 8-bit float: 8 bits of exponent, no sign and no mantissa, so that values are powers of
+    /// two.
     F8E8M0,
     /// An 8-bit float: 4 bits of exponent, 3 of mantissa, only finite values.
     F8E4M3,
@@ -74,16 +75,16 @@ pub enum DType {
     C64,
     /// A complex number of two [`F64`](Self::F64): real, imaginary.
     C128,
-    /// Strings of any length. Their bytes are in the form in which the format stores them.
+    /// A string of any length, in the encoding that the format uses.
     String,
-    /// Any other type, with the format's name. It has no width.
+    /// Any other type, with the name that the format gives it. It has no fixed width.
     Other(&'static str),
     /// A type number that the format doesn't define.
     Unknown(i64),
 }
 
-/// A row of the table: the type, its name, its width in bits, and its names in NumPy files (without
-/// the byte order) and in safetensors files.
+/// A row of [`TABLE`]: the type, its name, its width in bits, its name in NumPy files (without the
+/// byte order), and its name in safetensors files.
 type Row = (
     DType,
     &'static str,
@@ -92,9 +93,9 @@ type Row = (
     Option<&'static str>,
 );
 
-/// The element types that have a width. NumPy files have no names for the types from `ml_dtypes`:
-/// like NumPy, this crate stores their elements as opaque bytes (`V`). Elements of less than a byte
-/// take a byte each.
+/// The element types that have a fixed width. NumPy files have no names for the types from
+/// `ml_dtypes`: like NumPy, this crate stores their elements as opaque bytes (`V`). In NumPy files,
+/// an element of less than 8 bits takes one byte.
 const TABLE: &[Row] = &[
     (DType::Bool, "bool", 8, Some("b1"), Some("BOOL")),
     (DType::I2, "int2", 2, Some("V1"), None),
@@ -169,13 +170,13 @@ const TABLE: &[Row] = &[
 ];
 
 impl DType {
-    /// Returns the type with this name; `None` for names without a width.
+    /// Returns the type with this name; `None` unless a type with a fixed width has it.
     pub fn named(name: &str) -> Option<DType> {
         let row = TABLE.iter().find(|row| row.1 == name);
         row.map(|row| row.0)
     }
 
-    /// Returns the name of the type in NumPy or `ml_dtypes`, or else the format's name.
+    /// Returns the type's name in NumPy or `ml_dtypes`, or else the name that the format gives it.
     pub fn name(self) -> Cow<'static, str> {
         match (self, self.row()) {
             (_, Some(row)) => row.1.into(),
@@ -185,18 +186,18 @@ impl DType {
         }
     }
 
-    /// Returns the width of an element in bits; `None` if the width varies.
+    /// Returns the width of an element in bits; `None` if the type has no fixed width.
     pub fn bits(self) -> Option<u32> {
         self.row().map(|row| row.2)
     }
 
-    /// Returns the width of a single element in bytes: at least one whole byte.
+    /// Returns the width of an element in bytes, at least 1; `None` if the type has no fixed width.
     pub fn width(self) -> Option<u64> {
         self.bits().map(|bits| u64::from(bits.div_ceil(8)))
     }
 
-    /// Returns the size of this many elements in bytes, packed if they have less than 8 bits;
-    /// `None` if their width varies, or the size doesn't fit in 64 bits.
+    /// Returns the size in bytes of `elements` elements, which are packed if they have less than 8
+    /// bits; `None` if the type has no fixed width, or the size doesn't fit in 64 bits.
     pub fn packed_bytes(self, elements: u64) -> Option<u64> {
         match self.bits()? {
             bits @ ..8 => {
@@ -207,18 +208,20 @@ impl DType {
         }
     }
 
-    /// Returns the name of the type in a NumPy file, without the byte order's sign.
+    /// Returns the type's name in NumPy files, without the prefix for the byte order; `None` if it
+    /// has no such name.
     pub fn npy(self) -> Option<&'static str> {
         self.row()?.3
     }
 
-    /// Returns the name of the type in a safetensors file.
+    /// Returns the type's name in safetensors files; `None` if it has no such name.
     pub fn safetensors(self) -> Option<&'static str> {
         self.row()?.4
     }
 
-    /// Returns the number of bytes that are reversed when the byte order changes: 1 for types of
-    /// single bytes. A complex number counts as two numbers.
+    /// Returns the size in bytes of the units that a change of the byte order reverses: of an
+    /// element or, for complex numbers, of each of the two numbers. `None` if the type has no fixed
+    /// width.
     pub fn swapped_width(self) -> Option<usize> {
         Some(match self {
             DType::C64 => 4,

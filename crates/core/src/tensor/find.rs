@@ -20,13 +20,15 @@ const LONGEST_NAME: usize = 64 << 10;
 /// Maximum memory for the list of a message's tensors, in bytes: 256 MiB.
 pub const MAX_LIST_MEMORY: usize = 256 << 20;
 
-/// A type whose messages are on the path to tensors.
+/// A message type that is a tensor or contains tensors, directly or nested.
 struct TypeOnTheWay {
-    /// The fields on the path to tensors, by number.
+    /// The fields that lead to tensors, by field number.
     fields: HashMap<u32, FieldOnTheWay>,
-    /// For each member of its oneofs, the fields on the path to tensors that the member supersedes.
+    /// For each member of a oneof, the other members that lead to tensors. A later value of the
+    /// member replaces theirs.
     rivals: HashMap<u32, Vec<u32>>,
-    /// Path of the name in a message of this type, if it is part of tensors' names.
+    /// Field numbers that lead to the name in a message of this type; `None` if that name isn't
+    /// part of tensors' names.
     name: Option<&'static [u32]>,
     rule: Option<&'static TensorRule>,
 }
@@ -36,7 +38,7 @@ struct FieldOnTheWay {
     many: Many,
 }
 
-/// The kind of step that selects a value of a field.
+/// The kind of a field, which determines the path step to a value: none, an index, or a key.
 #[derive(Clone, Copy)]
 enum Many {
     One,
@@ -44,7 +46,7 @@ enum Many {
     Entries(KeyCodec),
 }
 
-/// The types on the paths from a root to tensors. The first is the root.
+/// The message types on the paths from a root message to tensors. The first is the root's type.
 struct Types {
     types: Vec<TypeOnTheWay>,
 }
@@ -98,7 +100,7 @@ impl Types {
     }
 }
 
-/// Returns, for each member of a oneof, the other members that are on the path to tensors.
+/// Returns, for each member of a oneof, the other members of this oneof that lead to tensors.
 fn rivals(
     message: &MessageDescriptor,
     on_the_way: &HashMap<u32, FieldOnTheWay>,
@@ -118,9 +120,11 @@ fn rivals(
     rivals
 }
 
-/// Returns the types that contain tensors, directly or nested.
+/// Returns the full names of the message types that are tensors or contain tensors, directly or
+/// nested.
 pub(crate) fn leading(root: &MessageDescriptor, rules: &[&'static TensorRule]) -> HashSet<String> {
-    // Edges from a type to the types with a field of that type, followed upwards from the tensors.
+    // For each type, the types that have a field of it. The search goes from tensors to their
+    // parents.
     let mut above: HashMap<String, Vec<String>> = HashMap::new();
     let mut all = vec![root.clone()];
     let mut seen: HashSet<String> = HashSet::from([root.full_name().to_owned()]);
@@ -145,7 +149,8 @@ pub(crate) fn leading(root: &MessageDescriptor, rules: &[&'static TensorRule]) -
     leads
 }
 
-/// Returns the message fields of a type, with their types; for a map, the type of its values.
+/// Returns the fields of a message type that contain messages, with the types of these messages.
+/// For a map, this is the type of its values.
 fn fields_below(
     message: &MessageDescriptor,
 ) -> impl Iterator<Item = (FieldRef, MessageDescriptor)> {
@@ -169,11 +174,11 @@ fn fields_below(
     })
 }
 
-/// Finds all tensors in a message according to these rules, in the order of the message's bytes.
+/// Finds all tensors in a message that match one of the rules, in the order of the message's bytes.
 ///
 /// A tensor's [rule](TensorRule::names) determines its name. A tensor without a name, or with the
-/// same name as an earlier one, is named by its path. Finds nothing in a message of an unknown
-/// type.
+/// same name as an earlier one, is named by its path. If the message's type is unknown, the result
+/// is empty.
 ///
 /// # Errors
 ///
@@ -188,7 +193,7 @@ pub fn tensors_in(
     Ok(found.into_iter().map(|one| one.info).collect())
 }
 
-/// A tensor in a message, and the location of its bytes there.
+/// A tensor in a message, and the location of the tensor's bytes in that message.
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, PlacedTensor, TensorInfo};
@@ -200,17 +205,17 @@ pub fn tensors_in(
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlacedTensor {
-    /// The header, with the path of the tensor as its location.
+    /// Header of the tensor. Its location is the tensor's path.
     pub info: TensorInfo,
-    /// Ranges of the whole message that contain the tensor's own message, in order: usually one.
+    /// Ranges of the tensor's own message within the whole message, in order. Usually there is one.
     pub pieces: Vec<Range<u64>>,
-    /// Range of the elements; `None` unless they are contiguous in the message and have their
-    /// in-memory layout.
+    /// Range of the elements within the whole message; `None` unless they are contiguous and have
+    /// their in-memory layout.
     pub elements: Option<Range<u64>>,
 }
 
 impl PlacedTensor {
-    /// Creates a tensor whose own message consists of these ranges of the whole message.
+    /// Creates a tensor whose own message has these ranges within the whole message.
     pub fn new(info: TensorInfo, pieces: Vec<Range<u64>>) -> PlacedTensor {
         PlacedTensor {
             info,
@@ -219,7 +224,7 @@ impl PlacedTensor {
         }
     }
 
-    /// Sets the range of the elements in the whole message.
+    /// Sets the range of the elements within the whole message.
     #[must_use]
     pub fn elements(mut self, elements: impl Into<Option<Range<u64>>>) -> PlacedTensor {
         self.elements = elements.into();
@@ -227,7 +232,7 @@ impl PlacedTensor {
     }
 }
 
-/// Finds tensors like [`tensors_in`], with their places in the bytes that `whole` opens.
+/// Finds tensors like [`tensors_in`], with their ranges in the whole message, which `whole` opens.
 pub(crate) fn placed_tensors_in<'a>(
     view: &MessageView<'a>,
     rules: &[&'static TensorRule],

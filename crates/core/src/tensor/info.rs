@@ -22,26 +22,26 @@ pub enum ByteOrder {
 pub enum Location {
     /// In the message, as the value at a path.
     Message {
-        /// Path of the message that contains the tensor.
+        /// Path of the tensor's own message in the whole message.
         path: FieldPath,
-        /// Path as text, with field names.
+        /// The same path as text, with field names.
         text: String,
     },
     /// In a file.
     File {
         /// Path of the file, as it was found.
         path: PathBuf,
-        /// Offset of the first byte.
+        /// Offset of the tensor's first byte in the file.
         offset: u64,
     },
     /// In an entry of an archive.
     Entry {
-        /// Name of the entry.
+        /// Name of the entry in the archive.
         name: String,
-        /// Offset of the first byte in the entry.
+        /// Offset of the tensor's first byte in the entry.
         offset: u64,
     },
-    /// Nowhere: there are no bytes.
+    /// No location, since there are no bytes.
     Nowhere,
 }
 
@@ -77,13 +77,13 @@ impl fmt::Display for Location {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorInfo {
-    /// Name of the tensor in the file. Formats make names unique where their files don't.
+    /// Name of the tensor. A format whose files may repeat a name makes the names unique.
     pub name: String,
     /// Element type.
     pub dtype: DType,
     /// Sizes of the dimensions, the outermost first; empty for a scalar.
     pub shape: Vec<u64>,
-    /// Stored size, in bytes.
+    /// Size of the stored elements, in bytes.
     pub bytes: u64,
     /// Order of the bytes in an element.
     pub byte_order: ByteOrder,
@@ -92,8 +92,8 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// Creates a header with the size that its type and shape imply, or 0 if they imply no size, or
-    /// a size that doesn't fit in 64 bits. [`sized`](Self::sized) sets another size.
+    /// Creates a header whose size follows from its type and shape. The size is 0 if they imply
+    /// none, or it doesn't fit in 64 bits. [`sized`](Self::sized) sets another size.
     pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<u64>) -> TensorInfo {
         let elements = elements(&shape);
         let bytes = elements.and_then(|elements| dtype.packed_bytes(elements));
@@ -107,21 +107,21 @@ impl TensorInfo {
         }
     }
 
-    /// Sets the size in bytes.
+    /// Sets the stored size, in bytes.
     #[must_use]
     pub fn sized(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// Sets the location.
+    /// Sets the location of the tensor's bytes.
     #[must_use]
     pub fn located(mut self, location: Location) -> Self {
         self.location = location;
         self
     }
 
-    /// Sets the byte order.
+    /// Sets the order of the bytes in an element.
     #[must_use]
     pub fn ordered(mut self, byte_order: ByteOrder) -> Self {
         self.byte_order = byte_order;
@@ -133,7 +133,7 @@ impl TensorInfo {
         elements(&self.shape)
     }
 
-    /// Returns true if elements of less than 8 bits share bytes.
+    /// Returns true if several elements of less than 8 bits share a byte.
     pub fn is_packed(&self) -> bool {
         let under_a_byte = self.dtype.bits().is_some_and(|bits| bits < 8);
         under_a_byte
@@ -152,7 +152,7 @@ impl fmt::Display for TensorInfo {
 }
 
 fn elements(shape: &[u64]) -> Option<u64> {
-    // If one dimension is 0, there are no elements.
+    // If any dimension is 0, there are no elements, even if the product of the others overflows.
     if shape.contains(&0) {
         return Some(0);
     }

@@ -12,20 +12,20 @@ use crate::io::threads;
 use crate::merge::Buffer;
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes that a thread reads before it takes more work: 8 MiB, in whole huge pages.
+/// Size of a load, which is what a thread reads at a time, in bytes: 8 MiB, in whole huge pages.
 const LOAD: u64 = 8 << 20;
 
 /// Size of a huge page, in bytes.
 const HUGE_PAGE: u64 = 2 << 20;
 
-/// Alignment in bytes of every range in shared memory.
+/// Alignment of each range in the shared allocation, in bytes.
 const ALIGNMENT: u64 = 64;
 
-/// Reads ranges of random-access sources into fresh memory, on `threads` threads; `None` means the
-/// number of cores.
+/// Reads ranges of random-access sources into newly allocated memory, on `threads` threads; `None`
+/// means one per core.
 ///
-/// All ranges share one allocation, in huge pages if it is large and the system has them. The
-/// allocation is freed with the last range.
+/// All ranges share one allocation, which is freed with the last of the returned values. A large
+/// allocation uses huge pages if the system has them.
 ///
 /// ```
 /// use proto_splitter_core::tensor::read_many;
@@ -38,9 +38,9 @@ const ALIGNMENT: u64 = 64;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if a range exceeds its source, before anything is allocated;
-/// [`ErrorKind::LimitExceeded`] if there isn't enough memory; [`ErrorKind::Io`], and any other
-/// error from the sources.
+/// [`ErrorKind::InvalidMessage`] if a range exceeds its source, which is checked before anything is
+/// allocated; [`ErrorKind::LimitExceeded`] if there isn't enough memory; [`ErrorKind::Io`] and any
+/// other error from reading a source.
 pub fn read_many(
     ranges: &[(&dyn ReadAt, Range<u64>)],
     threads: Option<NonZeroUsize>,
@@ -78,9 +78,9 @@ pub fn read_many(
     Ok(places.into_iter().map(slice).collect())
 }
 
-/// Fills buffers, each from an offset in a random-access source, on `threads` threads; `None` means
-/// the number of cores. Filling buffers that were used before takes at most half as long as filling
-/// fresh memory, since their pages are present.
+/// Fills each buffer with the bytes from an offset in a random-access source, on `threads` threads;
+/// `None` means one per core. Buffers that were used before are filled in at most half the time of
+/// newly allocated memory, since their pages are already mapped.
 ///
 /// ```
 /// use proto_splitter_core::tensor::read_many_into;
@@ -95,8 +95,8 @@ pub fn read_many(
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`], and any other error from the sources. After an error, some buffers may have
-/// been filled.
+/// [`ErrorKind::Io`] and any other error from reading a source. After an error, some buffers may
+/// have been filled.
 pub fn read_many_into<'a>(
     buffers: impl IntoIterator<Item = (&'a dyn ReadAt, u64, &'a mut [u8])>,
     threads: Option<NonZeroUsize>,
@@ -108,27 +108,28 @@ pub fn read_many_into<'a>(
     loads.read(threads)
 }
 
-/// Converts an offset in existing memory to an index.
+/// Converts an offset in allocated memory to an index.
 fn index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// A part of a buffer, and the offset of its bytes in the source.
+/// A part of a buffer to fill, and the offset of its bytes in the source.
 struct Part<'a> {
     source: &'a dyn ReadAt,
     at: u64,
     buffer: &'a mut [u8],
 }
 
-/// A queue of loads that threads take one after the other. In memory shared by all buffers, no two
-/// loads share a huge page.
+/// A queue of loads of up to [`LOAD`] bytes, which threads process one after the other. If all
+/// buffers are in one allocation, no two loads share a huge page.
 #[derive(Default)]
 struct ReadQueue<'a> {
     all: Vec<Mutex<Vec<Part<'a>>>>,
     last: Vec<Part<'a>>,
-    /// Size of all buffers so far, or their end in the shared memory.
+    /// End of the last added buffer: its offset in the shared allocation, or the total size of all
+    /// buffers.
     position: u64,
-    /// Number of the last load. A load begins every [`LOAD`] bytes.
+    /// Index of the load that is being filled. A load begins every [`LOAD`] bytes.
     number: u64,
 }
 
@@ -180,7 +181,7 @@ impl<'a> ReadQueue<'a> {
 mod tests {
     use super::*;
 
-    /// Returns `size` bytes, each of which depends on its position.
+    /// Returns `size` bytes whose values depend on their positions.
     fn file(size: usize) -> Vec<u8> {
         let number = |at: usize| at.wrapping_mul(0x9e37_79b9).to_le_bytes()[2];
         (0..size).map(number).collect()
@@ -195,7 +196,7 @@ mod tests {
             vec![],
             vec![of(1, 5..5)],
             vec![of(1, 0..100), of(1, 7..8), of(1, 100..100), of(0, 3..70)],
-            // Larger than a load, at the boundaries of loads, and across them.
+            // Ranges that exceed a load, end at a load's boundary, or cross one.
             vec![of(0, 0..3 * load + 1000)],
             vec![of(0, 1..load), of(1, 0..1), of(0, load..2 * load + 1)],
             (0..200).map(|k| of(0, k..k + 60_000)).collect(),
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!((error.kind(), error.offset()), (ErrorKind::Io, Some(8)));
     }
 
-    /// A source that claims to have all bytes, and has none.
+    /// A source that reports the maximum size, but fails on each read.
     struct LyingSource;
 
     impl ReadAt for LyingSource {

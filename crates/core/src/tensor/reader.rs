@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 /// A function that writes all bytes of a tensor.
 type All<'a> = dyn FnOnce(&mut dyn Write) -> Result<()> + Send + 'a;
 
-/// A function that writes any range of the bytes, and reads no other bytes.
+/// A function that writes any range of a tensor's bytes, and reads only this range.
 type Part<'a> = dyn FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a;
 
 /// The function that writes the bytes of a tensor.
@@ -54,8 +54,8 @@ impl std::fmt::Debug for TensorReader<'_> {
 }
 
 impl<'a> TensorReader<'a> {
-    /// Creates a reader whose bytes `produce` writes, from first to last. `produce` may write
-    /// pieces of any size, but exactly [`TensorInfo::bytes`] bytes in total.
+    /// Creates a reader of the bytes that `produce` writes, from first to last. `produce` may write
+    /// pieces of any size, but must write exactly [`TensorInfo::bytes`] bytes in total.
     pub fn new(
         info: TensorInfo,
         produce: impl FnOnce(&mut dyn Write) -> Result<()> + Send + 'a,
@@ -64,8 +64,8 @@ impl<'a> TensorReader<'a> {
         TensorReader { info, produce }
     }
 
-    /// Creates a reader whose bytes `produce` writes, in any requested range, without reading other
-    /// bytes.
+    /// Creates a reader of the bytes that `produce` writes. `produce` must write any requested
+    /// range of the tensor's bytes, and should read no others.
     pub fn of_parts(
         info: TensorInfo,
         produce: impl FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a,
@@ -74,7 +74,7 @@ impl<'a> TensorReader<'a> {
         TensorReader { info, produce }
     }
 
-    /// Creates a reader for `range` in a random-access source.
+    /// Creates a reader for a tensor stored at `range` in a random-access source.
     pub fn of_range(info: TensorInfo, source: Arc<dyn ReadAt>, range: Range<u64>) -> Self {
         let whole = range.end.saturating_sub(range.start);
         if whole != info.bytes {
@@ -95,7 +95,7 @@ impl<'a> TensorReader<'a> {
         TensorReader::new(info, move |sink| Ok(sink.write_all(&bytes)?))
     }
 
-    /// Returns the header.
+    /// Returns the header of the tensor.
     pub fn info(&self) -> &TensorInfo {
         &self.info
     }
@@ -116,7 +116,8 @@ impl<'a> TensorReader<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if there are no such rows, or they begin inside a byte.
+    /// [`ErrorKind::InvalidConfig`] if the tensor doesn't have all of these rows, or if rows begin
+    /// inside a byte.
     pub fn rows(self, rows: Range<u64>) -> Result<TensorReader<'a>> {
         let TensorReader { mut info, produce } = self;
         let invalid = |message: String| {
@@ -162,11 +163,11 @@ impl<'a> TensorReader<'a> {
         })
     }
 
-    /// Writes the bytes of the tensor unchanged.
+    /// Writes all bytes of the tensor, unchanged, to `sink`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if their number differs from the header; any error from
+    /// [`ErrorKind::InvalidMessage`] if the number of bytes differs from the header; any error from
     /// reading or writing. After an error, discard the bytes that `sink` received.
     pub fn write_to(self, sink: &mut dyn Write) -> Result<()> {
         let TensorReader { info, produce } = self;
@@ -210,8 +211,8 @@ impl<'a> TensorReader<'a> {
     }
 }
 
-/// Reads a range of a random-access source into fresh memory. Large ranges use huge pages if the
-/// system has them, since page faults for small pages take as long as the copy.
+/// Reads a range of a random-access source into newly allocated memory. Large ranges use huge pages
+/// if the system has them, since page faults for small pages take as long as copying the bytes.
 ///
 /// ```
 /// let file = b"....\x01\x02....";
@@ -221,8 +222,9 @@ impl<'a> TensorReader<'a> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if the range exceeds the source, before anything is allocated;
-/// [`ErrorKind::LimitExceeded`] if there isn't enough memory; [`ErrorKind::Io`].
+/// [`ErrorKind::InvalidMessage`] if the range exceeds the source, which is checked before anything
+/// is allocated; [`ErrorKind::LimitExceeded`] if there isn't enough memory; [`ErrorKind::Io`] if
+/// reading fails.
 pub fn read_bytes(source: &dyn ReadAt, range: Range<u64>) -> Result<Bytes> {
     check_within(source, &range)?;
     let mut memory = Buffer::of(range.end - range.start)?;
@@ -243,10 +245,10 @@ pub(super) fn check_within(source: &dyn ReadAt, range: &Range<u64>) -> Result<()
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// A writer that passes a range of bytes through, and ends the write after the range.
+/// A writer that forwards only one range of the bytes written to it, and fails on bytes after it.
 struct Window<'a> {
     sink: &'a mut dyn Write,
-    /// Number of bytes to skip.
+    /// Number of bytes to skip before the range.
     before: u64,
     left: u64,
     is_over: bool,
@@ -272,7 +274,7 @@ impl Write for Window<'_> {
     }
 }
 
-/// A writer that passes at most the allowed number of bytes through.
+/// A writer that forwards up to `left` bytes, and fails on more.
 struct Counted<'a> {
     sink: &'a mut dyn Write,
     left: u64,

@@ -2,11 +2,11 @@
 
 use super::{ByteOrder, DType};
 
-/// A description of tensors in messages of one type: the fields that contain the element type, the
-/// shape and the elements. A format has one rule for each message type that contains a tensor.
+/// A description of the tensors in messages of one type: the fields that contain the element type,
+/// the shape and the elements. A format has one rule for each message type that contains a tensor.
 ///
-/// The elements are either all in one bytes field, with their in-memory layout, or one by one in a
-/// repeated field that depends on their type ([`ElementRule::field`]).
+/// A tensor's elements are either all in one bytes field, in their in-memory layout, or one by one
+/// in a repeated field that depends on the element type ([`ElementRule::field`]).
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule};
@@ -25,70 +25,72 @@ use super::{ByteOrder, DType};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TensorRule {
-    /// Full name of the message's type.
+    /// Full name of the message type that contains a tensor.
     pub message: &'static str,
-    /// Sources of the tensor's name: the names of these enclosing messages, the outermost first,
-    /// are joined by `/`. The message itself may be the last. Each entry consists of a type's full
-    /// name and the numbers of the fields that lead to the name in a message of that type. If none
-    /// has a name, the tensor is named by its path.
+    /// Message types whose names make up the name of a tensor: each type's full name, and the field
+    /// numbers that lead to the name in a message of that type. The names of the messages that
+    /// enclose the tensor, the outermost first, and of the tensor's own message are joined by `/`.
+    /// If none of these messages has a name, the tensor is named by its path.
     pub names: &'static [(&'static str, &'static [u32])],
-    /// Varint field with the number of the element type.
+    /// Number of the varint field that contains the format's number for the element type.
     pub dtype: u32,
-    /// Location of the sizes of the dimensions.
+    /// Location of the dimensions' sizes.
     pub shape: ShapeRule,
-    /// Bytes field with all elements in their in-memory layout.
+    /// Number of the bytes field that contains all elements in their in-memory layout.
     pub content: u32,
     /// Byte order of the elements in the field `content`.
     pub byte_order: ByteOrder,
-    /// Supported element types.
+    /// The element types that the format supports.
     pub elements: &'static [ElementRule],
     /// True if elements of less than 8 bits share bytes.
     pub is_packed: bool,
-    /// True if missing elements repeat the last one, or are 0 if there is none.
+    /// True if elements may be missing at the end: they are copies of the last element present, or
+    /// 0 if there is none.
     pub fills_up: bool,
-    /// Varint field that is not 0 if the elements are in another file.
+    /// Number of the varint field that is not 0 if the elements are in another file; `None` if the
+    /// format has no such field.
     pub elsewhere: Option<u32>,
 }
 
 /// The location of the sizes of a tensor's dimensions in its message.
 #[derive(Clone, Copy, Debug)]
 pub enum ShapeRule {
-    /// A field with a message like `TensorShapeProto`: its field 2 is a dimension, and field 1 of a
-    /// dimension is the size.
+    /// Number of a field that contains a message like `TensorShapeProto`: in it, each field 2 is a
+    /// dimension, whose field 1 is the size.
     Dimensions(u32),
-    /// A repeated number field with the sizes.
+    /// Number of a repeated integer field that contains the sizes.
     Sizes(u32),
 }
 
-/// An element type in a format.
+/// An element type that a format supports.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementRule {
     /// The format's number for the type.
     pub number: u64,
     /// The element type.
     pub dtype: DType,
-    /// Repeated field with single elements. A complex number takes two of them. Integers that are
-    /// wider than the type are truncated to their low bytes.
+    /// Number of the repeated field that contains elements one by one. A complex number takes two
+    /// entries. Integers that are wider than the element type are truncated to their low bytes.
     pub field: u32,
 }
 
-/// A rule that locates the LoD (level of detail) of tensors in messages of one type. Each level is
-/// a message, next to its tensor in the same parent message.
+/// A rule that locates the LoD (level of detail) of tensors in messages of one type. Each level of
+/// a tensor is a message in the tensor's parent message.
 #[derive(Clone, Copy, Debug)]
 pub struct LodRule {
     /// Full name of the type of the whole message.
     pub message: &'static str,
-    /// [Query](crate::path::PathQuery) for all levels. The levels of one tensor are in order, the
-    /// coarsest first.
+    /// [Query](crate::path::PathQuery) that selects all levels of all tensors. The levels of a
+    /// tensor are in order, the coarsest first.
     pub levels: &'static str,
-    /// Field that contains the tensor, in the parent message of the tensor's levels.
+    /// Number of the field that contains the tensor, in the parent message of the tensor's levels.
     pub tensor: u32,
-    /// Field of a level that contains the offsets: repeated 64-bit numbers of fixed size.
+    /// Number of the field that contains a level's offsets: repeated 64-bit numbers of fixed size.
     pub offsets: u32,
 }
 
 impl ElementRule {
-    /// Creates a rule for the element type with this number. Its single elements are in `field`.
+    /// Creates a rule for the element type with this number, whose single elements are in `field`.
     pub const fn new(number: u64, dtype: DType, field: u32) -> ElementRule {
         ElementRule {
             number,
@@ -99,10 +101,10 @@ impl ElementRule {
 }
 
 impl TensorRule {
-    /// Creates a rule for messages of this type, to complete by struct update: `dtype` is the field
-    /// that contains the number of the element type. Sizes are in field 1, the content is in field
-    /// 9, no element type is known, and elements are neither packed, nor filled up, nor in another
-    /// file.
+    /// Creates a rule for tensors in messages of the type `message`, whose field `dtype` contains
+    /// the number of the element type. Set other members with struct update syntax. By default, the
+    /// sizes of the dimensions are in field 1 and all elements in field 9, no element type is
+    /// supported, and elements are neither packed, nor filled up, nor in another file.
     pub const fn new(message: &'static str, dtype: u32) -> TensorRule {
         TensorRule {
             message,
@@ -118,7 +120,8 @@ impl TensorRule {
         }
     }
 
-    /// Returns the element type with this number; `None` if the format doesn't know it.
+    /// Returns the rule for the element type with this number; `None` if the format doesn't support
+    /// it.
     pub fn element(&self, number: u64) -> Option<&'static ElementRule> {
         self.elements.iter().find(|known| known.number == number)
     }

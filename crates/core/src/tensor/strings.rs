@@ -10,19 +10,19 @@ use crate::view::MessageView;
 use crate::wire::{Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of all strings padded to the length of the longest, in bytes: 8 GiB. One long
+/// Maximum total size of strings padded to the length of the longest, in bytes: 8 GiB. One long
 /// string among many short ones would require an array too large for memory.
 const MOST_BYTES: u64 = 8 << 30;
 
-/// Size of an element that is a separate object, in bytes.
+/// Size of an array element that points to a separate string object, in bytes.
 const POINTER: u64 = 8;
 
 /// Number of bytes of a string to copy at a time.
 const COPY_LEN: u64 = 64 << 10;
 
 /// Returns a reader for the strings of the tensor at a path, each padded with zeros to the length
-/// of the longest, as NumPy does in arrays of bytes. Returns `None` if the value is not a tensor of
-/// strings. The width of an element is the reader's size divided by the number of elements.
+/// of the longest, as in NumPy's arrays of bytes; `None` if the value is not a tensor of strings.
+/// The width of an element is the size in the reader's header divided by the number of elements.
 ///
 /// # Errors
 ///
@@ -60,12 +60,13 @@ pub fn strings_at<'a>(
 }
 
 /// Returns the strings of the tensor at a path, unpadded; `None` if the value is not a tensor of
-/// strings. There may be fewer strings than elements in the shape, if the last one is repeated.
+/// strings. In a format that repeats the last string, there may be fewer strings than the shape has
+/// elements.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if there are more strings than the shape has elements, or if there
-/// are fewer and the last one isn't repeated; [`ErrorKind::LimitExceeded`] if an array of that
+/// [`ErrorKind::InvalidMessage`] if there are more strings than the shape has elements, or fewer in
+/// a format that doesn't repeat the last string; [`ErrorKind::LimitExceeded`] if an array of that
 /// shape would take more than 8 GiB; any error from [`MessageView::get`].
 pub fn string_elements_at(
     view: &MessageView<'_>,
@@ -104,9 +105,9 @@ pub fn string_elements_at(
 /// A tensor of strings that haven't been read yet.
 struct Strings {
     header: TensorHeader,
-    /// Field with the strings.
+    /// Number of the field that contains the strings.
     field: u32,
-    /// Number of strings.
+    /// Number of strings in that field.
     there: u64,
     /// Number of elements in the shape.
     count: u64,
@@ -148,7 +149,8 @@ impl Strings {
         }))
     }
 
-    /// Returns the size of an array whose elements all have the length of the longest, in bytes.
+    /// Returns the size in bytes of an array in which all strings are padded to the length of the
+    /// longest. Fails if it exceeds [`MOST_BYTES`].
     fn bytes(&self) -> Result<u64> {
         let (count, width) = (self.count, self.width);
         let bytes = count.checked_mul(width);
@@ -196,7 +198,7 @@ impl Strings {
     }
 }
 
-/// Copies a string.
+/// Copies the string in the range `value` to `sink`.
 fn copy<I: Input>(
     cursor: &mut WireCursor<I>,
     value: Range<u64>,
@@ -211,7 +213,7 @@ fn copy<I: Input>(
     Ok(())
 }
 
-/// Calls `each` with the strings of a field.
+/// Calls `take` with the range of each string in a field.
 fn each<I: Input>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],

@@ -1,4 +1,4 @@
-//! Walking a message to its tensors.
+//! The search for tensors in a message.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -19,19 +19,19 @@ pub(super) struct Search<'a, I> {
     root: &'a MessageDescriptor,
     path: FieldPath,
     names: Vec<String>,
-    /// The tensors found; `None` for tensors that a later value has replaced.
+    /// The tensors found so far; `None` in place of each tensor that a later value replaced.
     found: Vec<Option<Found>>,
     /// Approximate memory of the found tensors, in bytes.
     memory: usize,
-    /// True if the found tensors are not in the order of their bytes.
+    /// True if the tensors in `found` aren't in the order of their bytes.
     is_unordered: bool,
 }
 
-/// A tensor that was found.
+/// A tensor found in the message.
 struct Found {
-    /// Ranges of the tensor's message.
+    /// Ranges of the tensor's own message within the whole message.
     pieces: Vec<Range<u64>>,
-    /// Joined names of the enclosing messages and of the tensor; empty if there are none.
+    /// Names of the enclosing messages and of the tensor, joined by `/`; empty if none has a name.
     name: String,
     path: FieldPath,
     text: String,
@@ -40,7 +40,8 @@ struct Found {
 }
 
 impl Found {
-    /// Returns the tensor's approximate memory in bytes, including its entry in the set of names.
+    /// Returns the approximate memory for the tensor, including its entry in the set of used names,
+    /// in bytes.
     fn memory(&self) -> usize {
         let texts = 2 * self.name.len() + 2 * self.text.len();
         let steps = size_of_val(self.path.steps());
@@ -50,7 +51,8 @@ impl Found {
     }
 }
 
-/// A singular field: its pieces, and the tensors found in the first.
+/// A singular field: the ranges of its occurrences, and the range in [`Search::found`] of the
+/// tensors in the first occurrence.
 struct Singular {
     number: u32,
     first: Range<u64>,
@@ -76,7 +78,7 @@ impl<'a, I: Input> Search<'a, I> {
         }
     }
 
-    /// Returns the tensors in the order of their bytes, with unique names.
+    /// Returns the tensors in the order of their bytes, after making their names unique.
     pub(super) fn end(self) -> (WireCursor<I>, Vec<PlacedTensor>) {
         let mut found: Vec<Found> = self.found.into_iter().flatten().collect();
         if self.is_unordered {
@@ -100,7 +102,8 @@ impl<'a, I: Input> Search<'a, I> {
         (self.cursor, placed.collect())
     }
 
-    /// Finds the tensors in a message of type `of`, which consists of these pieces.
+    /// Finds the tensors in a message with the ranges `pieces`, whose type has the index `of`.
+    /// Fails if messages nest deeper than `levels`.
     pub(super) fn message(&mut self, pieces: &[Range<u64>], of: usize, levels: u32) -> Result<()> {
         let types = self.types;
         let known = &types.types[of];
@@ -128,8 +131,9 @@ impl<'a, I: Input> Search<'a, I> {
         let mut counts: HashMap<u32, u64> = HashMap::new();
         let mut entries: HashMap<(u32, MapKey), Range<usize>> = HashMap::new();
         let mut singular: Vec<Singular> = Vec::new();
-        // A message in one piece is walked immediately. A singular field may continue in another
-        // piece, and so may the indices below it, so all of its pieces are walked last.
+        // If the message is in one piece, its singular fields are searched immediately. Otherwise a
+        // singular field may continue in another piece, and with it the indices of repeated fields
+        // inside it, so singular fields are searched last, with all their occurrences.
         let in_one = pieces.len() == 1;
         for piece in pieces {
             self.cursor.set_range(piece.clone());
@@ -179,7 +183,7 @@ impl<'a, I: Input> Search<'a, I> {
                     }
                     Many::Entries(codec) => {
                         let (key, value) = self.entry(&field, codec)?;
-                        // If several entries have the same key, the last one counts.
+                        // If several entries have the same key, the last one is used.
                         let place = (number, key.clone());
                         let earlier = if entries.is_empty() {
                             None
@@ -215,7 +219,7 @@ impl<'a, I: Input> Search<'a, I> {
         Ok(())
     }
 
-    /// Finds the tensors below a step, and returns their range in `found`.
+    /// Finds the tensors in the value that `step` selects, and returns their range in `found`.
     fn below(
         &mut self,
         step: Step,
@@ -230,7 +234,7 @@ impl<'a, I: Input> Search<'a, I> {
         Ok(from..self.found.len())
     }
 
-    /// Removes the values of these fields, which a later member of their oneof supersedes.
+    /// Removes the tensors in these fields, since a later member of their oneof replaces them.
     fn replaced(&mut self, singular: &mut Vec<Singular>, rivals: &[u32]) {
         while let Some(at) = singular.iter().position(|one| rivals.contains(&one.number)) {
             let gone = singular.remove(at);
@@ -238,7 +242,7 @@ impl<'a, I: Input> Search<'a, I> {
         }
     }
 
-    /// Removes tensors that a later value has replaced.
+    /// Removes the tensors in this range of `found`, which a later value has replaced.
     fn forget(&mut self, found: Range<usize>) {
         for tensor in self.found.get_mut(found.clone()).into_iter().flatten() {
             if let Some(tensor) = tensor.take() {
@@ -257,12 +261,12 @@ impl<'a, I: Input> Search<'a, I> {
         next.map_err(|error| error.at_path(self.shown()))
     }
 
-    /// Returns the key of a map entry, and the pieces of its value.
+    /// Returns the key of a map entry, and the ranges of the entry's value.
     ///
     /// # Errors
     ///
-    /// Returns an error if a path can't represent the key, since the tensor could not be read at
-    /// its path. Parsers of protobuf refuse such a message as well.
+    /// [`ErrorKind::InvalidMessage`] if the key isn't UTF-8: a path can't contain such a key, so
+    /// the tensor could not be read at its path. Protobuf parsers also refuse such a message.
     fn entry(&mut self, field: &Field, codec: KeyCodec) -> Result<(MapKey, Vec<Range<u64>>)> {
         let key = with_key(&mut self.cursor, field, KeyForm::Typed(codec), |key| {
             (!key.is_invalid_text()).then(|| codec.key(key))
@@ -291,7 +295,8 @@ impl<'a, I: Input> Search<'a, I> {
         Ok((key, value))
     }
 
-    /// Returns the name of a message, from the last field at `path`.
+    /// Returns the name of a message: the last field at `path`, a path of field numbers. Returns
+    /// `None` if there is none or it is empty.
     fn name(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Option<String>> {
         for piece in pieces.iter().rev() {
             let mut fields =
