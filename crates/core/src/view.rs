@@ -1,15 +1,16 @@
 //! Reading parts of a message without reading all of it.
 //!
-//! A [`MessageView`] is a message that stays in its source: in the chunks of a
-//! [`ChunkedFile`](crate::ChunkedFile), or in one piece in any source of bytes. Following a path
-//! skips the values next to it. For a chunked file, this reads the trailer, the chunks along the
-//! path, and the chunks at its end and below, and checks each chunk as a merge does. It also reads
-//! the beginning of other slices of a field along the path.
+//! A [`MessageView`] reads values from a message that stays in its source: in the chunks of a
+//! [`ChunkedFile`](crate::ChunkedFile), or unsplit in any random-access source. Looking up the
+//! value at a field path skips the values next to the path. In a chunked file, it reads the
+//! trailer, the chunks along the path, and the chunks of the value itself, and checks each of these
+//! chunks as a merge does. If a field along the path is divided into slices, it also reads the
+//! beginning of the other slices.
 //!
-//! A path leads to one value: a message, in all its pieces; an element; the value of a map entry;
-//! or another value, whose last occurrence is used. The result is the value's bytes without tag and
-//! length: the fields of a message, the bytes of a string or bytes value, and the wire encoding of
-//! a number.
+//! A path leads to one value: a message, with all occurrences that parsers merge into one; an
+//! element of a repeated field; the value of a map entry; or any other value, whose last occurrence
+//! is used. The result is the value's bytes without tag and length: the fields of a message, the
+//! bytes of a string or bytes value, and the wire encoding of a number.
 //!
 //! ```
 //! use proto_splitter_core::view::MessageView;
@@ -74,20 +75,21 @@ pub use run_size::RunSize;
 pub use scalar_path::ScalarPath;
 pub use select::Selected;
 
-/// Maximum number of fields at the beginning of a message to check against a type. A message of
-/// another type usually differs from the first field on, and checking many millions would take
-/// seconds.
+/// Maximum number of fields at the beginning of a message to check against the message's type. In a
+/// message of another type, the first field usually differs already, and checking many millions of
+/// fields would take seconds.
 const CHECKED_FIELDS: usize = 1 << 10;
 
-/// A message for reading in parts, from [`ChunkedFile::view`](crate::ChunkedFile::view),
-/// [`MessageView::of_plain`] or [`MessageView::of_reader`].
+/// A message whose values can be read without reading all of it. Created by
+/// [`ChunkedFile::view`](crate::ChunkedFile::view), [`MessageView::of_plain`] or
+/// [`MessageView::of_reader`].
 #[derive(Clone)]
 pub struct MessageView<'a> {
     stored: Stored<'a>,
     options: ReadOptions,
 }
 
-/// The chunks of a message, or a message in one piece.
+/// The storage of a message: chunks with their trailer, or one random-access source.
 #[derive(Clone, Copy)]
 enum Stored<'a> {
     Chunks(&'a (dyn ChunkStore + 'a), &'a Trailer),
@@ -109,8 +111,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Returns an input for the message that a plan composes from chunks, or for the message in one
-    /// piece.
+    /// Returns an input that reads the message: composed from chunks according to `plan` or, if the
+    /// message isn't chunked, directly from its source.
     fn input(&self, plan: MergePlan) -> Result<PlanReader<'a, dyn ChunkStore + 'a>> {
         match *self {
             Stored::Chunks(chunks, _) => Ok(PlanReader::new(plan, chunks)),
@@ -128,14 +130,15 @@ impl std::fmt::Debug for MessageView<'_> {
     }
 }
 
-/// The part of the message that a path needs, and the ranges of the value in that part.
+/// An input with the part of a message that contains a value, and the value's ranges in that input.
 pub(crate) type Value<'a> = (Portion<'a>, Vec<Range<u64>>);
 
-/// The part of the message that a path needs, and the value with its wire type.
+/// An input with the part of a message that contains a value, and the value's location in that
+/// input.
 type Located<'a> = (Portion<'a>, Found);
 
 impl<'a> MessageView<'a> {
-    /// Creates a view of the message in `source`, such as a file, or a message composed of several
+    /// Creates a view of the message in `source`, which may be a single file or composed of several
     /// files.
     ///
     /// # Errors
@@ -147,7 +150,8 @@ impl<'a> MessageView<'a> {
         Ok(MessageView { stored, options })
     }
 
-    /// Creates a view of the message in `source`.
+    /// Creates a view of the message in `source`, like [`of_reader`](Self::of_reader), but for a
+    /// sized type.
     ///
     /// # Errors
     ///
@@ -156,20 +160,20 @@ impl<'a> MessageView<'a> {
         MessageView::of_reader(source, options)
     }
 
-    /// Creates a view of the message in the chunks of a file.
+    /// Creates a view of the message in the chunks of `store`.
     pub(crate) fn of_chunks<S: ReadAt>(store: &'a RecordStore<S>, options: ReadOptions) -> Self {
         let stored = Stored::Chunks(store, store.trailer());
         MessageView { stored, options }
     }
 
-    /// Returns the type of the message, if it is set.
+    /// Returns the type of the message; `None` if it is unknown.
     pub fn descriptor(&self) -> Option<&MessageDescriptor> {
         self.options.descriptor.as_ref()
     }
 
-    /// Fails if the message evidently isn't of the declared type, since a field at its beginning
-    /// has an unexpected wire type. Does nothing without a type, or if the file itself names its
-    /// type, which takes precedence.
+    /// Fails if a field at the beginning of the message has a wire type that doesn't fit the
+    /// declared message type, which shows that the message has another type. Does nothing if no
+    /// type is declared, or if the file itself names its message type, which takes precedence.
     ///
     /// ```
     /// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
@@ -186,18 +190,18 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the field's name and offset, or if the beginning breaks
-    /// the wire format; damage in the chunk that is read.
+    /// [`ErrorKind::InvalidMessage`], with the field's name and offset, if a wire type doesn't fit;
+    /// the same kind if the checked fields break the wire format; damage in the chunk that is read.
     pub fn check_type(&self) -> Result<()> {
         self.check_fields(CHECKED_FIELDS)
     }
 
-    /// Checks all top-level fields, otherwise like [`check_type`](Self::check_type), for callers
-    /// that walk the whole message.
+    /// Checks the wire types of all top-level fields, but is otherwise like
+    /// [`check_type`](Self::check_type). Used by callers that read the entire message anyway.
     ///
     /// # Errors
     ///
-    /// The errors of `check_type`.
+    /// The errors of [`check_type`](Self::check_type).
     pub fn check_whole_type(&self) -> Result<()> {
         self.check_fields(usize::MAX)
     }
@@ -225,7 +229,7 @@ impl<'a> MessageView<'a> {
             .map_err(|error| cursor.input_mut().damage_first(error))
     }
 
-    /// Returns the size of the value at a path in bytes; `None` if there is no value.
+    /// Returns the size in bytes of the value at a path; `None` if there is no value.
     ///
     /// # Errors
     ///
@@ -235,7 +239,8 @@ impl<'a> MessageView<'a> {
         let Some((portion, Found { pieces, .. })) = self.find(path)? else {
             return Ok(None);
         };
-        // The sizes come from the trailer, without reading the chunks.
+        // The size comes from the trailer, and the value's chunks aren't read, so they are only
+        // checked.
         let chunks = portion.plan().clip(&pieces).chunks_in_order();
         self.stored.chunks().prepare_some(&chunks)?;
         Ok(Some(total(&pieces)))
@@ -246,9 +251,9 @@ impl<'a> MessageView<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if there is no value, or the path leads to a whole repeated field
-    /// or map; [`ErrorKind::SchemaNeeded`] if the value depends on the message's type;
-    /// [`ErrorKind::LimitExceeded`] if it doesn't fit in memory; damage in the chunks that are
-    /// read, or in the bytes along the path.
+    /// or map; [`ErrorKind::SchemaNeeded`] if the value can't be determined without the message's
+    /// type; [`ErrorKind::LimitExceeded`] if the value doesn't fit in memory; damage in the chunks
+    /// that are read, or in the bytes along the path.
     pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
         let (portion, pieces) = self.find_some(path)?;
         let stored = self.stored.chunks().stored_len();
@@ -285,7 +290,8 @@ impl<'a> MessageView<'a> {
         Ok(len)
     }
 
-    /// Writes the value at a path, of any size, to `sink` and returns the number of bytes written.
+    /// Writes the value at a path, which may have any size, to `sink`. Returns the number of bytes
+    /// written.
     ///
     /// # Errors
     ///
@@ -298,7 +304,8 @@ impl<'a> MessageView<'a> {
         Ok(total(&pieces))
     }
 
-    /// Writes a range of the value at a path. The range is relative to the start of the value.
+    /// Writes a range of the value at a path to `sink`. The range is relative to the start of the
+    /// value.
     pub(crate) fn get_range_to(
         &self,
         path: &FieldPath,
@@ -320,7 +327,7 @@ impl<'a> MessageView<'a> {
         self.copy(&portion, &wanted, whole.as_ref(), sink)
     }
 
-    /// Decodes the message at a path as a generated type.
+    /// Decodes the message at a path as the generated type `M`.
     ///
     /// # Errors
     ///
@@ -330,7 +337,7 @@ impl<'a> MessageView<'a> {
         M::decode(self.get(path)?).map_err(|error| undecodable(error).at_path(self.show(path)))
     }
 
-    /// Decodes the message at a path as the type that the path leads to.
+    /// Decodes the message at a path as a [`DynamicMessage`] of the type that the path leads to.
     ///
     /// # Errors
     ///
@@ -347,8 +354,8 @@ impl<'a> MessageView<'a> {
             .map_err(|error| undecodable(error).at_path(self.show(path)))
     }
 
-    /// Returns an iterator over the fields of the message at a path, in wire order. Reads no
-    /// values.
+    /// Returns an iterator over the fields of the message at a path, in wire order. The iterator
+    /// doesn't read the values.
     ///
     /// # Errors
     ///
@@ -366,8 +373,8 @@ impl<'a> MessageView<'a> {
         Ok(Fields::new(WireCursor::new(portion), pieces, descriptor))
     }
 
-    /// Returns true if the message at a path is written in several pieces, which parsers merge into
-    /// one.
+    /// Returns true if the message at a path consists of several occurrences of its field, which
+    /// parsers merge into one message.
     ///
     /// ```
     /// # use proto_splitter_core::view::MessageView;
@@ -388,13 +395,14 @@ impl<'a> MessageView<'a> {
         Ok(self.find_some(path)?.1.len() > 1)
     }
 
-    /// Returns the whole message, for callers that report progress themselves.
+    /// Returns an input for the entire message that reports no progress, for callers that report
+    /// their own.
     pub(crate) fn unwatched(&self) -> Result<Portion<'a>> {
         let portion = self.find_some(&FieldPath::root())?.0;
         Ok(portion.unwatched())
     }
 
-    /// Returns the depth limit for walks that recurse once per nested message.
+    /// Returns the maximum depth for functions that recurse once per nested message.
     pub(crate) fn walked_depth(&self) -> u32 {
         self.options.limits.walked_depth()
     }
@@ -404,7 +412,7 @@ impl<'a> MessageView<'a> {
         &self.options.progress
     }
 
-    /// Returns the place of one value, for replacing it.
+    /// Returns the location of the value at a path and of its field, for replacing the value.
     pub(crate) fn place(&self, path: &FieldPath) -> Result<Place> {
         let (portion, Found { pieces, run, .. }) = self.locate_some(path)?;
         let invalid = |message| {
@@ -438,8 +446,8 @@ impl<'a> MessageView<'a> {
         })
     }
 
-    /// Returns the range of a number that is packed with others, and the packed field; `None` for
-    /// other values.
+    /// Returns the range of the number at a path, and the packed field that contains it; `None` if
+    /// the value at the path isn't in a packed field.
     pub(crate) fn packed_place(&self, path: &FieldPath) -> Result<Option<(Range<u64>, Field)>> {
         let found = self.locate_some(path)?.1;
         Ok(found.pieces.into_iter().next().zip(found.run))
@@ -470,7 +478,8 @@ impl<'a> MessageView<'a> {
         }
     }
 
-    /// Returns true if a path leads to an element of repeated numbers.
+    /// Returns true if a path leads to a numeric value; false for other values, and if the
+    /// message's type is unknown.
     fn is_number(&self, path: &FieldPath) -> Result<bool> {
         let is_text = |kind: &Kind| matches!(kind, Kind::String | Kind::Bytes);
         Ok(match self.kind(path)? {
@@ -479,13 +488,13 @@ impl<'a> MessageView<'a> {
         })
     }
 
-    /// Finds a value in a chunked file. With placeholders, the chunks along the path contain all
-    /// relevant bytes. Without placeholders, another chunk may add elements before the value, or
-    /// set another member of a oneof: then only the plan of the whole merge shows whether the value
-    /// exists.
+    /// Finds the value at a path in a chunked file. If the file has placeholders, the chunks along
+    /// the path contain all relevant bytes. Otherwise another chunk may add elements before the
+    /// value, or set another member of a oneof, so only the plan for merging the entire message
+    /// shows whether the value exists.
     fn find_in_chunks(&self, trailer: &Trailer, path: &FieldPath) -> Result<Option<Located<'a>>> {
         let chunks = self.stored.chunks();
-        // Only the enclosing message shows which chunk a repeated number is in.
+        // To find the chunk of a repeated number, look up its enclosing message.
         let around = match (self.descriptor(), path.steps().last()) {
             (Some(_), Some(step)) if matches!(step.select, Select::Index(_)) => {
                 let mut above = path.clone();
@@ -511,7 +520,7 @@ impl<'a> MessageView<'a> {
         }
         match plan(trailer, chunks, &self.options) {
             Ok(plan) => locate(plan),
-            // A problem with the merge may not affect the value.
+            // An error in the plan for the entire message may not affect this value.
             Err(_) => found,
         }
     }
@@ -530,20 +539,20 @@ impl<'a> MessageView<'a> {
         let found = found.map_err(|error| portion.damage_first(error.at_path(self.show(path))))?;
         match found {
             Some(found) => Ok(Some((portion, found))),
-            // A chunk that doesn't contain the value has not been read and checked yet.
+            // The accessed chunks were not read to their ends, and so have not been checked yet.
             None => portion.check().map(|()| None),
         }
     }
 
-    /// Returns the checksum to verify while the value at a path is read; `None` unless the value is
-    /// the whole message and the file has the message's checksum.
+    /// Returns the checksum to verify while the value at a path is read; `None` unless the path is
+    /// the root and the file has a checksum of the entire message.
     fn whole_sum(&self, path: &FieldPath, portion: &Portion<'_>) -> Option<WholeSum> {
         let trailer = self.stored.trailer().filter(|_| path.is_root())?;
         WholeSum::of(trailer, portion.plan().total_len())
     }
 
-    /// Reads the pieces directly into a buffer of their total length, on several threads if they
-    /// are in several chunks.
+    /// Reads ranges of the message directly into `buffer`, which has their total length. Uses
+    /// several threads if the ranges are in several chunks.
     fn fill(
         &self,
         portion: &Portion<'_>,
@@ -592,7 +601,7 @@ impl<'a> MessageView<'a> {
         path.display(self.descriptor())
     }
 
-    /// Returns the kind of value at a path, if the type of the whole message is known.
+    /// Returns the kind of value at a path; `None` if the type of the entire message is unknown.
     pub(crate) fn kind(&self, path: &FieldPath) -> Result<Option<TargetKind>> {
         let root = self.descriptor();
         root.map(|root| Ok(path.resolve(root)?.kind)).transpose()
@@ -605,7 +614,8 @@ impl<'a> MessageView<'a> {
     }
 }
 
-/// Fails if one of the first `most` fields doesn't have the wire type that the type declares.
+/// Fails if one of the first `most` fields has another wire type than the message type declares for
+/// it.
 fn check_front<I: Input>(
     cursor: &mut WireCursor<I>,
     descriptor: &MessageDescriptor,

@@ -1,4 +1,5 @@
-//! Skipping slices whose elements are counted in the trailer, without reading them.
+//! Slices of repeated fields that can be skipped without being read, since the trailer contains
+//! their numbers of elements.
 
 use std::ops::Range;
 
@@ -7,17 +8,18 @@ use crate::merge::{MergePlan, chunk_of};
 use crate::spans::Span;
 use crate::wire::{FieldNumber, Input, WireCursor};
 
-/// A slice that is contiguous in a message.
+/// A slice (a chunk with consecutive elements of a field) that is contiguous in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ElementRun {
-    /// Range in the message.
+    /// Range of the slice in the message.
     pub(super) range: Range<u64>,
     pub(super) number: FieldNumber,
-    /// Number of elements.
+    /// Number of elements in the slice.
     pub(super) count: u64,
 }
 
-/// Returns the slices that a plan includes unchanged, in message order.
+/// Returns the slices with known numbers of elements that a merge plan includes unchanged, in
+/// message order.
 pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRun> {
     let chunks = &trailer.metadata().chunks;
     let mut counted = vec![None; chunks.len()];
@@ -28,7 +30,7 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
         let (chunk, range) = chunk_of(&span)?;
         let (number, count) = (*counted.get(chunk)?)?;
         let is_whole = range == (0..chunks.get(chunk)?.size);
-        // An element takes at least a tag and a length.
+        // An element takes at least two bytes: a tag and a length.
         (is_whole && count <= span.len / 2).then(|| ElementRun {
             range: span.range(),
             number,
@@ -38,16 +40,16 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
     plan.spans().iter().filter_map(run).collect()
 }
 
-/// An input that knows the slices in its message.
+/// An input that reads a message and has a list of the slices in it.
 pub(super) trait ElementRuns: Input {
     /// Returns the first slice of a field that begins at or after `position`.
     fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun>;
 
-    /// Returns the bytes at `range`, if they are in memory.
+    /// Returns the bytes at `range`; `None` if they are not in memory.
     fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]>;
 }
 
-/// The position of a field's next slice, for counting its elements.
+/// A cursor over the slices of one field, for skipping entire slices while counting elements.
 #[derive(Clone, Debug)]
 pub(super) struct RunCursor {
     number: FieldNumber,
@@ -55,14 +57,15 @@ pub(super) struct RunCursor {
 }
 
 impl RunCursor {
-    /// Creates the position for elements with this field number, starting at the cursor's position.
+    /// Creates a cursor over the slices of the field `number` that begin at or after `cursor`'s
+    /// position.
     pub(super) fn new<I: ElementRuns>(cursor: &mut WireCursor<I>, number: FieldNumber) -> Self {
         let position = cursor.position();
         let next = cursor.input_mut().next_run(position, number).cloned();
         RunCursor { number, next }
     }
 
-    /// Skips the slices that begin at the cursor's position, while they have at most `most`
+    /// Skips consecutive slices that begin at the cursor's position and have at most `most`
     /// elements in total. Returns the number of elements skipped.
     #[inline]
     pub(super) fn pass<I: ElementRuns>(&mut self, cursor: &mut WireCursor<I>, most: u64) -> u64 {

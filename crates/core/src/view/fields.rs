@@ -1,4 +1,4 @@
-//! Listing the fields at a path.
+//! An iterator over the fields of the message at a path.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,8 +17,9 @@ pub const LARGEST_SMALL_VALUE: u64 = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldEntry {
-    /// The step from the message to the field's value. Without a type, the first value of a field
-    /// counts as singular, and later values as elements, including the entries of a map.
+    /// Path step from the message to the field's value. If the type is unknown, the first value of
+    /// a field counts as singular, and later values count as elements, even if they are map
+    /// entries.
     pub step: Step,
     /// Wire type.
     pub wire: WireType,
@@ -30,11 +31,11 @@ pub struct FieldEntry {
 /// [`MessageView::fields`](super::MessageView::fields). It ends after an error.
 pub struct Fields<'a> {
     cursor: WireCursor<Portion<'a>>,
-    /// Remaining pieces of the message; the first is being walked.
+    /// Ranges of the message that the cursor hasn't entered yet.
     pieces: std::vec::IntoIter<Range<u64>>,
     descriptor: Option<MessageDescriptor>,
     counts: HashMap<u32, u64>,
-    /// Range of the last field's value.
+    /// Range of the most recently returned field's value.
     last: Range<u64>,
 }
 
@@ -62,8 +63,9 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads the value of the most recently returned field, which must be small. Not every value
-    /// has a path: unpacked repeated numbers differ only in their order.
+    /// Reads the value of the most recently returned field, which must be small. This also reads
+    /// values that have no path of their own, such as unpacked repeated numbers, which only their
+    /// order distinguishes.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Reading scalar fields as Rust types.
+//! Conversion of scalar values to Rust types.
 
 use bytes::Bytes;
 
@@ -7,9 +7,9 @@ pub use crate::path::ScalarValue;
 use crate::path::{FieldPath, TargetKind};
 use crate::{Error, ErrorKind, Result};
 
-/// A Rust type that values of scalar fields can be converted to: see [`MessageView::get_as`].
+/// A Rust type to which scalar values can be converted: see [`MessageView::get_as`].
 pub trait FromScalar: Sized {
-    /// Converts the value; `None` if the value is of another kind, or out of range.
+    /// Converts the value; `None` if the value has another kind, or is out of the type's range.
     fn from_scalar(value: &ScalarValue) -> Option<Self>;
 }
 
@@ -58,7 +58,7 @@ others! {
 }
 
 impl MessageView<'_> {
-    /// Returns the value at a path as a Rust type, such as a number instead of its wire encoding.
+    /// Returns the scalar value at a path, converted from its wire encoding to a Rust type.
     ///
     /// ```
     /// use proto_splitter_core::merge::ReadOptions;

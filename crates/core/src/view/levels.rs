@@ -1,4 +1,5 @@
-//! The levels of a query: the fields whose elements it iterates over, and the selected elements.
+//! The levels of a path query: each is a field whose elements the query iterates over, with a
+//! selection of elements.
 
 use std::ops::Range;
 
@@ -15,39 +16,40 @@ use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, short_tag, wi
 /// Maximum size of a name to search for, in bytes: 4 KiB.
 const LONGEST_NAME: usize = 4 << 10;
 
-/// Maximum number of bytes of an element to inspect between two checks for cancellation and
-/// progress.
+/// Maximum size of an element to inspect in one operation, in bytes. Larger elements are read in
+/// parts, with checks for cancellation and progress reports in between.
 const MOST_AT_ONCE: u64 = 64 << 10;
 
-/// A field whose elements are iterated over, and the path that follows each element.
+/// A field whose elements a query iterates over, and the query's path inside each selected element.
 pub(super) struct Level {
     pub(super) number: u32,
     pub(super) field: Option<FieldRef>,
-    /// Type of the elements, or of a map's values, if they are messages.
+    /// Type of the elements, or of a map's values; `None` unless they are messages of a known type.
     pub(super) message: Option<MessageDescriptor>,
     pub(super) pick: Pick,
     pub(super) rest: FieldPath,
     pub(super) way: Way,
-    /// Paths to the compared values, for selections by value.
+    /// Paths inside an element to the values that conditions compare; empty without conditions.
     to_compared: Vec<Way>,
-    /// The naming strategy for the elements.
+    /// Method of finding the names of the elements.
     naming: Naming,
-    /// True if the target of an element can usually be determined quickly.
+    /// True if the queried value in an element can usually be located quickly, by
+    /// [`Level::at_once`].
     pub(super) is_quick: bool,
     /// True if the query continues inside the elements.
     goes_on: bool,
-    /// Wire type of an element, if its field is known.
+    /// Wire type of an element; `None` if the field is unknown.
     pub(super) wire: Option<WireType>,
-    /// Tag of an element, if it is one byte and length-delimited.
+    /// Tag of an element; `None` unless it is the one-byte tag of a length-delimited field.
     pub(super) tag: Option<u8>,
     /// True if the elements are entries of a map.
     pub(super) is_map: bool,
-    /// The encoding of the elements in a packed field, if they are numbers.
+    /// Encoding of the elements in a packed field; `None` unless they are numbers.
     pub(super) packed: Option<Packed>,
 }
 
 impl Level {
-    /// Returns true if a field is one of the elements.
+    /// Returns true if the field `met` is an element of this level, or a packed field of elements.
     pub(super) fn takes(&self, met: &Field) -> bool {
         met.number.0 == self.number
             && match self.wire {
@@ -57,20 +59,20 @@ impl Level {
             }
     }
 
-    /// Returns true if `met` is a field of packed numbers, each of which is an element.
+    /// Returns true if `met` is a packed field, which contains elements.
     pub(super) fn is_run(&self, met: &Field) -> bool {
         self.packed.is_some() && met.wire_type == WireType::Len
     }
 
-    /// Returns true if all elements in the selected range of indices are values that the query
-    /// selects.
+    /// Returns true if the query selects every element in the selected range of indices, and
+    /// nothing inside the elements.
     pub(super) fn takes_all(&self) -> bool {
         self.is_quick
             && self.way.is_empty()
             && !matches!(self.pick, Pick::Named(_) | Pick::Where(_))
     }
 
-    /// Returns the name of an element, given its first piece.
+    /// Returns the name of an element, whose (first) range is `element`.
     pub(super) fn name_of(
         &self,
         input: &mut impl Input,
@@ -82,14 +84,15 @@ impl Level {
         self.naming.name(input, element.clone(), LONGEST_NAME)
     }
 
-    /// Returns the wire type of a value that was located [quickly](Self::at_once).
+    /// Returns the wire type of a value that [`at_once`](Self::at_once) located.
     #[inline]
     pub(super) fn wire_at_once(&self) -> WireType {
         self.way.wire().unwrap_or(WireType::Len)
     }
 
-    /// Returns the position of an element's target, if the element is selected and has a target.
-    /// Returns `None` if the target can't be determined quickly.
+    /// Locates the queried value in an element, using only bytes in memory. Returns `Some(None)` if
+    /// the element isn't selected or has no such value, and `None` if this can't be determined
+    /// quickly.
     #[inline]
     pub(super) fn at_once(
         &self,
@@ -124,7 +127,8 @@ impl Level {
         Some(found.map(place))
     }
 
-    /// Returns true if an element with these pieces is selected.
+    /// Returns true if the query's name or conditions select the element with these ranges. Returns
+    /// true for any other kind of selection, which depends only on the index or key.
     pub(super) fn is_picked<I: ElementRuns>(
         &self,
         cursor: &mut WireCursor<I>,
@@ -163,7 +167,8 @@ impl Level {
     }
 }
 
-/// Splits a query at the fields whose elements it iterates over.
+/// Splits a query into a path without iteration, and the fields whose elements the query iterates
+/// over.
 pub(super) fn levels(
     query: &PathQuery,
     root: Option<&MessageDescriptor>,
@@ -213,7 +218,7 @@ pub(super) fn levels(
                     pick: pick.clone(),
                     rest: FieldPath::root(),
                     goes_on: false,
-                    // Elements of an unknown field may also be length-delimited.
+                    // If the field is unknown, its elements may be length-delimited.
                     tag: short_tag(step.field, wire.unwrap_or(WireType::Len)),
                     wire,
                     is_map: field.as_ref().is_some_and(FieldRef::is_map),
@@ -236,7 +241,8 @@ pub(super) fn levels(
     Ok((prefix, levels))
 }
 
-/// Returns true if the selected elements can be determined quickly.
+/// Returns false if elements are selected by a name that can't be compared quickly: an empty name,
+/// a long one, or one that isn't readable text.
 fn is_quick(pick: &Pick) -> bool {
     match pick {
         Pick::Named(wanted) => {
@@ -246,8 +252,8 @@ fn is_quick(pick: &Pick) -> bool {
     }
 }
 
-/// Fails if the path after a level's elements leads to a field without bytes of its own, such as a
-/// whole repeated field.
+/// Fails if the query's path inside the elements of a level leads to a field without bytes of its
+/// own, such as a whole repeated field.
 fn check(level: &Level, is_last: bool) -> Result<()> {
     match &level.message {
         Some(message) if is_last && !level.rest.is_root() => {
@@ -281,7 +287,7 @@ pub(super) fn range(pick: &Pick, count: u64) -> Range<u64> {
     }
 }
 
-/// Returns the number of elements that a level's field has in a message with these pieces.
+/// Returns the number of elements of a level's field in a message with these ranges.
 pub(super) fn count<I: ElementRuns>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],

@@ -1,4 +1,4 @@
-//! Following a path by skipping over fields.
+//! Looking up the value at a path in a message, skipping other fields.
 
 use std::ops::Range;
 
@@ -26,13 +26,14 @@ pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Resul
     Err(Error::new(ErrorKind::InvalidPath, message).at_path(path.display(Some(root))))
 }
 
-/// The pieces of a value, and the wire type of the last piece.
+/// The location of a value: its ranges (several if parsers merge several occurrences of a message),
+/// its wire type, and the packed field around it.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) pieces: Vec<Range<u64>>,
-    /// Wire type of the last piece; `None` for the root message of a path.
+    /// Wire type of the last occurrence; `None` for the root message, which has no field.
     pub(super) wire: Option<WireType>,
-    /// The packed field that contains the value, if the value is a packed number.
+    /// The packed field that contains the value; `None` unless the value is a packed number.
     pub(super) run: Option<Field>,
 }
 
@@ -53,7 +54,7 @@ pub(super) fn locate<I: ElementRuns>(
     Way::new(path, root).follow(cursor, vec![all])
 }
 
-/// A path with resolved fields, for following it in many messages.
+/// A path whose fields have been resolved, for looking it up in many messages.
 #[derive(Default)]
 pub(super) struct Way {
     steps: Vec<WayStep>,
@@ -62,13 +63,14 @@ pub(super) struct Way {
 struct WayStep {
     step: Step,
     field: Option<FieldRef>,
-    /// Wire type of the field, if it is known.
+    /// Wire type of the field; `None` if the field is unknown.
     wire: Option<WireType>,
-    /// The other members of the field's oneof, each of which supersedes the value.
+    /// Numbers of the members of the field's oneof. A later value of another member clears the
+    /// field.
     rivals: Vec<u32>,
     is_message: bool,
     is_last: bool,
-    /// The encoding of the elements in a packed field, if they are numbers.
+    /// Encoding of the elements in a packed field; `None` unless they are numbers.
     packed: Option<Packed>,
 }
 
@@ -105,12 +107,13 @@ impl Way {
         self.steps.is_empty()
     }
 
-    /// Returns the wire type of the target, if its field is known.
+    /// Returns the wire type of the value at the path; `None` if the value's field is unknown.
     pub(super) fn wire(&self) -> Option<WireType> {
         self.steps.last()?.wire
     }
 
-    /// Returns the target in a message with these pieces; `None` if there is none.
+    /// Returns the location of the value at the path in a message with these ranges; `None` if
+    /// there is no value.
     pub(super) fn follow<I: ElementRuns>(
         &self,
         cursor: &mut WireCursor<I>,
@@ -128,8 +131,8 @@ impl Way {
                 return Err(Error::new(ErrorKind::InvalidPath, message));
             }
             pieces = found.pieces;
-            // All pieces of a message count. If a value that isn't a message occurs several times,
-            // only the last occurrence counts.
+            // A message consists of all its occurrences. If any other value occurs several times,
+            // only the last occurrence is used.
             if step.is_last && !step.is_message && pieces.len() > 1 {
                 if step.field.is_none() {
                     let message = "there are several values, and only the message's type could tell whether they form one";
@@ -145,8 +148,8 @@ impl Way {
         }))
     }
 
-    /// Returns the position of the target in the message with these bytes, if it can be determined
-    /// quickly.
+    /// Locates the value at the path in a message in memory. Returns `Some(None)` if there is no
+    /// value, and `None` if this can't be determined quickly.
     #[inline]
     pub(super) fn at_once(&self, bytes: &[u8]) -> Option<Option<Range<usize>>> {
         let mut place = 0..bytes.len();
@@ -246,7 +249,7 @@ impl WayStep {
     }
 }
 
-/// Returns the value in a map entry, if the entry has this key.
+/// Returns the location of the value in a map entry; nothing if the entry has another key.
 fn value_of<I: Input>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
@@ -258,7 +261,7 @@ fn value_of<I: Input>(
     match with_key(cursor, entry, form, |found| is_key(key, form, found)) {
         Ok(true) => {}
         Ok(false) => return Ok(None),
-        // Without a type, the value may be text instead of a map entry.
+        // If the type is unknown, the field may contain text instead of a map entry.
         Err(error) if map.is_none() && error.kind() == ErrorKind::InvalidMessage => {
             return Ok(None);
         }

@@ -9,21 +9,23 @@ use crate::path::{KeyForm, MapKey, is_key, with_key};
 use crate::wire::header::field_if_any;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, each_field};
 
-/// Number of bytes of a value to inspect for text.
+/// Number of bytes at the beginning of a value to inspect for deciding whether the value is text.
 pub(crate) const PROBED_TEXT: usize = 128;
 
-/// Maximum number of fields to search for a message's name. Names usually come early.
+/// Maximum number of fields to search for a message's name, which is usually among the first.
 const MAX_FIELDS: usize = 256;
 
-/// Maximum number of bytes of text to show.
+/// Maximum size of a text to display, in bytes.
 pub(crate) const MAX_TEXT: usize = 120;
 
-/// The name of a member, and other details to distinguish it.
+/// The name of a member (an element of a repeated field, or a map entry), and a detail that helps
+/// to distinguish the member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberName {
-    /// Name of the member within its message.
+    /// Name that the member itself contains; `None` if none was found.
     pub name: Option<String>,
-    /// Description: a node's op, or a tensor's type and shape.
+    /// Short description, such as a node's op, or a tensor's type and shape; `None` if there is
+    /// none.
     pub detail: Option<String>,
 }
 
@@ -43,12 +45,13 @@ pub type NameRule = (
     fn(&mut MemberFields<'_>) -> Result<MemberName>,
 );
 
-/// Access to a member's fields by number. If a field occurs several times, the first occurrence is
-/// used. Only the beginning of a long message is searched.
+/// A reader of a member's fields by number, for finding the member's name. If a field occurs
+/// several times, the first occurrence is used. In a message with many fields, only the first ones
+/// are searched.
 pub struct MemberFields<'a> {
     cursor: WireCursor<&'a mut dyn Input>,
     range: Range<u64>,
-    /// Maximum number of bytes of text to return.
+    /// Maximum size of a text to return, in bytes.
     most: usize,
 }
 
@@ -69,7 +72,8 @@ impl<'a> MemberFields<'a> {
         }
     }
 
-    /// Returns the text at a path of field numbers, truncated if it is long.
+    /// Returns the text at a path of field numbers, truncated if it is long; `None` if there is no
+    /// text.
     ///
     /// # Errors
     ///
@@ -81,7 +85,8 @@ impl<'a> MemberFields<'a> {
         self.show(found, WireType::Len)
     }
 
-    /// Returns the number at a path of field numbers, as the varint encodes it.
+    /// Returns the varint at a path of field numbers, without decoding zigzag encoding; `None` if
+    /// there is no varint.
     ///
     /// # Errors
     ///
@@ -96,7 +101,7 @@ impl<'a> MemberFields<'a> {
         }
     }
 
-    /// Returns the bytes at a path of field numbers, unless there are more than `most`.
+    /// Returns the bytes at a path of field numbers; `None` if there are none, or more than `most`.
     ///
     /// # Errors
     ///
@@ -113,7 +118,7 @@ impl<'a> MemberFields<'a> {
         }
     }
 
-    /// Returns the message at a path of field numbers.
+    /// Returns a reader for the message at a path of field numbers; `None` if there is no message.
     ///
     /// # Errors
     ///
@@ -125,7 +130,8 @@ impl<'a> MemberFields<'a> {
         }
     }
 
-    /// Returns the value of the entry with this key in the map with this field number.
+    /// Returns a reader for the value of the entry with this key, in the map with the field number
+    /// `map`; `None` if there is no such value.
     ///
     /// # Errors
     ///
@@ -186,8 +192,8 @@ impl<'a> MemberFields<'a> {
         Ok(found)
     }
 
-    /// Removes the next field from the beginning of a range. An invalid field ends the range, since
-    /// a name is optional and not worth an error.
+    /// Returns the first field in a range, and shortens the range to the remaining fields. Returns
+    /// `None` for an invalid field, too, since a name is optional and not worth an error.
     fn next(&mut self, range: &mut Range<u64>) -> Result<Option<Field>> {
         let found = field_if_any(self.cursor.input_mut(), range.clone())?;
         if let Some(field) = &found {
@@ -196,7 +202,8 @@ impl<'a> MemberFields<'a> {
         Ok(found)
     }
 
-    /// Returns the beginning of a value as text, if it is text.
+    /// Returns the beginning of a field's value as text; `None` if it isn't text, or the field has
+    /// another wire type than `wire`.
     fn show(&mut self, found: Field, wire: WireType) -> Result<Option<String>> {
         if found.wire_type != wire {
             return Ok(None);
@@ -207,7 +214,8 @@ impl<'a> MemberFields<'a> {
         Ok(shown(front, len > self.most as u64))
     }
 
-    /// Returns the value itself as text, if it is a string or bytes.
+    /// Returns the beginning of the member itself as text, for a string or bytes member; `None` if
+    /// it isn't text.
     fn own_text(&mut self) -> Result<Option<String>> {
         let len = self.range.end - self.range.start;
         let end = self.range.start + len.min(self.most as u64);
@@ -215,7 +223,8 @@ impl<'a> MemberFields<'a> {
         Ok(shown(front, len > self.most as u64))
     }
 
-    /// Returns the first field that is short text.
+    /// Returns the value of the first field that is short text; `None` if none of the first eight
+    /// fields is.
     fn first_text(&mut self) -> Result<Option<String>> {
         let mut rest = self.range.clone();
         for _ in 0..8 {
@@ -252,7 +261,7 @@ fn shown(front: &[u8], cut: bool) -> Option<String> {
     })
 }
 
-/// Fields that may name a message, the best first.
+/// Names of string fields that may contain a message's name, the most likely first.
 const NAMES: [&str; 12] = [
     "name",
     "full_name",
@@ -268,7 +277,7 @@ const NAMES: [&str; 12] = [
     "symbol",
 ];
 
-/// Fields whose messages may contain a name.
+/// Names of message fields that may contain the name of their parent message.
 const HEADS: [&str; 6] = [
     "signature",
     "metadata",
@@ -278,8 +287,8 @@ const HEADS: [&str; 6] = [
     "definition",
 ];
 
-/// Returns the name of a member, in at most `most` bytes: the name that its type's rule finds, a
-/// field that looks like a name, or else the first text in the member.
+/// Returns the name of a member, in at most `most` bytes: found by the rule for the member's type,
+/// in a field that looks like a name, or else in the first text in the member.
 pub(crate) fn name_of(
     input: &mut dyn Input,
     value: Range<u64>,
@@ -290,10 +299,10 @@ pub(crate) fn name_of(
     Naming::of(kind, rules).name(input, value, most)
 }
 
-/// A naming strategy for many similar members.
+/// A method of finding the name of a member, determined once for many members of the same type.
 pub(crate) enum Naming {
     Rule(fn(&mut MemberFields<'_>) -> Result<MemberName>),
-    /// The text at these field numbers.
+    /// Text in the field at this path of field numbers.
     Field(Vec<u32>),
     OwnText,
     FirstText,
@@ -333,8 +342,9 @@ impl Naming {
         Ok(MemberName { name, detail: None })
     }
 
-    /// Returns whether a member with these bytes has the name `wanted`, if that is evident.
-    /// `wanted` has at most `most` bytes and is [readable](is_text).
+    /// Returns `Some(true)` if a member with these bytes has the name `wanted`, `Some(false)` if it
+    /// hasn't, and `None` if this can't be determined quickly. `wanted` must be [readable
+    /// text](is_text) of at most `most` bytes.
     pub(crate) fn is_at_once(&self, bytes: &[u8], wanted: &str, most: usize) -> Option<bool> {
         let Naming::Field(path) = self else {
             return None;
@@ -359,14 +369,15 @@ impl Naming {
     }
 }
 
-/// The kind of a member.
+/// The kind of a member: text, a message of a known type, or a value of an unknown field.
 pub(crate) enum Kindred<'a> {
     Text,
     Message(&'a MessageDescriptor),
     Unknown,
 }
 
-/// Returns the path of a message's field that looks like a name.
+/// Returns the field numbers that lead to the field of a message type that looks like a name;
+/// `None` if there is no such field.
 pub(crate) fn name_field(message: &MessageDescriptor) -> Option<Vec<u32>> {
     let direct = |message: &MessageDescriptor| {
         NAMES.iter().find_map(|name| {
@@ -393,7 +404,7 @@ pub(crate) fn is_text(bytes: &[u8]) -> bool {
     let front = &bytes[..bytes.len().min(PROBED_TEXT)];
     let text = match std::str::from_utf8(front) {
         Ok(text) => text,
-        // The last character is cut off.
+        // The last character is incomplete, since the value continues.
         Err(error) if error.error_len().is_none() && front.len() < bytes.len() => {
             std::str::from_utf8(&front[..error.valid_up_to()]).unwrap_or_default()
         }

@@ -8,10 +8,10 @@ use crate::path::FieldRef;
 use crate::wire::{Input, MAX_VARINT_LEN, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes of packed numbers that are read at once.
+/// Number of bytes of packed numbers to read at a time.
 const WINDOW_LEN: u64 = 64 << 10;
 
-/// The encoding of numbers in a packed field.
+/// The encoding of the numbers in a packed field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packed {
     /// Numbers of this many bytes each.
@@ -21,7 +21,8 @@ pub(crate) enum Packed {
 }
 
 impl Packed {
-    /// Returns the encoding of a field's packed elements, or `None` if they aren't numbers.
+    /// Returns the encoding of a field's packed elements; `None` unless it is a repeated number
+    /// field.
     pub(crate) fn of(field: &FieldRef) -> Option<Packed> {
         let is_number = !matches!(field.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
         if !field.is_list() || !is_number {
@@ -34,7 +35,8 @@ impl Packed {
         }
     }
 
-    /// Skips up to `most` numbers at the beginning of `run` and returns how many it skipped.
+    /// Skips up to `most` numbers at the beginning of `run`, and returns the number of numbers
+    /// skipped.
     pub(crate) fn skip<I: Input>(
         self,
         cursor: &mut WireCursor<I>,
@@ -53,7 +55,7 @@ impl Packed {
             }
             Packed::Varints => {
                 let mut skipped = 0;
-                // Start of the last number that was begun.
+                // Start of the number after the last complete one.
                 let mut begun = run.start;
                 let mut at = run.start;
                 while skipped < most && at < run.end {
@@ -78,7 +80,7 @@ impl Packed {
         }
     }
 
-    /// Returns the range of the first number in `run`, which isn't empty.
+    /// Returns the range of the first number in `run`, which must not be empty.
     pub(crate) fn first<I: Input>(
         self,
         cursor: &mut WireCursor<I>,

@@ -1,5 +1,5 @@
-//! Dividing a message with a long repeated field into several messages that each have some of the
-//! elements.
+//! Dividing a message with a long repeated field into several messages, each with some of the
+//! field's elements.
 
 use std::io::Write;
 use std::ops::Range;
@@ -15,8 +15,8 @@ use crate::{Error, ErrorKind, Result};
 /// Number of bytes to copy at a time.
 const COPY_LEN: usize = 64 << 10;
 
-/// Maximum number of ranges for the other fields, which are part of each piece. With millions of
-/// alternating fields, the ranges would not fit in memory.
+/// Maximum number of ranges of the message's other fields, which each piece may include. If
+/// elements and other fields alternate millions of times, the ranges would not fit in memory.
 const MOST_STRETCHES: usize = 1 << 20;
 
 /// Options for dividing a message into pieces.
@@ -58,7 +58,7 @@ impl PieceOptions {
         self
     }
 
-    /// Sets whether each piece also has the message's other fields. Default: no.
+    /// Sets whether each piece also includes the message's other fields. Default: no.
     #[must_use]
     pub const fn with_rest(mut self, with: bool) -> Self {
         self.with_rest = with;
@@ -75,7 +75,7 @@ impl PieceOptions {
         self.max_count
     }
 
-    /// Returns whether each piece also has the message's other fields.
+    /// Returns true if each piece also includes the message's other fields.
     pub const fn get_with_rest(&self) -> bool {
         self.with_rest
     }
@@ -99,22 +99,23 @@ pub struct Pieces<'a> {
     options: PieceOptions,
     number: u32,
     wire_type: Option<WireType>,
-    /// The fields that enclose the elements' message, from the outermost.
+    /// The fields that enclose the message with the repeated field, from the outermost.
     around: Vec<Around>,
-    /// Remaining range to walk.
+    /// Range of the message that hasn't been divided into pieces yet.
     left: Range<u64>,
     /// Index of the next element.
     next: u64,
     rest: Vec<Range<u64>>,
-    /// Ranges of the most recently returned piece's elements.
+    /// Ranges of the elements in the most recently returned piece.
     stretches: Vec<Range<u64>>,
 }
 
-/// A field that encloses the elements' message. Each piece has such a field around its elements.
+/// A field that encloses the message with the repeated field. Each piece has the same field around
+/// its elements.
 struct Around {
     number: FieldNumber,
     is_group: bool,
-    /// Other fields of the parent message, if pieces include them.
+    /// Ranges of the parent message's other fields; empty unless pieces include them.
     rest: Vec<Range<u64>>,
 }
 
@@ -123,7 +124,7 @@ impl Around {
         tag(self.number, wire_type)
     }
 
-    /// Returns the size of the field around a message of this size.
+    /// Returns the size in bytes of the parent message, if this field's value has `inner` bytes.
     fn size(&self, inner: u64) -> u64 {
         let frame = if self.is_group {
             varint_len(self.tag(WireType::StartGroup)) + varint_len(self.tag(WireType::EndGroup))
@@ -136,7 +137,8 @@ impl Around {
     }
 }
 
-/// Returns the size of a message of this size with all enclosing fields.
+/// Returns the size in bytes of a piece with all enclosing fields, if the innermost message has
+/// `inner` bytes.
 fn size_with(around: &[Around], inner: u64) -> u64 {
     around
         .iter()
@@ -154,9 +156,9 @@ impl std::fmt::Debug for Pieces<'_> {
 }
 
 impl<'a> MessageView<'a> {
-    /// Divides the message into several messages of the same type that each have some of the
-    /// elements of the repeated field at `field`. Any program that supports the type can read them.
-    /// If the field is a top-level one, concatenating the pieces yields an equal message, whose
+    /// Divides the message into several messages of the same type, each with some of the elements
+    /// of the repeated field at `field`. Any program that supports the type can read these pieces.
+    /// If the field is a top-level field, concatenating the pieces yields an equal message, whose
     /// fields may be in another order.
     ///
     /// If the path leads to a nested field, such as `planes[0].lines[1].events`, each piece has
@@ -184,9 +186,9 @@ impl<'a> MessageView<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if `field` is not a repeated field, or its message doesn't exist
-    /// or is in several pieces; [`ErrorKind::LimitExceeded`] if pieces include the other fields and
-    /// these form more than a million ranges; an error in the message.
+    /// [`ErrorKind::InvalidPath`] if `field` is not a repeated field, or the message that contains
+    /// it doesn't exist or occurs in several pieces; [`ErrorKind::LimitExceeded`] if pieces include
+    /// the other fields and these fields form more than a million ranges; any error in the message.
     pub fn pieces(&self, field: &FieldPath, options: &PieceOptions) -> Result<Pieces<'a>> {
         let invalid = |message: &str| {
             let error = Error::new(ErrorKind::InvalidPath, message);
@@ -260,8 +262,8 @@ impl Pieces<'_> {
             self.cursor.set_range(all.clone());
             chain = enclosing_range(&mut self.cursor, &message)?;
         }
-        // Pieces may include other fields, and a map entry's value always needs its key. Fields
-        // with the same number may be excluded.
+        // Pieces include other fields only on request, except the key of a map entry, without which
+        // its value isn't valid. Other elements of a repeated field along the path are excluded.
         let with_rest = self.options.with_rest;
         let kinds = path.steps().iter().flat_map(|step| match step.select {
             Select::Key(_) => vec![(with_rest, false), (true, false)],
@@ -323,7 +325,8 @@ impl Pieces<'_> {
         self.stretches.clear();
         let (max_size, max_count) = (self.options.max_size, self.options.max_count.max(1));
         let rest = total(&self.rest);
-        // The current content of the message that contains the elements.
+        // Size in bytes of the innermost message so far, its number of elements, and its first
+        // element's index.
         let (mut inner, mut count, first) = (rest, 0, self.next);
         self.cursor.set_range(self.left.clone());
         while let Some(field) = self.cursor.next()? {
@@ -376,7 +379,7 @@ impl Pieces<'_> {
             let inner = sizes.last().copied().unwrap_or(0);
             sizes.push(around.size(inner));
         }
-        // The last size is the whole piece's, which has no length prefix.
+        // The last size is that of the piece itself, which has no length prefix.
         sizes.pop();
         for around in &self.around {
             copy(&mut self.cursor, &around.rest, sink)?;

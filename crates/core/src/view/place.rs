@@ -1,4 +1,4 @@
-//! The place of a value, with its enclosing fields.
+//! The location of a value in a message, with the fields that enclose the value.
 
 use std::ops::Range;
 
@@ -7,15 +7,15 @@ use crate::path::TargetKind;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// A value in a message.
+/// The location of a value in a message.
 pub(crate) struct Place {
-    /// Range in the message.
+    /// Range of the value in the message.
     pub(crate) value: Range<u64>,
     /// The field that contains the value.
     pub(crate) field: Field,
-    /// The kind of value, if known.
+    /// The kind of value; `None` if the type is unknown.
     pub(crate) kind: Option<TargetKind>,
-    /// Plan for the bytes along the path, if the message is in chunks.
+    /// Merge plan for the chunks along the path; `None` if the message isn't chunked.
     pub(crate) plan: Option<MergePlan>,
 }
 
@@ -34,7 +34,8 @@ impl Place {
     }
 }
 
-/// Returns the fields that enclose a value, from the outermost to the value's own.
+/// Returns the fields that enclose a value, from the outermost to the value's own field, for which
+/// `is_it` returns true. `contains` must return true for fields that enclose the value.
 pub(crate) fn enclosing<I: Input>(
     cursor: &mut WireCursor<I>,
     is_it: impl Fn(&Field) -> bool,
@@ -56,7 +57,8 @@ pub(crate) fn enclosing<I: Input>(
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
-/// Returns the fields that enclose the value at a range in a message.
+/// Returns the fields that enclose the value at a range in a message, from the outermost to the
+/// value's own field.
 pub(crate) fn enclosing_range<I: Input>(
     cursor: &mut WireCursor<I>,
     value: &Range<u64>,

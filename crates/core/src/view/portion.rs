@@ -1,4 +1,4 @@
-//! The part of a message that a path needs.
+//! The part of a message that is needed to look up a path.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use crate::progress::{HighWaterMark, Progress};
 use crate::wire::{FieldNumber, Input};
 use crate::{Error, Result};
 
-/// The part of a message that a path needs.
+/// An input with the part of a message that is needed to look up a path.
 pub(crate) struct Portion<'a> {
     input: PlanReader<'a, dyn ChunkStore + 'a>,
     furthest: HighWaterMark,
-    /// The slices in this part of the message whose numbers of elements are known, in order.
+    /// Slices in this part of the message whose numbers of elements are known, in order.
     runs: Vec<ElementRun>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Portion<'a> {
         }
     }
 
-    /// Disables progress reporting, for callers that report it themselves.
+    /// Disables progress reporting, for callers that report their own progress.
     pub(super) fn unwatched(mut self) -> Self {
         self.furthest = HighWaterMark::new(Progress::default().meter(0));
         self
@@ -41,24 +41,24 @@ impl<'a> Portion<'a> {
         self.input.check()
     }
 
-    /// Returns the error to report after a walk over the part failed with `error`. Damage in an
-    /// accessed chunk takes precedence.
+    /// Returns the error to report after reading this part of the message failed with `error`.
+    /// Damage in an accessed chunk takes precedence.
     pub(crate) fn damage_first(&mut self, error: Error) -> Error {
         self.input.damage_first(error)
     }
 
-    /// Converts an error at an offset in the part to an error at an offset in a chunk, with the
-    /// chunk's file.
+    /// Converts an error at an offset in this part of the message to an error at an offset in a
+    /// chunk, and adds the name of the chunk's file.
     pub(super) fn in_chunk(&self, error: Error) -> Error {
         self.input.in_chunk(error)
     }
 
-    /// Returns the plan for the portion's bytes.
+    /// Returns the merge plan for this part of the message.
     pub(super) fn plan(&self) -> &MergePlan {
         self.input.plan()
     }
 
-    /// Returns the plan for the portion's bytes, if the message is in chunks.
+    /// Returns the merge plan for this part of the message; `None` if the message isn't chunked.
     pub(crate) fn plan_of_chunks(&self) -> Option<&MergePlan> {
         self.input.plan_of_chunks()
     }

@@ -1,5 +1,5 @@
-//! Reading the values that a query selects as rows of a table: some fields of each value and of the
-//! elements that enclose it.
+//! Reading the values that a query selects as rows of a table. The columns are fields of each value
+//! and of the elements that enclose the value.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 const COPY_LEN: u64 = 64 << 10;
 
 impl Selected<'_> {
-    /// Returns the offset in the message at which the most recently returned value starts.
+    /// Returns the start of the most recently returned value, as an offset in the message.
     pub fn start(&self) -> u64 {
         self.last.first().map_or(0, |piece| piece.start)
     }
@@ -29,17 +29,17 @@ impl Selected<'_> {
         self.frames.get(level).map(|frame| &frame.select)
     }
 
-    /// Returns the offset in the message at which the current element at a level starts. It is
-    /// unique within the level.
+    /// Returns the start of the current element at a level, as an offset in the message. The offset
+    /// is unique within the level.
     pub fn element_start(&self, level: usize) -> Option<u64> {
         let element = &self.frames.get(level)?.element;
         element.first().map(|piece| piece.start)
     }
 
-    /// If an error about the most recently returned value has no offset, adds the offset at which
-    /// the value starts. For a message in chunks, adds the chunk and the offset in the chunk
-    /// instead, and the chunk's file if it isn't the file with the trailer. Damage in a chunk that
-    /// was read takes precedence over the error.
+    /// Adds the start of the most recently returned value to an error without an offset. For a
+    /// chunked message, the error then has the chunk and the offset in the chunk, and also the
+    /// chunk's file if it isn't the file with the trailer. If a chunk that was read is damaged,
+    /// returns an error about the damage instead.
     #[must_use]
     pub fn at_fault(&mut self, error: Error) -> Error {
         let start = self.start();
@@ -48,8 +48,8 @@ impl Selected<'_> {
         portion.in_chunk(error)
     }
 
-    /// Appends to `out` the fields of the most recently returned message for which `keep` returns
-    /// true, in wire form. Skips the other fields.
+    /// Appends fields of the most recently returned message to `out`, in wire form: all fields for
+    /// which `keep` returns true.
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ impl Selected<'_> {
         copied.map_err(|error| self.cursor.input_mut().damage_first(error))
     }
 
-    /// Appends to `out` the fields of the current element at a level, like
-    /// [`fields_to`](Self::fields_to) for the value.
+    /// Appends fields of the current element at a level to `out`, as [`fields_to`](Self::fields_to)
+    /// does for the value.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Selected<'_> {
     }
 }
 
-/// Copies some fields of a message with these pieces.
+/// Appends the fields for which `keep` returns true, of a message with these ranges, to `out`.
 fn copy_fields(
     cursor: &mut WireCursor<Portion<'_>>,
     pieces: &[Range<u64>],

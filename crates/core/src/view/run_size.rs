@@ -1,4 +1,4 @@
-//! Copying adjacent elements of a query together.
+//! Copying several adjacent elements that a query selects at once.
 
 use std::ops::Range;
 
@@ -6,22 +6,22 @@ use super::select::Selected;
 use crate::path::Select;
 use crate::wire::{Input, WireType, alike};
 
-/// Bounds on a run of elements, for [`Selected::copy_run`].
+/// Limits of a run of elements, for [`Selected::copy_run`].
 #[derive(Clone, Copy, Debug)]
 pub struct RunSize {
     /// Maximum number of elements.
     pub elements: usize,
-    /// Number of bytes after which the run ends.
+    /// Size from which a run accepts no more elements, in bytes.
     pub bytes: usize,
-    /// Size in bytes of the first element that isn't part of the run.
+    /// Minimum size of an element that ends the run instead of being copied, in bytes.
     pub large: u64,
 }
 
 impl Selected<'_> {
-    /// Copies to `out` the elements that follow the most recently returned value, with their tags
-    /// and lengths, as long as all of them are selected, adjacent, and in memory already. For each
+    /// Copies the elements that follow the most recently returned value, with their tags and
+    /// lengths, to `out`, as long as they are selected, adjacent and in memory already. For each
     /// element, calls `met` with its start in the message and the range of its value in `out`. May
-    /// copy no elements even if some follow; [`next`](Iterator::next) then returns them.
+    /// stop before any element; [`next`](Iterator::next) then returns the remaining ones.
     ///
     /// Afterwards, the last copied element counts as the most recently returned value.
     pub fn copy_run(

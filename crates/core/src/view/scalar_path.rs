@@ -1,4 +1,4 @@
-//! Single values inside the values that a query selects.
+//! Paths to scalar values inside the values that a query selects.
 
 use bytes::Bytes;
 use prost_reflect::Kind;
@@ -11,11 +11,11 @@ use super::{LARGEST_SMALL_VALUE, total};
 use crate::path::{FieldPath, TargetKind, is_implicit};
 use crate::{Error, ErrorKind, Result};
 
-/// A path from each value that a query selects to a value inside it that is not a message.
+/// A path from each value that a query selects to a scalar value inside it.
 pub struct ScalarPath {
     way: Way,
     kind: Kind,
-    /// Value that stands for an absent field: 0 or empty; `None` if the field has presence.
+    /// Value of an absent field: 0 or empty; `None` if the field has presence.
     absent: Option<ScalarValue>,
 }
 
@@ -26,12 +26,13 @@ impl std::fmt::Debug for ScalarPath {
 }
 
 impl ScalarPath {
-    /// Looks up a path in the type of a query's values; `.` is the value itself.
+    /// Parses a path inside a query's values, whose kind is `value`. The path `.` is the value
+    /// itself.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is not a path, or leads to a message, a whole
-    /// repeated field or a map.
+    /// [`ErrorKind::InvalidPath`] if `text` is not a path, or leads to a message, a whole repeated
+    /// field or a map.
     pub fn new(text: &str, value: &TargetKind) -> Result<ScalarPath> {
         let invalid = |message: &str| {
             let error = Error::new(ErrorKind::InvalidPath, message);
@@ -72,8 +73,9 @@ impl ScalarPath {
 }
 
 impl Selected<'_> {
-    /// Returns the value at a path inside the last selected value. If the field is absent, returns
-    /// 0 or an empty value if the field has no presence, otherwise `None`.
+    /// Returns the scalar value at a path inside the most recently returned value. If the field is
+    /// absent, returns 0 or an empty value for a field without presence, and `None` for a field
+    /// with presence.
     ///
     /// ```
     /// use proto_splitter_core::merge::ReadOptions;

@@ -24,21 +24,22 @@ const COPY_LEN: usize = 64 << 10;
 /// An iterator over the values that a [`PathQuery`] selects, in message order, from
 /// [`MessageView::select`]. It ends after an error.
 ///
-/// Memory doesn't grow with the number of values. An item is the size of a value, whose bytes and
-/// path are available until the next item is requested.
+/// Memory doesn't grow with the number of values. Each item is the size of a value in bytes. The
+/// value's content and path are available until the next item is requested.
 pub struct Selected<'a> {
     pub(super) cursor: WireCursor<Portion<'a>>,
-    /// The path to the first field whose elements are iterated over.
+    /// Path of the message with the first field whose elements are iterated over.
     prefix: FieldPath,
     pub(super) levels: Vec<Level>,
     pub(super) frames: Vec<Frame>,
-    /// The pieces of the only value, for a query that is a path.
+    /// The only value, for a query that is a path; `None` after it was returned, and for other
+    /// queries.
     only: Option<Found>,
-    /// The pieces of the most recently returned value.
+    /// Ranges of the most recently returned value.
     pub(super) last: Vec<Range<u64>>,
     /// Wire type of the most recently returned value.
     pub(super) wire: Option<WireType>,
-    /// Range of the latest element or map entry, including its tag.
+    /// Range of the most recent element or map entry, including its tag.
     pub(super) met: Range<u64>,
     most: u64,
 }
@@ -46,19 +47,20 @@ pub struct Selected<'a> {
 /// The position of the iteration over the elements of one message.
 pub(super) struct Frame {
     pieces: std::vec::IntoIter<Range<u64>>,
-    /// Remaining range of the piece.
+    /// Remaining part of the message's current range.
     pub(super) left: Range<u64>,
     /// Index of the next element.
     pub(super) next: u64,
     /// Range of indices that may be selected.
     pub(super) picked: Range<u64>,
-    /// The next slice before the first selected index, in the current piece.
+    /// A cursor over slices, for skipping elements before the first selected index; `None` if not
+    /// needed.
     passing: Option<RunCursor>,
-    /// The remaining packed numbers at the cursor's position.
+    /// Range of the remaining numbers in the current packed field.
     run: Range<u64>,
     /// Index or key of the most recent element.
     pub(super) select: Select,
-    /// Pieces of the last element, or of a map entry's value.
+    /// Ranges of the most recent element or, in a map, of the most recent entry's value.
     pub(super) element: Vec<Range<u64>>,
 }
 
@@ -119,7 +121,7 @@ impl<'a> MessageView<'a> {
         Ok(selected)
     }
 
-    /// Returns the path of the only value that a query selects.
+    /// Returns the path of the value that a query selects, which must be the only one.
     ///
     /// # Errors
     ///
@@ -148,7 +150,7 @@ impl<'a> MessageView<'a> {
     }
 
     /// Returns the error for a query that selects nothing. If an index is out of range, the error
-    /// has the number of elements.
+    /// names the actual number of elements.
     pub(crate) fn no_such_value(&self, query: &PathQuery, names: &[NameRule]) -> Result<Error> {
         let mut message = "the message has no such value".to_owned();
         if let Some(why) = self.missing_in(query, names)? {
@@ -177,8 +179,8 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns the first name or string key in a query that no element has, and up to `most` names
-    /// or keys that elements have.
+    /// Returns the first name or string key in a query that matches no element, and up to `most`
+    /// names or keys of existing elements, for an error message; `None` if every name matches.
     ///
     /// # Errors
     ///
@@ -206,8 +208,9 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns a replacement for a query that selects nothing. The replacement selects elements by
-    /// the value of one of their string fields instead of by name.
+    /// Returns a replacement for a query by name that selects nothing: it selects elements by the
+    /// value of one of their string fields instead; `None` if no such query selects anything
+    /// either.
     ///
     /// # Errors
     ///
@@ -224,8 +227,8 @@ impl<'a> MessageView<'a> {
         Ok(None)
     }
 
-    /// Returns an explanation with the number of elements, if a path has no value because an index
-    /// is out of range.
+    /// Returns an explanation with the number of elements if a path has no value because an index
+    /// is out of range; `None` if there is another reason.
     pub(super) fn missing(&self, path: &FieldPath) -> Result<Option<String>> {
         let mut above = path.clone();
         while let Some(step) = above.pop() {
@@ -279,7 +282,7 @@ impl Selected<'_> {
         path
     }
 
-    /// Adds the step to the current element at a level.
+    /// Appends the step to `path` that leads to the current element at a level.
     fn add_element(&self, level: usize, path: &mut FieldPath) {
         if let (Some(level), Some(frame)) = (self.levels.get(level), self.frames.get(level)) {
             let mut step = Step::field(level.number);
@@ -288,18 +291,18 @@ impl Selected<'_> {
         }
     }
 
-    /// Returns the pieces of the most recently returned value.
+    /// Returns the ranges of the most recently returned value.
     pub(crate) fn pieces(&self) -> &[Range<u64>] {
         &self.last
     }
 
-    /// Returns the range of the most recently returned element, including its tag, for a query
-    /// whose last step selects elements.
+    /// Returns the range of the most recently returned element, including its tag. The last step of
+    /// the query must select elements.
     pub(crate) fn field(&self) -> Range<u64> {
         self.met.clone()
     }
 
-    /// Returns the wire type of the most recently returned value; `None` for the whole message.
+    /// Returns the wire type of the most recently returned value; `None` for the entire message.
     pub fn wire_type(&self) -> Option<WireType> {
         self.wire
     }
@@ -323,7 +326,7 @@ impl Selected<'_> {
         Ok(bytes.into())
     }
 
-    /// Writes the most recently returned value, of any size.
+    /// Writes the most recently returned value, which may have any size, to `sink`.
     ///
     /// # Errors
     ///
@@ -344,7 +347,8 @@ impl Selected<'_> {
         Ok(())
     }
 
-    /// Returns the name of the most recently returned value; empty if the value isn't an element.
+    /// Returns the name of the most recently returned value. The name is empty if the value isn't
+    /// an element or map entry.
     ///
     /// # Errors
     ///
@@ -378,7 +382,8 @@ impl Selected<'_> {
         Ok(None)
     }
 
-    /// Begins iterating over the elements of the next level's field in a message.
+    /// Begins iterating over the elements of the next level's field in the message with these
+    /// ranges.
     fn enter(&mut self, pieces: Vec<Range<u64>>) -> Result<()> {
         let level = &self.levels[self.frames.len()];
         let picked = match &level.pick {
@@ -402,8 +407,8 @@ impl Selected<'_> {
         Ok(())
     }
 
-    /// Advances to the next selected element and its target, if these can be determined quickly.
-    /// Returns the target's size in bytes.
+    /// Advances to the next queried value, if it can be located quickly, and returns its size in
+    /// bytes. Otherwise returns `None`, and [`step`](Self::step) has to find the value.
     #[inline]
     fn next_at_once(&mut self) -> Option<u64> {
         let level = self.levels.last().filter(|level| level.is_quick)?;
@@ -430,7 +435,8 @@ impl Selected<'_> {
         None
     }
 
-    /// Advances to the next selected element and its target. Returns false at the end.
+    /// Advances to the next selected element at a level that contains the queried value. Returns
+    /// false if there is none.
     fn step(&mut self, depth: usize) -> Result<bool> {
         let (level, frame) = (&self.levels[depth], &mut self.frames[depth]);
         loop {
@@ -526,7 +532,7 @@ impl Selected<'_> {
 }
 
 impl Iterator for Selected<'_> {
-    /// Size of a value, in bytes.
+    /// Size of a selected value, in bytes.
     type Item = Result<u64>;
 
     #[inline]
@@ -545,7 +551,7 @@ impl Iterator for Selected<'_> {
 
 impl std::iter::FusedIterator for Selected<'_> {}
 
-/// Returns the key of a map's entry, and its value.
+/// Returns the key and the value of a map entry.
 fn entry<I: Input>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
@@ -568,7 +574,7 @@ fn entry<I: Input>(
             pieces.push(met.value);
         }
     }
-    // For values that are not messages, the last one counts.
+    // If a value that isn't a message occurs several times, the last occurrence is used.
     if !matches!(value, Kind::Message(_)) && pieces.len() > 1 {
         pieces.drain(..pieces.len() - 1);
     }

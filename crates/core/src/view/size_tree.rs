@@ -1,8 +1,9 @@
 //! Sizes by field path, to find what takes up space in a message without loading it.
 //!
-//! [`measure`] walks a message, skipping every value that is not a message, and sums sizes by field
-//! path: all elements of `graph_def.node` are one [`TreeNode`], and so are the `name`s of all of
-//! them. For repeated fields and maps, the largest members are listed too, with descriptive names.
+//! [`measure`] traverses a message, skipping every value that is not a message, and adds up sizes
+//! by field path: all elements of `graph_def.node` together are one [`TreeNode`], and the `name`s
+//! of all these elements are another. For repeated fields and maps, the largest members are also
+//! listed, with descriptive names.
 //!
 //! Sizes are bytes on the wire including tags and lengths, so the sizes of a message's fields and
 //! its [`own`](TreeNode::own) bytes, which are its tag and length, add up to its size. Memory

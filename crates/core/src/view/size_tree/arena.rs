@@ -1,5 +1,5 @@
-//! Sums by field path during the walk over a message: one node for each path, regardless of how
-//! often the path occurs.
+//! Sums by field path while a message is traversed: one node for each path, regardless of how often
+//! the path occurs.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -10,82 +10,85 @@ use super::chunks::{ChunkMap, ChunkSet, NO_CHUNK};
 use super::options::TreeOptions;
 use crate::path::FieldRef;
 
-/// Maximum number of distinct paths. Fields beyond it are summed as their message's other fields.
+/// Maximum number of distinct paths. The sizes of further fields are added to one node per message.
 const MAX_NODES: usize = 1 << 16;
 
-/// Maximum number of distinct fields in one message.
+/// Maximum number of distinct fields in one message. The sizes of further fields are added to one
+/// node.
 const MAX_CHILDREN: u32 = 4096;
 
-/// Limit of field numbers that are looked up by index; higher numbers are hashed.
+/// First field number that is looked up in a hash map. Smaller numbers are indices of an array.
 const MAX_SLOTS: usize = 128;
 
 const EMPTY: u32 = u32::MAX;
 
-/// Slot for fields beyond the maximum. No field has the number 0.
+/// Field number of the node for all fields beyond the maximum. No real field has the number 0.
 pub(super) const OTHERS: u32 = 0;
 
 pub(super) type NodeId = u32;
 
-/// The measured message.
+/// Node of the measured message.
 pub(super) const ROOT: NodeId = 0;
 
-/// The treatment of a field's values.
+/// The treatment of a field's values during the traversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Only counts the sizes of the values.
+    /// Skips the values, and only counts their sizes.
     Hop,
-    /// Counts the sizes of repeated strings or bytes values, and keeps the largest.
+    /// Skips repeated strings or bytes values, counts their sizes, and keeps the largest.
     HopAndKeep,
-    /// Walks length-delimited messages.
+    /// Traverses length-delimited messages.
     Message,
-    /// Walks messages encoded as groups.
+    /// Traverses messages encoded as groups.
     Group,
-    /// Walks values of an unknown field that look like messages.
+    /// Traverses values of an unknown field if they look like messages.
     Guess,
 }
 
-/// The counters of each field, separate from data that the walk doesn't touch, so that a message's
-/// counters fit in few cache lines.
+/// The counters of one field path. They are separate from [`Facts`], which the traversal rarely
+/// needs, so that a message's counters fit in few cache lines.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Children by field number.
+    /// Child nodes by field number.
     slots: Vec<u32>,
     pub(super) count: u64,
     pub(super) total: u64,
-    /// The last parent that contained the field.
+    /// Content identity of the last message that contained the field.
     epoch: u64,
-    /// Number of earlier occurrences in that parent.
+    /// Number of earlier occurrences of the field in the same message.
     pub(super) ordinal: u64,
-    /// Identity of this message for its children: all pieces of one message are one parent.
+    /// Content identity of the last message at this path, for its children. Occurrences of a
+    /// message that parsers merge into one have the same identity.
     content: u64,
-    /// Size that members must exceed to be kept, in bytes.
+    /// Size that a member must exceed to be kept, in bytes.
     threshold: u64,
     last_chunk: u32,
     pub(super) look: Look,
-    /// True if the largest occurrences are kept.
+    /// True if the largest occurrences of the field are kept.
     keeps: bool,
-    /// True if a parent had the field twice.
+    /// True if any message contained the field more than once.
     pub(super) several: bool,
 }
 
-/// The facts about a path, and the members kept there.
+/// Data about one field path that the traversal rarely needs, and the largest members at the path.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) parent: NodeId,
     pub(super) number: u32,
-    /// The field, if the type has it.
+    /// The field; `None` if the type lacks it.
     pub(super) field: Option<FieldRef>,
-    /// Type of the values, if they are messages of a known type.
+    /// Type of the values; `None` unless they are messages of a known type.
     pub(super) message: Option<MessageDescriptor>,
     pub(super) children: Vec<NodeId>,
     pub(super) chunks: ChunkSet,
     pub(super) guess: Guess,
     heap: BinaryHeap<Reverse<Kept>>,
-    /// Place of each kept member: the repeated fields along the path, and the member itself.
+    /// Location of each kept member: occurrences of the repeated fields along its path, and of
+    /// itself.
     places: Vec<Vec<Link>>,
 }
 
-/// The values of an unknown field so far.
+/// Observations about the values of an unknown field so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Guess {
     /// True if a value looked like a message.
@@ -100,7 +103,7 @@ pub(super) struct Guess {
     pub(super) len: bool,
 }
 
-/// An occurrence of a repeated field: its number within its message, and its value.
+/// An occurrence of a repeated field: its index within its message, and the range of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) ordinal: u64,
@@ -116,19 +119,19 @@ struct Kept {
     place: usize,
 }
 
-/// All nodes, and the position of the walk.
+/// All nodes, and the current position of the traversal.
 #[derive(Debug)]
 pub(super) struct Arena {
     pub(super) nodes: Vec<Node>,
     pub(super) facts: Vec<Facts>,
     by_number: HashMap<(NodeId, u32), NodeId>,
-    /// The repeated fields on the path to the walk's position.
+    /// Occurrences of the repeated fields along the path to the current position.
     pub(super) chain: Vec<Link>,
     last_content: u64,
     pub(super) chunks: ChunkMap,
     top: usize,
     min_size: u64,
-    /// Messages with this content identity or a higher one aren't walked.
+    /// Content identity from which messages aren't traversed, which limits their number.
     most_entered: u64,
 }
 
@@ -248,7 +251,7 @@ impl Arena {
         id
     }
 
-    /// Returns true if no more messages are entered.
+    /// Returns true if the maximum number of messages has been traversed.
     #[inline]
     pub(super) fn is_exhausted(&self) -> bool {
         self.last_content >= self.most_entered
@@ -261,8 +264,9 @@ impl Arena {
         self.last_content
     }
 
-    /// Counts an occurrence of a field within its parent, and appends it to the chain if the field
-    /// is repeated. Returns the content identity for its fields.
+    /// Counts an occurrence of a field within the message with the content identity `parent`, and
+    /// appends it to the chain if the field's largest occurrences are kept. Returns the content
+    /// identity of the occurrence.
     #[inline]
     pub(super) fn enter(&mut self, id: NodeId, parent: u64, start: u64, len: u64) -> u64 {
         let next = self.last_content + 1;
@@ -290,7 +294,8 @@ impl Arena {
         next
     }
 
-    /// Ends the occurrence that [`enter`](Self::enter) began; `size` is its size in bytes.
+    /// Ends the occurrence that [`enter`](Self::enter) began, and keeps it if it is among the
+    /// largest. `size` is its size in bytes.
     #[inline]
     pub(super) fn leave(&mut self, id: NodeId, size: u64) {
         let node = &self.nodes[id as usize];
@@ -348,7 +353,7 @@ impl Arena {
         steps.join(".")
     }
 
-    /// Returns the largest members, sorted by size, with their places.
+    /// Returns the sizes and locations of the largest members, the largest first.
     pub(super) fn kept(&self, id: NodeId) -> Vec<(u64, &[Link])> {
         let facts = &self.facts[id as usize];
         let mut kept: Vec<Kept> = facts.heap.iter().map(|kept| kept.0).collect();
@@ -358,7 +363,8 @@ impl Arena {
             .collect()
     }
 
-    /// Records the chunks that contain the range from `start` to `end` in the input.
+    /// Records that the range from `start` to `end` in the input belongs to a node, for its set of
+    /// chunks.
     #[inline]
     pub(super) fn touch(&mut self, id: NodeId, start: u64, end: u64) {
         let chunk = self.chunks.at(start);

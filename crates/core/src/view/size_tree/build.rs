@@ -1,4 +1,4 @@
-//! Building the displayed tree from the sums of a walk.
+//! Building the tree to display from the sums of a traversal.
 
 use std::ops::Range;
 
@@ -13,25 +13,25 @@ use crate::view::{Kindred, MAX_TEXT, MemberName, NameRule, name_of};
 use crate::wire::header::{field_if_any, is_malformed};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
 
-/// Label for a map's keys, next to values that are not messages.
+/// Label of the node for a map's keys.
 const KEY: &str = "(key)";
 const VALUE: &str = "(value)";
-/// Label for the fields beyond the maximum.
+/// Label of the node for the fields beyond the maximum.
 const OTHER_FIELDS: &str = "(other fields)";
 
-/// A builder that turns the sums of a walk into a tree.
+/// A builder that turns the sums of a traversal into a tree.
 pub(super) struct TreeBuilder<'a, I> {
     pub(super) cursor: WireCursor<I>,
     pub(super) arena: Arena,
     pub(super) rules: &'a [NameRule],
-    /// Path of the walk's root in the whole message.
+    /// Path of the measured value in the whole message.
     pub(super) prefix: &'a FieldPath,
-    /// Type of the whole message, if known.
+    /// Type of the whole message; `None` if it is unknown.
     pub(super) whole: Option<&'a MessageDescriptor>,
     pub(super) wanted: Vec<UnreadName>,
 }
 
-/// A member whose name is to be read: its value, and its place in the tree.
+/// A member whose name is still to be read: its value, and its node.
 pub(super) struct UnreadName {
     value: Range<u64>,
     node: NodeId,
@@ -110,7 +110,7 @@ impl<I: Input> TreeBuilder<'_, I> {
         }
     }
 
-    /// Returns the largest members of a field, without names.
+    /// Returns the largest members of a field. Their names are read later.
     fn members(&mut self, id: NodeId) -> Result<Vec<Member>> {
         if !self.is_repeated(id, u64::MAX) {
             return Ok(Vec::new());
@@ -148,7 +148,8 @@ impl<I: Input> TreeBuilder<'_, I> {
         Ok(members)
     }
 
-    /// Returns the path of a member, and the suffix that distinguishes it from the other members.
+    /// Returns the path of a member, and the suffix of the path that distinguishes it from other
+    /// members.
     fn path(&mut self, id: NodeId, links: &[Link]) -> Result<(FieldPath, String)> {
         let mut way = vec![id];
         while let Some(&last) = way.last()
@@ -158,7 +159,8 @@ impl<I: Input> TreeBuilder<'_, I> {
         }
         let mut links = links.iter();
         let mut path = self.prefix.clone();
-        // The first of several occurrences along the path, and the type of its message.
+        // First step along the path that may differ between members, and the node of the message
+        // before it.
         let mut differs: Option<(usize, NodeId)> = None;
         for &node in way.iter().rev().skip(1) {
             let link = if self.arena.keeps(node) {
@@ -185,7 +187,7 @@ impl<I: Input> TreeBuilder<'_, I> {
                     match key {
                         Some(Ok(key)) => Select::Key(key),
                         Some(Err(error)) if !is_malformed(&error) => return Err(error),
-                        // An unreadable key doesn't keep the member from being shown.
+                        // If the key can't be read, the member is still listed, by its index.
                         _ => Select::Index(link.ordinal),
                     }
                 }
@@ -210,7 +212,7 @@ impl<I: Input> TreeBuilder<'_, I> {
                 .as_ref(),
         };
         let text = rest.display(message);
-        // The line above this member shows the name of its field.
+        // The field's name is omitted, since the line above this member shows it.
         let short = match rest.steps() {
             [_] => text
                 .find('[')
@@ -220,7 +222,7 @@ impl<I: Input> TreeBuilder<'_, I> {
         Ok((path, short))
     }
 
-    /// Returns the names of all members in discovery order, reading them in input order.
+    /// Returns the names of all members in discovery order. Reads them in the order of the input.
     fn names(&mut self) -> Result<Vec<MemberName>> {
         let mut wanted = std::mem::take(&mut self.wanted);
         let mut names = vec![MemberName::default(); wanted.len()];
@@ -263,7 +265,7 @@ impl<I: Input> TreeBuilder<'_, I> {
     }
 }
 
-/// Returns the name of a map entry's value. The entry itself has a key.
+/// Returns the name that the value of a map entry contains, in addition to the entry's key.
 fn map_value<I: Input>(
     input: &mut I,
     entry: Range<u64>,

@@ -6,7 +6,7 @@ use crate::error::ChunkIndex;
 use crate::merge::{MergePlan, chunk_of};
 use crate::spans::Span;
 
-/// No chunk: the message is in one piece, or the merge generates the bytes.
+/// Chunk index of bytes that are in no chunk: the message isn't chunked, or a merge generates them.
 pub(super) const NO_CHUNK: u32 = u32::MAX;
 
 /// The chunks that contain a value.
@@ -28,12 +28,12 @@ impl ChunkSet {
         indices.map(|&index| ChunkIndex::new(u64::from(index)))
     }
 
-    /// Returns true if there are more chunks than listed.
+    /// Returns true if there are more chunks than [`indices`](Self::indices) returns.
     pub fn more(&self) -> bool {
         self.more
     }
 
-    /// Returns true if there are no chunks, since the message is in one piece.
+    /// Returns true if there are no chunks, since the message isn't chunked.
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
     }
@@ -52,17 +52,17 @@ impl ChunkSet {
     }
 }
 
-/// The ranges of a message that come from each chunk, with a cached lookup.
+/// The ranges of a message that come from each chunk, with a cache of the last lookup.
 #[derive(Debug)]
 pub(super) struct ChunkMap {
-    /// Start of each segment in order, and its chunk.
+    /// Start of each range in the message, in order, and the index of its chunk.
     starts: Vec<(u64, u32)>,
     found: Range<u64>,
     chunk: u32,
 }
 
 impl ChunkMap {
-    /// Creates the map for a message without chunks.
+    /// Creates the map for a message that isn't chunked.
     pub(super) fn whole() -> Self {
         ChunkMap {
             starts: Vec::new(),
@@ -87,7 +87,7 @@ impl ChunkMap {
         self.starts.is_empty()
     }
 
-    /// Returns the chunk at a position. The result is valid until [`end`](Self::end).
+    /// Returns the chunk at a position. It also contains the positions up to [`end`](Self::end).
     #[inline]
     pub(super) fn at(&mut self, position: u64) -> u32 {
         if !self.found.contains(&position) {
@@ -111,7 +111,7 @@ impl ChunkMap {
         self.chunk = chunk;
     }
 
-    /// Adds the chunks of a range, and returns the first.
+    /// Adds the chunks that contain a range to `set`, and returns the first of these chunks.
     pub(super) fn add_range(&mut self, range: Range<u64>, set: &mut ChunkSet) -> u32 {
         let first = self.at(range.start);
         set.add(first);

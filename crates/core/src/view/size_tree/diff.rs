@@ -1,4 +1,4 @@
-//! Comparing two trees.
+//! Comparing the trees of two messages.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::view::MemberName;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeDiff {
-    /// The message itself.
+    /// Change of the whole message.
     pub root: TreeChange,
 }
 
@@ -21,27 +21,27 @@ pub struct TreeDiff {
 pub struct Sum {
     /// Number of occurrences.
     pub count: u64,
-    /// Total size, in bytes.
+    /// Total size of the occurrences, in bytes.
     pub size: u64,
 }
 
-/// The values at one path, old and new.
+/// The change of the values at one field path, from an old to a new message.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeChange {
-    /// Step in a path, in the form of [`TreeNode::label`].
+    /// Last step of the path, in the form of [`TreeNode::label`].
     pub label: String,
-    /// Old sum; `None` if the field appeared.
+    /// Sum in the old message; `None` if the field appeared.
     pub old: Option<Sum>,
-    /// New sum; `None` if the field disappeared.
+    /// Sum in the new message; `None` if the field disappeared.
     pub new: Option<Sum>,
     /// Members known to have changed, the largest change first.
     pub members: Vec<MemberChange>,
-    /// Changed fields below, the largest change first.
+    /// Changed fields of the values, the largest change first.
     pub children: Vec<TreeChange>,
 }
 
-/// A member, old and new.
+/// The change of one member of a repeated field or map, from an old to a new message.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MemberChange {
@@ -51,24 +51,27 @@ pub struct MemberChange {
     pub text: String,
     /// Suffix of the path that distinguishes the member from others.
     pub short: String,
-    /// Old size, in bytes.
+    /// Size in the old message, in bytes; `None` if the old tree doesn't list the member.
     pub old: Option<u64>,
-    /// New size, in bytes.
+    /// Size in the new message, in bytes; `None` if the new tree doesn't list the member.
     pub new: Option<u64>,
-    /// Upper bound, in bytes, on the member's size in the tree that doesn't list it, since a tree
-    /// keeps only the largest members.
+    /// Upper bound in bytes on the member's size in the message whose tree doesn't list the member,
+    /// since a tree keeps only the largest members. `None` if the member's size in both messages is
+    /// known.
     pub unseen_up_to: Option<u64>,
 }
 
 impl TreeChange {
-    /// Returns the growth, in bytes.
+    /// Returns the growth from the old to the new message, in bytes. Negative if the values shrank.
     pub fn change(&self) -> i64 {
         change(self.old.map(|sum| sum.size), self.new.map(|sum| sum.size))
     }
 }
 
 impl MemberChange {
-    /// Returns the growth, in bytes. This is a lower bound if the member may exist unlisted.
+    /// Returns the growth from the old to the new message, in bytes. Negative if the member shrank.
+    /// If one tree may lack the member only because of its size, this is the smallest possible
+    /// change.
     pub fn change(&self) -> i64 {
         let unseen = self.unseen_up_to;
         change(self.old.or(unseen), self.new.or(unseen))
@@ -84,8 +87,8 @@ impl TreeDiff {
     /// Compares two trees.
     ///
     /// Members are matched by name, or by path if they have no name. Several members with the same
-    /// name are matched in order. Members that the trees don't keep can't be compared, so keep more
-    /// than you display.
+    /// name are matched in order. Only members that the trees keep can be compared, so keep more
+    /// members than you display.
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;
@@ -110,7 +113,7 @@ impl TreeDiff {
     }
 }
 
-/// Compares two nodes, at least one of which is present.
+/// Compares two nodes, of which at least one is present.
 fn node(old: Option<&TreeNode>, new: Option<&TreeNode>, below_several: bool) -> TreeChange {
     let several = |node: Option<&TreeNode>| node.is_some_and(|node| node.count > 1);
     let any_several = below_several || several(old) || several(new);
@@ -143,7 +146,7 @@ type Pair<'a> = (Option<&'a TreeNode>, Option<&'a TreeNode>);
 
 fn pairs<'a>(old: Option<&'a TreeNode>, new: Option<&'a TreeNode>) -> Vec<Pair<'a>> {
     let children = |node: Option<&'a TreeNode>| node.map_or(&[][..], |node| &node.children);
-    // A name from the type can't equal a number.
+    // Matched by name: the number of an unknown field can't equal the name of a known field.
     let mut olds: HashMap<&str, &TreeNode> = children(old)
         .iter()
         .map(|child| (child.name.as_str(), child))
@@ -191,7 +194,8 @@ fn members(
             });
         }
     }
-    // Members that may exist unlisted have not provably changed.
+    // Removes members that may be unchanged, since one tree may lack them only because of their
+    // size.
     changes.retain(
         |member| match (member.old, member.new, member.unseen_up_to) {
             (old, new, None) => old != new,
@@ -203,7 +207,8 @@ fn members(
     changes
 }
 
-/// Returns the maximum size of a member that isn't kept; `None` if all members are kept.
+/// Returns the maximum size in bytes of a member that the node lacks; `None` if it keeps all
+/// members.
 fn unseen(node: Option<&TreeNode>) -> Option<u64> {
     let node = node?;
     let kept = node.members.len() as u64;
@@ -211,8 +216,8 @@ fn unseen(node: Option<&TreeNode>) -> Option<u64> {
     (kept < node.count).then(|| least.unwrap_or(u64::MAX))
 }
 
-/// The identity of a member across two messages: its name or path, and its number among the members
-/// with the same name.
+/// The identity of a member across two messages: its name or path, and its index among the members
+/// with the same name or path.
 type Key<'a> = (&'a str, usize);
 
 fn keyed(node: Option<&TreeNode>, below_several: bool) -> Vec<(Key<'_>, &Member)> {

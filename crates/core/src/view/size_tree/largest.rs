@@ -1,4 +1,4 @@
-//! The largest parts of a message, to name in errors about limits.
+//! The largest parts of a message, for errors about exceeded limits.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,20 +11,21 @@ use crate::path::FieldPath;
 use crate::view::MessageView;
 use crate::{Error, Result};
 
-/// Maximum number of messages that a search enters, which takes a few seconds. Later messages count
-/// as bytes.
+/// Maximum number of messages that a search traverses, which takes a few seconds. The fields of
+/// further messages aren't measured separately.
 const MOST_ENTERED: u64 = 1 << 24;
 
 /// Maximum number of a tree's largest members to inspect.
 const MOST_MEMBERS: usize = 256;
 
-/// Denominator of the smallest share of a field at which a member is named separately: 1/8.
+/// Denominator of a share of a field's size, 1/8. Members with at least this share are named
+/// separately.
 const TELLING_SHARE: u64 = 8;
 
 /// Returns the three largest parts of the value at a path, the largest first, as
 /// [`SizeTree::largest`] finds them.
 ///
-/// The memory used doesn't depend on the message's size, and the number of messages entered is
+/// The memory used doesn't depend on the message's size, and the number of messages traversed is
 /// limited.
 ///
 /// ```
@@ -49,9 +50,9 @@ pub fn largest(view: &MessageView<'_>, path: &FieldPath) -> Result<Vec<LargePart
     Ok(measure(view, path, &options)?.largest(NAMED))
 }
 
-/// Adds the largest parts of the value at a path to an error caused by the value's size, unless the
-/// error has some already. Adds nothing to other errors, and nothing if the value can't be
-/// measured.
+/// Adds the largest parts of the value at a path to an error that the value's size caused, unless
+/// the error already names some parts. Leaves other errors unchanged, and any error if the value
+/// can't be measured.
 pub fn with_largest(error: Error, view: &MessageView<'_>, path: &FieldPath) -> Error {
     if !error.needs_largest() {
         return error;
@@ -67,8 +68,8 @@ impl SizeTree {
     /// if no field or element is large enough to be named.
     ///
     /// A part is named as precisely as its size justifies: a message, field or member is replaced
-    /// by the known parts inside it, if these make up at least half of its size. A field with many
-    /// small members is one part, `packet[*]`. A tree knows the [largest
+    /// by the listed parts inside it if these make up at least half of its size. A field with many
+    /// small members is one part, such as `packet[*]`. A tree lists only the [largest
     /// members](super::TreeOptions::top) of its fields.
     pub fn largest(&self, most: usize) -> Vec<LargePart> {
         let mut search = Search {
@@ -95,7 +96,7 @@ impl SizeTree {
         found
     }
 
-    /// Returns the largest of all members.
+    /// Returns the largest members in the entire tree, the largest first.
     fn large_members(&self) -> Vec<&Member> {
         let (mut members, mut open) = (Vec::new(), vec![&self.root]);
         while let Some(node) = open.pop() {
@@ -108,7 +109,7 @@ impl SizeTree {
     }
 }
 
-/// Parts to look at, the largest first.
+/// A search for the largest parts: the known members, and the parts to inspect, the largest first.
 struct Search<'a> {
     members: Vec<&'a Member>,
     open: BinaryHeap<Part<'a>>,
@@ -122,13 +123,14 @@ struct Part<'a> {
 
 #[derive(Clone, Copy)]
 enum What<'a> {
-    /// All values of a field, and true if nothing on its path is repeated.
+    /// All values of a field. The flag is true if no field along its path is repeated.
     Field(&'a TreeNode, bool),
     Member(&'a Member),
 }
 
 impl<'a> Search<'a> {
-    /// Replaces a part with the parts inside it. Returns false if the part itself should be named.
+    /// Replaces a part with the parts inside it. Returns false if the part itself should be named
+    /// instead.
     fn refine(&mut self, part: &Part<'a>) -> bool {
         match part.what {
             What::Field(node, is_single) => match node.members.as_slice() {
@@ -150,10 +152,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Pushes the fields of a message if they make up at least half of its size. For several
-    /// messages, one field must make up half of their size.
+    /// Pushes the fields of a message, if they make up at least half of the message's size. If a
+    /// node has several messages, a single field must make up half of their total size.
     fn enter(&mut self, node: &'a TreeNode, path: &str, is_single: bool) -> bool {
-        // Keys of maps and fields beyond the maximum have no paths.
+        // Nodes without a path have labels in parentheses: a map's keys, and the fields beyond the
+        // maximum.
         let children = node.children.iter();
         let named = children.filter(|child| !child.name.starts_with('('));
         let named: Vec<&TreeNode> = named.collect();
@@ -174,8 +177,8 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Pushes the outermost known members inside a member, if they make up at least half of its
-    /// size.
+    /// Pushes the outermost known members inside a member, if these make up at least half of the
+    /// member's size.
     fn inside(&mut self, member: &Member) -> bool {
         let is_within = |inner: &Member, outer: &Member| {
             inner.path != outer.path && inner.path.strip_prefix(&outer.path).is_some()

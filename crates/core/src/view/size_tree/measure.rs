@@ -16,9 +16,9 @@ use crate::path::{FieldPath, TargetKind};
 use crate::view::MessageView;
 use crate::wire::{Input, WireCursor};
 
-/// Measures the message or value at a path, and returns the sizes by field path. Reads only the
-/// names of the largest members and, for a chunked message, the chunks that other chunks are
-/// spliced into and the chunks that are messages.
+/// Measures the message or value at a path, and returns the sizes by field path. Apart from tags
+/// and lengths, it reads only the names of the largest members. In a chunked message, it reads only
+/// the chunks that are messages, and the chunks into which other chunks are spliced.
 ///
 /// # Errors
 ///
@@ -49,21 +49,21 @@ pub fn measure(
         .map_err(|error| portion.damage_first(error))
 }
 
-/// The value to measure: pieces of an input, and their place in the whole message.
+/// The value to measure: its ranges in an input, and its path in the whole message.
 struct Target<'a> {
     pieces: &'a [Range<u64>],
-    /// True if the value is a message; its type is `message`, if known.
+    /// True if the value is a message. Its type is `message`; `None` if it is unknown.
     is_message: bool,
     message: Option<MessageDescriptor>,
     path: &'a FieldPath,
     whole: Option<&'a MessageDescriptor>,
-    /// The plan of a message in chunks.
+    /// The merge plan; `None` if the message isn't chunked.
     plan: Option<&'a MergePlan>,
-    /// Maximum depth of the walk, in messages.
+    /// Maximum depth of the traversal, in nested messages.
     max_depth: u32,
 }
 
-/// Walks a part of a message.
+/// Traverses the value to measure, and returns its size tree.
 fn walked<I: Input>(
     mut cursor: WireCursor<I>,
     target: &Target<'_>,

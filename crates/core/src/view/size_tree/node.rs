@@ -9,22 +9,22 @@ use crate::wire::FieldNumber;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SizeTree {
-    /// The message, or the requested value.
+    /// Node of the whole message, or of the value that was measured.
     pub root: TreeNode,
 }
 
-/// All values at one path, with any indices and keys along it.
+/// The total of all values at one field path, for all indices and keys along the path.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TreeNode {
     /// Field number.
     pub field: FieldNumber,
-    /// Field name, or its number if the type lacks it; empty for the root.
+    /// Field name, or the field number if the type lacks the field; empty for the root.
     pub name: String,
     /// Type of the values: a message's full name, or `string`, `map<string, int32>` and the like;
     /// `None` if the enclosing message's type lacks the field.
     pub type_name: Option<String>,
-    /// Appearance of the values, if the type lacks the field.
+    /// Form that the values seem to have; `None` if the type has the field.
     pub guessed: Option<Guessed>,
     /// True if the field can occur several times in a message. For a field that the type lacks,
     /// true if it does occur several times.
@@ -33,22 +33,22 @@ pub struct TreeNode {
     pub count: u64,
     /// Total size including tags and lengths, in bytes.
     pub size: u64,
-    /// Size of the bytes that belong to no field below.
+    /// Size of the bytes that belong to no child, in bytes.
     pub own: u64,
     /// Chunks that contain the values.
     pub chunks: ChunkSet,
-    /// The largest values, if there are several, sorted by size.
+    /// The largest values of a repeated field, the largest first.
     pub members: Vec<Member>,
-    /// The fields below, sorted by size.
+    /// Fields of the values, the largest first.
     pub children: Vec<TreeNode>,
 }
 
-/// The appearance of a value without a type.
+/// The form that the values of an unknown field seem to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Guessed {
-    /// Consecutive fields, in every occurrence.
+    /// A message: each value is a valid sequence of fields.
     Message,
-    /// Text in UTF-8.
+    /// UTF-8 text.
     Text,
     /// Any other length-delimited value: bytes, packed numbers, or a mixture of text and messages.
     Bytes,
@@ -60,11 +60,11 @@ pub enum Guessed {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Member {
-    /// Path in the whole message.
+    /// Path of the member in the whole message.
     pub path: FieldPath,
-    /// Path as text, with the type's names.
+    /// The same path as text, with field names.
     pub text: String,
-    /// Suffix of the path that distinguishes the member from others: `[7]`, or
+    /// Suffix of the path that distinguishes the member from other members, such as `[7]` or
     /// `node[7].attr["value"]`.
     pub short: String,
     /// Name of the member.
@@ -73,7 +73,7 @@ pub struct Member {
     pub size: u64,
     /// Chunks that contain the member.
     pub chunks: ChunkSet,
-    /// Index of the member's name in the list of names, which are read last.
+    /// Index of the member's name in the list of names, which is read after the tree is built.
     pub(super) serial: usize,
 }
 
@@ -87,7 +87,7 @@ impl TreeNode {
         }
     }
 
-    /// Returns the field below with this name.
+    /// Returns the child with this field name; `None` if there is none.
     pub fn child(&self, name: &str) -> Option<&TreeNode> {
         self.children.iter().find(|child| child.name == name)
     }

@@ -1,11 +1,11 @@
-//! Options for measuring.
+//! Options for measuring a message.
 
 use crate::view::NameRule;
 
 /// Default number of members to list per field.
 pub const DEFAULT_TOP: usize = 10;
 
-/// Options for measuring: the members to list, and how many messages to enter.
+/// Options for measuring a message: which members to list, and how many messages to traverse.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
     pub(super) top: usize,
@@ -32,8 +32,8 @@ impl TreeOptions {
         }
     }
 
-    /// Sets the number of largest members to list for each field. Default: [`DEFAULT_TOP`]. Each
-    /// member takes a few hundred bytes of memory for every repeated path.
+    /// Sets the number of largest members to list for each field. Default: [`DEFAULT_TOP`]. For
+    /// each repeated field path, a listed member takes a few hundred bytes of memory.
     #[must_use]
     pub const fn top(mut self, members: usize) -> Self {
         self.top = members;
@@ -47,16 +47,16 @@ impl TreeOptions {
         self
     }
 
-    /// Adds rules for the names of messages of some types. Default: none, which uses fields that
-    /// look like names. If a type has several rules, the first one applies.
+    /// Adds rules for finding the names of messages of some types. By default, there are none, and
+    /// fields that look like names are used. If a type has several rules, the first one applies.
     #[must_use]
     pub fn names(mut self, rules: &[NameRule]) -> Self {
         self.names.extend_from_slice(rules);
         self
     }
 
-    /// Sets the maximum number of messages to enter. The fields of later messages aren't listed.
-    /// Default: no maximum.
+    /// Sets the maximum number of messages to traverse. The fields of further messages aren't
+    /// listed. Default: no maximum.
     #[must_use]
     pub const fn most_entered(mut self, messages: u64) -> Self {
         self.most_entered = messages;
@@ -73,12 +73,12 @@ impl TreeOptions {
         self.min_member_size
     }
 
-    /// Returns the rules for the names of messages of some types.
+    /// Returns the rules for finding the names of messages of some types.
     pub fn get_names(&self) -> &[NameRule] {
         &self.names
     }
 
-    /// Returns the maximum number of messages to enter.
+    /// Returns the maximum number of messages to traverse.
     pub const fn get_most_entered(&self) -> u64 {
         self.most_entered
     }

@@ -1,4 +1,4 @@
-//! The part of a tree to show.
+//! Parsing the path of a part of a tree.
 
 use prost_reflect::MessageDescriptor;
 
@@ -6,7 +6,7 @@ use super::node::SizeTree;
 use crate::path::FieldPath;
 use crate::{Error, ErrorKind, Result};
 
-/// The subject of a tree: one value, and a sum over repeated fields below it.
+/// The part of a message that a tree shows: a value, and repeated fields below it to sum up.
 ///
 /// ```
 /// use proto_splitter_core::view::size_tree::TreePlace;
@@ -19,20 +19,21 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreePlace {
-    /// The value, which is measured as a whole.
+    /// Path of the value to measure.
     pub path: FieldPath,
-    /// Names of the fields that lead from the value to the fields that are summed up.
+    /// Names of the fields that lead from that value to the field to sum up; empty for the value
+    /// itself.
     pub below: Vec<String>,
 }
 
 impl TreePlace {
-    /// Parses a path as a tree displays it: with `[*]` after the fields that are summed over, or
-    /// without it for one value. The last field may be a whole repeated field.
+    /// Parses a path in the form in which a tree displays it: `[*]` follows a field whose values
+    /// are summed up. A path without `[*]` leads to one value, or to a whole repeated field.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is not a path, doesn't exist in the type, or has an
-    /// index or key after a `[*]`.
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, the type has no such path, or an index
+    /// or key follows a `[*]`.
     pub fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<TreePlace> {
         let steps = steps(text);
         let summed = steps.iter().position(|step| step.ends_with("[*]"));
@@ -92,11 +93,12 @@ fn steps(text: &str) -> Vec<&str> {
 }
 
 impl SizeTree {
-    /// Returns the part of the tree below these fields.
+    /// Returns the subtree at these field names, which lead down from the root.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the message has no such field, listing the fields it has.
+    /// [`ErrorKind::InvalidPath`] if a message has no field with such a name. The error lists its
+    /// fields.
     pub fn focus(mut self, below: &[String]) -> Result<SizeTree> {
         for name in below {
             let path = match self.root.name.as_str() {

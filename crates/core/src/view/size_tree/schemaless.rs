@@ -1,14 +1,14 @@
-//! Guessing the form of bytes without a type.
+//! Guessing whether bytes of an unknown type are a message.
 
 use crate::Result;
 use crate::view::{PROBED_TEXT, is_text};
 use crate::wire::header::is_malformed;
 use crate::wire::{Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint};
 
-/// Number of fields to inspect in a value that is not in memory.
+/// Maximum number of fields to inspect in a value that is not in memory.
 const PROBED_FIELDS: usize = 1024;
 
-/// Returns true if all of these bytes are consecutive fields, and unlikely to be text.
+/// Returns true if the bytes are a valid sequence of fields, and unlikely to be text.
 ///
 /// ```
 /// use proto_splitter_core::view::size_tree::looks_like_message;
@@ -16,7 +16,8 @@ const PROBED_FIELDS: usize = 1024;
 /// assert!(!looks_like_message(b"weights"));
 /// ```
 pub fn looks_like_message(bytes: &[u8]) -> bool {
-    // A message that consists of text begins with the tag 0x0a, which text rarely begins with.
+    // A message that begins with text in field 1 begins with the tag 0x0a, with which text rarely
+    // begins.
     if bytes.is_empty() || (bytes[0] != b'\n' && is_text(bytes)) {
         return false;
     }

@@ -1,4 +1,4 @@
-//! Walking all fields of a message that its type declares, and summing up their sizes.
+//! The traversal of a message that adds up the sizes of all its fields.
 
 use std::ops::Range;
 
@@ -9,13 +9,14 @@ use crate::wire::header;
 use crate::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint};
 use crate::{Error, ErrorKind, Result};
 
-/// A message that is being walked.
+/// A message that is being traversed.
 #[derive(Clone, Copy)]
 struct Place {
     node: NodeId,
-    /// Identity of the content for its fields.
+    /// Content identity of the message, for counting its fields.
     content: u64,
-    /// Number of message levels left to descend. Anything deeper counts as bytes of its message.
+    /// Number of further levels of nested messages to traverse. Deeper messages are counted as
+    /// bytes.
     levels: u32,
 }
 
@@ -30,8 +31,8 @@ impl Place {
     }
 }
 
-/// Adds the pieces of a message to the sums of its fields, and of the fields of messages inside it,
-/// down to `levels` levels.
+/// Traverses a message with these ranges, and adds the sizes of its fields, and of the fields of
+/// nested messages down to `levels` levels, to the sums.
 pub(super) fn walk<I: Input>(
     cursor: &mut WireCursor<I>,
     arena: &mut Arena,
@@ -55,12 +56,13 @@ struct Walk<'a, I> {
 }
 
 impl<I: Input> Walk<'_, I> {
-    /// Walks the bytes in the window at once, and the messages that exceed the window one by one.
+    /// Traverses a message: directly, the fields whose bytes are all in the input's window; one by
+    /// one, the fields that exceed the window.
     fn message(&mut self, range: Range<u64>, place: Place) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
-            // A value may be in a large chunk, so only available bytes are requested after a
-            // header.
+            // Only available bytes are used after a header, since the value may be in a large chunk
+            // that need not be read.
             let window = self.cursor.input_mut().fetch(at, 1)?;
             let left = range.end - at;
             let done = if self.arena.chunks.is_whole() {
@@ -76,7 +78,7 @@ impl<I: Input> Walk<'_, I> {
         Ok(())
     }
 
-    /// Walks the first field in a range, and returns the start of the next.
+    /// Traverses the first field in a range, and returns the start of the next field.
     fn field(&mut self, range: Range<u64>, place: Place) -> Result<u64> {
         let start = range.start;
         let found = header::field(self.cursor.input_mut(), range.clone());
@@ -143,8 +145,8 @@ impl<I: Input> Walk<'_, I> {
     }
 }
 
-/// Walks the fields of a message of `left` bytes that starts with `bytes`. Returns the offset at
-/// which the walk stopped: the message's end, or the first field that needs more bytes.
+/// Traverses the fields of a message of `left` bytes that starts with `bytes`. Returns the offset
+/// of the end of the message or, if a field needs more bytes, of that field.
 fn fields<const CHUNKED: bool>(
     arena: &mut Arena,
     bytes: &[u8],
@@ -190,7 +192,7 @@ fn fields<const CHUNKED: bool>(
                 None => return short(arena, "length is truncated or too long"),
             },
             5 => 4,
-            // Finds the end of the group first, if all bytes of the message are available.
+            // If all bytes of the message are available, finds the end of the group first.
             3 if whole => {
                 at = group::<CHUNKED>(arena, bytes, base, start, place)?;
                 continue;
@@ -230,8 +232,8 @@ fn fields<const CHUNKED: bool>(
     Ok(at as u64)
 }
 
-/// Walks the value of a length-delimited field as far as its node requires. `bytes` is the whole
-/// value, unless it is only skipped.
+/// Traverses or skips the value of a length-delimited field, depending on its node. `bytes` must be
+/// the complete value, unless it is skipped.
 fn walk_value<const CHUNKED: bool>(
     arena: &mut Arena,
     child: NodeId,
@@ -271,7 +273,7 @@ fn walk_value<const CHUNKED: bool>(
     }
 }
 
-/// Walks the group that begins at `start`, and returns the start of the next field.
+/// Traverses the group that begins at `start`, and returns the start of the next field.
 #[cold]
 fn group<const CHUNKED: bool>(
     arena: &mut Arena,
@@ -304,7 +306,7 @@ fn group<const CHUNKED: bool>(
     if matches!(look, Look::Group | Look::Guess) {
         let content = arena.enter(child, place.content, value_start, len);
         if place.levels > 0 && !arena.is_exhausted() {
-            // The group is in memory, so its ends fit.
+            // The group is in memory, so its offsets fit in `usize`.
             let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
             let value = &bytes[at(group.value.start)..at(group.value.end)];
             let below = place.below(child, content);
@@ -315,7 +317,7 @@ fn group<const CHUNKED: bool>(
     Ok(usize::try_from(group.end).unwrap_or(usize::MAX))
 }
 
-/// Records the form of an unknown field's value.
+/// Records whether an unknown field's value looks like a message or like text.
 fn learn(arena: &mut Arena, child: NodeId, front: &[u8], is_message: bool) {
     let guess = &mut arena.facts[child as usize].guess;
     guess.len = true;
