@@ -1,9 +1,9 @@
 //! Splitting a message: planning its chunks, and writing them to a file.
 //!
-//! A [`Source`] is the message, and a [`ComposableSplitter`] decides which parts become chunks. The
-//! result is a [`SplitPlan`], made by reading only tags and lengths. Executing the plan in memory
-//! returns a [`Split`], writing it to a file returns a [`Written`], and writing it to a pipe or a
-//! connection returns a [`WrittenStream`].
+//! A [`Source`] is the message to split, and a [`ComposableSplitter`] decides which parts of it
+//! become chunks. The result is a [`SplitPlan`], made by reading only tags and lengths. Executing
+//! the plan in memory returns a [`Split`]; executing it to a file, a [`Written`]; and executing it
+//! to a pipe or a connection, a [`WrittenStream`].
 //!
 //! ```
 //! use proto_splitter_core::split::{SplitExt, SizeSplitter, Source, SplitOptions};

@@ -25,21 +25,21 @@ pub const AUTO_LEAST_SAVING: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChunkCompression {
-    /// Probes each chunk, and uses zstd if that saves [enough](AUTO_LEAST_SAVING). Otherwise, and
-    /// in a build without the feature `zstd`, stores the chunk uncompressed. Floating-point weights
-    /// shrink by less and are read several times faster uncompressed; graphs and text shrink by far
-    /// more.
+    /// Compression with zstd for each chunk in which a probe finds that this saves
+    /// [enough](AUTO_LEAST_SAVING), and no compression for other chunks, or in a build without the
+    /// feature `zstd`. Floating-point weights usually save less, and are read several times faster
+    /// uncompressed; graphs and text save far more.
     Auto {
         /// The zstd compression level.
         level: i32,
     },
-    /// Compresses every chunk in the same way.
+    /// The same compression for every chunk.
     Fixed(Compression),
 }
 
 /// The default of [`SplitOptions::compression`](super::SplitOptions::compression) and of
 /// [`RewriteOptions::compression`](crate::edit::RewriteOptions::compression): zstd at its default
-/// level for chunks that it makes smaller.
+/// level, for chunks in which it saves enough.
 pub const DEFAULT_CHUNK_COMPRESSION: ChunkCompression = ChunkCompression::Auto {
     level: DEFAULT_ZSTD_LEVEL,
 };
@@ -113,7 +113,8 @@ impl ChunkCompression {
         })
     }
 
-    /// Returns the compression for the trailer, which consists of tags and paths.
+    /// Returns the compression for the trailer, which isn't probed: its tags and paths compress
+    /// well.
     pub(crate) fn for_trailer(self) -> Compression {
         match self {
             ChunkCompression::Fixed(compression) => compression,
@@ -123,7 +124,7 @@ impl ChunkCompression {
     }
 }
 
-/// Returns false if [`ChunkCompression::Auto`] can't compress.
+/// Returns true if zstd is available, with which [`ChunkCompression::Auto`] compresses.
 fn has_zstd() -> bool {
     CompressionKind::Zstd.is_available()
 }

@@ -1,17 +1,18 @@
 //! Upper bounds on the sizes of record files.
 
-/// Returns the maximum stored size of a record with `size` bytes, including headers and the growth
-/// of incompressible data.
+/// Returns the maximum stored size in bytes of a record with `size` bytes, including headers and
+/// the growth of incompressible data.
 pub fn most_stored(size: u64) -> u64 {
     size.saturating_add(size / 64).saturating_add(512)
 }
 
-/// Returns the maximum size of a file's own last record if the file contains this many chunks.
+/// Returns the maximum stored size in bytes of the last record in a file with this many chunks,
+/// which lists the chunks.
 pub fn most_of_trailer(chunks: usize) -> u64 {
     most_stored(64 + 48 * chunks as u64)
 }
 
-/// Returns the size of the largest chunk that fits in a file of `max` bytes.
+/// Returns the maximum size in bytes of a chunk that fits in a file of `max` bytes.
 pub(super) fn largest_chunk(max: u64) -> u64 {
     (max - max / 32).saturating_sub(2048).max(1)
 }

@@ -113,19 +113,20 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the minimum size of bytes and string values that become separate chunks once a message
-    /// must be cut. With `None`, values become chunks only if they have to be cut. Default:
-    /// [`DEFAULT_VALUE_CHUNK_SIZE`].
+    /// Sets the minimum size in bytes of the bytes and string values that become separate chunks
+    /// when a message has to be cut. With `None`, a value becomes a chunk only if it has to.
+    /// Default: [`DEFAULT_VALUE_CHUNK_SIZE`].
     #[must_use]
     pub const fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
         self.value_chunk_size = bytes;
         self
     }
 
-    /// Sets the maximum size of a slice of a repeated field that has to be sliced, in bytes, from 1
-    /// to the maximum chunk size. Default: [`DEFAULT_MAX_SLICE_SIZE`]. Reading one element reads
-    /// its slice; an element that is larger has its own slice. Slices of packed numbers have the
-    /// maximum chunk size.
+    /// Sets the maximum size of a slice, in bytes, from 1 to the maximum chunk size. Slices are the
+    /// chunks into which a repeated field is divided if it has to be cut. Default:
+    /// [`DEFAULT_MAX_SLICE_SIZE`]. Reading one element reads its entire slice. An element larger
+    /// than this maximum gets a separate slice. Slices of packed numbers have the maximum chunk
+    /// size.
     #[must_use]
     pub const fn max_slice_size(mut self, bytes: u64) -> Self {
         self.max_slice_size = bytes;
@@ -161,10 +162,10 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the maximum depth, in messages, at which the split looks for parts to cut, up to
-    /// [`LARGEST_DEPTH_LIMIT`]. Default: [`DEFAULT_DEPTH_LIMIT`]. Anything deeper stays whole.
-    /// Readers accept paths of more than 100 steps only if their
-    /// [`max_message_depth`](crate::merge::Limits::max_message_depth) allows it.
+    /// Sets the maximum nesting depth, in messages, to which a split searches for parts to cut, up
+    /// to [`LARGEST_DEPTH_LIMIT`]. Default: [`DEFAULT_DEPTH_LIMIT`]. Messages at a greater depth
+    /// are not cut. Readers accept paths of more than 100 steps only if their
+    /// [`max_message_depth`](crate::merge::Limits::max_message_depth) allows this.
     #[must_use]
     pub const fn depth_limit(mut self, messages: u32) -> Self {
         self.depth_limit = messages;
@@ -179,13 +180,13 @@ impl SplitOptions {
         self
     }
 
-    /// Sets the options for the record writer, in the form of Riegeli's option strings: the
-    /// compression, and whether to transpose chunks that are messages, field by field, which makes
-    /// them smaller. Default: not transposed.
+    /// Sets the options for the record writer, as in Riegeli's option strings: the compression, and
+    /// whether to transpose chunks that are messages, that is, to store them field by field, which
+    /// makes them smaller. Default: not transposed.
     ///
-    /// Every chunk is its own record. Transposing holds several copies of a whole chunk in memory,
-    /// and uses one thread for writing. Padding and the number of threads in these options have no
-    /// effect.
+    /// Every chunk is a separate record. Transposing keeps several copies of a whole chunk in
+    /// memory, and uses one thread for writing. The padding and the number of threads in these
+    /// options have no effect.
     ///
     /// ```
     /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -219,10 +220,10 @@ impl SplitOptions {
         self
     }
 
-    /// Sets whether to write a message that needs no cut as a chunked file, a `.cpb`, instead of
-    /// unchanged, as a `.pb`. Default: no. Its top-level repeated fields become
-    /// [slices](Self::max_slice_size), if they are longer than one slice; everything else is one
-    /// chunk. An existing `.pb` with the same prefix is kept.
+    /// Sets whether to write a message as a chunked file (`.cpb`) even if it need not be cut,
+    /// instead of writing it unchanged (`.pb`). Default: no. Its top-level repeated fields become
+    /// [slices](Self::max_slice_size) if they are larger than one slice; all other fields are in
+    /// one chunk. An existing `.pb` with the same prefix is kept.
     #[must_use]
     pub const fn always_chunked(mut self, always: bool) -> Self {
         self.always_chunked = always;
@@ -270,18 +271,18 @@ impl SplitOptions {
         self.max_chunk_size
     }
 
-    /// Returns the minimum size of bytes and string values that become separate chunks once a
-    /// message must be cut. `None` means that values become chunks only if they have to be cut.
+    /// Returns the minimum size in bytes of the bytes and string values that become separate chunks
+    /// when a message has to be cut; `None` if a value becomes a chunk only if it has to.
     pub const fn get_value_chunk_size(&self) -> Option<u64> {
         self.value_chunk_size
     }
 
-    /// Returns the maximum size of a slice of a repeated field that has to be sliced, in bytes.
+    /// Returns the maximum size of a slice of a repeated field, in bytes.
     pub const fn get_max_slice_size(&self) -> u64 {
         self.max_slice_size
     }
 
-    /// Returns the maximum size of a BYTES chunk, in bytes.
+    /// Returns the maximum size of a BYTES chunk, in bytes; `None` if the profile determines it.
     pub const fn get_max_value_size(&self) -> Option<u64> {
         self.max_value_size
     }
@@ -291,12 +292,12 @@ impl SplitOptions {
         self.profile
     }
 
-    /// Returns the maximum size of a file, in bytes.
+    /// Returns the maximum size of a file, in bytes; `None` if it is unlimited.
     pub const fn get_max_file_size(&self) -> Option<u64> {
         self.max_file_size
     }
 
-    /// Returns the maximum depth, in messages, at which the split looks for parts to cut.
+    /// Returns the maximum nesting depth, in messages, to which a split searches for parts to cut.
     pub const fn get_depth_limit(&self) -> u32 {
         self.depth_limit
     }
@@ -306,7 +307,7 @@ impl SplitOptions {
         self.compression
     }
 
-    /// Returns the options for the record writer.
+    /// Returns the options for the record writer; `None` if only the compression was set.
     pub const fn get_records(&self) -> Option<&WriterOptions> {
         self.records.as_ref()
     }
@@ -316,7 +317,8 @@ impl SplitOptions {
         self.force
     }
 
-    /// Returns the number of threads that read, compress and write chunks.
+    /// Returns the number of threads that read, compress and write chunks; `None` means the number
+    /// of cores.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -377,7 +379,7 @@ impl SplitOptions {
         self.compression.validate()
     }
 
-    /// Returns advice about a value that can't be cut.
+    /// Returns advice about a value that can't be cut, to append to an error message; may be empty.
     pub(crate) fn hint(&self) -> &'static str {
         match self.profile {
             Profile::TensorFlow => "; the profile `extended` may cut it",
@@ -385,7 +387,8 @@ impl SplitOptions {
         }
     }
 
-    /// Returns the maximum size of a MESSAGE chunk that also fits in a file, in bytes.
+    /// Returns the maximum size of a MESSAGE chunk that also fits in a file of the maximum size, in
+    /// bytes.
     #[must_use]
     pub fn effective_max_chunk_size(&self) -> u64 {
         let most = self.max_file_size.map_or(u64::MAX, largest_chunk);
@@ -410,14 +413,14 @@ impl SplitOptions {
         }
     }
 
-    /// Returns the maximum depth of cuts, in messages: at most [`LARGEST_DEPTH_LIMIT`].
+    /// Returns the maximum nesting depth of cuts, in messages: at most [`LARGEST_DEPTH_LIMIT`].
     #[must_use]
     pub fn effective_depth_limit(&self) -> u32 {
         self.depth_limit.min(LARGEST_DEPTH_LIMIT)
     }
 }
 
-/// Rules that prevent the size engine from making certain cuts.
+/// Rules that forbid some of the cuts that a split by sizes alone would make.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitExt, SizeRules, SizeSplitter, SplitContext, SplitOptions};
@@ -457,8 +460,8 @@ impl SizeRules {
         }
     }
 
-    /// Forbids chunks that are a message of this type or a slice of its fields. Cuts deeper inside
-    /// are allowed.
+    /// Forbids chunks that consist of a message of this type, or of a slice of one of its fields.
+    /// Cuts inside messages that are nested in it are allowed.
     #[must_use]
     pub fn keep_whole(mut self, full_name: impl Into<String>) -> Self {
         self.kept_whole.insert(full_name.into());

@@ -1,4 +1,4 @@
-//! Making a [`SplitPlan`](split_plan::SplitPlan) from splitters' decisions.
+//! Creating a [`SplitPlan`](split_plan::SplitPlan) from the decisions of splitters.
 
 pub(super) mod added_places;
 pub(super) mod chunk_layout;

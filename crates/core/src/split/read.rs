@@ -1,4 +1,4 @@
-//! The message being split, and the values in it.
+//! The source of a split, and the values in it.
 
 pub(super) mod page_cache;
 pub(super) mod segmented_input;

@@ -1,4 +1,4 @@
-//! Running a splitter, to plan a split, or to split in memory, to a file, or to a stream.
+//! Running a splitter: planning a split, and splitting in memory, to a file, or to a stream.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,8 +15,8 @@ use crate::split::write::in_memory::Split;
 use crate::split::write::stream::WrittenStream;
 use crate::split::write::written::Written;
 
-/// Methods for running a splitter, which every [`ComposableSplitter`] has, including a `Box<dyn
-/// ComposableSplitter>`.
+/// Methods for running a splitter. Every [`ComposableSplitter`] has these methods, including a
+/// `Box<dyn ComposableSplitter>`.
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -34,10 +34,10 @@ pub trait SplitExt: ComposableSplitter {
     /// # Errors
     ///
     /// Any error from [`build_chunks`](ComposableSplitter::build_chunks);
-    /// [`Uncuttable`](crate::ErrorKind::Uncuttable) if a MESSAGE chunk stays over the maximum;
-    /// [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source is malformed;
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of range, or the
-    /// source is a path and the splitter has no message type.
+    /// [`Uncuttable`](crate::ErrorKind::Uncuttable) if a MESSAGE chunk exceeds the maximum size,
+    /// and no more can be cut; [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source
+    /// is malformed; [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of
+    /// range, or the source is a path and the splitter has no message type.
     fn plan(&self, source: impl Into<SplitInput>, options: &SplitOptions) -> Result<SplitPlan> {
         planner::plan(self, &source.into().open(self)?, options)
     }
@@ -62,8 +62,8 @@ pub trait SplitExt: ComposableSplitter {
         in_memory::split(&plan, &source, options)
     }
 
-    /// Splits the message into pieces of chunks, which are read on demand, so that sending them
-    /// takes little memory.
+    /// Plans the split, and returns a reader of its chunks. It reads them on demand, in pieces, so
+    /// that sending chunks takes little memory.
     ///
     /// # Errors
     ///
@@ -87,14 +87,15 @@ pub trait SplitExt: ComposableSplitter {
     /// Splits the message and writes it to `PREFIX.cpb`, or to `PREFIX.pb` if nothing was cut.
     ///
     /// The file appears complete or not at all. If the source itself is `PREFIX.pb` and nothing was
-    /// cut, writes nothing; the source is never removed. If the file is [always
-    /// chunked](SplitOptions::always_chunked), no `PREFIX.pb` is removed.
+    /// cut, writes nothing. The source is never removed. With the option
+    /// [`always_chunked`](SplitOptions::always_chunked), an existing `PREFIX.pb` isn't removed,
+    /// either.
     ///
     /// # Errors
     ///
     /// The same errors as [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists)
-    /// if either file exists and would be replaced, unless it is the source or the options allow
-    /// it; [`NoFolder`](crate::ErrorKind::NoFolder) if their folder doesn't exist;
+    /// if `PREFIX.cpb` or `PREFIX.pb` exists and would be replaced, unless it is the source or the
+    /// options allow it; [`NoFolder`](crate::ErrorKind::NoFolder) if the folder doesn't exist;
     /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file has changed;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than readers
     /// accept, or doesn't fit in a file; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
@@ -127,10 +128,11 @@ pub trait SplitExt: ComposableSplitter {
     /// Splits the message and writes it to a sequential sink, such as a pipe or a connection. If
     /// nothing was cut, the message is written unchanged.
     ///
-    /// Writes the same bytes as a split to a file. Reads large uncompressed chunks twice, since
-    /// their hashes precede them. Chunks that are compressed ahead wait in memory or, if there are
-    /// many, in temporary files, which need up to 512 MiB, or the size of the largest chunk if that
-    /// is more. With more than one thread, an additional thread does the writing.
+    /// Writes the same bytes as a split to a file. Reads large uncompressed chunks twice, since the
+    /// hash of a chunk precedes the chunk. Chunks that are compressed before the preceding ones are
+    /// written are kept in memory or, if there are many, in temporary files. These need up to 512
+    /// MiB, or the size of the largest chunk if that is more. With more than one thread, an
+    /// additional thread does the writing.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use super::plan::splitter::ComposableSplitter;
 use super::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// The input of a splitter: a [`Source`], a message, or the path of a file, if the splitter [has a
-/// message type](ComposableSplitter::message_type).
+/// The input of a splitter: a [`Source`], a message, or the path of a file. A path is accepted only
+/// if the splitter [has a message type](ComposableSplitter::message_type).
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -30,7 +30,7 @@ enum Input {
 }
 
 impl SplitInput {
-    /// Returns the size of the message in bytes, if it is in memory.
+    /// Returns the size of the message in bytes; `None` if the message isn't in memory.
     pub fn size_in_memory(&self) -> Option<u64> {
         match &self.0 {
             Input::Source(source) => source.is_in_memory().then(|| source.size()),
@@ -38,7 +38,7 @@ impl SplitInput {
         }
     }
 
-    /// Opens the source for a splitter.
+    /// Opens the input as a source for this splitter.
     pub(super) fn open<S>(self, splitter: &S) -> Result<Source>
     where
         S: ComposableSplitter + ?Sized,

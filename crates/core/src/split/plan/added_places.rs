@@ -1,4 +1,4 @@
-//! Checking that the elements that added chunks name by index exist when a merge reaches them.
+//! Checking that a merge will find the elements that the paths of added chunks select by index.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::split::read::source::Source;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails if the path of an added chunk leaves a gap in a repeated field, which no reader could
-/// fill.
+/// Fails if the path of an added chunk has an index past the end of a repeated field: the elements
+/// in between would be missing.
 ///
-/// Simulates a merge: the message comes first, then the added chunks by their paths, and an index
-/// equal to the field's length adds an element.
+/// Simulates a merge: first the message, then the added chunks in the order of their paths. An
+/// index that equals the length of a field adds an element to the field.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidPath`] with the element after the gap; any wire format error in a message
-/// that contains the elements.
+/// [`ErrorKind::InvalidPath`] with the path of the element after the gap; any wire format error in
+/// a message that contains the elements.
 pub(super) fn check_places(added: &[Added], source: &Source) -> Result<()> {
     let has_index = |added: &Added| {
         let steps = added.chunk.path.steps();
@@ -56,13 +56,13 @@ pub(super) fn check_places(added: &[Added], source: &Source) -> Result<()> {
     Ok(())
 }
 
-/// A message or value that paths lead to or through.
+/// A value on the path of an added chunk.
 #[derive(Default)]
 struct Place {
     fields: BTreeMap<u32, Below>,
 }
 
-/// A field on a path.
+/// A field on the path of an added chunk.
 #[derive(Default)]
 struct Below {
     /// Number of elements so far, if the field is repeated.
@@ -70,12 +70,12 @@ struct Below {
     itself: Option<Place>,
     elements: BTreeMap<u64, Place>,
     entries: BTreeMap<MapKey, Place>,
-    /// Type of the entries, if the field is a map.
+    /// Type of the entries; `None` if the field is not a map.
     entry: Option<MessageDescriptor>,
 }
 
 impl Place {
-    /// Adds all places along a path.
+    /// Adds all values along a path.
     fn add(&mut self, path: &FieldPath, root: &MessageDescriptor) -> Result<()> {
         let (mut place, mut message) = (self, Some(root.clone()));
         for step in path.steps() {
@@ -93,9 +93,9 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the place at the end of a path, adding the elements along it that are next in their
-    /// fields. If an element leaves a gap, returns its step, and the number of elements in its
-    /// field.
+    /// Returns the value at the end of a path, after counting each element along the path that
+    /// directly follows the elements of its field. If an index leaves a gap, returns the number of
+    /// its step in the path, and the number of elements in the field.
     fn reach(&mut self, path: &FieldPath) -> Result<&mut Place, (usize, u64)> {
         let mut place = self;
         for (at, step) in path.steps().iter().enumerate() {
@@ -112,7 +112,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Counts the elements of a message that is merged into this place.
+    /// Counts the elements of a message that a merge merges into this value.
     // Recursion is as deep as the paths, which were checked.
     fn walk<I: Input>(&mut self, cursor: &mut WireCursor<I>) -> Result<()> {
         let end = cursor.end();
@@ -125,7 +125,7 @@ impl Place {
         Ok(())
     }
 
-    /// Clears all counts.
+    /// Sets all numbers of elements in this value to 0.
     fn forget(&mut self) {
         for below in self.fields.values_mut() {
             below.len = 0;
@@ -147,7 +147,7 @@ impl Below {
         }
     }
 
-    /// Counts one occurrence of the field, and the content below it.
+    /// Counts one occurrence of the field, and the elements inside that occurrence.
     fn meet<I: Input>(&mut self, field: &Field, cursor: &mut WireCursor<I>) -> Result<()> {
         let mut value = field.value.clone();
         let place = if let Some(entry) = &self.entry {

@@ -1,5 +1,5 @@
-//! Laying out the chunks that result from the cuts: every byte of the source becomes part of the
-//! chunk of the innermost span around it.
+//! The layout of the chunks that result from cuts. Every byte of the source becomes part of the
+//! chunk of the innermost cut span around it, or of the base.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub(crate) struct ChunkLayout {
     pub(crate) byte_exact: bool,
 }
 
-/// Lays out the chunks. `most` is the maximum size of a value in one chunk; a larger value is
+/// Lays out the chunks. `most` is the maximum size of a BYTES chunk in bytes; a larger value is
 /// divided into several consecutive chunks.
 pub(crate) fn emit(source: &Source, marks: &Cuts, most: Option<u64>) -> Result<ChunkLayout> {
     let mut emitter = Emitter {
@@ -45,7 +45,7 @@ struct Emitter<'a> {
     marks: &'a Cuts,
     most: Option<u64>,
     spans: Vec<(Range<u64>, &'a Cut)>,
-    /// Index of the next span, in source order.
+    /// Index of the next cut span, in source order.
     next: usize,
     chunks: Vec<Draft>,
     index_of: Vec<Option<usize>>,
@@ -102,8 +102,8 @@ impl Emitter<'_> {
         );
     }
 
-    /// Returns the index of a chunk. Chunks are numbered in the order of their first bytes in the
-    /// source.
+    /// Returns the index of a chunk, creating the chunk if necessary. Chunks are numbered in the
+    /// order of their first bytes in the source.
     fn open(&mut self, id: ChunkId, parent: usize) -> usize {
         if let Some(index) = self.index_of[id.0] {
             return index;
@@ -122,7 +122,7 @@ impl Emitter<'_> {
         self.chunks.len() - 1
     }
 
-    /// Adds the bytes of `range` to chunk `to`, except the bytes of spans inside the range.
+    /// Adds the bytes of `range` to chunk `to`, except the bytes of cut spans inside the range.
     fn content(&mut self, range: Range<u64>, to: usize) -> Result<()> {
         let mut position = range.start;
         while let Some((place, mark)) = self.spans.get(self.next).cloned() {
@@ -161,8 +161,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// If a bytes value is too large for one chunk, moves its beginning into separate chunks.
-    /// Returns the range of the remainder, which is for the last chunk.
+    /// If a bytes value is too large for one chunk, moves all but the last part into separate
+    /// chunks. Returns the range of the last part, for the chunk `id`.
     fn pieces(&mut self, field: &Field, id: ChunkId, to: usize) -> Range<u64> {
         let mut value = field.value.clone();
         let decided = self.marks.chunk(id);

@@ -1,8 +1,9 @@
-//! Messages with millions of alternating fields, cut in source order.
+//! Cutting a message with millions of alternating fields in source order, into continuations.
 //!
-//! A slice holds elements of one field. If other fields are between the elements, a merge needs the
-//! place of each element, and millions of places don't fit in a trailer. A continuation, which the
-//! trailer calls a tail, holds any fields and follows the bytes before it.
+//! A slice contains elements of one field. If other fields are between these elements, a merge
+//! needs the position of each element, and millions of positions don't fit in a trailer. A
+//! continuation, which the trailer calls a tail, contains any fields: a merge appends it to the
+//! bytes before it.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -21,11 +22,11 @@ pub(in crate::split) const MOST_RUNS: u64 = 1 << 20;
 /// Number of fields between two checks for cancellation.
 const CHECK_EVERY: u64 = 1 << 16;
 
-/// Maximum number of kinds of fields to remember as valid for the type.
+/// Maximum number of pairs of field number and wire type to cache as valid for the message's type.
 const MOST_KNOWN: usize = 1 << 10;
 
-/// The allowance for alternating fields in messages that are cut into slices, since each run takes
-/// memory.
+/// The number of runs of fields that messages cut into slices may still have. It is limited, since
+/// each run takes memory.
 #[derive(Debug)]
 pub(in crate::split) struct RunBudget {
     left: Cell<u64>,
@@ -40,7 +41,7 @@ impl RunBudget {
         }
     }
 
-    /// Counts one more run.
+    /// Counts one more run. Fails if there are too many.
     pub(super) fn take(&self) -> Result<()> {
         match self.left.get().checked_sub(1) {
             Some(left) => {
@@ -55,14 +56,14 @@ impl RunBudget {
         }
     }
 
-    /// Returns true if the allowance was exceeded.
+    /// Returns true if there were too many runs.
     pub(super) fn are_exceeded(&self) -> bool {
         self.exceeded.get()
     }
 }
 
-/// Returns the cuts that divide a message into continuations, if the message is over the maximum
-/// and its own fields alternate too often.
+/// Returns the cuts that divide a message into continuations; `None` unless the message exceeds the
+/// maximum chunk size, and its top-level fields alternate too often.
 pub(super) fn cut_in_order_if_needed(
     source: &Source,
     options: &SplitOptions,
@@ -74,8 +75,8 @@ pub(super) fn cut_in_order_if_needed(
     Ok(Some(marks).filter(|_| runs > MOST_RUNS))
 }
 
-/// Returns the cuts that divide any message into continuations. Merging the continuations is
-/// byte-exact for any content.
+/// Returns the cuts that divide any message into continuations, whatever its content. Merging
+/// continuations is always byte-exact.
 pub(super) fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<Cuts> {
     Ok(cuts_and_runs(source, options)?.0)
 }
@@ -124,7 +125,7 @@ fn cuts_and_runs(source: &Source, options: &SplitOptions) -> Result<(Cuts, u64)>
     Ok((marks, runs))
 }
 
-/// Cuts, at arbitrary positions, a field that is too large for a chunk.
+/// Divides a field that is too large for a chunk into continuations, at arbitrary positions.
 fn cut_within(marks: &mut Cuts, field: &Field, most: u64) {
     let mut start = field.start;
     while start < field.end {
@@ -134,7 +135,7 @@ fn cut_within(marks: &mut Cuts, field: &Field, most: u64) {
     }
 }
 
-/// Fails if this field shows that the message isn't of its declared type.
+/// Fails if this field has a wire type that doesn't fit the message's declared type.
 fn check(source: &Source, field: &Field) -> Result<()> {
     let root = Some(source.descriptor());
     check_field(source.descriptor(), field)

@@ -1,4 +1,5 @@
-//! The cuts: nested spans of the source that are moved out of their parents, each into a chunk.
+//! The cuts of a split: nested spans of the source that move from their parent's chunk to separate
+//! chunks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -8,20 +9,21 @@ use crate::path::{FieldPath, Select};
 use crate::split::read::source_view::Chain;
 use crate::wire::{Field, FieldNumber};
 
-/// The identity of a chunk before it has an index.
+/// The identifier of a planned chunk, before the chunk has an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ChunkId(pub(crate) usize);
 
-/// The treatment of a span of the source.
+/// The treatment of a cut span of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// A run of whole fields is moved into a chunk.
+    /// A run of complete fields that moves into a chunk.
     Slice(ChunkId),
-    /// A field stays in place, but its length is rewritten, since something inside is moved out.
+    /// A field that stays where it is, with a new length, since something inside it moves into a
+    /// chunk.
     Enclose(Field),
-    /// A field's value is moved into a chunk. The field stays, with an empty value.
+    /// A field whose value moves into a chunk. The field itself stays, with an empty value.
     Value(Field, ChunkId),
-    /// A run of packed elements is moved into a chunk, with a new tag and length.
+    /// A run of packed elements that moves into a chunk, with a new tag and length.
     PackedSlice(Field, ChunkId),
 }
 
@@ -34,24 +36,24 @@ type Place = (u64, std::cmp::Reverse<u64>, u8);
 pub(crate) struct DecidedChunk {
     pub(crate) path: FieldPath,
     pub(crate) kind: ChunkKind,
-    /// For a slice: the field whose elements it holds.
+    /// Number of the field whose elements the chunk contains; `None` if it is not a slice.
     pub(crate) slice_of: Option<FieldNumber>,
     /// Number of elements in a slice; 0 if unknown.
     pub(crate) elements: u64,
     pub(crate) packed: bool,
-    /// True if the chunk continues its message at the end, with any fields.
+    /// True if the chunk is a continuation: any fields to append to the message.
     pub(crate) tail: bool,
-    /// True if the chunk begins within a field of the chunk before it.
+    /// True if the chunk is a continuation that begins inside a field.
     pub(crate) within: bool,
 }
 
-/// All spans moved out of their parents so far.
+/// All cuts made so far.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     spans: BTreeMap<Place, Cut>,
     chunks: Vec<DecidedChunk>,
-    /// For each path that ends with a map key: the entry's value, and the number of chunks at or
-    /// below it.
+    /// For each path that ends with a map key: the field of the entry's value, and the number of
+    /// chunks at this path or inside the value.
     keyed: BTreeMap<FieldPath, (Field, usize)>,
     /// True if the elements of some sliced field were not contiguous.
     pub(crate) reordered: bool,
@@ -88,7 +90,8 @@ impl Cuts {
         for (place, mark) in other.spans {
             let mark = match mark {
                 Cut::Enclose(field) => {
-                    // A cut remains a cut even if something inside it is moved out, too.
+                    // If the field's value is cut, it stays cut, even if something inside it is
+                    // moved out, too.
                     self.spans.entry(place).or_insert(Cut::Enclose(field));
                     continue;
                 }
@@ -105,7 +108,7 @@ impl Cuts {
         self.reordered |= other.reordered;
     }
 
-    /// Returns the chunk that contains the value of this field, if the value was cut.
+    /// Returns the chunk that contains the value of this field; `None` if the value wasn't cut.
     pub(crate) fn cut_at(&self, field: &Field) -> Option<ChunkId> {
         match self.spans.get(&field_place(field)) {
             Some(Cut::Value(_, id)) => Some(*id),
@@ -120,7 +123,7 @@ impl Cuts {
         self.spans.range(from..to).next().is_some()
     }
 
-    /// Cuts the value of a field out of its parent.
+    /// Moves the value of the innermost field in `chain` from its parent into a chunk at `path`.
     pub(crate) fn cut(&mut self, chain: &Chain, path: &FieldPath, kind: ChunkKind) {
         let Some(occurrence) = chain else { return };
         if self.cut_at(&occurrence.field).is_some() {
@@ -134,8 +137,8 @@ impl Cuts {
             .insert(field_place(&field), Cut::Value(field, id));
     }
 
-    /// Moves runs of whole fields out of the message at `parent`. `elements` is the number of these
-    /// fields, or 0 if unknown.
+    /// Moves runs of complete fields out of the message at `parent` into a slice. `elements` is the
+    /// number of these fields, or 0 if unknown.
     pub(crate) fn slice(
         &mut self,
         path: &FieldPath,
@@ -153,8 +156,8 @@ impl Cuts {
         }
     }
 
-    /// Moves a range of the root message into a chunk that continues the preceding one. `within` is
-    /// true if the range begins inside a field.
+    /// Moves a range of the root message into a continuation of the preceding chunk. `within` must
+    /// be true if the range begins inside a field.
     pub(crate) fn tail(&mut self, range: Range<u64>, within: bool) {
         let id = self.decide(FieldPath::root(), ChunkKind::Message, None, false);
         self.chunks[id.0].tail = true;
@@ -163,7 +166,7 @@ impl Cuts {
         self.spans.insert(place, Cut::Slice(id));
     }
 
-    /// Moves a run of elements out of the packed field `run`.
+    /// Moves a run of elements out of the packed field `run` into a slice.
     pub(crate) fn slice_packed(&mut self, path: &FieldPath, run: &Chain, elements: Range<u64>) {
         let Some(occurrence) = run else { return };
         let id = self.decide(
@@ -211,7 +214,8 @@ impl Cuts {
         }
     }
 
-    /// Counts a chunk at `path` for every map key in the path. `chain` is the value at `path`.
+    /// Counts a chunk at `path` for every map key in the path. `chain` leads to the value at
+    /// `path`.
     fn note_keys(&mut self, chain: &Chain, path: &FieldPath) {
         let mut next = chain;
         let mut path = path.clone();
@@ -229,8 +233,8 @@ impl Cuts {
         }
     }
 
-    /// Adds a chunk for every map value with more than one chunk at or below it, and returns the
-    /// paths of these values.
+    /// Adds a chunk for every map value that has more than one chunk at its path or inside it, and
+    /// returns the paths of these values.
     ///
     /// TensorFlow's Merger sorts paths, but stops comparing at a map key, so two paths with the
     /// same key may come in any order.

@@ -1,4 +1,4 @@
-//! The splitters' decisions so far.
+//! The decisions that splitters have made about a message so far.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::container::ChunkKind;
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 
-/// A chunk that is not a span of the source; see
+/// A chunk whose bytes a splitter provides, instead of a span of the source; see
 /// [`SplitContext::add_chunk`](crate::split::SplitContext::add_chunk).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -21,7 +21,7 @@ pub enum AddedChunk {
     Bytes(Bytes),
 }
 
-/// An added chunk, and its position among all chunks.
+/// An added chunk, and its index among all chunks; `None` for the end.
 #[derive(Debug)]
 pub(in crate::split) struct Added {
     pub(in crate::split) chunk: PlannedChunk,
@@ -29,7 +29,7 @@ pub(in crate::split) struct Added {
 }
 
 impl Added {
-    /// Divides a value that is too large for one chunk into several consecutive chunks.
+    /// Divides a value of more than `most` bytes into several consecutive chunks.
     pub(in crate::split) fn pieces(self, most: Option<u64>) -> Vec<Added> {
         let Added { chunk, index } = self;
         let most = most.and_then(|most| usize::try_from(most).ok());
@@ -53,7 +53,7 @@ impl Added {
         (0..count).map(piece).collect()
     }
 
-    /// Inserts the chunk at its place, which is at least `first`.
+    /// Inserts the chunk into `chunks` at its index, but not before the index `first`.
     pub(in crate::split) fn insert_into(self, chunks: &mut Vec<PlannedChunk>, first: usize) {
         let last = chunks.len();
         let place = self.index.unwrap_or(last).clamp(first, last);
@@ -67,7 +67,7 @@ impl Added {
     }
 }
 
-/// The state shared by all splitters for one message.
+/// The state that all splitters for one message share.
 #[derive(Debug)]
 pub(in crate::split) struct Decisions {
     pub(in crate::split) source: Source,
@@ -76,6 +76,6 @@ pub(in crate::split) struct Decisions {
     pub(in crate::split) fits: SizeRequests,
     pub(in crate::split) slices: Slices,
     pub(in crate::split) added: Vec<Added>,
-    /// True if the remainder of the message is a chunk.
+    /// True if the remainder of the message, after all cuts, is also a chunk.
     pub(in crate::split) has_base: bool,
 }

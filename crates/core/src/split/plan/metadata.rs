@@ -1,4 +1,4 @@
-//! Making the trailer, a `ChunkMetadata`, from a plan.
+//! Creating the trailer, a `ChunkMetadata`, from a plan.
 
 use std::collections::BTreeSet;
 
@@ -48,8 +48,8 @@ pub(in crate::split) fn version_def(given: VersionDef, profile: Profile) -> Resu
     }
 }
 
-/// Returns the value of the field `message` in an extended file, which makes TensorFlow's reader
-/// refuse the file.
+/// Returns the value of the trailer's field `message` in an extended file. It makes TensorFlow's
+/// reader refuse the file.
 pub(in crate::split) fn refused_message() -> ChunkedMessage {
     ChunkedMessage {
         chunk_index: None,
@@ -64,7 +64,7 @@ pub(in crate::split) fn refused_message() -> ChunkedMessage {
     }
 }
 
-/// Facts about a chunk that are known once it is written.
+/// Data about a chunk that is known once the chunk is written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::split) struct WrittenInfo {
     /// Number of the file: 0 is the main file.
@@ -97,7 +97,7 @@ pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
     }
 }
 
-/// A place, in merge order: by path, then by index.
+/// The place of a chunk in the message. Places are in merge order: by path, then by index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place<'a> {
     path: &'a FieldPath,
@@ -109,8 +109,8 @@ struct Place<'a> {
     within: bool,
 }
 
-/// Returns the fields of a ChunkedMessage at `base`. If several fields share a map key, the first
-/// of them is the value at that key and contains the other fields.
+/// Returns the fields of a ChunkedMessage at the path `base`. If several fields share a map key,
+/// the first of them is the value at that key and contains the other fields.
 fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) -> Vec<ChunkedField> {
     let mut fields = Vec::new();
     let mut rest = places;
@@ -181,7 +181,7 @@ pub(in crate::split) fn metadata(
     }
 }
 
-/// Returns the planned trailer, without the values known only after writing.
+/// Returns the planned trailer, with 0 for all values that are only known after writing.
 pub fn draft_trailer(plan: &SplitPlan) -> ChunkMetadata {
     let unknown = WrittenInfo {
         file: 0,
@@ -215,7 +215,7 @@ pub(in crate::split) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) 
     }
 }
 
-/// Converts a trailer with a plain message to the extended profile.
+/// Converts a trailer from TensorFlow's profile to the extended profile.
 pub fn extended_trailer(trailer: ChunkMetadata) -> ChunkMetadata {
     ChunkMetadata {
         version: Some(VersionDef {
@@ -228,7 +228,8 @@ pub fn extended_trailer(trailer: ChunkMetadata) -> ChunkMetadata {
     }
 }
 
-/// Returns the last record for a file that contains chunks of a message, but not its trailer.
+/// Returns the last record for a file that contains chunks of a message, but not the message's
+/// trailer.
 pub fn part_trailer(chunks: Vec<ChunkInfo>) -> ChunkMetadata {
     ChunkMetadata {
         version: Some(VersionDef {

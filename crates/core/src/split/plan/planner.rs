@@ -24,7 +24,7 @@ use crate::view::MessageView;
 use crate::view::size_tree::with_largest;
 use crate::{Error, ErrorKind, Result};
 
-/// Runs a splitter over a source, and makes a plan from its decisions.
+/// Runs a splitter over a source, and creates a plan from the splitter's decisions.
 pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     splitter: &P,
     source: &Source,
@@ -68,7 +68,7 @@ fn planned<P: ComposableSplitter + ?Sized>(
     let mut marks = with_sizes(marks, fits, source, options, in_order)?;
     let (nested, most) = match profile {
         Profile::TensorFlow => (marks.nest_at_keys(), None),
-        // TensorFlow's order of keys is irrelevant here.
+        // Only TensorFlow's Merger needs nested chunks at map keys.
         Profile::Extended => (BTreeSet::new(), options.effective_max_value_size()),
     };
     let mut emitted = emit(source, &marks, most)?;
@@ -117,7 +117,7 @@ fn planned<P: ComposableSplitter + ?Sized>(
     Ok(plan)
 }
 
-/// Returns the decisions of a splitter.
+/// Runs a splitter over a source, and returns its decisions.
 fn decide<P: ComposableSplitter + ?Sized>(
     splitter: &P,
     source: &Source,
@@ -141,8 +141,8 @@ fn decide<P: ComposableSplitter + ?Sized>(
     Ok(decisions)
 }
 
-/// Adds the cuts that sizes require. If a message that is merged in order would have too many runs,
-/// all cuts become continuations.
+/// Adds the cuts that the maximum sizes require. With `in_order`, replaces all cuts with
+/// continuations if the message has too many runs of fields.
 fn with_sizes(
     mut marks: Cuts,
     fits: SizeRequests,
@@ -151,8 +151,8 @@ fn with_sizes(
     in_order: bool,
 ) -> Result<Cuts> {
     if in_order && marks.is_empty() && fits.may_slice_all(source) {
-        // If only sizes decide, the need for continuations shows before memory is allocated for
-        // runs.
+        // If only sizes decide, the need for continuations can be determined before memory is
+        // allocated for runs.
         if let Some(cut) = cut_in_order_if_needed(source, options)? {
             return Ok(cut);
         }
@@ -164,7 +164,8 @@ fn with_sizes(
     }
 }
 
-/// Fails if some bytes of the message would not be in any chunk, or if there would be no chunk.
+/// Checks a split that omits the message itself: fails if the message has any bytes, which would be
+/// in no chunk, or if no chunk was added.
 fn check_left_out(source: &Source, added: &[Added]) -> Result<()> {
     let message = match source.size() {
         0 if added.is_empty() => "the message was left out, and no chunk was added".to_owned(),
@@ -185,7 +186,7 @@ fn not_exact(added: &[Added]) -> String {
     format!("a merge would be equal to the message, but not byte-exact: {why}")
 }
 
-/// Fails if a chunk exceeds the maximum size in the options.
+/// Fails if a chunk exceeds the maximum size for its kind.
 fn check_size(chunk: &PlannedChunk, options: &SplitOptions) -> Result<()> {
     let PlannedChunk { kind, size, .. } = *chunk;
     let max = options.effective_max_chunk_size();

@@ -18,7 +18,7 @@ use crate::{Error, ErrorKind, Result};
 const FEW_STEPS: usize = 100_000;
 
 /// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file with this
-/// plan, except for an explicitly set [depth](SplitOptions::depth_limit).
+/// plan. Depths are allowed up to an explicitly set [depth limit](SplitOptions::depth_limit).
 pub(super) fn check_reader_limits(plan: &SplitPlan, options: &SplitOptions) -> Result<()> {
     let mut steps = plan.chunks.len();
     for chunk in &plan.chunks {
@@ -65,7 +65,7 @@ pub(super) fn check_depth(
     Err(Error::new(ErrorKind::LimitExceeded, message).at_path(path.display(Some(root))))
 }
 
-/// Fails if readers would refuse this trailer, which describes this many chunks.
+/// Fails if readers would refuse this serialized trailer, which describes `chunks` chunks.
 fn check_trailer(trailer: &[u8], chunks: usize) -> Result<()> {
     let fits = trailer.len() as u64 <= DEFAULT_MAX_TRAILER_SIZE;
     match check_trailer_memory(trailer, DEFAULT_MAX_TRAILER_MEMORY) {
@@ -79,7 +79,7 @@ fn check_trailer(trailer: &[u8], chunks: usize) -> Result<()> {
     }
 }
 
-/// Fails if readers would refuse to open this many files in addition to the main file.
+/// Fails if readers would refuse to open `files` files in addition to the main file.
 pub(crate) fn check_file_count(files: usize) -> Result<()> {
     if files <= DEFAULT_MAX_FILES {
         return Ok(());
@@ -90,7 +90,7 @@ pub(crate) fn check_file_count(files: usize) -> Result<()> {
     Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
-/// Returns the nesting depth of chunked messages.
+/// Returns the maximum depth of nested messages with fields in a chunked message.
 fn nesting(message: &ChunkedMessage) -> usize {
     let (mut open, mut deepest) = (vec![(message, 0)], 0);
     while let Some((message, depth)) = open.pop() {

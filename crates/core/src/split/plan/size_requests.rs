@@ -13,7 +13,7 @@ use crate::split::read::source::Source;
 use crate::split::read::source_view::{Located, SourceView};
 use crate::{Error, ErrorKind, Result};
 
-/// A message that must fit within the maximum.
+/// A message that must fit within the maximum chunk size, and the rules for cutting it.
 #[derive(Debug)]
 struct SizeRequest {
     message: Located,
@@ -22,7 +22,7 @@ struct SizeRequest {
     rules: SizeRules,
 }
 
-/// All messages that must fit within the maximum.
+/// All messages that must fit within the maximum chunk size.
 #[derive(Debug, Default)]
 pub(in crate::split) struct SizeRequests {
     fits: Vec<SizeRequest>,
@@ -37,8 +37,8 @@ impl SizeRequests {
         });
     }
 
-    /// Returns true if `message` itself, or a message that encloses it, must fit within the maximum
-    /// and is larger, so that it is cut.
+    /// Returns true if `message` will be cut by size: it or a message that encloses it has more
+    /// than `max` bytes, and is requested to fit.
     pub(in crate::split) fn reaches(&self, message: &Located, max: u64) -> bool {
         let Some(inner) = message.contents.first() else {
             return false;
@@ -50,15 +50,15 @@ impl SizeRequests {
             .any(|fit| fit.message.contents.iter().any(around))
     }
 
-    /// Returns true if the message itself must fit within the maximum, and its fields may be
-    /// sliced.
+    /// Returns true if the root message is requested to fit, and no rule forbids slicing its
+    /// fields.
     pub(in crate::split) fn may_slice_all(&self, source: &Source) -> bool {
         let name = source.descriptor().full_name();
         let keeps = |fit: &SizeRequest| fit.rules.keeps_whole(name);
         self.fits.iter().any(|fit| fit.message.path.is_root()) && !self.fits.iter().any(keeps)
     }
 
-    /// Adds the required cuts to the existing marks.
+    /// Runs all requests, and adds the resulting cuts to `marks`.
     pub(in crate::split) fn run(
         self,
         source: &Source,
@@ -76,12 +76,12 @@ impl SizeRequests {
         Ok(())
     }
 
-    /// Returns the outermost messages, each with the rules for all requested messages inside it,
-    /// since reducing a message also reduces the messages inside it.
+    /// Returns the requests for the outermost messages, each with the rules of all requests for
+    /// messages inside it, since reducing a message also reduces the messages inside it.
     fn outermost(self) -> Vec<SizeRequest> {
         let mut fits = self.fits;
-        // Pieces of a message are only inside pieces of its parent, so the first piece stands for
-        // all of them.
+        // Pieces of a message are only inside pieces of its parent, so comparing the first pieces
+        // suffices.
         fits.sort_by_key(|fit| fit.first().map(|piece| (piece.start, Reverse(piece.end))));
         let mut outermost: Vec<SizeRequest> = Vec::new();
         for fit in fits {
@@ -122,7 +122,8 @@ impl SizeRequest {
             if self.message.path.is_root() {
                 self.message.check_fields(source)?;
             }
-            // The file will be chunked in any case, so its elements are made fast to locate.
+            // The file will be chunked in any case, so long fields are sliced to locate their
+            // elements faster.
             let long = self.message.size() > options.effective_max_slice_size();
             return match self.message.chains.as_slice() {
                 [chain]

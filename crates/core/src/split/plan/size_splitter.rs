@@ -1,4 +1,4 @@
-//! The splitter for types that have no splitter of their own.
+//! A splitter for messages of any type.
 
 use super::splitter::{ComposableSplitter, SplitContext};
 use crate::Result;

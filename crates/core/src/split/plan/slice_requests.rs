@@ -1,4 +1,4 @@
-//! Splitters' requests for slices: the beginning and content of each.
+//! Splitters' requests for slices: the element at which each slice begins.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -16,25 +16,25 @@ use crate::{Error, ErrorKind, Result};
 /// Number of fields between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 16;
 
-/// A field whose elements become chunks: the range of its message in the source, and its number.
+/// A field to slice: the range of its message in the source, and its number.
 type Sliced = (u64, u64, FieldNumber);
 
-/// The slices of all fields.
+/// The requested slices of all fields.
 #[derive(Debug, Default)]
 pub(in crate::split) struct Slices {
     fields: BTreeMap<Sliced, SliceStarts>,
 }
 
-/// The beginnings of a field's slices.
+/// The elements of a field at which slices begin.
 #[derive(Debug)]
 struct SliceStarts {
     message: Located,
     wire_type: WireType,
-    /// The beginnings, by offset in the source.
+    /// First element of each slice, by the element's offset in the source.
     starts: BTreeMap<u64, SliceStart>,
 }
 
-/// An element at the beginning of a slice.
+/// The first element of a slice.
 #[derive(Clone, Copy, Debug)]
 struct SliceStart {
     index: u64,
@@ -43,7 +43,7 @@ struct SliceStart {
 }
 
 impl Slices {
-    /// Begins a slice at an element of a message in one piece.
+    /// Requests a slice that begins at `element`, whose message must be in one piece.
     pub(in crate::split) fn begin(&mut self, element: &Element<'_>) {
         let (message, field) = (element.message(), element.field());
         let Range { start, end } = message.content(0);
@@ -60,8 +60,8 @@ impl Slices {
         sliced.starts.insert(field.start, beginning);
     }
 
-    /// Fails if a message with requested slices is also requested to fit within the maximum, which
-    /// would slice the message, too.
+    /// Fails if a message with requested slices is also requested to fit within the maximum chunk
+    /// size, which would slice its fields, too.
     pub(in crate::split) fn check_apart_from(
         &self,
         fits: &SizeRequests,
@@ -79,8 +79,8 @@ impl Slices {
         Ok(())
     }
 
-    /// Marks the slices. Scans a part of a message again only for slices whose elements are not
-    /// contiguous, and for the last slice of each field.
+    /// Adds the requested slices to `marks`. Scans parts of a message again only for slices whose
+    /// elements are not contiguous, and for the last slice of each field.
     pub(in crate::split) fn mark(
         self,
         source: &Source,
@@ -93,7 +93,8 @@ impl Slices {
             };
             let mut starts = field.starts.into_iter().peekable();
             while let Some((start, SliceStart { index, run })) = starts.next() {
-                // A merge puts slices directly after the elements that stay.
+                // A merge inserts slices directly after the elements that stay, so a gap there
+                // changes the order.
                 marks.reordered |= run == start;
                 let slice = match starts.peek() {
                     Some((next, behind)) if behind.run <= start => {
@@ -112,8 +113,8 @@ impl Slices {
     }
 }
 
-/// Returns the ranges and the number of a field's elements in a part of a message. The part begins
-/// at an element.
+/// Returns the ranges and the number of a field's elements in a range of a message. The range must
+/// begin at an element.
 fn runs(
     source: &Source,
     range: Range<u64>,

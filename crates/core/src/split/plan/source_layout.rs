@@ -1,6 +1,6 @@
-//! The destination of every source byte, for a trailer. With this layout, a merge is byte-exact
-//! even if the source has overlong lengths, or the elements of a sliced field are not contiguous,
-//! as happens in concatenated messages.
+//! The source layout for a trailer: the destination (chunk and offset) of every source byte. With
+//! this layout, a merge is byte-exact even if the source has overlong lengths, or the elements of a
+//! sliced field are not contiguous, as in concatenated messages.
 
 use super::split_plan::PlannedChunk;
 use crate::Result;
@@ -9,9 +9,9 @@ use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 use crate::wire::WireCursor;
 
-/// Returns the layout; `None` if it is too large for a trailer that readers accept. In TensorFlow's
-/// profile, it must also be within the maximum chunk size, since TensorFlow's Merger reads a
-/// trailer all at once.
+/// Returns the encoded layout; `None` if it is too large for a trailer that readers accept. In
+/// TensorFlow's profile, it must also be within the maximum chunk size, since TensorFlow's Merger
+/// reads a trailer at once.
 pub(super) fn source_layout(
     source: &Source,
     chunks: &[PlannedChunk],

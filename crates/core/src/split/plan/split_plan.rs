@@ -1,4 +1,4 @@
-//! The plan for a split: the chunks, and the spans of each.
+//! The plan for a split: the chunks, and the spans of the source in each chunk.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::proto::VersionDef;
 use crate::spans::SpanList;
 use crate::wire::FieldNumber;
 
-/// A chunk to write: the source of its bytes, and its place.
+/// A chunk to write: the origin of its bytes, and its place in the message.
 #[derive(Clone, Debug)]
 pub struct PlannedChunk {
     pub(crate) kind: ChunkKind,
@@ -64,7 +64,7 @@ impl PlannedChunk {
         }
     }
 
-    /// Returns the bytes of a chunk that a splitter added.
+    /// Returns the bytes of a chunk that a splitter added; `None` for a chunk from the source.
     pub fn added(&self) -> Option<&bytes::Bytes> {
         match &self.content {
             Content::Added(bytes) => Some(bytes),
@@ -82,34 +82,36 @@ impl PlannedChunk {
         &self.path
     }
 
-    /// Returns the uncompressed size in bytes.
+    /// Returns the uncompressed size of the chunk, in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns, for a slice, the repeated field whose elements it holds.
+    /// Returns the number of the repeated field whose elements the chunk contains; `None` if the
+    /// chunk is not a slice.
     pub fn slice_of(&self) -> Option<FieldNumber> {
         self.slice_of
     }
 
-    /// Returns, for a slice, the number of elements, if known. Packed elements are not counted.
+    /// Returns the number of elements in a slice; `None` if it is unknown, the elements are packed,
+    /// or the chunk is not a slice.
     pub fn elements(&self) -> Option<u64> {
         Some(self.elements).filter(|&elements| elements > 0)
     }
 
-    /// Returns true if the chunk continues its message at the end, with any fields. Messages with
-    /// millions of alternating fields are cut in this way.
+    /// Returns true if the chunk is a tail: any fields, which a merge appends to the message.
+    /// Messages with millions of alternating fields are cut into tails.
     pub fn is_tail(&self) -> bool {
         self.tail
     }
 
-    /// Returns true if the chunk is a tail that begins within a field that is too large for one
-    /// chunk.
+    /// Returns true if the chunk is a tail that begins inside a field, since the field is too large
+    /// for one chunk.
     pub fn is_within_field(&self) -> bool {
         self.within
     }
 
-    /// Returns true if the chunk is a slice that continues a packed run.
+    /// Returns true if the chunk is a slice that contains elements of a packed field.
     pub fn packed(&self) -> bool {
         self.packed
     }
@@ -120,8 +122,8 @@ impl PlannedChunk {
         self.parent.map(ChunkIndex::from)
     }
 
-    /// Returns the spans of the chunk, whose only source is the message being split. Empty for a
-    /// chunk that a splitter added.
+    /// Returns the spans that the chunk consists of: ranges of the message being split, and
+    /// rewritten tags and lengths. Empty for a chunk that a splitter added.
     pub fn spans(&self) -> &SpanList {
         static NONE: SpanList = SpanList::new();
         match &self.content {
@@ -130,13 +132,14 @@ impl PlannedChunk {
         }
     }
 
-    /// Returns the chunk's ranges of the source, in order.
+    /// Returns the ranges of the source that the chunk contains, in order.
     pub(crate) fn source_ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let spans = self.spans().iter();
         spans.filter_map(|span| Some(span.stored()?.1))
     }
 
-    /// Returns the range of the source that makes up the whole chunk, if there is one.
+    /// Returns the range of the source that the chunk consists of; `None` if it has more than one
+    /// range, or other bytes.
     pub(crate) fn only_range(&self) -> Option<Range<u64>> {
         let spans = self.spans();
         let only = spans.get(0).filter(|_| spans.span_count() == 1)?;
@@ -144,8 +147,8 @@ impl PlannedChunk {
     }
 }
 
-/// The planned chunks: the spans moved out of their parents, the chunk and the path of each, and
-/// their order. A plan itself reads and writes nothing.
+/// The planned chunks of a message, in order, with the spans of the source in each chunk, and the
+/// chunk's path. A plan itself reads and writes nothing.
 ///
 /// Its `Display` lists its chunks:
 ///
@@ -160,24 +163,26 @@ pub struct SplitPlan {
     pub(crate) chunks: Vec<PlannedChunk>,
     pub(crate) nested: std::collections::BTreeSet<FieldPath>,
     pub(crate) byte_exact: bool,
-    /// The destination of every source byte, for the trailer. Empty if placeholders suffice.
+    /// Encoded destination (chunk and offset) of every source byte, for the trailer. Empty if
+    /// placeholders suffice.
     pub(crate) source_layout: Vec<u8>,
     pub(crate) version: VersionDef,
     pub(crate) profile: Profile,
-    /// True if the first chunk is the remainder of the message.
+    /// True if the first chunk is the base: the remainder of the message after all cuts.
     pub(crate) has_base: bool,
     pub(crate) always_chunked: bool,
 }
 
 impl SplitPlan {
-    /// Returns the chunks in index order. The first is the base, from which the others were cut,
-    /// unless the splitter [left it out](crate::split::SplitContext::leave_out_message).
+    /// Returns the chunks in index order. The first one is the base, from which the others were
+    /// cut, unless the splitter [omitted the
+    /// message](crate::split::SplitContext::leave_out_message).
     pub fn chunks(&self) -> &[PlannedChunk] {
         &self.chunks
     }
 
-    /// Returns true if writing the plan makes a chunked file: something was cut, or [it was
-    /// requested](crate::split::SplitOptions::always_chunked).
+    /// Returns true if writing the plan creates a chunked file: something was cut, or the options
+    /// [request one](crate::split::SplitOptions::always_chunked).
     pub fn is_split(&self) -> bool {
         self.always_chunked || !self.has_base || self.chunks.len() > 1
     }
@@ -243,8 +248,8 @@ impl SplitPlan {
         }
     }
 
-    /// Returns true if every chunk is a span of the source, so that placeholders determine their
-    /// places.
+    /// Returns true if no chunk was added by a splitter, so that placeholders determine the place
+    /// of each chunk.
     pub(crate) fn is_marked(&self) -> bool {
         self.chunks
             .iter()

@@ -1,4 +1,4 @@
-//! The trait for splitters, and the context they work with.
+//! The trait for splitters, and the context that a splitter uses.
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -50,9 +50,9 @@ pub trait ComposableSplitter {
 
     /// Returns the versions to store in the file. Default: the splitter's [version](Self::version).
     ///
-    /// The join version must be the join version of the file's
-    /// [profile](crate::container::Profile); 0 stands for that version. Readers whose join version
-    /// is among `bad_consumers` refuse the file.
+    /// The join version must be 0, which means the join version of the file's
+    /// [profile](crate::container::Profile), or be equal to that version. Readers whose join
+    /// version is among `bad_consumers` refuse the file.
     fn version_def(&self) -> VersionDef {
         VersionDef {
             splitter_version: self.version(),
@@ -60,9 +60,10 @@ pub trait ComposableSplitter {
         }
     }
 
-    /// Returns the type of message that the splitter supports, if the splitter is limited to one
-    /// type. Then a file's path suffices to [write](crate::split::SplitExt::write) or
-    /// [plan](crate::split::SplitExt::plan) a split, and messages of other types are refused.
+    /// Returns the type of message that the splitter is for; `None`, the default, if it supports
+    /// any type. A splitter with a type can [write](crate::split::SplitExt::write) or
+    /// [plan](crate::split::SplitExt::plan) a split of a file, given only the file's path, and
+    /// refuses messages of other types.
     fn message_type(&self) -> Option<MessageDescriptor> {
         None
     }
@@ -104,7 +105,8 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
     }
 }
 
-/// Reason why TensorFlow's profile has no chunks for elements: TensorFlow's Merger aborts on them.
+/// Error message for TensorFlow's profile, which has no chunks for elements: TensorFlow's Merger
+/// aborts on them.
 const ELEMENT: &str = "a string or bytes value that is an element or in a map can only be cut in the profile `extended`";
 
 /// Fails if the splitter is for messages of another type.
@@ -123,10 +125,10 @@ where
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-/// The context for a splitter: the message to split, and the operations on it.
+/// The context of a splitter: the message to split, and the operations on it.
 ///
-/// A child splitter has a separate context for a message inside this one; the paths of its cuts
-/// automatically start at the root.
+/// A child splitter gets a separate context for a message inside this one. The paths of its cuts
+/// still start at the root.
 #[derive(Debug)]
 pub struct SplitContext<'a> {
     pub(in crate::split) decisions: &'a mut Decisions,
@@ -213,9 +215,10 @@ impl<'a> SplitContext<'a> {
         Ok(())
     }
 
-    /// Begins a slice at an element of a repeated field: a chunk of this and the following
-    /// elements, up to the next element for which this is called, or to the end of the field.
-    /// Elements before the first slice stay, so for the element with index 0 this does nothing.
+    /// Begins a slice at an element of a repeated field. The slice is a chunk with this and the
+    /// following elements, up to the next element for which this method is called, or to the end of
+    /// the field. Elements before the first slice stay in the message. For the element with index
+    /// 0, does nothing.
     ///
     /// ```
     /// use proto_splitter_core::Result;
@@ -247,9 +250,9 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] for elements that no path can name, as for [`cut`](Self::cut), and
-    /// if [`fit`](Self::fit) is also called for the message with the field, since fitting also
-    /// slices the field.
+    /// [`ErrorKind::Uncuttable`] for elements to which no path can lead, as for [`cut`](Self::cut).
+    /// [`plan`](crate::split::SplitExt::plan) fails with the same kind if [`fit`](Self::fit) is
+    /// also called for the message with the field, since fitting also slices the field.
     pub fn slice_at(&mut self, element: &Element<'_>) -> Result<()> {
         if element.index() == 0 {
             return Ok(());
@@ -264,7 +267,8 @@ impl<'a> SplitContext<'a> {
         Ok(())
     }
 
-    /// Cuts parts until every MESSAGE chunk is within the maximum, guided by sizes alone.
+    /// Cuts parts of the message, chosen by sizes alone, until every MESSAGE chunk is within the
+    /// maximum size.
     ///
     /// The cuts are made after all splitters have returned, so the order of calls doesn't matter,
     /// and a child splitter may also call this. A message that is already within the maximum is not
@@ -289,8 +293,8 @@ impl<'a> SplitContext<'a> {
         Ok(())
     }
 
-    /// Leaves the message itself out of the chunks, so that only [added](Self::add_chunk) chunks
-    /// are written, beginning with index 0.
+    /// Omits the message itself, so that only [added](Self::add_chunk) chunks are written,
+    /// beginning with index 0.
     ///
     /// # Errors
     ///
@@ -301,7 +305,7 @@ impl<'a> SplitContext<'a> {
         Ok(())
     }
 
-    /// Adds a chunk whose bytes are not a span of the source.
+    /// Adds a chunk with bytes that are not from the source.
     ///
     /// The chunk's place is `path`, relative to the message of this context, with the semantics of
     /// TensorFlow's Merger: a message is merged into the existing value, and bytes replace the

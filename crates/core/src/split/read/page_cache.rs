@@ -9,10 +9,10 @@ use record_file::ReadAt;
 /// Size of a page, in bytes.
 const PAGE: usize = 4 << 10;
 
-/// Number of pages to cache: planning alternates between a few places.
+/// Number of pages to cache. A few suffice, since planning alternates between a few positions.
 const PAGES: usize = 8;
 
-/// A source with a page cache, so that many small reads near each other become one.
+/// A source with a page cache, so that many small reads of adjacent bytes become one read.
 ///
 /// Reads of more than a page bypass the cache.
 pub(in crate::split) struct PageCache<S> {
@@ -60,7 +60,7 @@ impl<S: ReadAt> ReadAt for PageCache<S> {
         }
         let page = offset / PAGE as u64;
         let skip = usize::try_from(offset % PAGE as u64).unwrap_or(0);
-        // A panic elsewhere leaves the pages consistent.
+        // If another thread panicked, the pages are still consistent.
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         let pages = &mut *pages;
         let at = match pages.slots.iter().position(|(number, _)| *number == page) {

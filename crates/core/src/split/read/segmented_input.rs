@@ -1,4 +1,4 @@
-//! A message in memory, in pieces shared with its creator.
+//! A message in memory, in one or several pieces that are shared with the code that created it.
 
 use std::io;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use record_file::ReadAt;
 /// Bytes in memory, in one or several pieces.
 #[derive(Clone)]
 pub(in crate::split) struct SegmentedInput {
-    /// Pieces with their start offsets; the last, empty one starts at the end.
+    /// Pieces with their start offsets in the message. The last piece is empty and marks the end.
     pieces: Arc<[(u64, Bytes)]>,
 }
 
@@ -32,14 +32,15 @@ impl SegmentedInput {
         self.pieces.last().map_or(0, |(start, _)| *start)
     }
 
-    /// Returns the piece that contains the byte at `offset`, and the byte's offset in the piece.
+    /// Returns the piece that contains the byte at `offset`, and the byte's offset in the piece;
+    /// `None` after the end.
     fn at(&self, offset: u64) -> Option<(&Bytes, usize)> {
         let after = self.pieces.partition_point(|(start, _)| *start <= offset);
         let (start, piece) = self.pieces.get(after.checked_sub(1)?)?;
         Some((piece, usize::try_from(offset - start).ok()?))
     }
 
-    /// Returns the bytes of `range`, if they are in one piece.
+    /// Returns the bytes of `range` without copying; `None` unless they are in one piece.
     pub(in crate::split) fn shared(&self, range: &Range<u64>) -> Option<Bytes> {
         let (piece, start) = self.at(range.start)?;
         let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;

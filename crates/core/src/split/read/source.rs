@@ -43,18 +43,18 @@ pub struct Source {
     size: u64,
     descriptor: MessageDescriptor,
     file: Option<Arc<OpenFile>>,
-    /// The spans of the message, if the reader is a message of spans.
+    /// The spans of the message, if the source was created from a message of spans.
     spans: Option<Arc<Spans>>,
-    /// Other files that the reader reads from.
+    /// Files that the source's reader reads from, for the permissions of output files.
     read_from: Vec<PathBuf>,
 }
 
-/// The bytes of the message.
+/// The bytes of the message to split.
 #[derive(Clone)]
 enum Data {
-    /// In memory.
+    /// Bytes in memory.
     Segmented(SegmentedInput),
-    /// A random-access source.
+    /// Bytes in a file, or in another random-access source.
     Reader(Arc<dyn ReadAt>),
 }
 
@@ -120,7 +120,7 @@ impl Source {
     pub fn open(path: impl AsRef<Path>, descriptor: MessageDescriptor) -> Result<Source> {
         let path = path.as_ref();
         let open = || -> std::io::Result<Source> {
-            // Checked before opening, since opening a pipe waits for its other end.
+            // Checked before opening, since opening a named pipe waits for a writer.
             if !fs::metadata(path)?.is_file() {
                 return Err(std::io::Error::other("not a regular file"));
             }
@@ -129,7 +129,8 @@ impl Source {
         open().map_err(|error| Error::from(error).in_file(path))
     }
 
-    /// Opens a serialized message in an already open file at this path.
+    /// Creates a source from an open file that contains a serialized message. `path` is the file's
+    /// path.
     pub(crate) fn of_opened(
         file: File,
         path: &Path,
@@ -187,8 +188,8 @@ impl Source {
         }
     }
 
-    /// Sets the files that the reader reads from. A file written from the source gets no
-    /// permissions that these files lack.
+    /// Sets the files that the source's reader reads from. A file that is written from the source
+    /// gets no permissions that these files lack.
     #[must_use]
     pub fn read_from<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Source {
         self.read_from.extend(files.into_iter().map(Into::into));
@@ -219,7 +220,7 @@ impl Source {
         &self.descriptor
     }
 
-    /// Returns the inputs for an output file written from this source.
+    /// Returns the files that this source reads, for creating an output file from them.
     #[doc(hidden)]
     pub fn made_from(&self) -> MadeFrom {
         let spans = self.spans.iter().flat_map(|spans| spans.files());
@@ -240,7 +241,7 @@ impl Source {
         }
     }
 
-    /// Announces the next reads, in order, to readers that prefetch.
+    /// Announces the ranges to be read next, in order, if the source's reader prefetches.
     pub(crate) fn tell(&self, ranges: impl IntoIterator<Item = Range<u64>>) {
         if self.data().is_prefetched() {
             let ranges: Vec<_> = ranges.into_iter().collect();
@@ -252,7 +253,7 @@ impl Source {
         SourceInput::new(self.data(), self.size)
     }
 
-    /// Returns the bytes of `range` without copying, if they are contiguous in memory.
+    /// Returns the bytes of `range` without copying; `None` unless they are contiguous in memory.
     pub(crate) fn shared(&self, range: &Range<u64>) -> Option<Bytes> {
         match &self.data {
             Data::Segmented(pieces) => pieces.shared(range),
@@ -260,7 +261,7 @@ impl Source {
         }
     }
 
-    /// Fails if a file of the source has changed since it was opened.
+    /// Fails if a file that the source reads has changed since it was opened.
     #[doc(hidden)]
     pub fn check_unchanged(&self) -> Result<()> {
         if let Some(spans) = &self.spans {

@@ -1,4 +1,4 @@
-//! Values of the source, located by scanning the message.
+//! Values of the message being split, located by scanning the message.
 
 pub(in crate::split) mod elements;
 pub(in crate::split) mod entries;
@@ -51,7 +51,7 @@ pub(crate) fn content(chain: &Chain, source: &Source) -> Range<u64> {
 pub struct SourceView<'a> {
     pub(in crate::split) source: &'a Source,
     parent: Parent<'a>,
-    /// Step from the parent.
+    /// Path step from the parent message to the value.
     step: Step,
     pub(in crate::split) pieces: Pieces,
     like: Like,
@@ -65,26 +65,27 @@ pub struct SourceView<'a> {
 /// The parent message of a view.
 #[derive(Clone, Copy, Debug)]
 enum Parent<'a> {
-    /// The view is the root.
+    /// No parent, since the view is of the root message.
     None,
     View(&'a SourceView<'a>),
     Element(Element<'a>),
 }
 
-/// The wire pieces of a value, each with the index of its parent's piece.
+/// The occurrences of a value on the wire, each with the index of the parent's occurrence around
+/// it.
 #[derive(Clone, Debug)]
 pub(in crate::split) enum Pieces {
-    /// The message itself.
+    /// The whole message being split.
     All,
     /// A value that occurs once.
     One(usize, Field),
     /// A singular submessage that may occur in several pieces.
     Several(Vec<(usize, Field)>),
-    /// The value of a map entry, which may be omitted.
+    /// A map entry and its value, which may be omitted.
     Entry(usize, Field, Option<Field>),
 }
 
-/// The basic kind of a view, which is known immediately.
+/// The basic kind of a view's value, known without looking up the message's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::split) enum Like {
     Message,
@@ -119,7 +120,7 @@ impl std::fmt::Debug for ViewKind {
     }
 }
 
-/// A stored view, without its borrows.
+/// The location and type of a view's value, without borrowing the source.
 #[derive(Clone, Debug)]
 pub(in crate::split) struct Located {
     pub(in crate::split) path: FieldPath,
@@ -137,10 +138,10 @@ impl Located {
             .sum()
     }
 
-    /// Scans the message's own fields, without parsing their content.
+    /// Scans the message's own fields, without parsing their values.
     ///
-    /// Fails on a field that the type encodes differently: readers would treat the field as
-    /// unknown, and the message is most likely not of the declared type.
+    /// Fails if a field has another wire type than the message's type declares: readers would treat
+    /// the field as unknown, and the message is most likely of another type.
     pub(in crate::split) fn check_fields(&self, source: &Source) -> Result<()> {
         let Some(descriptor) = &self.descriptor else {
             return Ok(());
@@ -211,8 +212,8 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns true if no path can lead into the value, because its map entry is too large to hold
-    /// until the key is known.
+    /// Returns true if no path can lead into the value, because its map entry is too large for
+    /// readers to hold until they have read the key.
     fn is_closed(&self) -> bool {
         match &self.pieces {
             Pieces::Entry(_, entry, Some(value)) => is_closed(entry, value),
@@ -238,8 +239,8 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns the value's index among the elements of its field; `None` if its path doesn't end
-    /// with an index.
+    /// Returns the value's index in its repeated field; `None` if its path doesn't end with an
+    /// index.
     pub fn index(&self) -> Option<u64> {
         match self.step.select {
             Select::Index(index) => Some(index),
@@ -254,7 +255,7 @@ impl<'a> SourceView<'a> {
             Like::Element => ViewKind::Element,
             Like::Message => match self.message_type() {
                 Some(message) => ViewKind::Message(message),
-                // The view of a message already has its type, so this value is not a message.
+                // A view of a message always has a type, so this value is not a message.
                 None => ViewKind::Bytes,
             },
         })
@@ -280,8 +281,8 @@ impl<'a> SourceView<'a> {
         self.like
     }
 
-    /// Returns the size of the value in the source, without tag and length. The size is known
-    /// immediately.
+    /// Returns the size of the value in the source, in bytes, without tag and length. Reads
+    /// nothing.
     #[inline]
     pub fn size(&self) -> u64 {
         match &self.pieces {
@@ -331,7 +332,7 @@ impl<'a> SourceView<'a> {
         field.map_or(0..0, |field| field.value.clone())
     }
 
-    /// Returns the fields that enclose the value, for each piece.
+    /// Returns the chain of enclosing fields for each occurrence of the value.
     pub(in crate::split) fn chains(&self) -> Vec<Chain> {
         let above = self.parent();
         let above = above.map(|parent| parent.chains()).unwrap_or_default();
@@ -375,7 +376,7 @@ impl<'a> SourceView<'a> {
         self.find(Parent::View(self), name)
     }
 
-    /// Does the same as [`get`](Self::get), but for the view of an element.
+    /// Does the same as [`get`](Self::get), where this message is the view of an element.
     fn get_below<'b>(&self, element: Element<'b>, name: &str) -> Result<Option<SourceView<'b>>>
     where
         'a: 'b,
@@ -430,8 +431,8 @@ impl<'a> SourceView<'a> {
         Ok(Elements::new(self, &field, like))
     }
 
-    /// Returns an iterator over the entries of the map field `name`, whose values are messages,
-    /// bytes or strings, in source order. Detecting repeated keys takes at most about
+    /// Returns an iterator over the entries of the map field `name`, in source order. The map's
+    /// values must be messages, bytes or strings. Detecting repeated keys takes at most about
     /// [`MAP_KEYS_HELD`](crate::split::MAP_KEYS_HELD) bytes of memory for any number of entries,
     /// and several passes for more than two million entries.
     ///
@@ -440,8 +441,8 @@ impl<'a> SourceView<'a> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`get`](Self::get), including if the field is not a map, or an entry is
-    /// written in pieces.
+    /// The same errors as [`get`](Self::get), which are also returned if the field is not a map, or
+    /// if an entry is written in pieces.
     pub fn map(&self, name: &str) -> Result<Entries<'_>> {
         let field = self.field(name)?;
         let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) else {
@@ -451,7 +452,7 @@ impl<'a> SourceView<'a> {
         Entries::new(self, field, entry, like)
     }
 
-    /// Returns true if another member of the field's oneof comes after it on the wire.
+    /// Returns true if another member of the field's oneof occurs after the field on the wire.
     fn superseded(&self, field: &FieldRef) -> Result<bool> {
         let Some(oneof) = field.oneof() else {
             return Ok(false);
@@ -494,7 +495,7 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns the path as text, with names.
+    /// Returns the path as text, with field names.
     pub fn display_path(&self) -> String {
         self.path().display(Some(self.source.descriptor()))
     }

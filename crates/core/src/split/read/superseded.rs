@@ -1,5 +1,5 @@
-//! Superseded values. They stay in place, so a merge walks through them before it reaches the value
-//! that counts.
+//! Superseded values, such as earlier values of a singular field. They are not cut, so a merge
+//! parses them before it reaches the value that is used.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use crate::path::{FieldRef, parse_entry};
 use crate::wire::{Field, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Returns true if a merge can walk past the superseded value at `range`: the value isn't empty,
-/// since an empty value would be a second placeholder, and if it is a message, all messages in it
-/// can be walked.
+/// Returns true if a merge can skip the superseded value at `range`. The value must not be empty,
+/// since it would look like a second placeholder. If it is a message, a merge must be able to
+/// traverse all messages inside it.
 pub(in crate::split) fn is_passable(
     source: &Source,
     range: Range<u64>,
@@ -35,11 +35,11 @@ fn is_of_content(error: &Error) -> bool {
     )
 }
 
-/// Walks through all messages inside a message of this type. Returns `false` if one of them is a
-/// map entry that no path could name, or they nest very deeply; fails if one is malformed.
+/// Traverses all messages inside a message of this type. Returns false if one of them is a map
+/// entry to which no path can lead, or if they nest very deeply. Fails if one of them is malformed.
 fn walk(source: &Source, range: Range<u64>, message: &MessageDescriptor) -> Result<bool> {
     let mut cursor = WireCursor::new(source.input());
-    // Remainders of the enclosing messages.
+    // Remaining ranges of the enclosing messages.
     let mut open = vec![(range, message.clone())];
     while let Some((range, message)) = open.pop() {
         cursor.set_range(range.clone());
@@ -70,8 +70,8 @@ fn walk(source: &Source, range: Range<u64>, message: &MessageDescriptor) -> Resu
 
 type MessageIn = (Range<u64>, Option<MessageDescriptor>);
 
-/// Returns the message in a field of a message type: the field's value or, for a map entry, the
-/// entry's value if that is a message. Returns `None` for an entry that no path could name.
+/// Returns the message in a message field: the field's value or, for a map entry, the entry's value
+/// if that is a message. Returns `None` for an entry to which no path can lead.
 fn message_in(
     source: &Source,
     field: &Field,

@@ -1,4 +1,4 @@
-//! The files next to a main file: their names, and completed files.
+//! The files with chunks next to a main file: their names, and completed files.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,18 +8,19 @@ use crate::io::{AtomicFile, CHUNKED_EXTENSION, folder};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
-/// Returns the name of the file that follows `count` other files and has this size and this last
-/// record: `MAIN.00001-89abcdef.cpb`.
+/// Returns the name of a file next to the main file, such as `MAIN.00001-89abcdef.cpb`. The number
+/// follows from `count`, the number of files before it, and the checksum from its size and last
+/// record.
 ///
-/// The name depends on the content, so a new file never replaces one that the main file of an
-/// earlier split needs.
+/// Since the name depends on the content, a new file never replaces a file that the main file of an
+/// earlier split still needs.
 fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
     let crc32c = crc32c::crc32c_append(crc32c::crc32c(trailer), &size.to_le_bytes());
     format!("{stem}.{:05}-{crc32c:08x}.{CHUNKED_EXTENSION}", count + 1)
 }
 
-/// Returns the files next to `main` that, judging by their names, contain chunks of a multi-file
-/// split, in the order of these names. Empty if `main` doesn't end in `.cpb`.
+/// Returns the paths of the files next to `main` whose names show that they contain chunks of a
+/// multi-file split, in the order of their names. Empty if `main` doesn't end in `.cpb`.
 ///
 /// ```
 /// use proto_splitter_core::split::parts_beside;
@@ -30,8 +31,8 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The list is also empty if this process isn't allowed to list the folder: the files in it then
-/// stay, and nothing refers to them.
+/// The list is also empty if this process isn't allowed to list the folder. Old files then stay in
+/// the folder, although nothing refers to them.
 ///
 /// # Errors
 ///
@@ -93,21 +94,21 @@ pub fn stem_beside(main: &Path) -> Result<&str> {
     })
 }
 
-/// A complete file that is not yet at its target.
+/// A complete file that isn't at its final path yet.
 #[derive(Debug)]
 pub struct DonePart {
-    /// The file.
+    /// The file, which can be moved to its final path.
     pub file: AtomicFile,
     /// The final path of the file.
     pub path: PathBuf,
-    /// The file's entry in the trailer.
+    /// The entry for the file in the trailer.
     pub named: ExternalFile,
     /// Number of chunks in the file. Chunks that share a record count once.
     pub chunk_count: usize,
 }
 
-/// Returns a complete file, which ends with the record `trailer`. Its name depends on its content,
-/// and on the `count` other files next to `main` that it follows.
+/// Returns a complete file, whose last record is `trailer`. The file's name depends on its content,
+/// and on `count`, the number of files before it next to `main`.
 pub(in crate::split) fn done_part(
     file: AtomicFile,
     (main, count): (&Path, usize),
@@ -128,8 +129,8 @@ pub(in crate::split) fn done_part(
     })
 }
 
-/// Fails if a file exceeds the maximum size. The bytes starting at `trailer` are the trailer, which
-/// must be in one file.
+/// Fails if a file exceeds `max` bytes. `trailer` is the offset of the trailer, which must be in
+/// one file.
 pub(crate) fn check_size(file: &File, trailer: u64, max: Option<u64>) -> Result<()> {
     let size = file.metadata()?.len();
     match max {

@@ -1,4 +1,4 @@
-//! Writing a record file: chunks appended one by one, copied from another file, or filled in by
+//! Writing a record file: chunks are appended one by one, copied from another file, or written by
 //! several threads at once.
 
 use std::fs::File;
@@ -29,7 +29,7 @@ pub struct ChunkFile {
     writer: RecordWriter<FileAt<File>>,
     /// Folder for temporary files.
     folder: PathBuf,
-    /// The chunks in this file, for its own last record.
+    /// The chunks in this file, for the record that lists them at its end.
     chunks: Vec<ChunkInfo>,
 }
 
@@ -43,7 +43,8 @@ impl ChunkFile {
         ChunkFile::on(file.as_file(), file.folder().to_owned(), options)
     }
 
-    /// Begins an empty file, which may have no name.
+    /// Begins an empty record file in `file`, which may have no name. Temporary files are in
+    /// `folder`.
     pub(crate) fn on(file: &File, folder: PathBuf, options: WriterOptions) -> Result<ChunkFile> {
         let at = FileAt::new(file.try_clone()?, 0);
         let mut writer = RecordWriter::new(at, options)?.seekable();
@@ -61,12 +62,12 @@ impl ChunkFile {
         self.writer.position().numeric()
     }
 
-    /// Returns the chunks written to this file, or [noted](Self::note).
+    /// Returns the list of chunks in this file, including those added with [`note`](Self::note).
     pub fn chunks(&self) -> &[ChunkInfo] {
         &self.chunks
     }
 
-    /// Records a chunk in this file.
+    /// Adds a chunk to the list of chunks in this file, without writing the chunk.
     pub fn note(&mut self, info: ChunkInfo) {
         self.chunks.push(ChunkInfo { file: 0, ..info });
     }
@@ -96,8 +97,8 @@ impl ChunkFile {
         })
     }
 
-    /// Appends a record chunk from another file without changing its stored bytes. Returns its
-    /// offset.
+    /// Appends a Riegeli chunk from another record file without changing its stored bytes. Returns
+    /// its new offset.
     pub(crate) fn copy<S: ReadAt>(
         &mut self,
         records: &RecordFile<S>,
@@ -117,14 +118,15 @@ impl ChunkFile {
         write_tree(&mut self.writer, leaves, metadata)
     }
 
-    /// Completes the file with the message's trailer.
+    /// Completes the file: writes the message's trailer, divided into chunks if it is too large.
     pub(crate) fn finish(mut self, trailer: ChunkMetadata, options: &SplitOptions) -> Result<()> {
         let end = self.end();
         write_trailer(&mut self.writer, trailer, options)?;
         self.end_at(end, options.max_file_size)
     }
 
-    /// Completes the file with a trailer in one piece.
+    /// Completes the file: writes a serialized trailer as one record. Fails if the file exceeds
+    /// `max` bytes.
     pub(crate) fn finish_with(
         mut self,
         trailer: &[u8],
@@ -141,8 +143,8 @@ impl ChunkFile {
         check_size(self.writer.get_ref().file(), trailer, max)
     }
 
-    /// Completes `file`, which contains this file's chunks, as the file that follows `count` other
-    /// files next to `main`: its last record lists its chunks.
+    /// Completes `file`, into which this value wrote chunks, by appending a record that lists the
+    /// chunks. The file follows `count` other files next to `main`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The chunks of a split, read piece by piece so that they can be sent.
+//! Reading the chunks of a split piece by piece, for sending them.
 
 use std::io::Read;
 
@@ -13,7 +13,7 @@ use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Consecutive bytes of one chunk.
+/// A piece of one chunk: consecutive bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkPiece {
@@ -23,11 +23,11 @@ pub struct ChunkPiece {
     pub offset: u64,
     /// The bytes, shared with the source if they are contiguous in memory.
     pub bytes: Bytes,
-    /// crc32c of the whole chunk, if this piece is its last.
+    /// crc32c of the whole chunk; `None` unless this piece is the chunk's last.
     pub crc32c: Option<u32>,
 }
 
-/// An iterator over the pieces of a split's chunks, read from the source in order, with the trailer
+/// A reader of a split's chunks. It returns the pieces of all chunks in order, and the trailer
 /// after the last piece.
 ///
 /// Each piece is read on demand, without reading ahead or storing a chunk.
@@ -57,12 +57,12 @@ pub struct ChunkPiece {
 pub struct ChunkPieces {
     plan: SplitPlan,
     source: Source,
-    /// The chunks that were completely read.
+    /// Data about the chunks that were read completely.
     infos: Vec<WrittenInfo>,
     spans: Vec<Span>,
     /// Number of bytes read from the next chunk.
     offset: u64,
-    /// crc32c of these bytes.
+    /// crc32c of the bytes read from the next chunk.
     crc32c: u32,
 }
 
@@ -83,7 +83,7 @@ impl ChunkPieces {
         &self.plan
     }
 
-    /// Returns the trailer as far as it is known before the chunks are read: without offsets and
+    /// Returns the trailer that is known before the chunks are read, which lacks offsets and
     /// checksums.
     pub fn draft_trailer(&self) -> ChunkMetadata {
         let mut trailer = draft_trailer(&self.plan);
@@ -172,7 +172,8 @@ impl ChunkPieces {
     }
 }
 
-/// Returns a piece of a chunk that is one span of a source in memory.
+/// Returns a piece of a chunk without copying; `None` unless the chunk is one span of a source in
+/// memory.
 fn shared_piece(
     chunk: &PlannedChunk,
     source: &Source,

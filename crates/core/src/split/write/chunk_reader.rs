@@ -9,11 +9,11 @@ use crate::split::plan::split_plan::{Content, PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes between spans to read at once. The bytes between spans are tags and lengths, a
-/// few bytes each.
+/// Maximum number of bytes between two spans to read at once. Usually, these are tags and lengths
+/// of a few bytes.
 const GAP_STEP: u64 = 64 << 10;
 
-/// Bytes of the source in a chunk, and their checksum.
+/// A range of the source that was read for a chunk, and the checksum of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::split) struct Span {
     pub(in crate::split) start: u64,
@@ -21,7 +21,7 @@ pub(in crate::split) struct Span {
     pub(in crate::split) crc32c: u32,
 }
 
-/// A reader that reads a chunk's spans and computes checksums.
+/// A reader of a planned chunk, which also computes checksums.
 pub(in crate::split) struct ChunkReader<'a> {
     chunk: &'a PlannedChunk,
     source: &'a Source,
@@ -30,7 +30,7 @@ pub(in crate::split) struct ChunkReader<'a> {
     /// True if the chunk is one span of the source, so that its checksum is the checksum of the
     /// span.
     is_span: bool,
-    /// Hash of the chunk as a leaf of a Merkle tree, if requested.
+    /// Hasher for the chunk as a leaf of a Merkle tree; `None` if no hash was requested.
     leaf: Option<LeafHasher>,
     meter: Option<&'a Meter>,
     /// Tracing span for the time spent reading.
@@ -69,12 +69,12 @@ impl<'a> ChunkReader<'a> {
         self
     }
 
-    /// Returns the hash of the bytes read, if requested.
+    /// Returns the hash of the bytes read; `None` if it wasn't requested.
     pub(in crate::split) fn leaf(&self) -> Option<Hash> {
         self.leaf.clone().map(LeafHasher::finish)
     }
 
-    /// Makes the reader count the bytes read as done.
+    /// Makes the reader add the bytes it reads to `meter`.
     pub(in crate::split) fn metered(mut self, meter: &'a Meter) -> Self {
         self.meter = Some(meter);
         self
@@ -86,7 +86,7 @@ impl<'a> ChunkReader<'a> {
         self
     }
 
-    /// Returns the checksum of the bytes read. Call this before taking `spans`.
+    /// Returns the checksum of the bytes read. Must be called before `spans` is emptied.
     pub(in crate::split) fn crc32c(&self) -> u32 {
         match self.spans.last() {
             Some(span) if self.is_span => span.crc32c,
@@ -106,7 +106,8 @@ impl<'a> ChunkReader<'a> {
     }
 }
 
-/// Reads bytes from the source, and adds them to the last checksum or a new one.
+/// Fills `place` with the source's bytes at offset `at`, and adds them to the last span in
+/// `summed`, or to a new one.
 fn read_span(source: &Source, at: u64, place: &mut [u8], summed: &mut Vec<Span>) -> Result<()> {
     let read = source.data().read_exact_at(at, place);
     read.map_err(|error| match error.kind() {
@@ -151,14 +152,14 @@ impl Read for ChunkReader<'_> {
     }
 }
 
-/// Announces to the source that these chunks will be read next.
+/// Announces to the source that the bytes of these chunks will be read next.
 pub(in crate::split) fn tell(plan: &SplitPlan, source: &Source, chunks: &[usize]) {
     let chunks = chunks.iter().filter_map(|&index| plan.chunks.get(index));
     source.tell(chunks.flat_map(PlannedChunk::source_ranges));
 }
 
-/// Computes the checksum of the whole source from the checksums of its spans; reads the bytes
-/// between the spans.
+/// Computes the checksum of the whole source from the checksums of spans. Only the bytes between
+/// the spans are read.
 pub(in crate::split) fn source_crc32c(source: &Source, mut spans: Vec<Span>) -> Result<u32> {
     spans.sort_by_key(|span| span.start);
     spans.push(Span {

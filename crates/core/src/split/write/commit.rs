@@ -12,49 +12,48 @@ use crate::progress::Progress;
 use crate::{Error, Result};
 
 /// Completed files, and the files they replace.
-///
-/// The order guarantees consistency: first the other files are placed, to which nothing refers yet;
-/// then the main file, by one rename; then the folder is synced; then the old files are removed. If
-/// a step fails, or the process is killed at any time, a reader still finds either the old message
-/// or the new one. After an error, a reader finds the old message.
+/// The order guarantees consistency. First, the files with chunks are placed, to which nothing
+/// refers yet; then the main file, by one rename; then the folder is synced; then the old files are
+/// removed. If a step fails, or the process is killed at any time, a reader still finds either the
+/// old message or the new one. After an error, a reader finds the old message.
 #[derive(Debug)]
 pub struct Commit<'a> {
     /// The main file, which ends with the trailer.
     pub main: AtomicFile,
-    /// The files other than the main file.
+    /// The files with chunks in addition to the main file.
     pub parts: Vec<DonePart>,
-    /// Path of the main file for this message in chunks, even if `main` is another file: the files
-    /// from an earlier split are next to it.
+    /// Path of the message's chunked file, even if `main` is a file in one piece: the other files
+    /// from an earlier split are next to this path.
     pub chunked: &'a Path,
-    /// The message in its other form, to be removed.
+    /// The file with the message in its other form, to be removed; `None` to remove none.
     pub sibling: Option<Sibling<'a>>,
     /// True if existing files may be replaced.
     pub force: bool,
-    /// Cancels waiting for another writer.
+    /// Progress with the token that can cancel waiting for another writer.
     pub progress: &'a Progress,
 }
 
-/// The same message in the form that wasn't written: in chunks, or in one piece.
+/// A file with the same message in the form that wasn't written: chunked, or in one piece.
 #[derive(Debug, Clone, Copy)]
 pub struct Sibling<'a> {
     /// Path of the file.
     pub path: &'a Path,
-    /// True if this file is in chunks. Readers then prefer it to the written file.
+    /// True if this file is chunked. Readers then prefer it to the file that was written.
     pub is_preferred: bool,
 }
 
-/// The files that were removed.
+/// The old files that were removed.
 #[derive(Debug, Default)]
 pub struct Removed {
     /// Files from an earlier split.
     pub parts: Vec<PathBuf>,
-    /// The message in its other form.
+    /// The file with the message in its other form; `None` if none was removed.
     pub sibling: Option<PathBuf>,
 }
 
 impl Commit<'_> {
-    /// Moves all files into place. Removes the files from an earlier split, except files for which
-    /// `stays` returns true.
+    /// Moves all files into place, and removes the files from an earlier split, except those for
+    /// which `stays` returns true.
     ///
     /// # Errors
     ///
@@ -65,8 +64,8 @@ impl Commit<'_> {
         self.run_if(|| Ok(()), stays)
     }
 
-    /// Does the same as [`run`](Self::run), unless `check` fails. No other writer removes files in
-    /// the meantime.
+    /// Does the same as [`run`](Self::run), unless `check` fails. No other writer removes files
+    /// between the call of `check` and the end.
     ///
     /// # Errors
     ///
@@ -114,12 +113,12 @@ impl Commit<'_> {
     }
 }
 
-/// Returns true if readers don't see the written file until the sibling is removed.
+/// Returns true if readers ignore the written file until the sibling is removed.
 fn is_in_front(sibling: &Sibling<'_>) -> bool {
     sibling.is_preferred && fs::symlink_metadata(sibling.path).is_ok()
 }
 
-/// Moves into place a file that readers only see once `preferred` is removed.
+/// Moves `main` into place, and removes `preferred`, since readers ignore `main` until then.
 fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
     let target = main.target().to_owned();
     let was_there = fs::symlink_metadata(&target).is_ok();
@@ -136,10 +135,10 @@ fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
 }
 
 impl Removed {
-    /// Removes the files that the file `placed` has replaced. A file that can't be removed only
-    /// affects the next split, which reports it, so a warning suffices.
+    /// Removes the old files that the file at `placed` replaces. If a file can't be removed, logs a
+    /// warning: the file only affects the next split, which reports it.
     fn remove_old(&mut self, placed: &Path, sibling: Option<&Path>, parts: Vec<PathBuf>) {
-        // Without a sync, a crash could restore the main file that needs the old files.
+        // Without a sync, a crash could restore the old main file, which needs the old files.
         if !warn_unless_synced(placed) {
             return;
         }
@@ -171,7 +170,8 @@ impl Placed {
     fn all(parts: Vec<DonePart>, main: &Path) -> Result<Placed> {
         let mut placed = Placed(Vec::new());
         for DonePart { file, path, .. } in parts {
-            // A file with the same name has the same content, and the existing message needs it.
+            // If a file with this name exists, it has the same content, and the existing message
+            // needs it.
             let was_there = fs::symlink_metadata(&path).is_ok();
             file.place_as(path.clone())?;
             if !was_there {
@@ -285,9 +285,9 @@ mod tests {
         }
     }
 
-    /// Splits over existing files, with each call of a kind failing once, and checks that the
-    /// result matches what a reader finds. Returns the numbers of failures, and of successes
-    /// despite the failing call.
+    /// Splits over existing files, once for each call of a kind, which then fails, and checks that
+    /// the result matches what a reader finds. Returns the number of splits that failed, and the
+    /// number of splits that succeeded despite the failing call.
     fn with_each_failing(call: Call, old: &SplitOptions, new: &SplitOptions) -> (usize, usize) {
         let (mut failed, mut done) = (0, 0);
         for number in 0.. {
@@ -320,7 +320,7 @@ mod tests {
         for (old, new, syncs, removals) in [
             (&several, &several, (1, 1), (0, 4)),
             (&whole, &several, (1, 1), (0, 1)),
-            // Until the main file that readers prefer is gone, nothing has changed.
+            // As long as the main file that readers prefer exists, nothing has changed for them.
             (&several, &whole, (1, 1), (1, 4)),
         ] {
             assert_eq!(with_each_failing(Call::SyncFolder, old, new), syncs);

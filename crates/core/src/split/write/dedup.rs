@@ -1,4 +1,4 @@
-//! Chunks with the same bytes, which are stored once.
+//! Detection of chunks with the same bytes, which are stored once.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -11,8 +11,8 @@ use crate::progress::Progress;
 use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 
-/// Minimum size of chunks to compare, in bytes. The overhead of a record is of this order of
-/// magnitude.
+/// Minimum size of chunks to compare, in bytes. The overhead of a separate record is about as
+/// large.
 const LEAST_SHARED: u64 = 256;
 
 /// Size of each of a chunk's samples, in bytes. The samples are at the beginning, in the middle and
@@ -26,16 +26,16 @@ const MOST_COMPARED: usize = 4;
 /// Number of bytes to compare at a time.
 const STEP: usize = 64 << 10;
 
-/// An earlier chunk with the same bytes.
+/// A reference to an earlier chunk with the same bytes.
 #[derive(Debug)]
 pub(in crate::split) struct Duplicate {
     pub(in crate::split) other: usize,
     pub(in crate::split) crc32c: u32,
-    /// The chunk's spans of the source.
+    /// Spans of the source in the later chunk.
     pub(in crate::split) spans: Vec<Span>,
 }
 
-/// Returns, for every chunk, an earlier one with the same bytes, if there is one.
+/// Returns for each chunk an earlier chunk with the same bytes; `None` if there is none.
 ///
 /// Computes checksums of chunks of equal size and with equal samples, and compares chunks with
 /// equal checksums byte by byte.
@@ -134,7 +134,7 @@ fn checksum(chunk: &PlannedChunk, source: &Source, progress: &Progress) -> Resul
 }
 
 /// Compares two chunks of the same size. If they are equal, returns the spans of the source that
-/// the first chunk consists of.
+/// make up the first chunk; otherwise returns `None`.
 fn equal_spans(
     chunk: &PlannedChunk,
     other: &PlannedChunk,

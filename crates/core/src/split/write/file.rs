@@ -1,4 +1,4 @@
-//! Executing a plan to a file.
+//! Executing a plan to a file or several files.
 
 use std::io;
 use std::path::Path;
@@ -58,8 +58,9 @@ pub(in crate::split) fn write(
         }
         return Ok(written);
     }
-    // Readers prefer the file in chunks. If chunked files are always requested, the file in the
-    // other form isn't necessarily an older version of this message.
+    // Readers prefer the chunked file to the other form, which is therefore removed. But if chunked
+    // files are always requested, the other form isn't necessarily an older version of this
+    // message.
     let sibling_goes = !written.source_stays && !options.always_chunked;
     let main = written_through(&chunked)?;
     recover(&main, &options.progress)?;
@@ -101,7 +102,7 @@ pub(in crate::split) fn write(
     Ok(written)
 }
 
-/// Fails if the message exists in its other form and may not be overwritten.
+/// Fails if the file with the message's other form exists and may not be removed.
 fn check_sibling(sibling: &Path, force: bool) -> Result<()> {
     check_absent(sibling, force)?;
     if sibling.is_dir() {
@@ -112,7 +113,7 @@ fn check_sibling(sibling: &Path, force: bool) -> Result<()> {
 }
 
 /// Writes the chunks and the trailer, or the whole message if it was not cut. Returns the files
-/// other than the main one.
+/// with chunks in addition to the main file.
 fn write_content(
     plan: &SplitPlan,
     source: &Source,

@@ -19,9 +19,9 @@ use crate::split::read::source::Source;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkBytes {
-    /// Kind: a message or a bytes value.
+    /// Kind of the chunk: a message or a bytes value.
     pub kind: ChunkKind,
-    /// Place in the message.
+    /// Path of the chunk in the message.
     pub path: FieldPath,
     /// Bytes of the chunk, shared with the source if they are contiguous in memory.
     pub bytes: Bytes,
@@ -33,13 +33,13 @@ pub struct ChunkBytes {
 pub struct Split {
     /// The chunks in index order.
     pub chunks: Vec<ChunkBytes>,
-    /// The trailer that a file would have: the place of each chunk, sizes and checksums. The
-    /// offsets are 0.
+    /// The trailer that a file would have: the place, size and checksum of each chunk. Its offsets
+    /// are 0.
     pub metadata: ChunkMetadata,
 }
 
 impl Split {
-    /// Returns the place of each chunk.
+    /// Returns the places of all chunks in the message.
     pub fn message(&self) -> ChunkedMessage {
         let extended = self.metadata.extended_message.as_ref();
         let message = extended.or(self.metadata.message.as_ref());
@@ -75,14 +75,14 @@ pub(in crate::split) fn split(
     })
 }
 
-/// Memory for chunks, allocated or shared with the source.
+/// A sink that keeps chunks in memory, allocated or shared with the source.
 #[derive(Default)]
 struct MemorySink {
     chunks: Vec<ChunkBytes>,
 }
 
 impl ChunkSink for MemorySink {
-    /// Each chunk has its own bytes, or the source's.
+    /// False, since each chunk has separate bytes, or shares those of the source.
     const SHARES: bool = false;
 
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken> {
@@ -123,7 +123,8 @@ impl ChunkSink for MemorySink {
     }
 }
 
-/// Returns the bytes of a chunk that is one span of a source in memory.
+/// Returns the bytes of a chunk without copying; `None` unless it is one span of a source in
+/// memory.
 fn shared(chunk: &PlannedChunk, source: &Source) -> Option<(Bytes, Span)> {
     let range = chunk.only_range()?;
     let bytes = source.shared(&range)?;

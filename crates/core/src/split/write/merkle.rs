@@ -14,7 +14,7 @@ use crate::split::file_sizes::most_stored;
 /// Maximum size of the trailer's field for a tree, in bytes.
 const MOST_OF_FIELD: u64 = 96;
 
-/// Returns the maximum number of bytes that a tree over this many chunks adds to a file.
+/// Returns the maximum number of bytes that a tree over `chunks` chunks adds to a file.
 pub(crate) fn most_of_tree(chunks: usize) -> u64 {
     most_stored(Levels::of(chunks).stored_len()).saturating_add(MOST_OF_FIELD)
 }
@@ -48,7 +48,7 @@ pub(in crate::split) fn write_tree<W: Write>(
     })
 }
 
-/// Returns the root of a file with this trailer, if it has a tree.
+/// Returns the Merkle root of a file with this trailer; `None` if the trailer has no tree.
 pub(in crate::split) fn root_of(trailer: &ChunkMetadata) -> Result<Option<MerkleRoot>> {
     let tree = trailer.merkle_tree.as_ref();
     tree.map(|tree| MerkleRoot::of(&trailer.encode_to_vec(), tree))

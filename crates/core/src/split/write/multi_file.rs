@@ -1,5 +1,5 @@
-//! The record files of a message: one, or a main file with the trailer and other files of limited
-//! size.
+//! The record files of a message: one file, or a main file with the trailer and other files of
+//! limited size with the chunks.
 
 use record_file::WriterOptions;
 
@@ -13,7 +13,8 @@ use crate::split::plan::reader_limits::check_file_count;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::{Error, ErrorKind, Result};
 
-/// Returns true if the given chunks of the plan, and a trailer of this many bytes, fit in one file.
+/// Returns true if the given chunks of the plan, and a trailer of `trailer` bytes, fit in one file
+/// of `max` bytes.
 pub(in crate::split) fn fit_in_one(
     plan: &SplitPlan,
     chunks: &[usize],
@@ -25,7 +26,7 @@ pub(in crate::split) fn fit_in_one(
     chunks.fold(most_stored(trailer), u64::saturating_add) <= max
 }
 
-/// Returns the maximum number of files of at most `max` bytes that `chunks` take, even if they
+/// Returns the maximum number of files, of at most `max` bytes each, that `chunks` need if they
 /// don't compress.
 pub(in crate::split) fn most_files(plan: &SplitPlan, chunks: &[usize], max: u64) -> usize {
     let (mut left, mut files) = (chunks, 0);
@@ -36,8 +37,8 @@ pub(in crate::split) fn most_files(plan: &SplitPlan, chunks: &[usize], max: u64)
     files
 }
 
-/// Returns how many of `chunks`, in order, fit in a file of at most `max` bytes that already has
-/// `used` bytes and this many chunks, even if they don't compress.
+/// Returns the number of chunks, from the first in `chunks` on, that fit in a file of at most `max`
+/// bytes even if they don't compress. The file already has `used` bytes and `there` chunks.
 pub(in crate::split) fn sure_to_fit(
     plan: &SplitPlan,
     chunks: &[usize],
@@ -52,12 +53,13 @@ pub(in crate::split) fn sure_to_fit(
     chunks.iter().enumerate().take_while(fits).count()
 }
 
-/// The files of a message: a main one that ends with the trailer and, once chunks [go beside
-/// it](Self::go_beside), other files of limited size.
+/// The files of a message: a main file that ends with the trailer and, after a call of
+/// [`go_beside`](Self::go_beside), other files of limited size for the chunks.
 #[derive(Debug)]
 pub(crate) struct ChunkFiles<'a> {
     main: ChunkFile,
-    /// The main file, whose mode the other files get, and the maximum size of each file.
+    /// The main file, whose mode the other files get, and the maximum size of each file in bytes;
+    /// `None` if all chunks go to the main file.
     several: Option<(&'a AtomicFile, u64)>,
     open: Option<(AtomicFile, ChunkFile)>,
     done: Vec<DonePart>,
@@ -84,7 +86,7 @@ impl<'a> ChunkFiles<'a> {
         &mut self.main
     }
 
-    /// Returns the file for the next chunk, and its number.
+    /// Returns the file for the next chunk, and the file's number.
     pub(crate) fn current(&mut self) -> Result<(u32, &mut ChunkFile)> {
         let Some((main, _)) = self.several else {
             return Ok((0, &mut self.main));
@@ -94,7 +96,7 @@ impl<'a> ChunkFiles<'a> {
         let number = u32::try_from(number)
             .map_err(|_| Error::new(ErrorKind::LimitExceeded, "too many files"))?;
         if self.open.is_none() {
-            // The file's name depends on its content, which isn't known yet.
+            // The file has no name yet, since its name will depend on its content.
             let file = main.create_beside()?;
             let chunks = ChunkFile::begin(&file, WriterOptions::new())?;
             self.open = Some((file, chunks));
@@ -103,7 +105,8 @@ impl<'a> ChunkFiles<'a> {
         Ok((number, open.unwrap_or(&mut self.main)))
     }
 
-    /// Records a chunk, if the chunk is in the current file and that file is not the main one.
+    /// Adds a chunk to the current file's list, if the chunk is in that file and it is not the main
+    /// file.
     pub(crate) fn note(&mut self, info: &ChunkInfo) {
         if let Some((_, open)) = &mut self.open
             && info.file as usize == self.done.len() + 1
@@ -112,8 +115,8 @@ impl<'a> ChunkFiles<'a> {
         }
     }
 
-    /// Completes the current file, unless it is the main one or certainly has room for another
-    /// record of at most this many bytes.
+    /// Completes the current file, unless it is the main file, or certainly has room for another
+    /// record of at most `bytes` bytes.
     pub(crate) fn make_room(&mut self, bytes: u64) -> Result<()> {
         if let (Some((_, max)), Some((_, open))) = (self.several, &mut self.open) {
             let end = open.end().saturating_add(bytes);
@@ -141,12 +144,12 @@ impl<'a> ChunkFiles<'a> {
         Ok(())
     }
 
-    /// Returns the completed files other than the main one.
+    /// Returns the completed files in addition to the main file.
     pub(crate) fn done(&self) -> &[DonePart] {
         &self.done
     }
 
-    /// Returns the main file, and the other files, which are complete.
+    /// Returns the main file, and the other files. All other files must be complete.
     pub(crate) fn into_parts(self) -> (ChunkFile, Vec<DonePart>) {
         (self.main, self.done)
     }
@@ -171,7 +174,7 @@ impl ChunkSink for ChunkFiles<'_> {
             all.records.append(&mut taken.records);
             all.spans.append(&mut taken.spans);
             left = others;
-            // Chunks that compressed well leave room for more.
+            // If the chunks compressed well, there is room for more in the same file.
             if group.is_empty() {
                 self.complete()?;
             }

@@ -23,7 +23,7 @@ pub(in crate::split) fn write_one_by_one<W: Write>(
         reader.read_to_end(&mut record)?;
         writer.write_record(&record)?;
         let position = writer.last_position_later();
-        // The next record gets a separate chunk.
+        // Ends the Riegeli chunk, so that the next record is in another one.
         writer.push()?;
         let position = position.and_then(|position| position.get());
         taken.records.push(Record {
@@ -39,7 +39,7 @@ pub(in crate::split) fn write_one_by_one<W: Write>(
     Ok(taken)
 }
 
-/// Allocates memory for a chunk.
+/// Allocates memory for a chunk of `size` bytes. Fails if there isn't enough.
 fn reserve(size: u64) -> Result<Vec<u8>> {
     let mut record = Vec::new();
     let len = usize::try_from(size).unwrap_or(usize::MAX);

@@ -1,11 +1,12 @@
-//! Writing chunks to their places in a file, on several threads.
+//! Writing chunks at their offsets in a file, on several threads.
 //!
 //! Records are in the order of the chunks, so each record begins at the end of the previous one.
-//! The end of an uncompressed chunk is known immediately, and the end of any other chunk only after
-//! compressing it. So the work has a frontier, the first chunk whose end isn't known: chunks before
-//! it are written to their places in any order. Chunks after it that were compressed already wait,
-//! small ones in memory and others in a temporary file; uncompressed ones simply wait. The number
-//! of waiting chunks is bounded. The bytes of the file don't depend on the order of the work.
+//! The end of an uncompressed chunk is known immediately, but the end of any other chunk only after
+//! compressing it. So there is a frontier: the first chunk whose end isn't known. Chunks before the
+//! frontier are written at their offsets in any order. Compressed chunks after the frontier are
+//! kept until their offsets are known, small ones in memory and others in a temporary file;
+//! uncompressed chunks are read later. The number of kept chunks is bounded. The bytes of the file
+//! don't depend on the order of the work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -25,20 +26,20 @@ use crate::io::threads;
 use crate::split::plan::split_plan::PlannedChunk;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum total size of compressed chunks that wait in memory, over all threads, in bytes: 32 MiB.
+/// Maximum total size of compressed chunks to keep in memory, over all threads, in bytes: 32 MiB.
 pub(in crate::split) const SPILL_ABOVE: usize = 32 << 20;
 
-/// Number of chunks that each thread may be ahead of the frontier.
+/// Number of chunks per thread that may be prepared ahead of the frontier.
 pub(in crate::split) const AHEAD: usize = 2;
 
 /// Maximum size of a chunk to write together with its neighbors, in bytes.
 const SMALL: u64 = 64 << 10;
 
-/// Maximum size of chunks to write together, in bytes.
+/// Maximum total size of the chunks to write together, in bytes.
 const BATCH: u64 = 1 << 20;
 
-/// Writes chunks to a file, starting at `begin`, with temporary files in `folder`. Also returns the
-/// offset of the next possible record.
+/// Writes chunks to a file, starting at the offset `begin`. Temporary files are in `folder`. Also
+/// returns the offset at which the next record can be written.
 pub(in crate::split) fn fill(
     chunks: Chunks<'_>,
     file: &File,
@@ -88,27 +89,27 @@ struct ParallelWriter<'a> {
     changed: Condvar,
 }
 
-/// The shared state, which identifies chunks by their index among the chunks to write.
+/// The state that threads share. Chunks are identified by their index among the chunks to write.
 struct State {
     /// Index of the next chunk to prepare.
     next: usize,
-    /// Index of the first chunk whose end isn't known.
+    /// Index of the first chunk whose end in the file isn't known.
     frontier: usize,
-    /// Offset of the chunk at the frontier.
+    /// Offset in the file of the chunk at the frontier.
     begin: u64,
-    /// Chunks after the frontier whose length is known.
+    /// Chunks after the frontier whose stored length is known.
     waiting: BTreeMap<usize, ChunkForm>,
-    /// Chunks before the frontier, to write at their offsets.
+    /// Chunks before the frontier that are to be written, with their offsets.
     ready: VecDeque<(usize, u64, ChunkForm)>,
     records: Vec<Option<Record>>,
     spans: Vec<Span>,
-    /// The first failure, in file order.
+    /// The error of the first failing chunk in file order, with the chunk's index.
     failed: Option<(usize, Error)>,
 }
 
-/// A chunk whose length in the file is known.
+/// A chunk whose stored length is known.
 enum ChunkForm {
-    /// An uncompressed chunk.
+    /// An uncompressed chunk, which is read when it is written.
     Plain,
     Encoded(Box<Encoded>),
 }
@@ -122,12 +123,12 @@ struct Encoded {
 }
 
 enum Task {
-    /// Neighboring chunks to write, from the offset of the first.
+    /// Writes neighboring chunks, from the offset of the first.
     Write(u64, Vec<(usize, ChunkForm)>),
     Look(usize),
 }
 
-/// A guard that wakes waiting threads if this thread panics.
+/// A guard that makes the other threads stop if this thread panics.
 struct PanicGuard<'a>(&'a ParallelWriter<'a>);
 
 impl Drop for PanicGuard<'_> {
@@ -194,7 +195,7 @@ impl ParallelWriter<'_> {
         }
     }
 
-    /// Returns a task for a ready chunk, and for the neighbors that follow it as long as they are
+    /// Returns a task that writes a ready chunk, and the ready neighbors that follow it if they are
     /// small.
     fn batch(&self, state: &mut State, first: usize, begin: u64, form: ChunkForm) -> Task {
         let mut bytes = self.chunk(first).size;
@@ -265,7 +266,7 @@ impl ParallelWriter<'_> {
         self.advance(&mut state)
     }
 
-    /// Moves the frontier past all chunks whose length is known.
+    /// Moves the frontier past all chunks whose stored length is known.
     fn advance(&self, state: &mut State) -> Result<()> {
         while let Some(form) = state.waiting.remove(&state.frontier) {
             let (at, begin) = (state.frontier, state.begin);

@@ -1,5 +1,5 @@
-//! Executing a part of a plan to a separate file, and writing the main file for the files of all
-//! parts.
+//! Writing the chunks of one part of a plan to a separate file, and writing the main file for the
+//! files of all parts.
 
 use std::ops::Range;
 use std::path::Path;
@@ -21,19 +21,19 @@ use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// A part's file, complete, but not yet in place.
+/// The file with one part's chunks, which is complete but not at its final path yet.
 #[derive(Debug)]
 pub struct PartFile {
-    /// The file.
+    /// The file, which can be moved to its final path.
     pub file: AtomicFile,
-    /// The file's entry in the trailer, named relative to the main file's folder.
+    /// The entry for the file in the trailer. Its path is relative to the main file's folder.
     pub named: ExternalFile,
     /// Trailer entries of the part's chunks.
     pub infos: Vec<ChunkInfo>,
     /// Hashes of the part's chunks as leaves of a Merkle tree; empty unless the options request a
     /// root.
     pub leaves: Vec<[u8; 32]>,
-    /// crc32c of each of the part's [`runs`].
+    /// crc32c of each range in the part's [`runs`], in the same order.
     pub run_crc32cs: Vec<u32>,
 }
 
@@ -66,7 +66,8 @@ pub fn write_part(
     })
 }
 
-/// Returns the runs of the source in these chunks, in order.
+/// Returns the ranges of the source that these chunks contain, in order. Adjacent ranges are
+/// merged.
 pub fn runs(chunks: &[PlannedChunk]) -> Vec<Range<u64>> {
     let found = chunks.iter().flat_map(PlannedChunk::source_ranges);
     let mut found: Vec<Range<u64>> = found.collect();
@@ -81,7 +82,7 @@ pub fn runs(chunks: &[PlannedChunk]) -> Vec<Range<u64>> {
     found
 }
 
-/// Computes the crc32c of each run from the crc32c of each of its spans.
+/// Computes the crc32c of each run from the crc32c of each span in it.
 fn of_runs(runs: &[Range<u64>], mut spans: Vec<Span>) -> Vec<u32> {
     spans.sort_unstable_by_key(|span| span.start);
     let mut spans = spans.into_iter().peekable();
@@ -95,7 +96,7 @@ fn of_runs(runs: &[Range<u64>], mut spans: Vec<Span>) -> Vec<u32> {
     runs.iter().map(crc32c).collect()
 }
 
-/// Computes the crc32c of the whole source from the crc32c of each run in its parts. Reads the
+/// Computes the crc32c of the whole source from the crc32c of each run of all parts. Reads the
 /// bytes between the runs.
 ///
 /// # Errors
@@ -126,7 +127,7 @@ pub fn crc32c_of_runs(source: &Source, runs: Vec<(Range<u64>, u32)>) -> Result<u
 }
 
 /// Writes a main file without chunks to `file`: the message's type, and the trailer. If the options
-/// request a Merkle root, computes it from the `leaves` of all chunks, and returns it.
+/// request a Merkle root, computes the root from the `leaves` of all chunks, and returns it.
 ///
 /// # Errors
 ///
@@ -147,7 +148,7 @@ pub fn write_main(
     Ok(root)
 }
 
-/// Writes a main file with only the first chunk, which consists of `base`.
+/// Writes a main file that contains only the first chunk, whose bytes are those of `base`.
 ///
 /// # Errors
 ///

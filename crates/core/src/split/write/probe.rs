@@ -1,4 +1,4 @@
-//! Probing whether a chunk shrinks.
+//! Probing whether compression makes a chunk smaller.
 
 use super::chunk_reader::ChunkReader;
 use crate::Result;
@@ -11,7 +11,7 @@ use record_file::Compression;
 use std::io::Read;
 use std::ops::Range;
 
-/// Returns the compression for this chunk.
+/// Returns the compression for a planned chunk.
 pub(in crate::split) fn decide(
     compression: ChunkCompression,
     chunk: &PlannedChunk,
@@ -24,8 +24,8 @@ pub(in crate::split) fn decide(
     }
 }
 
-/// Returns the compression for a chunk. `open` returns a stream of the chunk, and may be called
-/// several times.
+/// Returns the compression for a chunk of `size` bytes. `open` must return a stream of the chunk's
+/// bytes, and may be called several times.
 pub(crate) fn decide_stream<'a>(
     compression: ChunkCompression,
     size: u64,
@@ -77,13 +77,13 @@ fn shrinks(chunk: &PlannedChunk, source: &Source) -> Result<bool> {
     saves(&sample)
 }
 
-/// Without zstd, compression saves no bytes.
+/// Returns false: without zstd, [`ChunkCompression::Auto`] compresses nothing.
 #[cfg(not(feature = "zstd"))]
 fn saves(_: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Compresses the probed blocks at the fastest level.
+/// Returns true if compressing the probed blocks at the fastest level saves enough.
 #[cfg(feature = "zstd")]
 fn saves(sample: &[u8]) -> Result<bool> {
     let compressed = zstd::bulk::compress(sample, 1)?;

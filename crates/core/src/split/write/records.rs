@@ -17,8 +17,9 @@ use crate::split::plan::reader_limits::check_file_count;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
 
-/// Writes the plan's chunks and the trailer to the file `main`. If necessary, writes the chunks to
-/// other files, which get the mode of `main`. Temporary files go next to `main`.
+/// Writes the plan's chunks and the trailer to the file `main`. If they don't fit in one file,
+/// writes the chunks to other files, which get the mode of `main`. Temporary files are next to
+/// `main`.
 pub(in crate::split) fn write_records(
     plan: &SplitPlan,
     source: &Source,
@@ -70,7 +71,7 @@ struct FileSink<'a> {
     main: &'a AtomicFile,
     described: &'a RecordsMetadata,
     max: Option<u64>,
-    /// Maximum size of the nodes of the Merkle tree and of their field in the trailer.
+    /// Maximum size of the Merkle tree's nodes and of the trailer's field for them, in bytes.
     tree: u64,
 }
 

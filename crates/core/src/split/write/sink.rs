@@ -1,4 +1,4 @@
-//! Destinations of chunks: one driver that passes a plan's chunks to a sink, and a ledger of the
+//! Destinations of chunks: a function that passes a plan's chunks to a sink, and a ledger of the
 //! resulting records.
 //!
 //! The sinks are a file ([`ChunkFile`](super::chunk_file::ChunkFile)), a main file and other files
@@ -25,10 +25,10 @@ use crate::split::read::source::Source;
 
 /// A sink for a plan's chunks, which returns the record of each chunk.
 pub(in crate::split) trait ChunkSink {
-    /// True if chunks with the same bytes are passed only once.
+    /// True if the sink receives only one of several chunks with the same bytes.
     const SHARES: bool = true;
 
-    /// Writes the chunks in order.
+    /// Writes the chunks in order, and returns their records.
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken>;
 }
 
@@ -59,13 +59,13 @@ impl<'a> Chunks<'a> {
 pub struct Record {
     /// Number of the file: 0 is the main file.
     pub file: u32,
-    /// Position in the file.
+    /// Position of the record in the file.
     pub position: RecordPosition,
     /// crc32c of the uncompressed chunk.
     pub crc32c: u32,
-    /// Hash of the uncompressed chunk as a leaf of a Merkle tree, if there is one.
+    /// Hash of the uncompressed chunk as a leaf of a Merkle tree; `None` if no tree was requested.
     pub leaf: Option<[u8; 32]>,
-    /// Size in the file without headers, in bytes.
+    /// Size of the record in the file without headers, in bytes.
     pub stored_size: u64,
     /// Compression of the record.
     pub compression: CompressionKind,
@@ -85,7 +85,7 @@ impl Record {
 #[derive(Default)]
 pub(in crate::split) struct Taken {
     pub(in crate::split) records: Vec<Record>,
-    /// The spans of the source that these chunks contain.
+    /// Spans of the source that these chunks contain.
     pub(in crate::split) spans: Vec<Span>,
 }
 
@@ -95,7 +95,8 @@ pub(in crate::split) struct Ledger<'a> {
     source: &'a Source,
     /// Records in the order of the chunks.
     records: Vec<Record>,
-    /// For each chunk, the earlier chunk whose record it shares, if any.
+    /// For each chunk, the index of the earlier chunk whose record it shares; `None` if it has its
+    /// own.
     shared: Vec<Option<usize>>,
     pub(in crate::split) spans: Vec<Span>,
 }
@@ -157,7 +158,7 @@ pub(in crate::split) fn write_chunks<'a, S: ChunkSink>(
 }
 
 impl Ledger<'_> {
-    /// Returns the trailer for the records.
+    /// Returns the trailer of a file with these records.
     pub(in crate::split) fn trailer(&mut self) -> Result<ChunkMetadata> {
         let infos: Vec<WrittenInfo> = self.records.iter().map(Record::info).collect();
         let spans = std::mem::take(&mut self.spans);
@@ -168,7 +169,7 @@ impl Ledger<'_> {
         ))
     }
 
-    /// Returns the leaves of the Merkle tree, if there is one.
+    /// Returns the leaves of the Merkle tree; `None` if no tree was requested.
     pub(in crate::split) fn leaves(&self) -> Option<Vec<Hash>> {
         self.records.iter().map(|record| record.leaf).collect()
     }

@@ -1,9 +1,9 @@
 //! Executing a plan to a sequential sink: a pipe, or a connection.
 //!
-//! A record's hash precedes it, so a chunk must be read completely before its first byte is
-//! written. Threads prepare chunks ahead of the thread that writes. Compressed chunks wait, small
-//! ones in memory and others in a temporary file; small uncompressed chunks wait in memory; large
-//! ones are only hashed, and are read again when they are written.
+//! The hash of a record precedes the record, so a chunk must be read completely before its first
+//! byte is written. Threads prepare chunks ahead of the thread that writes. Compressed chunks are
+//! kept until then, small ones in memory and others in a temporary file. Small uncompressed chunks
+//! are kept in memory; large ones are only hashed, and are read again when they are written.
 
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
@@ -32,12 +32,12 @@ use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum uncompressed size of chunks to prepare ahead, unless there is only one, in bytes: 512
-/// MiB, the room needed for temporary files.
+/// Maximum total size, before compression, of the chunks to prepare ahead, in bytes: 512 MiB, which
+/// is also the space needed for temporary files. A single chunk may be larger.
 const MOST_AHEAD: u64 = 512 << 20;
 
-/// Maximum size of an uncompressed chunk that waits in memory, in bytes: 512 KiB, unless there are
-/// very many threads.
+/// Maximum size of an uncompressed chunk to keep in memory until it is written, in bytes: 512 KiB.
+/// With very many threads, the maximum is lower.
 const LARGEST_KEPT: u64 = 512 << 10;
 
 /// A report on a message that was written to a stream.
@@ -54,7 +54,7 @@ pub struct WrittenStream {
     pub source_size: u64,
     /// Number of bytes written.
     pub output_size: u64,
-    /// The Merkle root, if the options request one and the stream is a chunked file.
+    /// The Merkle root; `None` unless the options request one and the stream is a chunked file.
     pub merkle_root: Option<MerkleRoot>,
 }
 
@@ -69,7 +69,7 @@ pub(in crate::split) fn check(options: &SplitOptions) -> Result<()> {
     }
 }
 
-/// Writes a plan: a chunked file, or the message if nothing was cut.
+/// Writes a plan to a stream: as a chunked file, or as the unchanged message if nothing was cut.
 pub(in crate::split) fn write(
     plan: &SplitPlan,
     source: &Source,
@@ -108,7 +108,7 @@ fn write_records(
     let mut sink = CancellableWriter { sink, progress };
     let mut writer = RecordWriter::new(&mut sink as &mut dyn Write, front(&described, options))?;
     let mut ledger = write_chunks(plan, source, options, &mut StreamSink(&mut writer))?;
-    // No reader accepts a stream without its trailer.
+    // Checked before writing the trailer, since no reader accepts a stream without it.
     source.check_unchanged()?;
     let mut trailer = ledger.trailer()?;
     if let Some(leaves) = ledger.leaves() {
@@ -121,7 +121,7 @@ fn write_records(
     Ok((ledger.describe(), size, root))
 }
 
-/// A stream to which chunks are written one after the other, while the next ones are prepared.
+/// A stream to which chunks are written one after the other, while later chunks are prepared.
 struct StreamSink<'a, 'w>(&'a mut RecordWriter<&'w mut dyn Write>);
 
 impl ChunkSink for StreamSink<'_, '_> {
@@ -177,7 +177,7 @@ struct PreparedChunk {
 
 enum Data {
     Kept(EncodedRecord, SpooledTempFile),
-    /// The chunk is read again from the source.
+    /// A large uncompressed chunk, which is read again from the source.
     Again(PlainRecord),
 }
 
@@ -195,7 +195,8 @@ impl<'a> ChunkEncoder<'a> {
         let Chunks { plan, source, .. } = self.chunks;
         let chunk = &plan.chunks[index];
         let compression = decide(self.chunks.compression, chunk, source)?;
-        // Number of bytes of the chunk that may wait in memory instead of being read again.
+        // Maximum number of bytes to keep in memory; `None` if the chunk is read again from the
+        // source.
         let kept = match compression {
             Compression::None if chunk.size > LARGEST_KEPT.min(self.spill_above as u64) => None,
             Compression::None => Some(usize::MAX),
@@ -203,7 +204,7 @@ impl<'a> ChunkEncoder<'a> {
         };
         let mut reader = self.reader(index, chunk).hashed(self.chunks.hashing);
         if kept.is_some() {
-            // All other bytes count as done when they are written.
+            // The bytes of chunks that are read again count as done when they are written.
             reader = reader.metered(self.chunks.meter);
         }
         let mut wanted = AwaitedChunk {
@@ -267,7 +268,7 @@ impl<'a> ChunkEncoder<'a> {
     }
 }
 
-/// A reader that reads a chunk, and fails once the chunk is no longer wanted.
+/// A reader of a chunk that fails once the operation is cancelled or has failed elsewhere.
 struct AwaitedChunk<'a, 'b> {
     reader: &'a mut ChunkReader<'b>,
     meter: &'a Meter,
@@ -306,7 +307,7 @@ impl Write for CancellableWriter<'_> {
     }
 }
 
-/// A buffer in memory, or a temporary file with descriptive errors.
+/// A buffer in memory that becomes a temporary file when it is large, with descriptive errors.
 struct SpoolFile(SpooledTempFile);
 
 impl Write for SpoolFile {

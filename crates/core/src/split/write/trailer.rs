@@ -1,4 +1,5 @@
-//! Writing the trailer as the last record, after its chunks if it is too large for one record.
+//! Writing the trailer: as the last record, preceded by chunks of it if it is too large for one
+//! record.
 
 use std::io::{Read, Write};
 
@@ -48,7 +49,8 @@ pub(in crate::split) fn write_trailer<W: Write>(
         let (mut spans, mut record) = (Vec::new(), Vec::new());
         for chunk in &plan.chunks {
             let mut reader = ChunkReader::new(chunk, &source);
-            // Holds a whole chunk in memory, which already holds the whole trailer.
+            // The record is held in memory, which is acceptable, since the whole trailer is in
+            // memory already.
             record.clear();
             reader.read_to_end(&mut record)?;
             let position = writer.write_record_alone(&record, compression)?;

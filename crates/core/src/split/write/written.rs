@@ -22,17 +22,19 @@ pub struct Written {
     pub chunks: Vec<WrittenChunk>,
     /// Size of the message, in bytes.
     pub source_size: u64,
-    /// Size of the file, including the other files that it names, in bytes.
+    /// Size of the file and of the other files that it names, in bytes.
     pub output_size: u64,
-    /// The files with chunks in addition to the main file, in the order of their numbers.
+    /// The files with chunks in addition to the main file, in the order of their numbers in the
+    /// trailer.
     pub files: Vec<WrittenFile>,
-    /// An existing file in the other form that was removed because `force` is set.
+    /// An existing file with the message in its other form, which was removed because `force` is
+    /// set; `None` if there was none.
     pub removed: Option<PathBuf>,
     /// Files from an earlier multi-file split that were removed because `force` is set.
     pub removed_files: Vec<PathBuf>,
-    /// True if the source is kept next to the file as `PREFIX.pb`. Readers prefer the `.cpb`.
+    /// True if the source stays next to the file, as `PREFIX.pb`. Readers prefer the `.cpb`.
     pub source_stays: bool,
-    /// The Merkle root, if the options request one and the file is chunked.
+    /// The Merkle root; `None` unless the options request one and the file is chunked.
     pub merkle_root: Option<MerkleRoot>,
 }
 
@@ -62,13 +64,13 @@ impl WrittenFile {
 pub struct WrittenChunk {
     /// Index of the chunk.
     pub index: ChunkIndex,
-    /// Kind: a message or a bytes value.
+    /// Kind of the chunk: a message or a bytes value.
     pub kind: ChunkKind,
-    /// Place in the message.
+    /// Path of the chunk in the message.
     pub path: FieldPath,
     /// Uncompressed size, in bytes.
     pub size: u64,
-    /// Size in the file without headers, in bytes.
+    /// Size of the record in the file without headers, in bytes.
     pub stored_size: u64,
     /// Compression of the record.
     pub compression: CompressionKind,
@@ -77,6 +79,7 @@ pub struct WrittenChunk {
     pub file: usize,
     /// Position of the chunk's record in its file.
     pub position: RecordPosition,
-    /// An earlier chunk with the same bytes, whose record this chunk shares.
+    /// Index of an earlier chunk with the same bytes, whose record this chunk shares; `None` if
+    /// there is none.
     pub same_as: Option<ChunkIndex>,
 }

@@ -1,4 +1,4 @@
-//! The large members of a group: their locations and paths, and whether a path can name them.
+//! The large members of a group: their locations, their paths, and whether a path can lead to them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,15 +17,15 @@ use crate::wire::{Field, FieldNumber, WireCursor};
 /// The last entry with a given key.
 enum LastEntry {
     NoneYet,
-    /// The occurrence of the last entry, the range of its value (empty if it has none), and whether
-    /// readers can't enter the entry.
+    /// Ordinal of the last entry, and the range of its value (empty if it has none). The flag is
+    /// true if readers can't enter the entry.
     At(u64, Range<u64>, bool),
     /// An entry that no path can lead to, because of the entries before it.
     Hidden,
 }
 
 impl Engine<'_> {
-    /// Returns the members of a group as children, after reducing their content.
+    /// Returns the held members of a group as children, after entering and reducing their content.
     pub(super) fn children(
         &self,
         node: &Node,
@@ -128,8 +128,8 @@ impl Engine<'_> {
         Ok(Some(child))
     }
 
-    /// Turns the child from a map entry into the entry's value, and returns its key; `None` if a
-    /// path can't name it.
+    /// Replaces a child that is a map entry with the entry's value, and returns the entry's key.
+    /// Returns `None` if no path can lead to the value.
     fn go_to_value(&self, child: &mut Child, entry: &MessageDescriptor) -> Result<Option<MapKey>> {
         let mut cursor = WireCursor::new(self.source.input());
         let parsed = parse_entry(&mut cursor, child.field.value.clone(), entry)?;
@@ -142,8 +142,8 @@ impl Engine<'_> {
         Ok(Some(key))
     }
 
-    /// Determines whether a message child or parts of its content may become chunks, and enters the
-    /// child.
+    /// Determines whether a child that is a message, or parts of its content, may become chunks,
+    /// and enters the child.
     fn go_below(
         &self,
         child: &mut Child,
@@ -154,8 +154,8 @@ impl Engine<'_> {
         let is_map = matches!(group.class, Class::Map { .. });
         let entry = child.entry.as_ref();
         let closed = entry.is_some_and(|entry| is_closed(entry, &child.field));
-        // A path must be able to lead through the child, even if the child itself may not become a
-        // chunk.
+        // Requires that a path can lead through the child, even if the child itself may not become
+        // a chunk.
         child.message = true;
         child.enterable = group.addressable
             && node.depth < self.options.effective_depth_limit()
@@ -172,7 +172,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Scans and reduces the content of a child.
+    /// Scans a child's content, and reduces it if necessary.
     pub(super) fn enter(
         &self,
         child: &mut Child,
@@ -207,8 +207,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns, for each key among the held members, the last entry with that key, since only that
-    /// entry counts. `message` is the type of the values, if they are messages.
+    /// Returns the ordinal of the last entry for each key of the held members, since parsers use
+    /// only the last one. `message` is the type of the values; `None` if they are not messages.
     fn last_keys(
         &self,
         group: &Group,
@@ -259,7 +259,7 @@ impl Engine<'_> {
         Ok(named.collect())
     }
 
-    /// Returns, for each piece of a singular submessage, the facts about its other pieces.
+    /// Returns facts about the other pieces of a singular submessage, for each of its pieces.
     fn pieces(&self, group: &Group) -> Result<Vec<Siblings>> {
         let mut counts: Vec<HashMap<FieldNumber, u64>> = Vec::new();
         let mut pieces = WireCursor::new(self.source.input());

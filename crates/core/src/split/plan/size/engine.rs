@@ -1,4 +1,4 @@
-//! The state of the engine, and its walk through a message.
+//! The size engine, and its entry points.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -16,16 +16,17 @@ use crate::split::read::source::Source;
 use crate::split::read::source_view::Chain;
 use crate::{Error, ErrorKind, Result};
 
-/// The state of the engine.
+/// The size engine, which cuts a message by sizes alone.
 pub(crate) struct Engine<'a> {
     pub(super) source: &'a Source,
     pub(super) options: &'a SplitOptions,
     pub(super) rules: &'a SizeRules,
-    /// Cuts that splitters have already made. The parents no longer contain these parts.
+    /// Cuts that splitters have already made. The cut parts no longer count toward their parents'
+    /// sizes.
     pub(super) marks: &'a Cuts,
-    /// Cuts in finished messages.
+    /// Cuts in messages that are finished.
     pub(super) decided: RefCell<Cuts>,
-    /// The allowance for alternating fields.
+    /// The limit on runs of alternating fields.
     pub(super) turns: &'a RunBudget,
 }
 
@@ -47,7 +48,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reduces the message at `chain` until its content is within the maximum, and marks the cuts.
+    /// Reduces the message at `chain` until its content is within the maximum size, and returns the
+    /// cuts.
     ///
     /// # Errors
     ///
@@ -73,8 +75,8 @@ impl<'a> Engine<'a> {
         Ok(marks)
     }
 
-    /// Marks slices of the repeated fields that are longer than a slice, in a message that needn't
-    /// be cut. Returns `None` if every field fits in one slice.
+    /// Slices the repeated fields that are larger than one slice, in a message that need not be
+    /// cut, and returns the cuts. Returns `None` if every field fits in one slice.
     ///
     /// # Errors
     ///
@@ -96,8 +98,8 @@ impl<'a> Engine<'a> {
         Ok(Some(marks))
     }
 
-    /// Returns true if elements, and values in maps, may be cut: only the extended profile has
-    /// paths for them.
+    /// Returns true if bytes and string values that are elements or are in maps may be cut. Only
+    /// the extended profile has paths for them.
     pub(super) fn cuts_elements(&self) -> bool {
         self.options.profile == Profile::Extended
     }
@@ -106,12 +108,13 @@ impl<'a> Engine<'a> {
         self.options.effective_max_chunk_size()
     }
 
-    /// Returns the target size of slices. An element that is larger has its own slice.
+    /// Returns the target size of slices, in bytes. An element that is larger gets a separate
+    /// slice.
     pub(super) fn max_slice(&self) -> u64 {
         self.options.effective_max_slice_size()
     }
 
-    /// Returns the error that names the largest remaining parts of a node, which are too large
+    /// Returns an error that names the largest remaining parts of a node, which exceed the maximum
     /// alone or together.
     pub(super) fn uncuttable(&self, node: &Node) -> Error {
         let parts = kept_parts(node);
@@ -131,8 +134,8 @@ impl<'a> Engine<'a> {
             .with_largest(parts.iter().map(shown).collect())
     }
 
-    /// Returns the error that names a value that is too large for a chunk, alone or with its tag
-    /// and length.
+    /// Returns an error that names a value that exceeds the maximum, by itself or with its tag and
+    /// length.
     #[cold]
     pub(super) fn uncuttable_value(&self, path: &FieldPath, content: u64, whole: u64) -> Error {
         let (hint, max) = (self.options.hint(), self.max());
@@ -149,12 +152,12 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// A part that remains in a message.
+/// A part of a message that is not moved out of it.
 pub(super) struct Kept {
     pub(super) path: FieldPath,
-    /// Size of the known values without tags and lengths, in bytes.
+    /// Total size of the named values without tags and lengths, in bytes.
     pub(super) content: u64,
-    /// Size including tags and lengths, in bytes.
+    /// Total size including tags and lengths, in bytes.
     pub(super) whole: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Choosing the parts to move out of a message that is too large.
+//! Choosing the parts to move out of a message that exceeds the maximum size.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -20,8 +20,8 @@ struct Candidate {
 }
 
 impl Engine<'_> {
-    /// Moves out the largest parts until the content is at most `limit`, or no more parts can be
-    /// moved out.
+    /// Moves out the largest parts until the content has at most `limit` bytes, or no more parts
+    /// can be moved out.
     pub(super) fn reduce(&self, node: &mut Node, limit: u64) -> Result<()> {
         if node.size <= limit {
             return Ok(());
@@ -41,7 +41,7 @@ impl Engine<'_> {
             .collect();
         while node.size > limit {
             let tail = best_tail(node, &mut tails);
-            // A part that a slice includes, or that is cut already, is no longer a candidate.
+            // Parts that are in a slice by now, or are cut already, are no longer candidates.
             while queue.peek().is_some_and(|best| !self.may_leave(node, best)) {
                 queue.pop();
             }
@@ -67,9 +67,9 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Slices all fields that are longer than a slice, whether or not anything has to be moved out,
-    /// and returns true if there are any such fields. A field whose elements are not contiguous
-    /// stays unchanged.
+    /// Slices all repeated fields that are larger than one slice, even if the message fits in a
+    /// chunk. Returns true if there are any. Skips packed fields, and fields whose elements are not
+    /// contiguous.
     pub(super) fn slice_long(&self, node: &mut Node) -> Result<bool> {
         let most = self.max_slice();
         let is_long = |at: &usize| {
@@ -87,7 +87,7 @@ impl Engine<'_> {
         Ok(!long.is_empty())
     }
 
-    /// Adds the children of a group that could become chunks.
+    /// Adds the children of a group that could become chunks to `queue`.
     fn queue(&self, node: &Node, at: usize, queue: &mut BinaryHeap<Candidate>) {
         for (place, child) in node.groups[at].children.iter().enumerate() {
             let candidate = Candidate {
@@ -111,7 +111,7 @@ impl Engine<'_> {
             && (!child.message || child.content <= self.max())
     }
 
-    /// Cuts the value of a child that had stayed with its parent.
+    /// Cuts the value of a child that was not cut before.
     fn cut(&self, node: &mut Node, at: usize, place: usize) {
         let group = &mut node.groups[at];
         let child = &mut group.children[place];
@@ -122,8 +122,8 @@ impl Engine<'_> {
         node.size -= gain;
     }
 
-    /// Restores the members of a group that were moved out one by one, since slices will include
-    /// them. A member that alone exceeds the maximum stays cut.
+    /// Moves members of a group that were cut one by one back into the group, since slices will
+    /// contain them. A member that alone exceeds the maximum stays cut.
     fn take_back(&self, node: &mut Node, at: usize) {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -137,8 +137,9 @@ impl Engine<'_> {
         self.settle(node, at);
     }
 
-    /// Keeps as many members as fit in `limit`, at least the first, and slices the others. At most
-    /// one slice's worth stays, so that elements can be located slice by slice.
+    /// Keeps the first members of a group in the message, at least one, and moves the others into
+    /// slices, so that the message has at most `limit` bytes. At most one slice's worth of members
+    /// is kept, so that elements can be located slice by slice.
     fn slice(&self, node: &mut Node, at: usize, limit: u64) -> Result<()> {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -161,7 +162,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Reduces the content of children that can't be moved out as a whole.
+    /// Reduces the content of children that can't be moved out themselves.
     fn squeeze(&self, node: &mut Node, limit: u64) -> Result<()> {
         let mut tried = HashSet::new();
         while node.size > limit {
@@ -207,7 +208,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Restores parts that fit again, now that larger parts have been moved out.
+    /// Moves parts back that fit again, now that larger parts have been moved out.
     fn give_back(&self, node: &mut Node, limit: u64) -> Result<()> {
         for at in 0..node.groups.len() {
             if !node.groups[at].slices.is_empty() {
@@ -234,7 +235,7 @@ impl Engine<'_> {
             }
             for place in 0..node.groups[at].children.len() {
                 let group = &mut node.groups[at];
-                // Accounts for the possible growth of the enclosing lengths.
+                // Ten bytes are reserved for the growth of the enclosing length.
                 let slack = (limit - node.size).saturating_sub(10);
                 let child = &mut group.children[place];
                 let squeezed =
@@ -250,7 +251,8 @@ impl Engine<'_> {
     }
 }
 
-/// Returns the tail of a repeated field, if moving it out gains anything.
+/// Returns the tail of a repeated field as a candidate; `None` if it can't be moved out, or nothing
+/// would be gained.
 fn tail(node: &Node, at: usize) -> Option<Candidate> {
     let group = &node.groups[at];
     let sliceable = group.class.repeats() && node.sliceable;
@@ -281,13 +283,13 @@ fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate
     }
 }
 
-/// Returns the size of a group's first member, which slicing never moves out. A packed run can
-/// become empty.
+/// Returns the size in bytes of a group's first member, which slicing never moves out. From a
+/// packed field, all elements can be moved out.
 fn first_size(group: &Group) -> u64 {
     let size = match group.children.first() {
         Some(run) if is_packed_run(group, run) => run.outer_with(0),
         Some(first) if first.ordinal == 0 => first.outer(),
-        // The value can't be moved out, or the member isn't a field that contains a separate value.
+        // The value can't be moved out, or the member isn't a field with a separate value.
         _ => group.first,
     };
     size.min(group.total)

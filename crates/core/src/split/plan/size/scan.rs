@@ -16,18 +16,19 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum size of a field's tag and length, in bytes.
 const HEADER: u64 = 20;
 
-/// Maximum number of pieces that a singular submessage may have if cuts are made in it. Writers
-/// make one piece. Each piece stores facts about all other pieces.
+/// Maximum number of pieces (occurrences that parsers merge) of a singular submessage in which cuts
+/// are made. Writers make one piece. The limit exists since each piece stores facts about all
+/// others.
 const MOST_PIECES: u64 = 16;
 
-/// Maximum number of distinct field numbers in a message that is cut. Types have hundreds at most;
-/// hostile bytes can have millions.
+/// Maximum number of distinct field numbers in a message that is cut. Real types have at most
+/// hundreds, but malicious bytes can contain millions.
 const MOST_NUMBERS: usize = 1 << 16;
 
-/// The group members that a scan keeps.
+/// The selection of group members that a scan keeps.
 #[derive(Clone, Copy)]
 enum Hold {
-    /// Members that are large enough to matter from the start.
+    /// Members that are large enough to be kept from the first scan on.
     Large,
     /// All members that could become chunks, in groups that can't be sliced.
     All,
@@ -48,9 +49,9 @@ struct Found {
     odd: Vec<u64>,
     /// For each group: the number of empty members.
     empties: Vec<u64>,
-    /// For each group: the index of its oneof in `winners`.
+    /// For each group: the index of its oneof in `winners`; `None` if the field is in no oneof.
     oneofs: Vec<Option<usize>>,
-    /// Each oneof, with its last member.
+    /// For each oneof: its name, and the member that occurred last.
     winners: Vec<(String, FieldNumber)>,
     /// Members of oneofs that are followed by another member of the same oneof.
     superseded: HashSet<FieldNumber>,
@@ -61,11 +62,11 @@ struct Found {
 struct Run {
     /// Index of the run's group.
     at: usize,
-    /// True if the fields can contain other fields or bytes.
+    /// True if the fields are length-delimited or groups.
     nested: bool,
     /// True if the fields don't have the wire type that the message's type declares.
     odd: bool,
-    /// True if the fields can only become chunks one by one.
+    /// True if the fields can become chunks one by one, but not in slices.
     spare: bool,
 }
 
@@ -74,8 +75,7 @@ impl Run {
         let at = found.place(&node.descriptor, field.number)?;
         found.chosen(at);
         let class = &found.groups[at].class;
-        // For an unknown field, as for a repeated field, an index counts the values with one wire
-        // type.
+        // An unknown field counts as repeated, and indices count only its length-delimited values.
         let uncounted = *class == Class::Unknown && field.wire_type != WireType::Len;
         let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
         Ok(Run {
@@ -88,7 +88,7 @@ impl Run {
 }
 
 impl Engine<'_> {
-    /// Scans the fields of a message, and enters the fields that may contain a part to move out.
+    /// Scans the fields of a message, and enters the members that may contain parts to move out.
     pub(super) fn scan(
         &self,
         chain: &Chain,
@@ -115,14 +115,15 @@ impl Engine<'_> {
         Ok(node)
     }
 
-    /// Returns true if a field is large enough to be kept from the start.
+    /// Returns true if a field is large enough to be kept from the first scan on, or contains a
+    /// cut.
     pub(super) fn is_held(&self, field: &Field) -> bool {
         let len = field.value.end - field.value.start;
         let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
         nested && (len >= self.held_from() || self.is_marked(field))
     }
 
-    /// Returns the minimum size of a field that is kept from the start, in bytes.
+    /// Returns the minimum size of a field that is kept from the first scan on, in bytes.
     fn held_from(&self) -> u64 {
         let large = self.max().saturating_sub(HEADER);
         let value = self.options.value_chunk_size;
@@ -133,7 +134,7 @@ impl Engine<'_> {
         !self.marks.is_empty() && self.marks.any_within(&(field.start..field.end))
     }
 
-    /// Keeps every member that could become a chunk, in groups that can't be sliced.
+    /// Keeps all members that could become chunks, in groups that can't be sliced, as children.
     pub(super) fn complete(&self, node: &mut Node) -> Result<()> {
         if node.complete {
             return Ok(());
@@ -162,8 +163,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Keeps the first member of a group, which stays when the others become slices, unless its
-    /// value is cut, too.
+    /// Keeps the first member of a group as a child. When the other members become slices, the
+    /// first one stays in the message, unless its value is cut, too.
     pub(super) fn hold_first(&self, node: &mut Node, at: usize) -> Result<()> {
         let group = &node.groups[at];
         if group
@@ -186,8 +187,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Scans a message's fields, and groups them by number. With `check`, fails on a field that the
-    /// type encodes differently.
+    /// Scans a message's fields, and groups them by number. With `check`, fails if a field has
+    /// another wire type than the message's type declares.
     fn hop(&self, node: &Node, hold: Hold, check: bool) -> Result<Found> {
         let mut found = Found::default();
         let mut cursor = WireCursor::new(self.source.input());
@@ -226,8 +227,8 @@ impl Engine<'_> {
                 Hold::Large if spare => group.spare.add(group.count, &field),
                 Hold::All if spare => {
                     let held = &mut found.held[at];
-                    // Only the last occurrence of a singular value could become a chunk. If a
-                    // singular message is in very many pieces, none of them could.
+                    // Only the last occurrence of a singular value could become a chunk. No piece
+                    // of a singular message could, if there are more than the maximum.
                     let most = match group.class {
                         _ if marked || group.class.repeats() => u64::MAX,
                         Class::Message { .. } => MOST_PIECES,
@@ -293,15 +294,15 @@ impl Engine<'_> {
             group.addressable &= !rivals(&node.descriptor, group.number)
                 .any(|rival| node.siblings.after.contains(&rival));
             match group.class {
-                // If there are several values, the last one counts. If an earlier one were empty,
-                // there would be two placeholders.
+                // If there are several values, the last one is used. An earlier, empty value would
+                // look like a second placeholder.
                 Class::Value => {
                     group.addressable &= empties[at] == 0 || group.count == 1;
                     group.addressable &= node.siblings.before(group.number) == 0;
                     group.addressable &= !node.siblings.after.contains(&group.number);
                 }
-                // Pieces inside another piece stay whole, and so do all pieces if there are very
-                // many.
+                // A submessage stays whole if it also occurs in another piece of its parent, or if
+                // it has very many pieces.
                 Class::Message {
                     repeated: false, ..
                 } => {
@@ -329,7 +330,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Updates a group's total, and the node's size, from the group's children.
+    /// Updates a group's total size and the node's size after changes to the group's children.
     pub(super) fn settle(&self, node: &mut Node, at: usize) {
         let group = &mut node.groups[at];
         let kept = group
@@ -349,7 +350,7 @@ impl Engine<'_> {
 }
 
 impl Found {
-    /// Returns the index of the group with this number, creating it if necessary.
+    /// Returns the index of the group with this field number, creating the group if necessary.
     fn place(&mut self, descriptor: &MessageDescriptor, number: FieldNumber) -> Result<usize> {
         if let Some(&at) = self.places.get(&number) {
             return Ok(at);
@@ -389,8 +390,8 @@ impl Found {
         Ok(at)
     }
 
-    /// Handles oneofs: the last member wins; earlier ones are superseded, and so are earlier pieces
-    /// of the winner.
+    /// Tracks which member of a oneof occurred last. It supersedes all earlier members, and also
+    /// its own earlier pieces if another member was in between.
     fn chosen(&mut self, at: usize) {
         let number = self.groups[at].number;
         if let Some(oneof) = self.oneofs[at] {
@@ -403,7 +404,7 @@ impl Found {
     }
 }
 
-/// Returns the other members of a field's oneof.
+/// Returns the numbers of the other members of a field's oneof.
 fn rivals(
     descriptor: &MessageDescriptor,
     number: FieldNumber,

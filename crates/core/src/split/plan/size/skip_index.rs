@@ -1,11 +1,11 @@
-//! Positions remembered during a scan, which make a second scan unnecessary.
+//! Positions that a scan stores, so that a second scan is unnecessary.
 
 use crate::wire::Field;
 
 /// Minimum distance between two recorded positions in the source, in bytes.
 const STRIDE: u64 = 32 << 10;
 
-/// Maximum number of small members to remember in a group.
+/// Maximum number of small members to store for a group.
 const MOST_SPARE: usize = 64;
 
 /// Some occurrences of a field, at least [`STRIDE`] bytes apart: the ordinal and the start of each.
@@ -16,7 +16,7 @@ pub(super) struct SkipIndex {
 }
 
 impl SkipIndex {
-    /// Records the occurrence if it is far enough from the last recorded one.
+    /// Records an occurrence if it is far enough from the last recorded one.
     #[inline]
     pub(super) fn pass(&mut self, ordinal: u64, start: u64) {
         if start >= self.next {
@@ -25,15 +25,16 @@ impl SkipIndex {
         }
     }
 
-    /// Returns the ordinal and the start of the last recorded occurrence at or before `position`.
+    /// Returns the ordinal and the start of the last recorded occurrence at or before `position`;
+    /// `None` if there is none.
     pub(super) fn before(&self, position: u64) -> Option<(u64, u64)> {
         let behind = self.stops.partition_point(|(_, start)| *start <= position);
         Some(self.stops[behind.checked_sub(1)?])
     }
 }
 
-/// Members of a group that are too small to be kept from the start, each with its ordinal, if there
-/// are only a few.
+/// The members of a group that are too small to be kept from the first scan on, each with its
+/// ordinal. Empty if there are more than [`MOST_SPARE`].
 #[derive(Debug, Default)]
 pub(super) struct SmallMembers {
     members: Vec<(u64, Field)>,
@@ -50,7 +51,7 @@ impl SmallMembers {
         }
     }
 
-    /// Returns true if all small members are remembered.
+    /// Returns true if no small member is missing.
     pub(super) fn is_complete(&self) -> bool {
         !self.overflowed
     }

@@ -11,23 +11,24 @@ use crate::{Error, ErrorKind, Result};
 
 /// The slices of a group.
 pub(super) struct GroupSlices {
-    /// Number of members that stay.
+    /// Number of members that stay in the message.
     pub(super) kept: u64,
-    /// Size of the members that stay in the source, in bytes.
+    /// Size in the source of the members that stay in the message, in bytes.
     pub(super) kept_raw: Option<u64>,
     pub(super) slices: Vec<Slice>,
 }
 
-/// The state of filling the parent first, and then one slice after the other.
+/// The state of distributing members: first to the parent message, then to one slice after the
+/// other.
 struct Filling {
     slices: Vec<Slice>,
-    /// Number of bytes in the parent or the current slice.
+    /// Number of bytes in the parent message or the current slice.
     used: u64,
     capacity: u64,
     in_parent: bool,
     /// True if the last slice is complete.
     closed: bool,
-    /// The same as [`GroupSlices::kept`], once the parent is full.
+    /// Number of members that stay in the parent message, once it is full.
     kept: u64,
     kept_raw: u64,
     /// Number of members inspected individually.
@@ -35,12 +36,12 @@ struct Filling {
     counted: Counted,
 }
 
-/// A position in the source up to which members are counted.
+/// A position in the source up to which members were counted.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     /// Ordinal of the next member.
     ordinal: u64,
-    /// Start of the next member, or end of the member before it.
+    /// Start of the next member, or end of the previous one, as an offset in the source.
     position: u64,
 }
 
@@ -72,7 +73,7 @@ impl Filling {
         !self.in_parent && !self.closed && self.used == 0
     }
 
-    /// Begins a slice with this occurrence.
+    /// Begins a slice of at most `max` bytes, whose first member has the ordinal `first`.
     fn next_slice(&mut self, first: u64, max: u64) {
         self.in_parent = false;
         self.closed = false;
@@ -97,8 +98,8 @@ impl Filling {
 }
 
 impl Engine<'_> {
-    /// Keeps members of up to `budget` bytes in total in the parent, at least the first member, and
-    /// fills slices with the other members, in order.
+    /// Keeps the first members in the parent message, at least one and up to `budget` bytes in
+    /// total, and fills slices with the other members, in order.
     pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<GroupSlices> {
         let group = &node.groups[at];
         let numbers = matches!(group.class, Class::Numbers { .. });
@@ -139,8 +140,8 @@ impl Engine<'_> {
         })
     }
 
-    /// Takes as many unchanged members as there is room for, and begins the next slice if there are
-    /// more. Returns the end of the last member taken.
+    /// Adds unchanged members to the parent message or the current slice while they fit, and begins
+    /// the next slice if any are left. Returns the end of the last member added.
     fn pack_many(
         &self,
         node: &Node,
@@ -149,7 +150,7 @@ impl Engine<'_> {
         filling: &mut Filling,
     ) -> Result<u64> {
         let room = members.start.saturating_add(filling.room());
-        // Members taken as a whole are counted only when needed.
+        // If all of these members fit, they are only counted when their number is needed.
         if members.end > room {
             filling.counted = self.last_boundary(group, members.clone(), room, filling.counted)?;
         }
@@ -185,8 +186,8 @@ impl Engine<'_> {
         Ok(end)
     }
 
-    /// Takes one member: the first one, a member whose content was reduced, or a number or packed
-    /// run, which may be divided.
+    /// Adds one member to the parent message or a slice: the first member, a member whose content
+    /// was reduced, or a number or packed run, which may be divided.
     fn pack_one(
         &self,
         node: &Node,
@@ -201,7 +202,8 @@ impl Engine<'_> {
         let divisible =
             field.wire_type == WireType::Len && matches!(group.class, Class::Numbers { .. });
         let fits = size <= filling.room();
-        // Numbers are inspected member by member; among other members, only the first is inspected.
+        // Numbers are inspected one by one; of other members, only the first is inspected
+        // individually.
         let before = filling.looked_at;
         let is_first = before == 0;
         filling.looked_at += 1;
@@ -227,7 +229,7 @@ impl Engine<'_> {
             return Ok(());
         }
         if filling.in_parent || !fits {
-            // An element larger than the target size gets its own slice.
+            // An element larger than the target size gets a separate slice.
             filling.next_slice(ordinal, self.max_slice().max(size));
         }
         if size > max {
@@ -237,8 +239,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Keeps the head of a packed run in the current parent or slice, and moves the remainder to
-    /// new slices. Returns the number of bytes kept.
+    /// Keeps the beginning of a packed run in the parent message or the current slice, and moves
+    /// the remainder into new slices. Returns the number of bytes kept.
     fn divide(
         &self,
         node: &Node,
@@ -256,8 +258,8 @@ impl Engine<'_> {
         let room = content_in(filling.room());
         let mut head = self.boundary(&run.value, room, width)?;
         if head == run.value.end && !run.value.is_empty() {
-            // The run would fit with a shorter length, but the length is rewritten only if elements
-            // are moved out.
+            // The run would fit if its overlong length were shortened, but a length is only
+            // rewritten if elements are moved out.
             let room = run.value.end - run.value.start - 1;
             head = self.boundary(&run.value, room, width)?;
         }
@@ -307,7 +309,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns the size of the first element of a packed run in bytes.
+    /// Returns the size in bytes of the first element in a packed run.
     fn first_element(&self, elements: &Range<u64>, width: Option<u64>) -> Result<u64> {
         if let Some(width) = width {
             return Ok(width);
@@ -319,8 +321,8 @@ impl Engine<'_> {
         Ok(last.map_or(look, |last| last as u64 + 1))
     }
 
-    /// Returns the end of the last member of `members` that ends at or before `limit`, or their
-    /// start if none does. Doesn't count members that were counted before.
+    /// Returns the end of the last member in the range `members` that ends at or before `limit`, or
+    /// the start of the range if none does. Continues counting from `counted` if possible.
     fn last_boundary(
         &self,
         group: &Group,
@@ -347,8 +349,8 @@ impl Engine<'_> {
         Ok(boundary)
     }
 
-    /// Returns the ordinal of the member that starts at `position`, counting from the last known
-    /// position.
+    /// Returns the ordinal of the member that starts at `position`, counting from the last position
+    /// whose ordinal is known.
     fn ordinal_at(&self, group: &Group, position: u64, counted: Counted) -> Result<u64> {
         let stop = group.stops.before(position);
         let (mut ordinal, from) = stop

@@ -1,4 +1,4 @@
-//! The messages to reduce, and the facts about them.
+//! The tree of messages to reduce, with their fields.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -12,13 +12,13 @@ use crate::split::plan::cuts::Cuts;
 use crate::split::read::source_view::Chain;
 use crate::wire::{Field, FieldNumber, WireType, varint_len};
 
-/// One wire piece of a message to reduce.
+/// One occurrence on the wire of a message to reduce.
 pub(super) struct Node {
     pub(super) path: FieldPath,
     pub(super) descriptor: MessageDescriptor,
     pub(super) chain: Chain,
     pub(super) depth: u32,
-    /// Size of the content that stays, in bytes.
+    /// Size of the content that stays in the message, in bytes.
     pub(super) size: u64,
     pub(super) groups: Vec<Group>,
     /// True if the message's repeated fields may be sliced.
@@ -29,7 +29,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Returns the number of chunks moved out of the message, including nested ones.
+    /// Returns the number of chunks moved out of the message, including chunks inside other chunks.
     pub(super) fn chunk_count(&self) -> usize {
         self.groups
             .iter()
@@ -67,31 +67,33 @@ impl Siblings {
 pub(super) struct Group {
     pub(super) number: FieldNumber,
     pub(super) class: Class,
-    /// Number of occurrences in this piece.
+    /// Number of occurrences in this piece of the message.
     pub(super) count: u64,
     /// Size of the first occurrence in the source, in bytes.
     pub(super) first: u64,
-    /// Size of the part that stays, including tags, in bytes.
+    /// Size of the occurrences that stay in the message, including tags, in bytes.
     pub(super) total: u64,
-    /// Size in the source of the part that stays, in bytes, if the group was sliced.
+    /// Size in the source of the occurrences that stay, in bytes; `None` unless the group was
+    /// sliced.
     pub(super) kept_raw: Option<u64>,
-    /// Ranges of the occurrences; adjacent ones are merged.
+    /// Ranges of the occurrences in the source; adjacent ranges are merged.
     pub(super) runs: Vec<Range<u64>>,
-    /// Some occurrences, so that any occurrence can be found without scanning from the first.
+    /// Positions of some occurrences, so that others can be found without scanning from the first.
     pub(super) stops: SkipIndex,
-    /// Smaller members of a group that can't be sliced; they could become chunks, too.
+    /// Smaller members that could become chunks, too, if the group can't be sliced.
     pub(super) spare: SmallMembers,
     pub(super) children: Vec<Child>,
     pub(super) slices: Vec<Slice>,
-    /// Number of occurrences, from the first on, that stay when the others become slices.
+    /// Number of occurrences, from the first on, that stay in the message when others become
+    /// slices.
     pub(super) kept: u64,
-    /// True if paths can name the members.
+    /// True if paths can lead to the members.
     pub(super) addressable: bool,
 }
 
 impl Group {
-    /// Returns true if indices count exactly the occurrences in this group: each of them is one
-    /// element, and has the expected wire type.
+    /// Returns true if indices in paths count exactly the occurrences in this group: each
+    /// occurrence is one element, and has the expected wire type.
     fn is_countable(&self) -> bool {
         self.addressable && !matches!(self.class, Class::Numbers { .. })
     }
@@ -110,16 +112,16 @@ pub(super) enum Class {
     Value,
     /// A repeated bytes or string field.
     Values,
-    /// A map, with the type of its values if they are messages.
+    /// A map. `value` is the type of its values; `None` if they are not messages.
     Map {
         entry: MessageDescriptor,
         value: Option<MessageDescriptor>,
     },
-    /// A repeated scalar, with the size of each element, or `None` for varints.
+    /// A repeated number field. `width` is the size of each element in bytes; `None` for varints.
     Numbers { width: Option<u64> },
-    /// A scalar, too small to matter.
+    /// A singular number, which is too small to be cut.
     Scalar,
-    /// Fields that the type lacks or encodes differently.
+    /// Fields that the type lacks or for which it declares another wire type.
     Unknown,
 }
 
@@ -133,20 +135,21 @@ impl Class {
     }
 }
 
-/// A member of a group that is kept, either because it is large, or because all members of the
-/// group are kept.
+/// A member of a group about which data is kept, since the member is large, or since all members of
+/// the group are kept.
 pub(super) struct Child {
-    /// Ordinal in its group, in this piece.
+    /// Index of the member among the occurrences of its field in this piece of the message.
     pub(super) ordinal: u64,
     pub(super) path: FieldPath,
-    /// The value's field; for a map, the field inside the entry.
+    /// Chain of fields that ends with the value's field; for a map, with the field inside the
+    /// entry.
     pub(super) chain: Chain,
     pub(super) field: Field,
-    /// The map entry, for a map.
+    /// The map entry that contains the value; `None` if the field is not a map.
     pub(super) entry: Option<Field>,
-    /// Size of the value's content that stays, in bytes.
+    /// Size of the content that stays in the value, in bytes.
     pub(super) content: u64,
-    /// Facts about the message's other pieces, if the value is one piece of several.
+    /// Facts about the other pieces of the message, if this value is one piece of several.
     pub(super) siblings: Siblings,
     pub(super) node: Option<Box<Node>>,
     /// Number of chunks moved out of the value, set once the value is finished.
@@ -156,7 +159,7 @@ pub(super) struct Child {
     pub(super) message: bool,
     /// True if the value may become a chunk.
     pub(super) chunkable: bool,
-    /// True if parts of the content may become chunks.
+    /// True if parts of the value's content may become chunks.
     pub(super) enterable: bool,
 }
 
@@ -164,7 +167,7 @@ pub(super) struct Child {
 pub(super) enum Cut {
     /// The member stays in its parent.
     No,
-    /// The member becomes a chunk to reduce the size.
+    /// The member becomes a chunk to reduce the size of its parent.
     Needed,
     /// The member becomes a chunk in any case, since it is a large value.
     Always,
@@ -173,7 +176,7 @@ pub(super) enum Cut {
 }
 
 impl Child {
-    /// Returns the member's size in its parent if it has `content` bytes inside.
+    /// Returns the member's size in its parent, in bytes, if its value has `content` bytes.
     pub(super) fn outer_with(&self, content: u64) -> u64 {
         let field = field_size(&self.field, content);
         match &self.entry {
@@ -186,24 +189,24 @@ impl Child {
         }
     }
 
-    /// Returns the member's current size in its parent.
+    /// Returns the member's current size in its parent, in bytes.
     pub(super) fn outer(&self) -> u64 {
         self.outer_with(if self.cut == Cut::No { self.content } else { 0 })
     }
 
-    /// Returns the number of bytes by which the parent shrinks if the member is moved out.
+    /// Returns the number of bytes by which the parent shrinks if the member's value is moved out.
     pub(super) fn gain(&self) -> u64 {
         self.outer_with(self.content)
             .saturating_sub(self.outer_with(0))
     }
 
-    /// Returns the member's size in the source.
+    /// Returns the member's size in the source, in bytes.
     pub(super) fn raw(&self) -> u64 {
         let outer = self.entry.as_ref().unwrap_or(&self.field);
         outer.end - outer.start
     }
 
-    /// Returns the member's start in the source.
+    /// Returns the member's start in the source, as an offset.
     pub(super) fn outer_start(&self) -> u64 {
         self.entry.as_ref().unwrap_or(&self.field).start
     }
@@ -217,8 +220,8 @@ impl Child {
     }
 }
 
-/// Returns the size of a field with this tag and `content` bytes inside. Unchanged fields keep
-/// their length prefix.
+/// Returns the size in bytes of a field with the tag of `field` and a value of `content` bytes. A
+/// field whose value keeps its size also keeps its length prefix, even if it is overlong.
 pub(super) fn field_size(field: &Field, content: u64) -> u64 {
     let tag = field.tag_end - field.start;
     if content == field.value.end - field.value.start {
@@ -233,13 +236,13 @@ pub(super) fn field_size(field: &Field, content: u64) -> u64 {
 /// A chunk with members of a repeated field.
 #[derive(Debug)]
 pub(super) enum Slice {
-    /// Whole fields, at these ranges of the source.
+    /// Complete fields, at these ranges of the source.
     Fields {
         /// Ordinal of the first member in the slice.
         first: u64,
         runs: Vec<Range<u64>>,
     },
-    /// Elements of a packed run.
+    /// Elements of a packed field.
     Packed { run: Chain, elements: Range<u64> },
 }
 

@@ -47,18 +47,18 @@ use crate::wire::{Field, FieldNumber, WireType, alike};
 pub struct Element<'a> {
     message: &'a SourceView<'a>,
     index: u64,
-    /// Start of the element's tag.
+    /// Start of the element's tag in the source.
     start: u64,
-    /// Range of the element's value.
+    /// Range of the element's value in the source.
     value: (u64, u64),
-    /// Start of the run of contiguous elements that ends with this one.
+    /// Start of the run of contiguous elements that ends with this element.
     run: u64,
     /// Index of the message's piece that contains the element.
     piece: usize,
     number: FieldNumber,
     wire_type: WireType,
     like: Like,
-    /// Lengths of the element's tag, and of a group's end tag.
+    /// Size in bytes of the element's tag and, for a group, of its end tag.
     tags: (u8, u8),
 }
 
@@ -69,8 +69,8 @@ impl<'a> Element<'a> {
         self.index
     }
 
-    /// Returns the size of the value in the source, without tag and length. The size is known
-    /// immediately.
+    /// Returns the size of the value in the source, in bytes, without tag and length. Reads
+    /// nothing.
     #[inline]
     pub fn size(&self) -> u64 {
         self.value.1 - self.value.0
@@ -81,7 +81,7 @@ impl<'a> Element<'a> {
         self.message
     }
 
-    /// Returns a view of the element, for all other operations.
+    /// Returns a view of the element, which has more operations.
     pub fn view(&self) -> SourceView<'a> {
         let step = Step::index(self.number.0, self.index);
         let pieces = Pieces::One(self.piece, self.field());
@@ -124,7 +124,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns the start of the run of contiguous elements that ends with this one.
+    /// Returns the start of the run of contiguous elements that ends with this element.
     pub(in crate::split) fn run(&self) -> u64 {
         self.run
     }
@@ -133,15 +133,16 @@ impl<'a> Element<'a> {
 /// An iterator over the elements of a repeated field, from [`SourceView::repeated`]. It ends after
 /// an error.
 pub struct Elements<'a> {
-    /// Buffered bytes of the message.
+    /// Buffered bytes of the message, starting at `base`.
     block: Cow<'a, [u8]>,
     /// Offset of the buffered bytes in the source.
     base: u64,
     /// Current position in the block.
     at: usize,
-    /// Tag of the elements in the block, if it is one byte and length-delimited.
+    /// Tag of the elements in the block; `None` unless it is a single byte and length-delimited.
     tag: Option<u8>,
-    /// Last element found outside the block, on which the next is based.
+    /// Last element found outside the block. The elements in the block only differ in their
+    /// positions.
     last: Element<'a>,
     /// Index of the next element.
     index: u64,
@@ -193,7 +194,7 @@ struct Found<'a> {
     block: Option<Cow<'a, [u8]>>,
 }
 
-/// Finds the next element after a position, in the same field as the element `last`.
+/// Finds the next element after a position. The element must be in the same field as `last`.
 #[cold]
 #[inline(never)]
 fn find<'a>(

@@ -107,7 +107,7 @@ mod tests {
     use crate::container::Profile;
     use crate::split::read::source::Source;
 
-    /// Values of a `google.protobuf.Struct`, and whether a merge can walk past them.
+    /// Values of a `google.protobuf.Struct`, each with true if a merge can skip it.
     const VALUES: [(&[u8], bool); 4] = [
         (b"\x1a\x01a", true),
         (b"\x20\x01", true),
@@ -116,8 +116,8 @@ mod tests {
         (b"\x2a\x7f\x01", false),
     ];
 
-    /// Returns the last entry with each key, the position of its value, and whether a path can lead
-    /// to it, by comparing all entries.
+    /// Returns, by comparing all entries, the last entry with each key: the key, the index of the
+    /// entry, and true if a path can lead to the entry.
     fn last_ones(entries: &[(usize, usize)]) -> Vec<(String, u64, bool)> {
         let mut end = 0;
         let mut last = Vec::new();

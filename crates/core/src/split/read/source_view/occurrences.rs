@@ -9,13 +9,14 @@ use crate::Result;
 use crate::path::FieldRef;
 use crate::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType, short_tag};
 
-/// The occurrences of a field in a message, each with its piece of the message.
+/// An iterator over the occurrences of a field in a message, each with the index of the message's
+/// piece that contains it.
 pub(in crate::split) struct Occurrences<'a> {
     pub(super) message: &'a SourceView<'a>,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
     number: FieldNumber,
     wire_type: WireType,
-    /// Index of the next piece.
+    /// Index of the message's next piece.
     piece: usize,
 }
 
@@ -65,12 +66,12 @@ impl<'a> Occurrences<'a> {
         }
     }
 
-    /// Returns the tag, if it is one byte and length-delimited.
+    /// Returns the tag of the field; `None` unless it is a single byte and length-delimited.
     pub(super) fn tag(&self) -> Option<u8> {
         short_tag(self.number, self.wire_type)
     }
 
-    /// Continues at another position in the same piece.
+    /// Continues at another position in the same piece of the message.
     pub(super) fn go_on_at(&mut self, position: u64) {
         let end = self.cursor.end();
         self.cursor.set_range(position..end);
@@ -80,7 +81,7 @@ impl<'a> Occurrences<'a> {
         self.cursor.position()
     }
 
-    /// Returns the buffered bytes of the piece after the last occurrence.
+    /// Returns the buffered bytes of the message's piece after the last occurrence.
     pub(super) fn ahead(&self) -> Cow<'a, [u8]> {
         let rest = self.cursor.position()..self.cursor.end();
         self.cursor.input().ahead(rest)

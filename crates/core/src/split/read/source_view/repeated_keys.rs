@@ -19,7 +19,7 @@ use crate::wire::{Field, WireCursor};
 /// passes over the map.
 pub const MAP_KEYS_HELD: usize = 8 << 20;
 
-/// The keys of a map that may be repeated.
+/// The keys of a map that may occur in several entries.
 pub(super) struct RepeatedKeys<'a> {
     message: &'a SourceView<'a>,
     field: FieldRef,
@@ -27,23 +27,24 @@ pub(super) struct RepeatedKeys<'a> {
     hasher: RandomState,
     /// Hashes that several entries share, nearly always because they have the same key.
     doubted: SharedHashes,
-    /// Keys with hashes in `doubted`, from the entries in the current window before `known_to`.
+    /// Keys with hashes in `doubted`. They occur in the current window of entries, before
+    /// `known_to`.
     keys: HashMap<MapKey, RepeatedKey>,
     known_to: u64,
     most_held: usize,
 }
 
-/// A key that may be repeated.
+/// Facts about a key that may occur in several entries.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedKey {
     /// Index of the last entry with the key.
     pub(super) last: u64,
-    /// Position of that entry's value; empty if the entry has none.
+    /// Range of the last entry's value; empty if that entry has none.
     value: Range<u64>,
-    /// True if parts of that entry's content may become chunks only if the value itself does.
+    /// True if parts of the last entry's value may become chunks only if the value itself does.
     closed: bool,
-    /// True if no path can lead to that entry, because of the values of other entries with the same
-    /// key.
+    /// True if no path can lead to the last entry, because of the values of other entries with the
+    /// same key.
     pub(super) hidden: bool,
     seen: bool,
 }
@@ -80,8 +81,8 @@ impl<'a> RepeatedKeys<'a> {
         Ok(repeated)
     }
 
-    /// Returns the facts about the key of the entry at `place`, if it may be repeated. Entries must
-    /// be requested in order.
+    /// Returns the facts about the key of the entry with the index `place`; `None` if the key
+    /// occurs once. Entries must be requested in order.
     pub(super) fn get(&mut self, place: u64, key: &MapKey) -> Result<Option<&RepeatedKey>> {
         if place >= self.known_to {
             self.look_at(place)?;
@@ -89,12 +90,13 @@ impl<'a> RepeatedKeys<'a> {
         Ok(self.keys.get(key))
     }
 
-    /// Collects the facts about the keys of as many entries as fit, starting at entry `first`.
+    /// Collects the facts about the keys of entries from the index `first` on, until memory is used
+    /// up.
     fn look_at(&mut self, first: u64) -> Result<()> {
         (self.keys, self.known_to) = (HashMap::new(), u64::MAX);
         let mut room = self.most_held;
         if first > 0 {
-            // Earlier entries matter too, so the set of keys is determined first.
+            // Facts also depend on earlier entries, so the keys are collected before the facts.
             let mut entries = self.doubted_entries();
             while let Some((place, _, parsed)) = self.next_doubted(&mut entries)? {
                 if place >= first && !self.hold(place, parsed.key, &mut room) {
@@ -128,8 +130,8 @@ impl<'a> RepeatedKeys<'a> {
         Ok(())
     }
 
-    /// Returns true if there was room for the key of the entry at `place`; always true for the
-    /// first entry.
+    /// Adds the key of the entry with the index `place`. Returns false if there is no room for the
+    /// key; always returns true for the first key.
     fn hold(&mut self, place: u64, key: MapKey, room: &mut usize) -> bool {
         if self.keys.contains_key(&key) {
             return true;
@@ -138,7 +140,7 @@ impl<'a> RepeatedKeys<'a> {
             MapKey::String(text) => text.len(),
             _ => 0,
         };
-        // The hash table may be half empty.
+        // Counted twice, since half of the hash table may be empty.
         let size = 2 * size_of::<(MapKey, RepeatedKey)>() + text;
         if !self.keys.is_empty() && size > *room {
             self.known_to = place;
@@ -153,7 +155,7 @@ impl<'a> RepeatedKeys<'a> {
         (0, Occurrences::new(self.message, &self.field))
     }
 
-    /// Returns the next entry whose key may be repeated, and its place.
+    /// Returns the next entry whose key may occur in several entries, and the entry's index.
     fn next_doubted(
         &self,
         (next, occurrences): &mut (u64, Occurrences<'a>),
@@ -173,7 +175,7 @@ fn hash(hasher: &RandomState, key: &MapKey) -> u32 {
     (hasher.hash_one(key) >> 32) as u32
 }
 
-/// Returns the next entry in a map, with the piece of the message that contains it.
+/// Returns the next entry in a map, and the index of the message's piece that contains it.
 pub(super) fn parse(
     occurrences: &mut Occurrences<'_>,
     field: &FieldRef,

@@ -2,23 +2,23 @@
 
 use crate::Result;
 
-/// Number of hashes up to which memory grows gradually. Room for more is allocated at once.
+/// Number of hashes up to which a list grows gradually. Then it gets its maximum size at once.
 const GROWN: usize = 1 << 16;
 
-/// Hashes shared by several keys.
+/// Hashes that several keys have in common.
 pub(super) enum SharedHashes {
     /// No hash is shared.
     None,
-    /// The shared hashes, sorted.
+    /// Some hashes are shared: these, sorted.
     These(Vec<u32>),
-    /// Too many to list: any hash may be shared.
+    /// Too many hashes are shared to list them: any hash may be shared.
     Any,
 }
 
 impl SharedHashes {
     /// Finds shared hashes in passes. Each call of `pass` must call its argument with the hash of
-    /// every key. There is one pass if there are at most `most` hashes; otherwise each pass
-    /// considers a range of about that many.
+    /// every key. If there are at most `most` hashes, one pass suffices. Otherwise each pass
+    /// considers a range of hash values that contains about `most` hashes.
     pub(super) fn find(
         most: usize,
         mut pass: impl FnMut(&mut dyn FnMut(u32)) -> Result<()>,
@@ -43,7 +43,8 @@ impl SharedHashes {
             let Some(first) = range.last.checked_add(1) else {
                 break;
             };
-            // A pass that is planned for an eighth fewer hashes than fit is rarely interrupted.
+            // Planning each pass for an eighth fewer hashes than fit makes it unlikely that the
+            // range has to shrink.
             let share = (most - most / 8) as u64;
             let width = (u64::from(u32::MAX) * share)
                 .checked_div(count)
@@ -71,13 +72,13 @@ impl SharedHashes {
     }
 }
 
-/// The range of hashes that one pass considers.
+/// The range of hash values that one pass considers.
 struct HashRange {
     most: usize,
     first: u32,
     last: u32,
     held: Vec<u32>,
-    /// The shared hashes of all passes.
+    /// The shared hashes found in all passes.
     shared: Vec<u32>,
 }
 
@@ -94,17 +95,17 @@ impl HashRange {
             }
         }
         if self.held.len() == self.held.capacity() && self.held.len() >= GROWN {
-            // Growing step by step would exceed the memory limit.
+            // Doubling the capacity could exceed the memory limit.
             self.held.reserve_exact(self.most - self.held.len());
         }
         self.held.push(hash);
     }
 
-    /// Removes duplicate hashes and, if more than half of the capacity is still used, drops the
-    /// upper half, which another pass finds again.
+    /// Makes room for more hashes by removing duplicates. If more than half of the capacity is
+    /// still used, also drops the upper half of the hashes, which another pass finds again.
     fn make_room(&mut self) {
         if self.is_full() {
-            // Any hash may be shared, so the hashes are no longer needed.
+            // Every hash counts as shared, so the list is no longer needed.
             self.held.clear();
             return;
         }
@@ -117,7 +118,7 @@ impl HashRange {
         }
     }
 
-    /// Adds the shared hashes that this pass has found.
+    /// Adds the shared hashes that this pass has found to the result.
     fn settle(&mut self) {
         self.find_shared();
         self.held.clear();
