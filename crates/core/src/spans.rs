@@ -122,8 +122,8 @@ impl Spans {
         Ok(self.files.get(file)?.size())
     }
 
-    /// Fills `buf` with the bytes at offset `at` in a file, whether or not these bytes are in the
-    /// message.
+    /// Fills `buf` with the bytes at offset `at` in a file, even if the message doesn't contain
+    /// these bytes.
     ///
     /// # Errors
     ///

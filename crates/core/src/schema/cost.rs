@@ -8,13 +8,13 @@ use prost_reflect::{Kind, MessageDescriptor};
 use crate::wire::{WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// Memory for each field, known or not, in bytes.
+/// Estimated memory for each field, whether the type has it or not, in bytes.
 const FIELD: u64 = 96;
 
-/// Memory for a message in addition to its fields, in bytes.
+/// Estimated memory for a message in addition to its fields, in bytes.
 const MESSAGE: u64 = 160;
 
-/// Memory for each byte of a packed number, in bytes.
+/// Estimated memory for each byte of a packed field, in bytes.
 const PACKED: u64 = 40;
 
 /// Maximum nesting of `google.protobuf.Any`s. The limit is low since decoding and displaying an
@@ -26,7 +26,7 @@ const DEEPEST_ANY: u32 = 16;
 pub(crate) struct Costs {
     /// Maximum estimated memory, in bytes.
     pub(crate) most: u64,
-    /// Memory for a message in addition to [`MESSAGE`], in bytes.
+    /// Estimated memory for each message in addition to [`MESSAGE`], in bytes.
     pub(crate) each_message: u64,
     /// True if the message in an `Any` is decoded, too.
     pub(crate) opens_any: bool,

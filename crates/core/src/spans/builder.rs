@@ -259,7 +259,7 @@ impl SpansBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if a field is still open.
+    /// [`ErrorKind::InvalidConfig`] if a field was begun but not ended.
     pub fn finish(self) -> Result<Spans> {
         let SpansBuilder {
             list,

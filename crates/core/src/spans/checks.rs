@@ -11,7 +11,7 @@ use super::{SourceId, SpanList};
 use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
 
-/// A check that reads a file from start to end and compares its content.
+/// A function that reads a file from start to end, and fails if its content is wrong.
 pub(super) type Check = Box<dyn Fn(&dyn ReadAt, &Progress) -> Result<()> + Send + Sync>;
 
 /// The check for one file, and the progress of reading its spans.

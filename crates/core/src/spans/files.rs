@@ -18,7 +18,7 @@ use crate::{Error, ErrorKind, Result};
 /// A function that opens the same file each time it is called.
 pub(super) type Opener = Box<dyn Fn() -> io::Result<File> + Send + Sync>;
 
-/// A source of spans.
+/// A source of spans: a file or a reader, with its name and size.
 pub(super) struct Origin {
     name: PathBuf,
     size: u64,

@@ -1,4 +1,4 @@
-//! The spans of a message, as pure data: the source and range of each run of bytes.
+//! The list of a message's spans: the source and range of each, without the sources themselves.
 
 use std::ops::Range;
 
@@ -262,7 +262,7 @@ impl SpanList {
         (0..self.pieces.len()).map(|index| self.at(index))
     }
 
-    /// Returns a range of the literals' bytes.
+    /// Returns `len` bytes at the offset `at` of the list's literal bytes.
     pub(super) fn literal(&self, at: u64, len: u64) -> &[u8] {
         part(&self.literals, at, len)
     }

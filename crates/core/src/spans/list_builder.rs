@@ -7,7 +7,7 @@ use super::list::{SourceId, SpanList};
 use crate::wire::put_varint;
 use crate::{Error, ErrorKind, Result};
 
-/// A builder that makes a [`SpanList`] from its first byte to its last.
+/// A builder that makes a [`SpanList`] by appending bytes and ranges of sources.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpanListBuilder {
     /// The list so far, in which the lengths of fields are empty pieces.

@@ -29,7 +29,7 @@ pub enum Location {
     },
     /// In a file.
     File {
-        /// Path of the file, as it was found.
+        /// Path of the file, which may be relative.
         path: PathBuf,
         /// Offset of the tensor's first byte in the file.
         offset: u64,

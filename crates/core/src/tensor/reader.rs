@@ -24,7 +24,7 @@ enum Produce<'a> {
     Part(Box<Part<'a>>),
 }
 
-/// A reader of a tensor's bytes, which are read on demand and never held as a whole.
+/// A reader of a tensor's bytes, which are read on demand and never held in memory as a whole.
 ///
 /// ```
 /// use std::sync::Arc;

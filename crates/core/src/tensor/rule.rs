@@ -52,7 +52,7 @@ pub struct TensorRule {
     pub elsewhere: Option<u32>,
 }
 
-/// The location of the sizes of a tensor's dimensions in its message.
+/// The field of a tensor's message that contains the sizes of the dimensions.
 #[derive(Clone, Copy, Debug)]
 pub enum ShapeRule {
     /// Number of a field that contains a message like `TensorShapeProto`: in it, each field 2 is a
@@ -78,7 +78,7 @@ pub struct ElementRule {
 /// a tensor is a message in the tensor's parent message.
 #[derive(Clone, Copy, Debug)]
 pub struct LodRule {
-    /// Full name of the type of the whole message.
+    /// Full name of the whole message's type.
     pub message: &'static str,
     /// [Query](crate::path::PathQuery) that selects all levels of all tensors. The levels of a
     /// tensor are in order, the coarsest first.

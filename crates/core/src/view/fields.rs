@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 /// Maximum size of a value that [`Fields::value`] reads, in bytes: 64 KiB.
 pub const LARGEST_SMALL_VALUE: u64 = 64 << 10;
 
-/// A field of a message, in wire form.
+/// An occurrence of a field in a message, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldEntry {

@@ -249,7 +249,7 @@ impl WayStep {
     }
 }
 
-/// Returns the location of the value in a map entry; nothing if the entry has another key.
+/// Returns the location of the value in a map entry; `None` if the entry has another key.
 fn value_of<I: Input>(
     cursor: &mut WireCursor<I>,
     entry: &Field,

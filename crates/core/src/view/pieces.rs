@@ -87,7 +87,7 @@ impl PieceOptions {
 pub struct Piece {
     /// Index of the piece's first element.
     pub first: u64,
-    /// Number of elements.
+    /// Number of elements in the piece.
     pub count: u64,
     /// Size of the piece, in bytes.
     pub size: u64,

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub(crate) struct Portion<'a> {
     input: PlanReader<'a, dyn ChunkStore + 'a>,
     furthest: HighWaterMark,
-    /// Slices in this part of the message whose numbers of elements are known, in order.
+    /// Slices in this part of the message, in order, for which the number of elements is known.
     runs: Vec<ElementRun>,
 }
 

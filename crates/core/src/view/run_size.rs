@@ -9,7 +9,7 @@ use crate::wire::{Input, WireType, alike};
 /// Limits of a run of elements, for [`Selected::copy_run`].
 #[derive(Clone, Copy, Debug)]
 pub struct RunSize {
-    /// Maximum number of elements.
+    /// Maximum number of elements in a run.
     pub elements: usize,
     /// Size from which a run accepts no more elements, in bytes.
     pub bytes: usize,

@@ -44,7 +44,7 @@ pub struct Selected<'a> {
     most: u64,
 }
 
-/// The position of the iteration over the elements of one message.
+/// The state of the iteration over the elements of one field in one message.
 pub(super) struct Frame {
     pieces: std::vec::IntoIter<Range<u64>>,
     /// Remaining part of the message's current range.

@@ -1,7 +1,7 @@
 //! Zigzag encoding, with which `sint32` and `sint64` fields store small negative numbers in few
 //! bytes.
 
-/// Encodes a signed number as a varint's value.
+/// Encodes a signed number as an unsigned number, to be written as a varint.
 ///
 /// ```
 /// use proto_splitter_core::wire::zigzag;
@@ -13,7 +13,7 @@ pub const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
-/// Decodes a signed number from a varint's value.
+/// Decodes a signed number from the value of a varint.
 ///
 /// ```
 /// use proto_splitter_core::wire::{unzigzag, zigzag};

@@ -28,7 +28,7 @@ pub(crate) enum Cut {
 }
 
 /// The sort key of spans: by start; among spans with the same start, the enclosing one comes first.
-/// If two spans are equal, the slice encloses the field.
+/// If a slice and a field have the same span, the slice encloses the field.
 type Place = (u64, std::cmp::Reverse<u64>, u8);
 
 /// A planned chunk.

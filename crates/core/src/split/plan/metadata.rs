@@ -67,7 +67,7 @@ pub(in crate::split) fn refused_message() -> ChunkedMessage {
 /// Data about a chunk that is known once the chunk is written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::split) struct WrittenInfo {
-    /// Number of the file: 0 is the main file.
+    /// Number of the file that contains the chunk; 0 is the main file.
     pub(in crate::split) file: u32,
     pub(in crate::split) offset: u64,
     pub(in crate::split) crc32c: u32,

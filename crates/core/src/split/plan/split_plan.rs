@@ -31,7 +31,7 @@ pub struct PlannedChunk {
 pub(crate) enum Content {
     /// Bytes of the source, and rewritten tags and lengths.
     Spans(SpanList),
-    /// A chunk that is not a span of the source, from
+    /// Bytes that a splitter added with
     /// [`SplitContext::add_chunk`](super::SplitContext::add_chunk).
     Added(bytes::Bytes),
 }

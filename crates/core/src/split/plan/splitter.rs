@@ -151,7 +151,7 @@ impl<'a> SplitContext<'a> {
     /// # Errors
     ///
     /// Any error from the child; [`ErrorKind::InvalidPath`] if `message` is not a message;
-    /// [`ErrorKind::InvalidConfig`] if it is not of the child's
+    /// [`ErrorKind::InvalidConfig`] if its type differs from the child's
     /// [type](ComposableSplitter::message_type).
     pub fn compose(
         &mut self,
@@ -178,7 +178,7 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] for values that no path can name: a message written in several
+    /// [`ErrorKind::Uncuttable`] for values to which no path can lead: a message written in several
     /// pieces; a value of a oneof that another member supersedes; and, in TensorFlow's profile, an
     /// element of a repeated bytes or string field, or a bytes or string value in a map.
     pub fn cut(&mut self, value: &SourceView<'_>) -> Result<()> {

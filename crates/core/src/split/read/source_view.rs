@@ -320,7 +320,8 @@ impl<'a> SourceView<'a> {
         }
     }
 
-    /// Returns the range of a piece's content, which is empty if there is no such piece.
+    /// Returns the content's range of the occurrence with the index `piece`; empty if there is
+    /// none.
     pub(in crate::split) fn content(&self, piece: usize) -> Range<u64> {
         let field = match &self.pieces {
             Pieces::All if piece == 0 => return 0..self.source.size(),

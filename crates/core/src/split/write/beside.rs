@@ -66,8 +66,8 @@ pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     Ok(parts)
 }
 
-/// Returns the prefix of the names of files next to `main`; `None` if `main` doesn't end in `.cpb`,
-/// since the prefix could be another main file's.
+/// Returns the prefix of the names of the files that belong to `main`; `None` if `main` doesn't end
+/// in `.cpb`, since the prefix could then be another main file's.
 fn stem(main: &Path) -> Option<&str> {
     without_extension(main.file_name()?.to_str()?)
 }
@@ -76,7 +76,7 @@ fn without_extension(name: &str) -> Option<&str> {
     name.strip_suffix(CHUNKED_EXTENSION)?.strip_suffix('.')
 }
 
-/// Returns the prefix of the names of files next to `main`.
+/// Returns the prefix of the names of the files that belong to `main`.
 ///
 /// # Errors
 ///

@@ -81,7 +81,7 @@ impl Commit<'_> {
         }
         let lock = FolderLock::take(self.chunked, self.progress)?;
         check()?;
-        // The same check was made before writing began, but another writer may have been faster.
+        // Checked before writing began, too, but another writer may have created files since then.
         let target = self.main.target().to_owned();
         check_absent(&target, self.force)?;
         if let Some(sibling) = self.sibling {

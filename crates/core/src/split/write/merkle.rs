@@ -20,7 +20,7 @@ pub(crate) fn most_of_tree(chunks: usize) -> u64 {
 }
 
 /// Writes the nodes of the tree with these leaves as a record, and returns the trailer's field for
-/// them. `metadata` is the file's metadata.
+/// the tree. `metadata` is the file's metadata.
 pub(in crate::split) fn write_tree<W: Write>(
     writer: &mut RecordWriter<W>,
     leaves: &[Hash],

@@ -170,7 +170,7 @@ impl ParallelWriter<'_> {
         self.changed.notify_all();
     }
 
-    /// Returns the next task; `None` if all work is done or failed.
+    /// Returns the next task; `None` if there is no more work, or a chunk has failed.
     fn task(&self) -> Option<Task> {
         let mut state = self.lock();
         loop {

@@ -32,7 +32,7 @@ pub(in crate::split) trait ChunkSink {
     fn take(&mut self, chunks: Chunks<'_>) -> Result<Taken>;
 }
 
-/// Chunks from a plan, to write in this order.
+/// Chunks of a plan to write, in the order of `indices`.
 #[derive(Clone, Copy)]
 pub(in crate::split) struct Chunks<'a> {
     pub(in crate::split) plan: &'a SplitPlan,
@@ -48,7 +48,7 @@ pub(in crate::split) struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Returns a subset of the chunks.
+    /// Returns the chunks with these indices, a subset of all chunks.
     pub(in crate::split) fn only(self, indices: &'a [usize]) -> Chunks<'a> {
         Chunks { indices, ..self }
     }
@@ -57,7 +57,7 @@ impl<'a> Chunks<'a> {
 /// The record of a written chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Number of the file: 0 is the main file.
+    /// Number of the file that contains the record; 0 is the main file.
     pub file: u32,
     /// Position of the record in the file.
     pub position: RecordPosition,
@@ -95,8 +95,8 @@ pub(in crate::split) struct Ledger<'a> {
     source: &'a Source,
     /// Records in the order of the chunks.
     records: Vec<Record>,
-    /// For each chunk, the index of the earlier chunk whose record it shares; `None` if it has its
-    /// own.
+    /// For each chunk, the index of the earlier chunk whose record it shares; `None` if it shares
+    /// none.
     shared: Vec<Option<usize>>,
     pub(in crate::split) spans: Vec<Span>,
 }

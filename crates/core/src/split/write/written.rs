@@ -58,7 +58,7 @@ impl WrittenFile {
     }
 }
 
-/// A chunk in a file.
+/// A report on a chunk that was written to a file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WrittenChunk {

@@ -33,15 +33,15 @@ pub(super) const ROOT: NodeId = 0;
 /// The treatment of a field's values during the traversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Skips the values, and only counts their sizes.
+    /// Values to skip. Only their sizes are counted.
     Hop,
-    /// Skips repeated strings or bytes values, counts their sizes, and keeps the largest.
+    /// Repeated strings or bytes values to skip. Their sizes are counted, and the largest are kept.
     HopAndKeep,
-    /// Traverses length-delimited messages.
+    /// Length-delimited messages to traverse.
     Message,
-    /// Traverses messages encoded as groups.
+    /// Messages encoded as groups, to traverse.
     Group,
-    /// Traverses values of an unknown field if they look like messages.
+    /// Values of an unknown field, to traverse if they look like messages.
     Guess,
 }
 

@@ -11,8 +11,8 @@ use crate::path::FieldPath;
 use crate::view::MessageView;
 use crate::{Error, Result};
 
-/// Maximum number of messages that a search traverses, which takes a few seconds. The fields of
-/// further messages aren't measured separately.
+/// Maximum number of messages that a search traverses; traversing them takes a few seconds. The
+/// fields of further messages aren't measured separately.
 const MOST_ENTERED: u64 = 1 << 24;
 
 /// Maximum number of a tree's largest members to inspect.

@@ -29,7 +29,8 @@ pub struct TreeNode {
     /// True if the field can occur several times in a message. For a field that the type lacks,
     /// true if it does occur several times.
     pub repeated: bool,
-    /// Number of occurrences of the field. A packed run counts once.
+    /// Number of occurrences of the field. A packed field counts once, whatever its number of
+    /// elements.
     pub count: u64,
     /// Total size including tags and lengths, in bytes.
     pub size: u64,

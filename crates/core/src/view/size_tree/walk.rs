@@ -1,4 +1,4 @@
-//! The traversal of a message that adds up the sizes of all its fields.
+//! Traversing a message, and adding up the sizes of all its fields.
 
 use std::ops::Range;
 

@@ -62,7 +62,7 @@ impl<'a> Engine<'a> {
     ) -> Result<Cuts> {
         let siblings = Siblings::default();
         let depth = 0;
-        // A root is always checked: a message of another type is refused.
+        // The root's fields are always checked, so that a message of another type is refused.
         let check = path.is_root();
         let mut node = self.scan(chain, descriptor, path, depth, siblings, check)?;
         let max = self.options.effective_max_chunk_size();

@@ -34,7 +34,7 @@ enum Hold {
     All,
 }
 
-/// Number of steps in a scan between two checks for cancellation.
+/// Number of fields to scan between two checks for cancellation.
 const CHECK_EVERY: u32 = 1 << 10;
 
 /// The result of a scan over a message's fields.

@@ -9,7 +9,7 @@ use crate::split::read::source_view::occurrence;
 use crate::wire::{Field, MAX_VARINT_LEN, WireCursor, WireType, varint_len};
 use crate::{Error, ErrorKind, Result};
 
-/// The slices of a group.
+/// The slices of a repeated field, and the members that stay in the parent message.
 pub(super) struct GroupSlices {
     /// Number of members that stay in the message.
     pub(super) kept: u64,

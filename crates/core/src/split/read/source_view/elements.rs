@@ -11,8 +11,8 @@ use crate::wire::{Field, FieldNumber, WireType, alike};
 
 /// An element of a repeated field: its location and its index.
 ///
-/// An element consists of a few numbers, so that a splitter can inspect hundreds of millions of
-/// elements. [`get`](Self::get) and [`view`](Self::view) give access to its content.
+/// This type consists of a few numbers, so that a splitter can inspect hundreds of millions of
+/// elements. [`get`](Self::get) and [`view`](Self::view) give access to an element's content.
 ///
 /// ```
 /// use proto_splitter_core::Result;

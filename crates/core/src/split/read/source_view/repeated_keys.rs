@@ -19,7 +19,7 @@ use crate::wire::{Field, WireCursor};
 /// passes over the map.
 pub const MAP_KEYS_HELD: usize = 8 << 20;
 
-/// The keys of a map that may occur in several entries.
+/// Detector of map keys that may occur in several entries.
 pub(super) struct RepeatedKeys<'a> {
     message: &'a SourceView<'a>,
     field: FieldRef,
