@@ -1,7 +1,8 @@
-//! The division of a file into blocks, and the effect of block headers on distances.
+//! Block headers, and conversions between file positions and numbers of payload bytes.
 //!
-//! Positions are converted to the number of payload bytes before them (their *linear* positions)
-//! and back. In linear positions chunks are contiguous, so there are no special cases.
+//! The payload is everything in a file except block headers, which interrupt it every 64 KiB. A
+//! file position is converted to a *linear* position, the number of payload bytes before it, and
+//! back. In linear positions chunks are contiguous, so there are no special cases.
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::hash;
 
@@ -50,8 +51,8 @@ fn linear(pos: u64) -> u64 {
     pos / BLOCK * PAYLOAD + (pos % BLOCK).saturating_sub(BLOCK_HEADER)
 }
 
-/// Returns the position of the payload byte `offset` bytes after the chunk boundary `begin`.
-/// Saturates.
+/// Returns the file position of the payload byte that is `offset` payload bytes after the chunk
+/// boundary `begin`. Saturates.
 pub(crate) fn payload_position(begin: u64, offset: u64) -> u64 {
     let target = linear(begin).saturating_add(offset);
     (target / PAYLOAD)
@@ -59,7 +60,8 @@ pub(crate) fn payload_position(begin: u64, offset: u64) -> u64 {
         .saturating_add(BLOCK_HEADER + target % PAYLOAD)
 }
 
-/// Returns the end of `len` payload bytes that begin at the chunk boundary `begin`. Saturates.
+/// Returns the file position after `len` payload bytes that begin at the chunk boundary `begin`.
+/// Saturates.
 pub(crate) fn payload_end(begin: u64, len: u64) -> u64 {
     let target = linear(begin).saturating_add(len);
     let blocks = (target / PAYLOAD).saturating_mul(BLOCK);
@@ -69,13 +71,13 @@ pub(crate) fn payload_end(begin: u64, len: u64) -> u64 {
     }
 }
 
-/// Returns the number of payload bytes between two positions.
+/// Returns the number of payload bytes between two file positions.
 pub(crate) fn payload_between(begin: u64, end: u64) -> u64 {
     linear(end).saturating_sub(linear(begin))
 }
 
-/// The header of a block, which locates the chunk around it; [`format`](crate::format) has the
-/// layout.
+/// The header of a block: the distances to both ends of the chunk that contains it, in bytes.
+/// [`format`](crate::format) has the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) previous_chunk: u64,
@@ -112,7 +114,7 @@ impl BlockHeader {
         })
     }
 
-    /// Checks that this is the header that the chunk from `begin` to `end` must have at `block`.
+    /// Checks that this header, read at `block`, describes the chunk from `begin` to `end`.
     pub(crate) fn check(self, block: u64, begin: u64, end: u64) -> Result<()> {
         if self == BlockHeader::within(block, begin, end) {
             return Ok(());
@@ -129,7 +131,7 @@ impl BlockHeader {
     }
 }
 
-/// Splits a header into its little-endian words.
+/// Splits a header into little-endian words of 64 bits.
 pub(crate) fn words<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES]) -> [u64; WORDS] {
     let mut out = [0; WORDS];
     for (word, bytes) in out.iter_mut().zip(bytes.as_chunks::<8>().0) {
@@ -138,16 +140,16 @@ pub(crate) fn words<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES])
     out
 }
 
-/// Returns the position at which writing continues once a file of `pos` bytes is padded to a
-/// multiple of `padding`; `None` if `pos` is already a multiple.
+/// Returns the size of a file of `pos` bytes after padding to a multiple of `padding`; `None` if no
+/// padding is needed or the size overflows.
 ///
-/// The padding is a chunk: it holds at least a chunk header and ends at a chunk boundary.
+/// The padding is a chunk: it has room for at least a chunk header, and ends at a chunk boundary.
 pub(crate) fn padded_end(pos: u64, padding: u64) -> Option<u64> {
     if padding <= 1 || pos.is_multiple_of(padding) {
         return None;
     }
     let mut end = pos.checked_add(padding - pos % padding)?;
-    // A block header inside the padding takes some of the bytes, so count the payload.
+    // A block header may take up some bytes of the padding, so only payload bytes count.
     while !is_chunk_boundary(end) || payload_between(pos, end) < CHUNK_HEADER {
         end = end.checked_add(padding)?;
     }
@@ -158,7 +160,7 @@ pub(crate) fn padded_end(pos: u64, padding: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Computes the end byte by byte, as the format's description does.
+    /// Computes [`payload_end`] byte by byte, as the format's description does.
     fn slow_end(begin: u64, len: u64) -> u64 {
         let mut pos = begin;
         for _ in 0..len {

@@ -1,13 +1,13 @@
-//! A pool of memory blocks, which one step of the work frees and the next step fills.
+//! A pool of memory blocks: blocks that one step of encoding frees are reused by the next step.
 use std::collections::VecDeque;
 
-/// Size of the largest blocks, in bytes. Every size from [`SMALLEST`] up is twice the previous
-/// size.
+/// Size of the largest blocks, in bytes. The sizes of blocks are the powers of two from
+/// [`SMALLEST`] to this size.
 pub(crate) const LARGEST: usize = 64 << 10;
 pub(crate) const SMALLEST: usize = 256;
 const SIZES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
 
-/// The unused blocks.
+/// A pool of unused memory blocks.
 #[derive(Debug, Default)]
 pub(crate) struct BlockPool {
     /// Lists of blocks by size, smallest first.
@@ -15,7 +15,8 @@ pub(crate) struct BlockPool {
 }
 
 impl BlockPool {
-    /// Returns a block of the pool's largest size up to `wanted` bytes. Its content is unspecified.
+    /// Returns a block of `wanted` bytes, rounded down to one of the pool's sizes, or up to
+    /// [`SMALLEST`]. Its content is unspecified.
     pub(crate) fn take(&mut self, wanted: usize) -> Vec<u8> {
         let wanted = wanted.clamp(SMALLEST, LARGEST);
         let class = (wanted / SMALLEST).ilog2();
@@ -59,7 +60,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Wraps the bytes of a block, starting at `begin`.
+    /// Returns the range from `begin` to the end of the block.
     pub(crate) fn from(block: Vec<u8>, begin: usize) -> Self {
         let end = block.len();
         Piece { block, begin, end }
@@ -78,7 +79,7 @@ impl Piece {
     }
 }
 
-/// Minimum size of a piece that is moved rather than copied, in bytes.
+/// Minimum size of a piece that [`PieceQueue::add`] moves rather than copies, in bytes.
 const SMALL: usize = 4 << 10;
 
 /// A queue of bytes in pieces: filled at the end, taken from the front.
@@ -132,7 +133,8 @@ impl PieceQueue {
         }
     }
 
-    /// Records that `len` bytes of the [`room`](Self::room) were filled.
+    /// Adds the first `len` bytes of the [`room`](Self::room), which the caller has filled, to the
+    /// queue.
     #[inline]
     pub(crate) fn filled(&mut self, len: usize) {
         if let Some(last) = self.pieces.back_mut() {
@@ -152,8 +154,9 @@ impl PieceQueue {
         }
     }
 
-    /// Takes the next `len` bytes: borrowed from their piece, or copied into `joined` if they span
-    /// several pieces. Emptied blocks return to the pool.
+    /// Removes and returns the next `len` bytes, or all bytes if fewer are left. They are borrowed
+    /// from their piece, or copied into `joined` if they span several pieces. Emptied blocks return
+    /// to the pool.
     #[inline]
     pub(crate) fn take<'a>(
         &'a mut self,

@@ -1,4 +1,4 @@
-//! The header of a chunk.
+//! Chunks and their headers.
 use crate::block::{
     BLOCK, BlockHeader, payload_end, payload_position, round_to_chunk_boundary, words,
 };
@@ -15,7 +15,7 @@ pub(crate) const MAX_RECORDS: u64 = (1 << 56) - 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChunkType {
-    /// `s`: the first 64 bytes of a file.
+    /// `s`: the signature, part of the first 64 bytes of a file.
     Signature,
     /// `m`: a `RecordsMetadata` message about the file.
     Metadata,
@@ -25,8 +25,8 @@ pub enum ChunkType {
     Simple,
     /// `t`: records that are protobuf messages, stored field by field.
     Transposed,
-    /// A type that this crate doesn't know. A chunk of such a type is skipped if it claims no
-    /// records.
+    /// A type that this crate doesn't support. A chunk of an unknown type is skipped if its header
+    /// claims no records.
     Unknown(u8),
 }
 
@@ -126,8 +126,9 @@ impl ChunkHeader {
         })
     }
 
-    /// Returns the end of a chunk that has this header and begins at `begin`: the end of the
-    /// chunk's data, or a later position, so that each record has its own position.
+    /// Returns the end of a chunk that has this header and begins at `begin`. This is the end of
+    /// the chunk's data, or a later position if otherwise not every record would have its own
+    /// position.
     pub(crate) fn end(&self, begin: u64) -> u64 {
         let data_end = payload_end(begin, self.data_size.saturating_add(CHUNK_HEADER));
         data_end.max(round_to_chunk_boundary(
@@ -135,7 +136,7 @@ impl ChunkHeader {
         ))
     }
 
-    /// Fails if the header makes claims that are impossible for a chunk of this kind.
+    /// Fails if a size or count in the header must be zero for a chunk of this kind, and isn't.
     pub(crate) fn check_claims(&self, begin: u64) -> Result<()> {
         let (no_data, no_records, no_decoded) = match self.kind {
             ChunkType::Signature => (true, true, true),
@@ -188,7 +189,8 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Returns the number of records a reader finds in the chunk.
+    /// Returns the number of records in the chunk; 0 for kinds of chunks that don't contain
+    /// records.
     pub(crate) fn records(&self) -> u64 {
         match self.header.kind {
             ChunkType::Simple | ChunkType::Transposed => self.header.num_records,
@@ -208,8 +210,8 @@ impl Chunk {
         ChunkOffset(self.end)
     }
 
-    /// Returns the file position of byte `offset` in the chunk's data, and the number of contiguous
-    /// bytes from there to the next block header, which may be after the end of the data.
+    /// Returns the file position of byte `offset` of the chunk's data, and the number of bytes from
+    /// this position to the next block header. The data may end before that header.
     ///
     /// # Examples
     ///
@@ -240,7 +242,7 @@ impl Chunk {
     }
 }
 
-/// Returns the 64 bytes that every file begins with.
+/// Returns the first 64 bytes of every file.
 pub(crate) fn file_start() -> [u8; 64] {
     let mut out = [0; 64];
     out[..24].copy_from_slice(&BlockHeader::within(0, 0, 64).encode());

@@ -1,8 +1,8 @@
-//! The purpose of every byte in a file.
+//! The parts of a chunk in a file: headers, data, and fill.
 use crate::block::{BLOCK_HEADER, is_boundary, next_boundary, payload_between};
 use crate::chunk::{CHUNK_HEADER, Chunk};
 
-/// The sizes of the parts of a chunk, by purpose.
+/// The total size of each kind of part in a chunk.
 ///
 /// ```text
 /// | chunk header | data                                | fill |
@@ -30,11 +30,11 @@ use crate::chunk::{CHUNK_HEADER, Chunk};
 pub struct ChunkLayout {
     /// Size of the chunk's own header, in bytes.
     pub header: u64,
-    /// Size of the block headers inside the chunk, or before its header, in bytes.
+    /// Total size of the block headers inside the chunk or right before the chunk header, in bytes.
     pub block_headers: u64,
     /// Size of the data as stored, in bytes.
     pub data: u64,
-    /// Number of zeros after the data, which give every record its own position.
+    /// Number of zero bytes after the data. They make the chunk large enough for every record to have its own position.
     pub fill: u64,
 }
 
@@ -47,7 +47,7 @@ impl ChunkLayout {
     }
 }
 
-/// A run of a chunk's bytes in the file.
+/// A contiguous range of bytes of a chunk that have the same purpose.
 ///
 /// ```
 /// use record_file::{Compression, PartKind, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
@@ -79,7 +79,7 @@ pub struct ChunkPart {
     pub kind: PartKind,
 }
 
-/// The purpose of a run of a chunk's bytes.
+/// The purpose of a [`ChunkPart`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PartKind {
@@ -89,12 +89,12 @@ pub enum PartKind {
     Header,
     /// The chunk's data, as stored.
     Data,
-    /// Zeros after the data.
+    /// Zero bytes after the data.
     Fill,
 }
 
 impl Chunk {
-    /// Returns the runs that make up the chunk, in file order.
+    /// Returns the parts that make up the chunk, in file order.
     pub fn parts(&self) -> impl Iterator<Item = ChunkPart> + use<> {
         let layout = self.layout();
         let mut at = self.begin;
@@ -132,7 +132,7 @@ impl Chunk {
         })
     }
 
-    /// Returns the sizes of the chunk's parts, by purpose.
+    /// Returns the total size of each kind of part in the chunk.
     #[must_use]
     pub fn layout(&self) -> ChunkLayout {
         let payload = payload_between(self.begin, self.end);

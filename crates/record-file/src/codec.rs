@@ -1,7 +1,7 @@
-//! The compressors, with one interface for whole buffers and one for streams.
+//! Compressors and decompressors, with interfaces for whole buffers and for streams.
 //!
-//! Each compressor is a feature of the crate. Without the feature, the compressor's module contains
-//! stand-in types that can't be constructed, so that no other code depends on the feature.
+//! Each compressor has a feature of the crate. Without this feature, the compressor's module
+//! contains stand-in types that can't be constructed, so that no other code depends on the feature.
 #[cfg(feature = "brotli")]
 mod brotli;
 #[cfg(not(feature = "brotli"))]
@@ -34,6 +34,6 @@ pub(crate) use encode::Encoders;
 pub(crate) use memory::{Memory, SMALL_CHUNK};
 pub(crate) use stream::StreamDecoder;
 
-/// Largest allocation made for a claimed size, in bytes. Memory for a larger size grows as data
-/// arrives.
+/// Largest buffer that is allocated at once for a size claimed by the file, in bytes. A buffer for
+/// a larger size grows as data arrives.
 pub(crate) const TRUSTED_SIZE: u64 = 16 << 20;

@@ -22,37 +22,37 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Stored uncompressed.
+    /// No compression.
     None,
     /// Zstandard.
     Zstd {
         /// Level, from -131072 to 22; a higher level compresses better, but more slowly.
         level: i32,
-        /// Base-2 logarithm of the window, from 10 to 31. Default: the level's own window.
+        /// Base-2 logarithm of the window size in bytes, from 10 to 31. `None`: the level's default
+        /// window.
         window_log: Option<u32>,
     },
     /// Brotli.
     Brotli {
         /// Level, from 0 to 11; a higher level compresses better, but more slowly.
         level: u32,
-        /// Base-2 logarithm of the window, from 10 to 30. Default: 22. Above 24, the stream is an
-        /// extension that brotli's specification doesn't define, but that every reader of this
-        /// format accepts.
+        /// Base-2 logarithm of the window size in bytes, from 10 to 30. `None`: 22. With a value
+        /// above 24, the stream uses an extension that brotli's specification doesn't define; every
+        /// reader of this file format accepts the extension.
         window_log: Option<u32>,
     },
     /// Snappy.
     Snappy {
-        /// Level, 1 or 2. The two levels have the same effect, since the encoder has only one
-        /// level.
+        /// Level, 1 or 2. Both have the same effect, since the encoder has only one level.
         level: u32,
     },
 }
 
-/// The kind of compression of stored data, without the parameters that only a compressor needs.
+/// The compression algorithm of stored data, without the parameters that only a compressor needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CompressionKind {
-    /// Stored uncompressed.
+    /// No compression.
     None,
     /// Zstandard.
     Zstd,
@@ -63,8 +63,8 @@ pub enum CompressionKind {
 }
 
 impl CompressionKind {
-    /// Returns whether this build has the codec. Each codec is a feature of the crate; all are on
-    /// by default.
+    /// Returns true if this build supports the codec. Each codec has a feature of the crate; these
+    /// features are enabled by default.
     ///
     /// ```
     /// use record_file::CompressionKind;
@@ -155,13 +155,13 @@ impl Compression {
         }
     }
 
-    /// Checks the level and the window, and that this build [has the
+    /// Checks the level and the window, and that this build [supports the
     /// codec](CompressionKind::is_available).
     ///
     /// # Errors
     ///
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the level or the window is out of
-    /// range, or the codec's feature is off.
+    /// range, or if the codec's feature is disabled.
     pub fn validate(&self) -> Result<()> {
         let kind = self.kind();
         if !kind.is_available() {

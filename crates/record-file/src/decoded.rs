@@ -10,8 +10,8 @@ use crate::position::RecordPosition;
 pub struct DecodedChunk {
     data: Bytes,
     start: usize,
-    /// The end of each record, counted from `start`. Every end has been checked to be within
-    /// `data`.
+    /// Offset of the end of each record, counted from `start`. Every end has been checked to be
+    /// within `data`.
     ends: Vec<u64>,
 }
 
@@ -43,13 +43,15 @@ impl DecodedChunk {
         self.data.get(self.range(index)?)
     }
 
-    /// Returns the record at `index`, sharing the memory of the chunk.
+    /// Returns the record at `index`, or `None` if the chunk has fewer records. The returned bytes
+    /// share the memory of the chunk.
     #[must_use]
     pub fn record_bytes(&self, index: usize) -> Option<Bytes> {
         self.range(index).map(|range| self.data.slice(range))
     }
 
-    /// Returns the record at `position`, which must be in this chunk, sharing the chunk's memory.
+    /// Returns the record at `position`, which must be in this chunk. The returned bytes share the
+    /// chunk's memory.
     ///
     /// # Errors
     ///
@@ -80,7 +82,7 @@ impl DecodedChunk {
         (0..self.len()).map(|index| self.record(index).unwrap_or_default())
     }
 
-    /// Returns the concatenation of all records, sharing the memory of the chunk.
+    /// Returns the concatenation of all records. The returned bytes share the memory of the chunk.
     ///
     /// ```
     /// use record_file::{ReaderOptions, RecordFile, RecordWriter};
@@ -101,7 +103,7 @@ impl DecodedChunk {
         self.data.slice(self.start..end)
     }
 
-    /// Returns the size of all records together, in bytes.
+    /// Returns the total size of all records, in bytes.
     #[must_use]
     pub fn decoded_size(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
@@ -122,7 +124,8 @@ impl DecodedChunk {
             Some(before) => *self.ends.get(before)?,
             None => 0,
         };
-        // The data is in memory and was checked to contain every record, so the offset fits.
+        // The data is in memory and was checked to contain every record, so the offset fits in a
+        // `usize`.
         let place = |at: u64| usize::try_from(at).ok().map(|at| self.start + at);
         Some(place(begin)?..place(end)?)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// An error while reading or writing a record file. It has a kind and, if known, the offset in the
-/// file.
+/// file at which the error occurred.
 ///
 /// # Examples
 ///
@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 /// assert_eq!(error.offset(), Some(0));
 /// ```
 pub struct Error {
-    // Boxed, so that an error takes one word and the results of hot functions stay small.
+    // Boxed, so that the size of an error is one word, and the results of hot functions stay small.
     inner: Box<Inner>,
 }
 
@@ -45,19 +45,20 @@ pub enum ErrorKind {
     Corrupt,
     /// Stored bytes don't match the hash stored with them.
     ChecksumMismatch,
-    /// Continuing would exceed a limit set in the options.
+    /// Continuing would exceed a limit in the options, a limit of a compressor or the available
+    /// memory.
     LimitExceeded,
-    /// The data has a type that this crate doesn't know, and is otherwise valid.
+    /// The data has a chunk type or a compression that this crate or this build doesn't support.
     Unsupported,
     /// An option or argument has an invalid value.
     InvalidConfig,
-    /// No record begins at the position.
+    /// No record or chunk begins at the given position.
     InvalidPosition,
-    /// A source of bytes to write has fewer bytes than promised.
+    /// The source of a record to be written has fewer bytes than announced.
     SourceEnded,
-    /// The writer was finished, or has failed before, so it accepts no more writes.
+    /// The writer or stream was finished or has failed before, so it can't be used any more.
     Closed,
-    /// The underlying source or sink failed.
+    /// Reading from the underlying source or writing to the underlying sink failed.
     Io,
 }
 
@@ -112,7 +113,7 @@ impl Error {
         )
     }
 
-    /// Wraps an I/O error, or unwraps this crate's [`Error`] from it.
+    /// Converts an I/O error. If it wraps an [`Error`] of this crate, returns that error.
     pub(crate) fn io(offset: Option<u64>, source: io::Error) -> Self {
         match source.downcast::<Error>() {
             Ok(ours) => ours,
@@ -142,7 +143,7 @@ impl Error {
         Error::new(*kind, *offset, detail.clone(), source.clone())
     }
 
-    /// Returns the error for a size that memory can't be allocated for.
+    /// Returns the error for a buffer of `bytes` bytes that can't be allocated.
     pub(crate) fn no_room_for(bytes: u64) -> Self {
         Error::plain(
             ErrorKind::LimitExceeded,

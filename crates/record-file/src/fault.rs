@@ -1,29 +1,30 @@
-//! Damage found in a chunk.
+//! Errors found in a chunk, with the information needed to continue after them.
 use crate::block::BlockHeader;
 use crate::chunk::Chunk;
 use crate::error::Error;
 
-/// Damage found in a chunk, and the information needed to resynchronize.
+/// An error found in a chunk, and its place, which determines how a reader can resynchronize.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,
     pub(crate) place: FaultPlace,
 }
 
-/// The information that the damage leaves intact.
+/// The place of a fault, with the information that is still valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultPlace {
-    /// The end of the chunk is unknown.
+    /// The chunk's header is damaged, so the end of the chunk is unknown.
     ChunkHeader,
-    /// The block header can't be trusted.
+    /// The header of the block at `block` is damaged.
     BlockHeader { block: u64 },
-    /// The block header can be trusted, but contradicts the assumed position of the chunk.
+    /// The header of the block at `block` is valid, but contradicts the assumed boundaries of the
+    /// chunk.
     OtherChunk { block: u64, header: BlockHeader },
-    /// The chunk's header is valid, but its data isn't.
+    /// The chunk's header is valid, but its data isn't. The chunk ends at `end`.
     Data { end: u64 },
     /// The file ends inside the chunk.
     Truncated,
-    /// The source failed, which doesn't mean that the stored data is damaged.
+    /// Reading from the source failed. The stored data may be undamaged.
     Io,
 }
 

@@ -68,8 +68,8 @@ pub struct RecordFile<S> {
 pub struct StoredRecord {
     /// Compression of the record's chunk.
     pub compression: CompressionKind,
-    /// The chunk that contains the record: `header.data_size` counts the bytes stored for all
-    /// `header.num_records` records.
+    /// Chunk that contains the record. Its `header.data_size` is the stored size of all
+    /// `header.num_records` records in the chunk.
     pub chunk: Chunk,
 }
 
@@ -78,9 +78,9 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) or
-    /// [`Truncated`](crate::ErrorKind::Truncated) if the file doesn't begin with the 64 bytes that
-    /// begin every record file; [`Io`](crate::ErrorKind::Io).
+    /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) if the file doesn't begin with the 64
+    /// bytes that begin every record file; [`Truncated`](crate::ErrorKind::Truncated) if the file
+    /// ends within these bytes; [`Io`](crate::ErrorKind::Io) if they can't be read.
     ///
     /// # Examples
     ///
@@ -100,9 +100,9 @@ impl<S: ReadAt> RecordFile<S> {
         RecordFile::of(WithEnds::none(source), size, options)
     }
 
-    /// Opens a file, and reads and keeps `head` bytes at its beginning and `tail` bytes at its end.
-    /// This is for sources where even a short read takes a long time. If either end can't be read,
-    /// later reads of these bytes return the error.
+    /// Opens a file, reads its first `head` and last `tail` bytes, and keeps these bytes in memory.
+    /// Use this for a source whose reads take a long time even if they are short. If either range
+    /// can't be read, it is requested again when it is needed, and the error is returned then.
     ///
     /// # Errors
     ///
@@ -157,10 +157,10 @@ impl<S: ReadAt> RecordFile<S> {
         self.size
     }
 
-    /// Restricts reading to some fields of the records in transposed chunks.
+    /// Restricts reading to the projected fields of the records in transposed chunks.
     ///
     /// The length of a projected record is known only after decoding, so
-    /// [`record_len`](Self::record_len) decodes it.
+    /// [`record_len`](Self::record_len) decodes the record.
     #[must_use]
     pub fn with_field_projection(mut self, projection: FieldProjection) -> Self {
         self.projection = projection;
@@ -203,8 +203,8 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(self.decode(&chunk)?.record_bytes(0))
     }
 
-    /// Announces to the source the ranges that will be read next, like [`ReadAt::prefetch`], except
-    /// for ranges already in memory.
+    /// Announces to the source the byte ranges that will be read next, as described for
+    /// [`ReadAt::prefetch`]. Skips bytes that are already in memory.
     pub fn prefetch(&self, ranges: &[Range<u64>]) {
         self.source.prefetch(ranges);
     }
@@ -301,8 +301,8 @@ impl<S: ReadAt> RecordFile<S> {
         })
     }
 
-    /// Decodes the only record in a chunk; `read` is the part of the chunk's data that was already
-    /// read.
+    /// Decodes the only record in a chunk. `read` is the beginning of the chunk's data, which was
+    /// already read, and `payload` is the remaining data.
     pub(crate) fn decode_one(&self, mut read: Vec<u8>, mut payload: Payload) -> Result<Bytes> {
         let chunk = *payload.chunk();
         self.reserve(&chunk, &mut read)?;
@@ -322,8 +322,8 @@ impl<S: ReadAt> RecordFile<S> {
             .ok_or_else(|| Error::no_record_at(chunk.begin))
     }
 
-    /// Calls `run` with decompressors that are kept between calls; concurrent calls get different
-    /// decompressors.
+    /// Calls `run` with decompressors that are reused by later calls. Concurrent calls get
+    /// different decompressors.
     pub(crate) fn with_decoders<T>(&self, run: impl FnOnce(&mut Decoders) -> T) -> T {
         let kept = || self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
         let mut decoders = kept().pop().unwrap_or_default();
@@ -351,7 +351,8 @@ impl<S: ReadAt> RecordFile<S> {
         self.read_data(chunk, memory).map(Stored::from)
     }
 
-    /// Reads the stored data of a chunk into `data`, replacing its content, and verifies it.
+    /// Reads and verifies the stored data of a chunk. Reuses the memory of `data`, whose content is
+    /// discarded.
     pub(crate) fn read_data(&self, chunk: &Chunk, mut data: Vec<u8>) -> Result<Vec<u8>> {
         data.clear();
         self.reserve(chunk, &mut data)?;
@@ -361,7 +362,8 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(data)
     }
 
-    /// Reserves memory for all data of a chunk, some of which may already be in `data`.
+    /// Reserves memory in `data` for the complete data of a chunk, part of which may already be in
+    /// `data`.
     fn reserve(&self, chunk: &Chunk, data: &mut Vec<u8>) -> Result<()> {
         let size = chunk.header.data_size;
         self.options.check_memory(chunk.begin, size)?;
@@ -372,7 +374,8 @@ impl<S: ReadAt> RecordFile<S> {
             .ok_or_else(|| Error::no_room_for(size).or_at(chunk.begin))
     }
 
-    /// Returns the chunk that contains a record, after checking the record's index.
+    /// Returns the chunk that contains a record. Fails if the record's index is too large for the
+    /// chunk.
     fn chunk_of(&self, position: RecordPosition) -> Result<Chunk> {
         let chunk = self.chunk_header_at(position.chunk_begin())?;
         if position.record_index() < chunk.header.num_records {
@@ -388,8 +391,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// Any error from reading, verifying or decoding;
     /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if the record doesn't exist;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if its chunk is larger than the options
-    /// allow.
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the
+    /// options allow.
     ///
     /// # Examples
     ///
@@ -413,12 +416,13 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Reads one record into `buf`, whose length must be the record's length. A record in its own
-    /// chunk is read directly into `buf`, and may have any size.
+    /// chunk can have any size, and is read directly into `buf`.
     ///
     /// # Errors
     ///
     /// The same errors as [`read_record`](Self::read_record);
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the lengths differ.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the lengths of the record and of `buf`
+    /// differ.
     ///
     /// # Examples
     ///
@@ -457,14 +461,14 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(self.decode(&chunk)?.record_at(position)?.len() as u64)
     }
 
-    /// Returns a reader for one record. A record in its own simple chunk is read in bounded memory
-    /// (with snappy, only if no copy refers back by more than 64 KiB); for other records, the whole
-    /// chunk is decoded.
+    /// Returns a reader for one record. A record in its own simple chunk is read in bounded memory;
+    /// with snappy, such a record can be read only if no copy refers back by more than 64 KiB. For
+    /// other records, the whole chunk is decoded.
     ///
     /// # Errors
     ///
-    /// The same errors as [`read_record`](Self::read_record), if they are found before the record's
-    /// data is read.
+    /// The errors of [`read_record`](Self::read_record) that can be found before the record's data
+    /// is read. Reading from the stream returns the other errors.
     ///
     /// # Examples
     ///
@@ -487,9 +491,9 @@ impl<S: ReadAt> RecordFile<S> {
         self.stream_of(position, None)
     }
 
-    /// Returns a reader for a record whose chunk is known, for example from
-    /// [`locate_in_chunk`](Self::locate_in_chunk), without reading the chunk's header again.
-    /// Otherwise the same as [`record_stream`](Self::record_stream).
+    /// Returns a reader for a record, like [`record_stream`](Self::record_stream), but doesn't read
+    /// the header of the record's chunk again. `chunk` comes, for example, from
+    /// [`locate_in_chunk`](Self::locate_in_chunk).
     ///
     /// # Errors
     ///
@@ -525,7 +529,7 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(RecordStream::of_memory(self, record))
     }
 
-    /// Returns the compression of a chunk that has data, according to the first byte of the data.
+    /// Returns the compression of a chunk, which is read from the first byte of the chunk's data.
     ///
     /// # Errors
     ///

@@ -32,50 +32,49 @@
 //!
 //! [`WriterOptions`] can be given as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`.
 //! With `threads`, a writer encodes chunks, and a reader verifies and decodes them, [on other
-//! threads](ReaderOptions::threads): bytes, records and errors stay the same. Records that
-//! were written can be [pushed](RecordWriter::push) to the underlying writer,
-//! [flushed](RecordWriter::flush) out of the process, or [synced](RecordWriter::sync) to the disk,
-//! and a file can be [appended to](RecordWriter::append) later.
+//! threads](ReaderOptions::threads): bytes, records and errors stay the same. Written records can
+//! be [pushed](RecordWriter::push) to the underlying writer, [flushed](RecordWriter::flush) out of
+//! the process, or [synced](RecordWriter::sync) to the disk, and a file can be [appended
+//! to](RecordWriter::append) later.
 //!
 //! # Memory
 //!
-//! A writer or reader holds, for each of its threads, one chunk and its compressed form, and a
-//! fixed amount of up to 1 MiB in addition to the compressor's memory. A writer also holds the
-//! chunk that it is gathering. A reader of a file in memory, without threads, holds a second chunk
-//! if that chunk has at most 2 MiB: verifying two chunks takes hardly more time than verifying one.
-//! The second chunk is held in its stored form or, if it is transposed, in the memory in which it
-//! will be decoded. Transposed data changes its form in place:
+//! For each of its threads, a writer or reader holds one chunk, the compressed form of the chunk,
+//! the compressor's memory, and a fixed amount of up to 1 MiB. A writer also holds the chunk that
+//! it is gathering. A reader of a file in memory, without threads, holds a second chunk if the
+//! second chunk has at most 2 MiB: verifying two chunks together takes hardly longer than verifying
+//! one. The second chunk is held as stored or, if it is transposed, in the buffer in which it will
+//! be decoded. Transposed chunks are encoded and decoded almost in place:
 //!
-//! - A transposing writer holds little more than the chunk: records are freed as they are taken
-//!   apart into columns, and columns as they are compressed. In addition, it holds up to 256 KiB
-//!   for each distinct field (by its path from the record), and holds a record of more than 64 KiB
-//!   twice.
-//! - A reader assembles records in the memory that holds the stored chunk. In addition to the
-//!   records, that memory has room for the stored chunk, or for an eighth of the records' size if
-//!   an eighth is larger. For a chunk that claims more than 16 MiB, and more than 16 times its
-//!   stored size, memory starts small and doubles as it fills up.
+//! - A transposing writer holds little more than the chunk: records are freed as they are split
+//!   into columns, and columns are freed as they are compressed. In addition, the writer holds up
+//!   to 256 KiB for each distinct field path, and two copies of a record of more than 64 KiB.
+//! - A reader assembles records in the buffer that holds the stored chunk. In addition to the
+//!   records, this buffer has room for the stored chunk or for an eighth of the records' size,
+//!   whichever is larger. For a chunk whose claimed size is more than 16 MiB and more than 16 times
+//!   its stored size, the buffer starts small and doubles as it fills up.
 //!
 //! Chunks of more than [`DEFAULT_STREAM_FROM`] stored bytes, except transposed chunks, are decoded
 //! as they are read; a reader with threads reads such chunks one by one. A record with its own
-//! chunk isn't held if it is [streamed](RecordFile::record_stream), [also by a
-//! reader](RecordReader::read_record_stream), or [read into a
+//! chunk isn't held if it is streamed [from a `RecordFile`](RecordFile::record_stream) or [from a
+//! `RecordReader`](RecordReader::read_record_stream), or if it is [read into a
 //! buffer](RecordFile::read_record_into). An uncompressed record is read without an intermediate
 //! copy.
 //!
 //! Large records are written without a copy, except that with `threads`, records of [up to 64
-//! MiB](WriterOptions::max_copied) are copied for a thread. The compressed form of a record is
-//! held, since the header before it has its length and hash. If the underlying writer is
-//! [seekable](RecordWriter::seekable), the header can be filled in later; in this case, records of
-//! [8 MiB and more](WriterOptions::stream_from) that aren't copied for a thread are streamed. To
+//! MiB](WriterOptions::max_copied) are copied to be encoded by a thread. The compressed form of a
+//! record is held, since the chunk header before it contains its length and hash. If the underlying
+//! writer is [seekable](RecordWriter::seekable), the header can be filled in later; in this case,
+//! records of [8 MiB and more](WriterOptions::stream_from) that no thread encodes are streamed. To
 //! avoid holding even the record itself, write it [from a source](RecordWriter::write_record_from)
 //! or, if the underlying writer can't seek, [from a source that is read
 //! twice](RecordWriter::write_record_from_seekable).
 //!
 //! # File format
 //!
-//! A file is a sequence of chunks, whose headers describe their content, and of block headers, one
-//! every 65,536 bytes, which locate the chunk around them. [`format`](mod@format) describes every
-//! byte.
+//! A file is a sequence of chunks. The header of a chunk describes the chunk's content. Every
+//! 65,536 bytes, a block header gives the boundaries of the chunk that contains it.
+//! [`format`](mod@format) describes every byte.
 //!
 //! # Limitations
 //!
@@ -84,7 +83,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-/// Runs the code in the README.
+/// The README, whose code examples run as documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -8,7 +8,7 @@ use brotlic::{LargeWindowSize, Quality, WindowSize};
 use super::step::{Progress, bad_stream};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Base-2 logarithm of the default window.
+/// Base-2 logarithm of the default window's size in bytes.
 const DEFAULT_WINDOW_LOG: u32 = 22;
 
 /// A compressor for one stream.
@@ -36,9 +36,9 @@ impl Encoder {
             .map_err(|_| failed("parameters refused"))
     }
 
-    /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
-    /// of `input` is compressed. If `end` is set, no input follows, and true also means that the
-    /// stream is complete.
+    /// Compresses as much of `input` as `out` has room for. Returns the number of bytes written,
+    /// and true if all of `input` is compressed. If `end` is set, no input follows, and true also
+    /// means that the stream is complete.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],
@@ -75,7 +75,8 @@ impl Decoder {
             .map_err(|_| Error::config("brotli: parameters refused"))
     }
 
-    /// Decodes as much as `output` has room for, and returns whether the stream has ended.
+    /// Decodes as much as `output` has room for. Returns the progress, and true if the stream has
+    /// ended.
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<(Progress, bool)> {
         let result = self
             .0

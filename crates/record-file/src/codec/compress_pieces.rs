@@ -1,4 +1,4 @@
-//! Compression of data that is freed piece by piece.
+//! Compression of data in pieces, each of which is freed once it is compressed.
 use super::compressor::Compressor;
 use super::encode::{Encoders, MAX_SNAPPY, too_large_for_snappy};
 use super::snappy;
@@ -8,8 +8,9 @@ use crate::compression::Compression;
 use crate::error::Result;
 use crate::varint;
 
-/// Size of the fragments compressed at once. A snappy stream consists of its size and independently
-/// compressed fragments; brotli's lowest levels look only at the bytes passed in one call.
+/// Number of bytes passed to snappy or brotli in one call. This number affects the output: a snappy
+/// stream consists of its size and independently compressed fragments, and brotli's lowest levels
+/// look only at the bytes passed in one call.
 const FRAGMENT: usize = SNAPPY_FRAGMENT;
 
 /// An encoder that takes pieces, and frees each piece as soon as the compressor has consumed it.
@@ -25,8 +26,8 @@ pub(crate) struct PieceEncoder<'a> {
 }
 
 enum By {
-    /// A compressor, and the most recent piece, which is held back because the compressor must know
-    /// whether a piece is the last.
+    /// A compressor, and the most recent piece. This piece is held back, since the compressor must
+    /// be told whether it is the last piece.
     Zstd(Compressor, Option<Piece>),
     Brotli(Compressor, Vec<u8>),
     Snappy(Box<snappy::Encoder>, Vec<u8>),
@@ -34,7 +35,8 @@ enum By {
 }
 
 impl Encoders {
-    /// Compresses like [`compress`](Self::compress), for `size` bytes that arrive piece by piece.
+    /// Returns an encoder that compresses like [`compress`](Self::compress), for `size` bytes that
+    /// arrive piece by piece.
     pub(crate) fn compress_pieces<'a>(
         &'a mut self,
         compression: &Compression,
@@ -131,8 +133,8 @@ impl PieceEncoder<'_> {
     }
 }
 
-/// Adds bytes to a fragment. A full fragment is compressed only when more bytes arrive, so that
-/// some bytes remain for the end of the stream.
+/// Appends `bytes` to `fragment`, and calls `full` with each full fragment. A full fragment is kept
+/// until more bytes arrive, so that some bytes remain for the end of the stream.
 fn fill(
     fragment: &mut Vec<u8>,
     mut bytes: &[u8],

@@ -49,9 +49,9 @@ impl Compressor {
         }
     }
 
-    /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
-    /// of `input` is compressed. If `end` is set, no input follows, and true also means that the
-    /// stream is complete.
+    /// Compresses as much of `input` as `out` has room for. Returns the number of bytes written,
+    /// and true if all of `input` is compressed. If `end` is set, no input follows, and true also
+    /// means that the stream is complete.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],

@@ -1,5 +1,5 @@
-//! Decompression of streams whose decompressed sizes come from the file. Decoding stops at the
-//! claimed size, and a shorter stream is an error.
+//! Decompression of streams whose decompressed sizes are claimed by the file. Decoding stops at the
+//! claimed size, and a stream that decodes to less is an error.
 use super::step::{bad_stream, no_memory, size_differs};
 use super::stream::{GROWTH, StreamDecoder};
 use super::{Memory, TRUSTED_SIZE, snappy, zstd};
@@ -19,7 +19,7 @@ const ANY_WINDOW: u32 = 30;
 pub(crate) struct Decoders {
     zstd: Option<zstd::Decoder>,
     pub(crate) memory: Memory,
-    /// Memory for the sizes of a chunk's records.
+    /// Buffer for the decompressed sizes of a chunk's records.
     pub(crate) sizes: Vec<u8>,
 }
 
@@ -30,7 +30,8 @@ impl std::fmt::Debug for Decoders {
 }
 
 impl Decoders {
-    /// Decompresses all of `stream`, which has no size prefix, and fills `out` exactly.
+    /// Decompresses all of `stream`, which has no size prefix, into `out`. Fails if the output
+    /// doesn't fill `out` exactly.
     pub(crate) fn decompress_into(
         &mut self,
         kind: CompressionKind,
@@ -76,7 +77,8 @@ impl Decoders {
     /// Decompresses all of `stream`, which has no size prefix, to exactly `size` bytes.
     ///
     /// The caller has checked `size` against its limits; still, no more memory is allocated than
-    /// the stream can fill. No window is needed, so the stream may announce a window of any size.
+    /// the stream can fill. The output itself serves as the window, so the stream may announce a
+    /// window of any size.
     pub(crate) fn decompress(
         &mut self,
         kind: CompressionKind,
@@ -86,7 +88,8 @@ impl Decoders {
         self.decompress_to(Vec::new(), kind, stream, size)
     }
 
-    /// Decompresses like [`decompress`](Self::decompress), reusing memory whose content is ignored.
+    /// Decompresses like [`decompress`](Self::decompress), reusing the memory of `out`, whose
+    /// content is ignored.
     pub(crate) fn decompress_to(
         &mut self,
         mut out: Vec<u8>,
@@ -143,7 +146,7 @@ impl Decoders {
     }
 
     /// Returns a decoder for a stream that begins with `start`; `None` if the stream's window is
-    /// too large, or as large as the content, so that decoding the stream as a whole is better.
+    /// too large, or as large as the content. The caller should then decode the stream as a whole.
     pub(crate) fn stream(
         &mut self,
         kind: CompressionKind,
@@ -175,7 +178,8 @@ impl Decoders {
         }
     }
 
-    /// Keeps the parts of a stream's decoder that another stream can reuse.
+    /// Keeps a stream's decoder for the next stream, if it is a zstd decoder of at most
+    /// [`KEPT_CONTEXT`] bytes.
     pub(crate) fn give_back(&mut self, stream: StreamDecoder) {
         if let StreamDecoder::Zstd { decoder, .. } = stream
             && decoder.memory() <= KEPT_CONTEXT
@@ -192,7 +196,7 @@ impl Decoders {
     }
 }
 
-/// Sets the length of `out`. The content is unspecified: the caller overwrites it.
+/// Sets the length of `out` to `size`. The content is unspecified: the caller overwrites it.
 pub(crate) fn resize(out: &mut Vec<u8>, size: u64) -> Result<()> {
     let len = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
     out.try_reserve_exact(len.saturating_sub(out.len()))

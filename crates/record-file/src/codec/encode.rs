@@ -1,4 +1,4 @@
-//! Compression.
+//! Compression of whole buffers and of streams.
 use super::compressor::Compressor;
 use super::step::{Each, SNAPPY_FRAGMENT};
 use super::{snappy, zstd};
@@ -6,12 +6,12 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// Number of bytes compressed at once: few enough for the result to be in a core's cache in the
-/// next step.
+/// Number of bytes compressed at once: few enough that the compressed bytes are still in the core's
+/// cache when the caller uses them.
 const TURN: usize = 128 << 10;
-/// Number of bytes that brotli's lowest levels get at once, since these levels look only at the
-/// bytes passed in one call. With half as many, the output for text is 1 % larger; nothing else
-/// changes.
+/// Number of bytes passed in one call to brotli's lowest levels, which look only at the bytes
+/// passed in one call. Half this number would make the output for text 1 % larger, and have no
+/// other effect.
 const BROTLI_FRAGMENT: usize = 1 << 20;
 /// Snappy's own limit on the size of a stream, in bytes.
 pub(super) const MAX_SNAPPY: u64 = u32::MAX as u64;
@@ -25,8 +25,8 @@ pub(crate) struct Encoders {
 }
 
 impl Encoders {
-    /// Appends the stored form of the concatenation of `parts`: its size as a varint and the
-    /// compressed stream, or only the bytes if there is no compression.
+    /// Appends the stored form of the concatenation of `parts`: its uncompressed size as a varint
+    /// and the compressed stream, or only its bytes if there is no compression.
     pub(crate) fn compress(
         &mut self,
         compression: &Compression,
@@ -70,7 +70,8 @@ impl Encoders {
         self.finish(stream, out, &mut each)
     }
 
-    /// Begins the stored form of `size` bytes that will be compressed.
+    /// Appends the size prefix for a stream of `size` uncompressed bytes, and returns an encoder
+    /// for the stream.
     pub(crate) fn start(
         &mut self,
         compression: &Compression,
@@ -103,7 +104,7 @@ impl Encoders {
         ))
     }
 
-    /// Ends the stream, after all bytes were added.
+    /// Ends a stream after all of its input was compressed.
     pub(crate) fn finish(
         &mut self,
         mut stream: StreamEncoder,
@@ -129,7 +130,7 @@ impl Encoders {
         Compressor::new(compression, size, self.zstd.take())
     }
 
-    /// Keeps the parts of a compressor that another stream can reuse.
+    /// Keeps a zstd compressor for the next stream, and drops a brotli compressor.
     pub(super) fn keep(&mut self, compressor: Compressor) {
         match compressor {
             Compressor::Zstd(encoder) => self.zstd = Some(encoder),
@@ -148,7 +149,7 @@ impl Encoders {
         self.snappy = Some(snappy);
     }
 
-    /// Returns an empty buffer for the bytes that are compressed at once.
+    /// Returns an empty buffer, in which the bytes for one call of a compressor are collected.
     pub(super) fn take_fragment(&mut self) -> Vec<u8> {
         let mut fragment = std::mem::take(&mut self.fragment);
         fragment.clear();
@@ -166,15 +167,15 @@ impl std::fmt::Debug for Encoders {
     }
 }
 
-/// A compressed stream that is fed piece by piece. Its output doesn't depend on how the input is
-/// divided.
+/// An encoder for one compressed stream, which accepts input piece by piece. The output doesn't
+/// depend on how the input is divided.
 pub(crate) struct StreamEncoder {
     by: By,
-    /// Number of bytes compressed at once, if this number affects the output. Bytes are held until
-    /// this many have arrived.
+    /// Number of bytes to compress at once, for compressors whose output depends on it; otherwise
+    /// `None`. Input is held until this number of bytes has arrived.
     fragment: Option<usize>,
     held: Vec<u8>,
-    /// Maximum number of held bytes, if the stream is as long as announced.
+    /// Maximum length of `held`, if the stream has the announced size.
     most_held: usize,
 }
 

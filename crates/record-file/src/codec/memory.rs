@@ -1,14 +1,14 @@
-//! Memory that is reused from one chunk to the next.
+//! Buffers that are reused from one chunk to the next.
 
 /// Number of buffers kept: one for a chunk's stored data, and one for the decoded data.
 const BUFFERS: usize = 2;
 /// Largest chunk, stored or decoded, that is read together with the previous chunk, in bytes. When
 /// chunks are read in pairs, a third buffer is kept if all buffers have at most this size.
 pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
-/// Size up to which a buffer is reused for any smaller request, in bytes.
+/// Largest buffer that is reused for a request of any smaller size, in bytes.
 const SMALL: u64 = 64 << 10;
 
-/// The unused buffers.
+/// Unused buffers, which are kept for the next chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     buffers: Vec<Vec<u8>>,
@@ -22,10 +22,10 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Returns a buffer with unspecified content and room for `wanted` bytes, but not for far more.
-    /// If there is no such buffer, returns an empty vector without memory, which the caller grows.
-    /// A buffer that is too small isn't grown, since growing would copy its content, and hold the
-    /// old and the new memory for a while.
+    /// Returns a buffer that has room for `wanted` bytes, but not for far more. Its content is
+    /// unspecified. If no kept buffer fits, returns an empty vector without memory, which the
+    /// caller grows. A buffer that is too small isn't grown, since growing would copy its content,
+    /// and would hold the old and the new memory for a while.
     pub(crate) fn take(&mut self, wanted: u64) -> Vec<u8> {
         self.wanted = wanted;
         // A far larger buffer is kept for the decoded data of the next chunk.
@@ -71,12 +71,12 @@ impl Memory {
         self.alike = true;
     }
 
-    /// Makes room for a chunk that is read together with the previous chunk.
+    /// Allows a third buffer to be kept, for a chunk that is read together with the previous chunk.
     pub(crate) fn expect_two(&mut self) {
         self.by_two = true;
     }
 
-    /// Returns an empty list for the ends of records.
+    /// Returns an empty vector for the ends of a chunk's records, reusing kept memory.
     pub(crate) fn take_ends(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.ends)
     }
@@ -88,7 +88,7 @@ impl Memory {
         }
     }
 
-    /// Drops buffers of more than `most` bytes.
+    /// Drops the buffers that have room for more than `most` bytes.
     pub(crate) fn shrink(&mut self, most: u64) {
         self.buffers
             .retain(|buffer| buffer.capacity() as u64 <= most);

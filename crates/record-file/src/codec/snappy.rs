@@ -22,7 +22,8 @@ impl Encoder {
         })
     }
 
-    /// Compresses a fragment.
+    /// Compresses a fragment of at most [`SNAPPY_FRAGMENT`] bytes, and returns its compressed form
+    /// without a size.
     pub(super) fn compress(&mut self, fragment: &[u8]) -> Result<&[u8]> {
         self.compressed
             .resize(snap::raw::max_compress_len(SNAPPY_FRAGMENT), 0);
@@ -37,7 +38,7 @@ impl Encoder {
     }
 }
 
-/// Decompresses all of `stream` into `out`, which has the size of the decompressed data.
+/// Decompresses all of `stream` into `out`, whose length is the decompressed size.
 pub(super) fn decompress(stream: &[u8], out: &mut [u8]) -> Result<()> {
     snap::raw::Decoder::new()
         .decompress(stream, out)

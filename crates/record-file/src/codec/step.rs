@@ -4,8 +4,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Maximum number of bytes by which the output grows at once: the maximum size of a zstd block.
 pub(super) const STEP: usize = 128 << 10;
 
-/// A callback that receives the output whenever the output has grown by about a [`STEP`], and may
-/// remove it from the vector.
+/// A callback that is called with the output whenever the output has grown by at most about
+/// [`STEP`] bytes, and may remove bytes from the vector.
 pub(crate) type Each<'a> = dyn FnMut(&mut Vec<u8>) -> Result<()> + 'a;
 
 /// The progress of one decoding step.
@@ -15,7 +15,7 @@ pub(crate) struct Progress {
     pub(crate) written: usize,
 }
 
-/// Size of the fragments that snappy compresses, regardless of the input's size.
+/// Size of the fragments that snappy compresses independently of each other, in bytes.
 pub(super) const SNAPPY_FRAGMENT: usize = 64 << 10;
 
 pub(super) fn bad_stream(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
@@ -26,7 +26,7 @@ pub(super) fn no_memory() -> Error {
     Error::plain(ErrorKind::LimitExceeded, "zstd: out of memory")
 }
 
-/// Returns the error for a codec that this build doesn't have.
+/// Returns the error for a codec whose feature is disabled in this build.
 #[cfg(not(all(feature = "brotli", feature = "snappy", feature = "zstd")))]
 pub(super) fn missing(kind: crate::CompressionKind) -> Error {
     let message = format!("this build of record-file has no {kind}: its feature `{kind}` is off");

@@ -4,18 +4,18 @@ use super::{brotli, snappy, zstd};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 
-/// Minimum number of bytes by which the memory grows.
+/// Minimum number of bytes by which an output buffer grows.
 pub(super) const GROWTH: usize = 1 << 20;
 /// Number of bytes of a buffer that are zeroed at a time, before data is decoded into them.
 const FILL_STEP: usize = 256 << 10;
 
-/// A compressed stream, decoded piece by piece.
+/// A decoder for one compressed stream, which accepts input piece by piece.
 pub(crate) enum StreamDecoder {
     Zstd {
         decoder: zstd::Decoder,
         ended: bool,
     },
-    // The window is checked once two bytes are known.
+    // The window is checked once the first two bytes of the stream have arrived.
     Brotli {
         decoder: brotli::Decoder,
         ended: bool,
@@ -67,7 +67,7 @@ impl StreamDecoder {
     pub(crate) fn run_to(&mut self, input: &[u8], out: &mut Vec<u8>, size: u64) -> Result<()> {
         let most = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
         let mut read = 0;
-        // If the room is used up, more output may follow without more input.
+        // If the room in `out` is used up, more output may follow without more input.
         let mut more = false;
         while read < input.len() || more {
             if self.ended() || out.len() == most {

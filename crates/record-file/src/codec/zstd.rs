@@ -45,10 +45,11 @@ impl Encoder {
         end: bool,
         each: &mut Each<'_>,
     ) -> Result<()> {
-        // Never pass the end together with bytes: if these are the first bytes of the stream and
-        // `out` has room for the largest possible result, zstd compresses them in one call, beyond
-        // its own window. It then finds other matches and block boundaries: in measurements, the
-        // output was between 1% smaller and 1% larger, and took 0.95 to 1.3 times as long.
+        // Input and the end of the stream are passed in separate calls: if the input is the whole
+        // stream and `out` has room for the largest possible result, zstd otherwise compresses it
+        // in one call, beyond its own window. It then finds other matches and block boundaries: in
+        // measurements, the output was between 1% smaller and 1% larger, and took 0.95 to 1.3 times
+        // as long.
         if !input.is_empty() {
             self.run_as(input, out, ZSTD_e_continue, each)?;
         }
@@ -65,7 +66,8 @@ impl Encoder {
         directive: ZSTD_EndDirective,
         each: &mut Each<'_>,
     ) -> Result<()> {
-        // With room for a whole block, zstd writes directly, without its buffer.
+        // If `out` has room for a whole block, zstd writes to `out` without copying from its own
+        // buffer.
         let most = compress_bound(input.len().min(STEP));
         if out.capacity() - out.len() < most {
             out.reserve(most);
@@ -92,9 +94,9 @@ impl Encoder {
         }
     }
 
-    /// Compresses as much of `input` as `out` has room for. Returns the progress, and whether all
-    /// of `input` is compressed. If `end` is set, no input follows, and true also means that the
-    /// stream is complete.
+    /// Compresses as much of `input` as `out` has room for. Returns the number of bytes written,
+    /// and true if all of `input` is compressed. If `end` is set, no input follows, and true also
+    /// means that the stream is complete.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],
@@ -114,7 +116,7 @@ impl Encoder {
     }
 }
 
-/// Returns the maximum size of `size` bytes after compression.
+/// Returns the maximum compressed size of `size` bytes.
 pub(super) fn most_compressed(size: usize) -> usize {
     compress_bound(size)
 }
@@ -163,7 +165,8 @@ impl Decoder {
             .map_err(|code| bad(code, size))
     }
 
-    /// Decodes as much as `output` has room for, and returns whether the stream has ended.
+    /// Decodes as much as `output` has room for. Returns the progress, and true if the stream has
+    /// ended.
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<(Progress, bool)> {
         let mut input = InBuffer::around(input);
         let mut output = OutBuffer::around(output);
@@ -178,8 +181,8 @@ impl Decoder {
         Ok((progress, hint == 0))
     }
 
-    /// Appends to `out` as much decoded data as it has room for, and returns whether the stream has
-    /// ended; `size` bytes are expected in total.
+    /// Appends decoded data to `out`, up to its capacity. Returns the progress, and true if the
+    /// stream has ended. `size` bytes are expected in total.
     pub(super) fn step_to(
         &mut self,
         input: &[u8],

@@ -1,4 +1,4 @@
-//! Finding chunks and records from headers alone.
+//! Methods that find chunks and records by reading only headers.
 use super::RecordFile;
 use crate::chunk::Chunk;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ impl<S: ReadAt> RecordFile<S> {
         self.chunks_from(ChunkOffset(0))
     }
 
-    /// Returns the chunks, starting with the chunk at `begin`. Otherwise the same as
+    /// Returns the chunks from the chunk at `begin` to the end of the file, like
     /// [`chunks`](Self::chunks).
     pub fn chunks_from(&self, begin: ChunkOffset) -> Chunks<'_, S> {
         Chunks {

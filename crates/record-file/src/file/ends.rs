@@ -1,18 +1,18 @@
-//! A source that keeps both of its ends in memory.
+//! A source whose first and last bytes are kept in memory.
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 
 use crate::read_at::{ReadAt, read_full_at};
 
-/// A source, and the bytes read at its two ends.
+/// A source, and copies of its first bytes (`head`) and last bytes (`tail`).
 pub(crate) struct WithEnds<S> {
     source: S,
     head: Vec<u8>,
     tail: Vec<u8>,
     /// Offset of the tail in the source.
     tail_at: u64,
-    /// Size of the source, if its ends were read.
+    /// Size of the source, in bytes; `u64::MAX` if its ends weren't read.
     size: u64,
 }
 
@@ -44,8 +44,8 @@ impl<S> WithEnds<S> {
 }
 
 impl<S: ReadAt> WithEnds<S> {
-    /// Reads both ends of a source of `size` bytes. If the two ends meet, they are read as one
-    /// range.
+    /// Reads both ends of a source of `size` bytes. If the ends touch or overlap, the whole source
+    /// is read as one range.
     pub(crate) fn read(source: S, size: u64, head: usize, tail: usize) -> Self {
         if source.as_slice().is_some() {
             return WithEnds::none(source);
@@ -96,8 +96,8 @@ impl<S> WithEnds<S> {
 }
 
 impl<S: ReadAt> WithEnds<S> {
-    /// Returns the number of bytes to request from the source at `offset`, which excludes bytes in
-    /// memory and bytes after the end.
+    /// Returns the maximum number of bytes to request from the source at `offset`. Bytes that are
+    /// in memory or after the end of the source aren't requested.
     fn most(&self, offset: u64) -> usize {
         let end = match (self.head.is_empty(), self.tail.is_empty()) {
             (true, true) => return usize::MAX,
@@ -148,7 +148,7 @@ impl<S: ReadAt> ReadAt for WithEnds<S> {
         self.source.as_slice()
     }
 
-    /// Announces the ranges that aren't in memory.
+    /// Announces the parts of the ranges that aren't in memory.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let head = self.head.len() as u64;
         let tail = if self.tail.is_empty() {

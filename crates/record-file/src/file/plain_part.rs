@@ -6,10 +6,10 @@ use crate::plain_record::plain_record_position;
 use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordFile<S> {
-    /// Fills a buffer with bytes from an uncompressed record, starting at byte `offset`. The record
-    /// has `len` bytes, and is alone in a chunk that begins at `begin`. Reads no other bytes, and
-    /// verifies neither hashes nor that the record exists, so callers must verify the bytes by
-    /// other means.
+    /// Fills a buffer with bytes from an uncompressed record, starting at byte `offset` of the
+    /// record. The record must have `len` bytes, and be alone in a chunk that begins at `begin`. No
+    /// other bytes are read, and neither hashes nor the existence of the record are verified, so
+    /// callers must verify the bytes by other means.
     ///
     /// # Errors
     ///

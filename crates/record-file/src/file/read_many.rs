@@ -7,10 +7,10 @@ use crate::file::stream::{PairStep, RecordPair, WantedRecord, Watch};
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// A record, and the buffer for it.
+/// The position of a record, and the buffer to read the record into.
 type Wanted<'b> = (RecordPosition, &'b mut [u8]);
 
-/// The number of the run that a record belongs to.
+/// The index of a run: a sequence of requested records that are in the same chunk.
 struct Run(usize);
 
 impl Watch for Run {
@@ -20,13 +20,13 @@ impl Watch for Run {
 }
 
 impl<S: ReadAt> RecordFile<S> {
-    /// Reads records, each into a buffer of the same length, on the [number of
-    /// threads](crate::ReaderOptions::threads) in the options.
+    /// Reads records, each into its own buffer, which must have the length of the record. The
+    /// options contain the [number of threads](crate::ReaderOptions::threads).
     ///
-    /// Adjacent records in one chunk are read together, and their chunk is decoded once; records in
-    /// their own chunks are read directly into their buffers, each thread reading [two at a
-    /// time](RecordPair). In addition, each thread holds one shared chunk, or the compressed data
-    /// of two records.
+    /// Consecutive requests for records in the same chunk are read together, and the chunk is
+    /// decoded once. A record in its own chunk is read directly into its buffer, and each thread
+    /// reads [two such records at a time](RecordPair). In addition to the buffers, each thread
+    /// holds one chunk with several records, or the compressed data of two records.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl<S: ReadAt> RecordFile<S> {
         }
         let threads = usize::try_from(self.options.threads).unwrap_or(usize::MAX);
         let threads = threads.clamp(1, runs.len().max(1));
-        // Reading one record on each thread is faster than reading two on some threads.
+        // One record on each thread is faster than two records on some threads and none on others.
         let lanes = (runs.len() / threads).clamp(1, 2);
         // Runs are handed out in order, so every run before a failed run is also read.
         let queue = Mutex::new((runs.into_iter().enumerate(), None::<(usize, Error)>));
@@ -133,7 +133,7 @@ impl<S: ReadAt> RecordFile<S> {
         failed.map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Reads records from one chunk.
+    /// Reads a run of records, which are all in one chunk.
     fn read_run(&self, run: Vec<Wanted<'_>>) -> Result<()> {
         let Some((first, _)) = run.first() else {
             return Ok(());

@@ -18,10 +18,10 @@ use crate::read_at::ReadAt;
 
 /// A single record, read as a stream.
 ///
-/// The hash is known only at the end: the read that returns the last bytes verifies all bytes
-/// before them, and fails, with an [`io::Error`] that wraps an [`Error`](crate::Error), if the
-/// record is damaged. If damage is found earlier, because the data can't be decompressed, the
-/// remaining data is read first, since a wrong hash takes precedence over other errors.
+/// The hash of a record can be compared only after all of its bytes are read. If the record is
+/// damaged, the read that would return its last bytes fails, with an [`io::Error`] that wraps an
+/// [`Error`](crate::Error). If the data can't be decompressed, the error is returned only after the
+/// remaining data is read, since a wrong hash takes precedence over other errors.
 pub struct RecordStream<'a, S> {
     access: FileAccess<'a, S>,
     record: OneRecord,
@@ -50,8 +50,8 @@ impl<'a, S: ReadAt> Access for FileAccess<'a, S> {
 }
 
 impl<'a, S: ReadAt> RecordStream<'a, S> {
-    /// Opens the only record in a simple chunk, decoding it if its compression has no streaming
-    /// mode.
+    /// Opens the only record in a simple chunk. If the record can't be streamed, decodes it at
+    /// once.
     pub(crate) fn open(file: &'a RecordFile<S>, payload: Payload) -> Result<Self> {
         let mut access = FileAccess::new(file);
         let record = match OneRecord::open(&mut access, payload)? {

@@ -1,12 +1,13 @@
 //! Snappy decompression, piece by piece.
 //!
-//! The format doesn't limit the distance of copies. Compressors work on fragments of 64 KiB, so no
-//! known compressor produces longer distances.
+//! The format doesn't limit how far back a copy may refer. Known compressors work on fragments of
+//! 64 KiB and never exceed this distance, so the decoder doesn't always keep more than 64 KiB of
+//! its output.
 use super::super::step::{Progress, SNAPPY_FRAGMENT, bad_stream, size_differs, window_too_large};
 use crate::error::Result;
 use crate::varint;
 
-/// Maximum number of bytes to decode before the caller takes them.
+/// Number of decoded bytes at which decoding pauses until the caller has taken them.
 const AHEAD: usize = 64 << 10;
 
 /// A partly decoded stream.
@@ -14,9 +15,9 @@ pub(crate) struct Decoder {
     /// Decompressed size, decoded from the start of the stream; `None` until it is known.
     size: Option<u64>,
     produced: u64,
-    /// The beginning of an element, or of the size, that is still incomplete.
+    /// The first bytes of the size or of an element whose remaining bytes haven't arrived yet.
     partial: Vec<u8>,
-    /// Number of bytes of a literal that have yet to arrive.
+    /// Number of bytes of the current literal that haven't arrived yet.
     literal: u64,
     /// The bytes that copies may refer to, followed by the decoded bytes that the caller hasn't
     /// taken yet.
@@ -24,7 +25,7 @@ pub(crate) struct Decoder {
     taken: usize,
 }
 
-/// The first bytes of an element: its tag and the operands.
+/// The tag and operands of an element, decoded.
 enum Element {
     Literal(u64),
     Copy { offset: usize, len: usize },
@@ -42,7 +43,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes some of `input` into `output`, and returns whether the stream has ended.
+    /// Decodes some of `input` into `output`. Returns the progress, and true if the stream has
+    /// ended.
     pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<(Progress, bool)> {
         let mut rest = input;
         while self.window.len() - self.taken < AHEAD.min(output.len().max(1)) {
@@ -122,7 +124,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes the tag and operands of an element; `None` if the input ends first.
+    /// Removes the tag and operands of an element from the input. Returns `None` if the input ends
+    /// before they are complete.
     fn element(&mut self, input: &mut &[u8]) -> Option<Element> {
         if let [tag, ..] = **input
             && self.partial.is_empty()
@@ -167,7 +170,8 @@ impl Decoder {
     }
 }
 
-/// Returns the length of an element with this tag, without the bytes of a literal.
+/// Returns the length of an element's tag and operands, in bytes. The bytes of a literal don't
+/// count.
 const fn element_len(tag: u8) -> usize {
     match tag & 3 {
         0 => match tag >> 2 {

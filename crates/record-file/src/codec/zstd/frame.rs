@@ -6,7 +6,7 @@ const SINGLE_SEGMENT: u8 = 0x20;
 const MAX_BLOCK: u64 = 128 << 10;
 
 /// Returns the size of the window that a zstd frame announces, in bytes; `None` if the window is as
-/// large as the content, or unknown.
+/// large as the content, or if `start` isn't the start of a frame.
 pub(in crate::codec) fn window(start: &[u8]) -> Option<u64> {
     let [descriptor, window, ..] = *start.strip_prefix(&MAGIC)? else {
         return None;

@@ -11,15 +11,16 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::simple::{Front, record_ends, take_size};
 
-/// Maximum number of data bytes before the record. The stored size of one record takes a few tens
-/// of bytes, even if it doesn't compress. A chunk that claims more is decoded as a whole.
+/// Maximum length of the stored sizes before a streamed record, in bytes. The size of one record
+/// takes a few tens of bytes, even if it doesn't compress. A chunk that claims more is decoded as a
+/// whole.
 const MAX_FRONT: u64 = 4096;
 
-/// Size of the first read of a compressed record. It is small, since often only the beginning is
-/// wanted, and a decoder may decode all of its input.
+/// Size of the first read of a compressed record, in bytes. It is small, since often only the
+/// beginning of the record is wanted, and a decoder may decode everything that was read.
 const FIRST_PENDING: u64 = 4 << 10;
-/// Size of later reads: small enough for the bytes to stay in a core's cache until they are
-/// decoded.
+/// Maximum size of later reads, in bytes: small enough for the bytes to stay in a core's cache
+/// until they are decoded.
 const MOST_PENDING: u64 = 128 << 10;
 
 /// The parts of a file or reader that are needed to read one record.
@@ -54,10 +55,10 @@ struct Compressed {
     payload: Payload,
     /// `None` before the first byte is decoded.
     decoder: Option<StreamDecoder>,
-    /// Stored bytes that were read, some of which may already be decoded.
+    /// Stored bytes that were read. The bytes before `at` are already decoded.
     pending: Vec<u8>,
     at: usize,
-    /// Size of the next read.
+    /// Size of the next read, in bytes.
     next_len: u64,
     /// True if the decoder may have more output without more input.
     has_more: bool,
@@ -66,7 +67,8 @@ struct Compressed {
 /// The result of opening a simple chunk with one record.
 pub(crate) enum Opened {
     Stream(OneRecord),
-    /// The record can't be streamed. Contains the data already read, and the remaining data.
+    /// A record that can't be streamed: the chunk's data that was already read, and the remaining
+    /// data.
     Whole(Vec<u8>, Box<Payload>),
 }
 
@@ -157,7 +159,7 @@ impl OneRecord {
         self.read_some(access, buf)
     }
 
-    /// Reads at least one remaining byte; some must remain, and `buf` must not be empty.
+    /// Reads at least one byte. At least one byte must remain, and `buf` must not be empty.
     fn read_some<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<usize> {
         let most = usize::try_from(self.remaining).map_or(buf.len(), |left| left.min(buf.len()));
         let buf = &mut buf[..most];
@@ -181,7 +183,8 @@ impl OneRecord {
         }
     }
 
-    /// Once all bytes have been read, checks that no more bytes are stored, and compares the hash.
+    /// If all bytes of the record have been read, checks that no more bytes are stored, and
+    /// compares the hash.
     pub(crate) fn check_end<A: Access>(&mut self, access: &mut A) -> Result<()> {
         if self.remaining > 0 {
             return Ok(());
@@ -216,8 +219,8 @@ fn failed_before() -> Error {
     Error::closed("reading the record failed before")
 }
 
-/// Reads and checks the data before the record's bytes. Returns `None` if the record can't be read
-/// piece by piece.
+/// Reads and checks the chunk's data before the record, and returns the compression. Returns `None`
+/// if the record can't be read piece by piece.
 fn read_front<A: Access>(
     access: &mut A,
     payload: &mut Payload,
@@ -331,7 +334,8 @@ fn ends_early(chunk: &Chunk) -> Fault {
     )
 }
 
-/// Returns the decoder for the stream, taking it from the decompressors when it is first needed.
+/// Returns the decoder of a record. The first call gets the decoder from the reusable
+/// decompressors.
 fn decoder<'d, A: Access>(
     decoder: &'d mut Option<StreamDecoder>,
     kind: CompressionKind,

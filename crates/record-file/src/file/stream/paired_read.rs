@@ -15,14 +15,13 @@ use crate::read_at::ReadAt;
 /// a core's cache until they are hashed.
 const STEP: usize = 128 << 10;
 
-/// Largest watched record that is decoded at once, in bytes: small enough to still be in the cache
-/// when it is observed.
+/// Largest record that is decoded at once although an observer looks at its bytes, in bytes: small enough to still be in the cache when it
+/// is observed.
 const MOST_LOOKED_AT: u64 = 1 << 20;
 
 /// An observer of a record's bytes while they are read.
 pub trait Watch {
-    /// True if the observer looks at the bytes. Otherwise a record of any size may be decoded at
-    /// once.
+    /// True if the observer looks at the bytes. If false, a record of any size may be decoded at once.
     const LOOKS: bool = true;
 
     /// Receives the next bytes, a small piece at a time. The bytes are verified only once the whole
@@ -37,23 +36,23 @@ impl Watch for () {
     fn see(&mut self, _bytes: &[u8]) {}
 }
 
-/// A record to read.
+/// A request to read one record into a buffer.
 #[derive(Debug)]
 pub struct WantedRecord<'f, 'b, S, W> {
     /// File that contains the record.
     pub file: &'f RecordFile<S>,
     /// Position of the record in the file.
     pub position: RecordPosition,
-    /// Chunk that contains the record, if its header was already read; the header isn't read again.
+    /// Chunk that contains the record, if its header was already read and needn't be read again. `None`: the header is read.
     pub chunk: Option<Chunk>,
-    /// Buffer for the record, with the record's length.
+    /// Buffer for the record. Its length must be the record's length.
     pub place: &'b mut [u8],
     /// Observer of the record's bytes.
     pub watch: W,
 }
 
 impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
-    /// Reads the record alone.
+    /// Reads the record and returns its observer. No other record is read at the same time.
     ///
     /// # Errors
     ///
@@ -71,12 +70,12 @@ impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
     }
 }
 
-/// One step of a [`RecordPair`].
+/// The result of one step of a [`RecordPair`].
 #[derive(Debug)]
 pub enum PairStep<W> {
     /// More bytes were read.
     Read,
-    /// A record was read into its buffer and verified, or it can't be read.
+    /// The observer of a record, and the result of reading the record: `Ok` if it was read into its buffer and verified.
     Ended(W, Result<()>),
 }
 
@@ -128,9 +127,9 @@ struct Lane<'f, 'b, S, W> {
     way: ReadMode<'f, S>,
     place: &'b mut [u8],
     watch: W,
-    /// Number of bytes read so far.
+    /// Number of bytes read so far, stored bytes for [`ReadMode::Compressed`].
     at: usize,
-    /// Number of bytes hashed so far.
+    /// Number of bytes hashed and observed so far.
     hashed: usize,
 }
 
@@ -152,8 +151,7 @@ enum ReadMode<'f, S> {
 #[derive(Debug)]
 struct Remaining {
     payload: Payload,
-    /// Hasher for the bytes; `None` if the bytes are hashed while they are read, like bytes copied
-    /// from memory.
+    /// Hasher for the bytes; `None` if `payload` hashes the bytes while it reads them.
     hasher: Option<Hasher>,
 }
 
@@ -176,7 +174,7 @@ impl<'f, S: ReadAt> ReadMode<'f, S> {
         Ok(ReadMode::Streamed(RecordStream { access, record }))
     }
 
-    /// Reserves memory for the whole stored data of a record.
+    /// Returns the mode that reads the whole stored data of a record, and allocates memory for the data.
     fn whole(kind: CompressionKind, payload: Payload, file: &RecordFile<S>) -> Result<Self> {
         let chunk = payload.chunk();
         file.options
@@ -201,7 +199,7 @@ impl Remaining {
         }
     }
 
-    /// Compares the hash after all bytes have been read.
+    /// Compares the hash of the data with the hash in the chunk's header. All bytes must have been read.
     fn check<S: ReadAt>(mut self, file: &RecordFile<S>) -> Result<()> {
         let checked = match self.hasher {
             Some(hasher) => Payload::check_hash(self.payload.chunk(), hasher.finish()),
@@ -226,7 +224,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
         }
     }
 
-    /// Advances by one step. Returns `None` if there is nothing left to do.
+    /// Advances by one step. Returns `None` if no record is being read and `next` returned none.
     ///
     /// At most two records are read at a time, in lanes 0 and 1. Calls `next` with the number of
     /// each lane that has no record; `next` may return `None` if no record is available at the
@@ -236,7 +234,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,
     ) -> Option<PairStep<W>> {
         for number in 0..self.lanes.len() {
-            // Each stream holds a window, and wouldn't get faster with a second record.
+            // A stream holds a decompression window, and wouldn't get faster if a second record were read at the same time.
             let is_beside_stream = self.lanes.iter().flatten().any(Lane::is_streamed);
             let lane = &mut self.lanes[number];
             if lane.is_none() && !is_beside_stream {
@@ -345,7 +343,8 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
         Ok(())
     }
 
-    /// Returns the bytes that were read but not yet hashed.
+    /// Returns the bytes that were read but not yet hashed, with their hasher. If they don't need hashing, passes them to the observer
+    /// instead, and returns `None`.
     fn unhashed(&mut self) -> Option<InStep<'_, impl FnMut(&[u8])>> {
         let fresh = std::mem::replace(&mut self.hashed, self.at)..self.at;
         let (hasher, bytes, mut watch) = match &mut self.way {
