@@ -533,8 +533,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any error from reading; [`Unsupported`](crate::ErrorKind::Unsupported) if the compression is
-    /// unknown.
+    /// Any error from reading; [`Corrupt`](crate::ErrorKind::Corrupt) if the chunk has no data;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the compression is unknown.
     pub fn compression(&self, chunk: &Chunk) -> Result<CompressionKind> {
         // Reads only one byte, since callers that list many chunks of a remote file prefetch only
         // this byte.

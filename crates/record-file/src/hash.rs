@@ -1,4 +1,4 @@
-//! HighwayHash-64 with the format's key.
+//! HighwayHash-64 with the key of the file format.
 use highway::{HighwayHash, HighwayHasher, Key};
 
 // The key is "Riegeli/" and "records\n" in little-endian order, twice.
@@ -13,8 +13,9 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     HighwayHasher::new(KEY).hash64(bytes)
 }
 
-/// Number of bytes to hash before other work on the same bytes continues: few enough for a core to
-/// begin the other work while it still waits for the hash, and a multiple of [`PACKET`].
+/// Number of bytes to hash before other work, such as copying, is done on the same bytes: few
+/// enough for a core to begin the other work while the hash is still being computed. A multiple of
+/// [`PACKET`].
 const TURN: usize = 512;
 /// Number of bytes the hash consumes in one step.
 const PACKET: usize = 32;
@@ -46,8 +47,8 @@ impl Hasher {
     /// Every step of the hash waits for the previous step, so the other work in the meantime is
     /// almost free.
     pub(crate) fn update_along(&mut self, bytes: &[u8], mut other: impl FnMut(&[u8])) {
-        // A packet that doesn't begin at the start of a piece is assembled in a buffer, which only
-        // happens for the first piece.
+        // An incomplete packet is assembled in a buffer. This happens only at the start of the
+        // first piece, which is shortened so that the next piece begins with a new packet.
         let first = bytes.len().min(TURN - self.waiting);
         let (first, rest) = bytes.split_at(first);
         for part in std::iter::once(first).chain(rest.chunks(TURN)) {
@@ -64,10 +65,10 @@ impl Hasher {
 /// Number of bytes that each of two hashes processes per turn: few enough for a core to work on
 /// both hashes at once.
 const TURN_OF_TWO: usize = 256;
-/// Alignment of the pieces, for observers that read whole words.
+/// Alignment of the pieces that observers receive, in bytes, since observers may read whole words.
 const WORD: usize = 8;
 
-/// Bytes to be hashed alternately with other bytes, and the observer of each piece.
+/// Bytes to be hashed in turn with the bytes of another `InStep`, and the observer of the bytes.
 pub(crate) struct InStep<'a, F> {
     hasher: &'a mut Hasher,
     unhashed: &'a [u8],
@@ -85,8 +86,9 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
         }
     }
 
-    /// Hashes a piece up to the end of a packet, and passes the observer bytes up to the end of a
-    /// word. Returns whether more bytes remain.
+    /// Hashes a piece of at most `turn` bytes, up to the end of a packet, and passes a piece of at
+    /// most `turn` bytes, up to the end of a word, to the observer. Returns true if more bytes
+    /// remain.
     fn go_on(&mut self, turn: usize) -> bool {
         let piece = take(&mut self.unhashed, turn - self.hasher.waiting);
         self.hasher.update(piece);
@@ -98,9 +100,9 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
 
 /// Hashes one or two slices at once.
 ///
-/// Every step of a hash waits for the previous step. Two hashes that take turns use each other's
-/// waiting time, and take little longer than one. The same is true of a hash and another kind of
-/// checksum.
+/// Every step of a hash waits for the previous step. If two hashes take turns, each is computed in
+/// the waiting time of the other, so both take little longer than one. The same is true of a hash
+/// and another kind of checksum.
 pub(crate) fn hash_in_step<F: FnMut(&[u8])>(both: &mut [Option<InStep<'_, F>>; 2]) {
     let turn = match both {
         [Some(_), Some(_)] => TURN_OF_TWO,
@@ -114,7 +116,7 @@ pub(crate) fn hash_in_step<F: FnMut(&[u8])>(both: &mut [Option<InStep<'_, F>>; 2
     }
 }
 
-/// Takes at most `most` bytes off the front.
+/// Removes and returns at most `most` bytes from the front of `bytes`.
 pub(crate) fn take<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
     let (front, rest) = bytes.split_at(most.min(bytes.len()));
     *bytes = rest;

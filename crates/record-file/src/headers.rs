@@ -8,8 +8,8 @@ use crate::fault::{Fault, FaultPlace};
 use crate::input::RecordInput;
 use crate::read_at::{ReadAt, read_full_at};
 
-/// Returns the beginning of a chunk at or before `pos`, preferably of the chunk that contains
-/// `pos`, according to the header of the block that contains `pos`.
+/// Returns the beginning of a chunk that begins at or before `pos`, according to the header of the
+/// block that contains `pos`. If the header gives two beginnings, returns the one closer to `pos`.
 pub(crate) fn chunk_before<I: RecordInput + ?Sized>(input: &mut I, pos: u64) -> Result<u64, Fault> {
     let block = block_of(pos);
     let header = read_block_header(input, block)?;
@@ -55,10 +55,10 @@ pub(crate) fn read_block_header<I: RecordInput + ?Sized>(
 /// Size of a chunk header, plus the block header that may be before or inside it, in bytes.
 pub(crate) const MOST_HEADER: usize = CHUNK_HEADER_LEN + BLOCK_HEADER_LEN;
 
-/// Returns whether the source begins like a record file. It is enough that one of the first two
-/// headers is valid, so damage to the other header doesn't hide the format;
-/// [`RecordFile::open`](crate::RecordFile::open) reports such damage. Returns false for an empty
-/// source.
+/// Returns true if the source begins like a record file. A valid block header or a valid chunk
+/// header at its start suffices, so a file with damage in only one of these headers is still
+/// recognized; [`RecordFile::open`](crate::RecordFile::open) reports the damage. Returns false for
+/// an empty source.
 ///
 /// # Errors
 ///
@@ -101,9 +101,8 @@ pub(crate) fn read_header<I: RecordInput + ?Sized>(
     parse_header(&raw[..got], begin)
 }
 
-/// Reads the first header like [`read_header`], and fails with
-/// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) if the header is damaged and the file lacks
-/// the signature.
+/// Reads the header of the file's first chunk like [`read_header`]. If the header is damaged and
+/// the file lacks the signature, fails with [`NotARecordFile`](crate::ErrorKind::NotARecordFile).
 pub(crate) fn read_first_header<I: RecordInput + ?Sized>(
     input: &mut I,
 ) -> Result<Option<Chunk>, Fault> {
@@ -123,7 +122,8 @@ pub(crate) fn read_first_header<I: RecordInput + ?Sized>(
     })
 }
 
-/// Returns the number of bytes in the file that the header of a chunk at `begin` takes.
+/// Returns the size of the header of a chunk at `begin`, in bytes, including a block header before
+/// or inside the chunk header.
 pub(crate) fn header_len(begin: u64) -> usize {
     if payload_end(begin, CHUNK_HEADER) - begin > CHUNK_HEADER {
         MOST_HEADER
@@ -132,7 +132,7 @@ pub(crate) fn header_len(begin: u64) -> usize {
     }
 }
 
-/// Returns the error for a file with only `got` bytes of the header of the chunk at `begin`.
+/// Returns the error for a file that ends after `got` bytes of the header of the chunk at `begin`.
 #[cold]
 pub(crate) fn header_ends(begin: u64, got: usize) -> Error {
     Error::truncated(
@@ -141,8 +141,8 @@ pub(crate) fn header_ends(begin: u64, got: usize) -> Error {
     )
 }
 
-/// Parses the header of the chunk at `begin` from the file's bytes at this position; `None` if
-/// there are none.
+/// Parses the header of the chunk at `begin` from `raw`, the file's bytes at this position. Returns
+/// `None` if `raw` is empty.
 pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Fault> {
     let got = raw.len();
     if got == 0 {
@@ -155,7 +155,7 @@ pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Faul
     let mut bytes = [0; CHUNK_HEADER_LEN];
     let mut block_header = None;
     if header_len(begin) == MOST_HEADER {
-        // The distance is less than a block, so it fits.
+        // The distance is less than a block, so it fits in a `usize`.
         let block = next_boundary(begin);
         let at = usize::try_from(block - begin).unwrap_or(0);
         let stored = raw.get(at..).and_then(<[u8]>::first_chunk);

@@ -31,27 +31,28 @@ pub trait RecordInput: sealed::Sealed {
         Ok(filled)
     }
 
-    /// Returns whether reading into several buffers is faster than reading into one and copying.
+    /// Returns true if reading into several buffers is faster than reading into one buffer and
+    /// copying.
     #[doc(hidden)]
     fn is_vectored(&self) -> bool {
         false
     }
 
-    /// Returns all bytes, if they are in memory.
+    /// Returns all bytes of the input if they are in memory, otherwise `None`.
     #[doc(hidden)]
     fn as_slice(&self) -> Option<&[u8]>;
 
-    /// Returns whether bytes that were read can be read again.
+    /// Returns true if bytes that were already read can be read again.
     #[doc(hidden)]
     fn goes_back(&self) -> bool;
 
-    /// Returns the number of bytes, if it is known without reading.
+    /// Returns the size of the input, in bytes, or `None` if the size isn't known without reading.
     #[doc(hidden)]
     fn size(&self) -> io::Result<Option<u64>>;
 }
 
-/// Reserves memory for `size` bytes to be read, or for only some of the bytes if the input can't
-/// confirm that they exist.
+/// Reserves memory for `size` bytes to be read, or for at most [`TRUSTED_SIZE`] bytes if the input
+/// is a stream, which can't confirm that the bytes exist.
 pub(crate) fn reserve_trusted<I: RecordInput + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
     let trusted = if input.goes_back() {
         size
@@ -97,7 +98,8 @@ impl<S: ReadAt> RecordInput for S {
     }
 }
 
-/// Distance that a stream can go back, in bytes, since resynchronizing reads recent headers again.
+/// Number of recent bytes of a stream that can be read again, since resynchronizing reads recent
+/// headers again.
 const KEPT: usize = 256;
 
 /// An input that reads a plain stream, which only moves forward.
@@ -106,7 +108,7 @@ pub struct Sequential<R> {
     inner: R,
     /// Number of bytes of `inner` read so far.
     pos: u64,
-    /// The last bytes read.
+    /// The most recently read bytes, at most [`KEPT`].
     kept: Vec<u8>,
     /// True if the last read found the end of `inner`.
     ended: bool,
@@ -190,17 +192,17 @@ impl<R: Read> RecordInput for Sequential<R> {
     }
 }
 
-/// Size of the read that serves small requests, in bytes.
+/// Number of bytes that are read for a small request, which includes bytes for later requests.
 const AHEAD: usize = 256 << 10;
 
-/// An input that reads ahead on small requests, and serves later small requests, for example for
-/// headers, from these bytes.
+/// An input that reads more bytes than a small request needs, and serves later small requests, such
+/// as those for headers, from these bytes.
 #[derive(Debug)]
 pub(crate) struct ReadAhead<I> {
     pub(crate) inner: I,
     begin: u64,
     buf: Vec<u8>,
-    /// Size of the input when the input was last asked for it; the input may have grown since.
+    /// Most recently reported size of the input, in bytes. The input may have grown since.
     size: u64,
 }
 
@@ -248,14 +250,14 @@ impl<I: RecordInput> RecordInput for ReadAhead<I> {
             buf.copy_from_slice(bytes);
             return Ok(buf.len());
         }
-        // A stream keeps the bytes that it needs, and must not be read beyond the request.
+        // A stream keeps its recent bytes itself, and must not be read beyond the requested bytes.
         if self.inner.as_slice().is_some() || !self.goes_back() || buf.len() > AHEAD / 2 {
             return self.inner.read_full(offset, buf);
         }
         self.buf.resize(AHEAD, 0);
         self.begin = offset;
         let Ok(got) = self.inner.read_full(offset, &mut self.buf) else {
-            // The failure may concern only bytes after the requested ones.
+            // The failure may concern only bytes after the requested bytes.
             self.buf.clear();
             return self.inner.read_full(offset, buf);
         };

@@ -34,12 +34,12 @@ pub struct RecordsMetadata {
     pub file_comment: Option<String>,
     /// Full name of the message type of each record.
     pub record_type_name: Option<String>,
-    /// The files that define this message type, each as a serialized
-    /// `google.protobuf.FileDescriptorProto`. A file comes after the files that it imports.
+    /// Descriptors of the `.proto` files that define this message type, each as a serialized
+    /// `google.protobuf.FileDescriptorProto`. Every file is after the files that it imports.
     pub file_descriptors: Vec<Vec<u8>>,
     /// Options of the writer, as a string.
     pub record_writer_options: Option<String>,
-    /// Number of records in the file, if the writer knew it.
+    /// Number of records in the file; `None` if the writer didn't know it.
     pub num_records: Option<i64>,
     /// All other fields, including extensions, as encoded with their tags.
     pub unknown: Vec<u8>,
@@ -142,7 +142,8 @@ enum Value<'a> {
     Other,
 }
 
-/// Takes a field off the front of a message: its number and its value.
+/// Removes a field from the front of a message, and returns the field's tag and value. Returns
+/// `None` if the field is malformed.
 fn take_field<'a>(rest: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
     let tag = take_tag(rest)?;
     if tag & 7 != 3 {

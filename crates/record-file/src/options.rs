@@ -3,12 +3,13 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Default limit on the memory for one record chunk in a reader, in bytes.
 pub const DEFAULT_MAX_CHUNK_MEMORY: u64 = 2 << 30;
-/// Default limit on the decompression window of streams, as a base-2 logarithm.
+/// Default limit on the decompression window of streams, as the base-2 logarithm of a size in
+/// bytes.
 pub const DEFAULT_MAX_WINDOW_LOG: u32 = 27;
-/// Default size from which records are streamed if possible, in bytes.
+/// Default minimum size of chunks and records that are streamed if possible, in bytes.
 pub const DEFAULT_STREAM_FROM: u64 = 8 << 20;
 
-/// The limits of a reader.
+/// The options of a reader: limits and the number of threads.
 ///
 /// # Examples
 ///
@@ -47,8 +48,8 @@ impl ReaderOptions {
         self
     }
 
-    /// Limits the decoder window, as a base-2 logarithm. Default: [`DEFAULT_MAX_WINDOW_LOG`]. Data
-    /// that is decoded as a whole needs no window.
+    /// Limits the decompression window to 2^`log` bytes. Default: [`DEFAULT_MAX_WINDOW_LOG`]. The
+    /// limit doesn't apply to data that is decoded as a whole, which needs no window.
     #[must_use]
     pub const fn max_window_log(mut self, log: u32) -> Self {
         self.max_window_log = log;
@@ -67,10 +68,11 @@ impl ReaderOptions {
 
     /// Sets the number of threads that verify and decode chunks. Default: 0, the caller's thread.
     ///
-    /// A [`RecordReader`](crate::RecordReader) reads this many chunks ahead, except chunks of more
-    /// than [`stream_from`](Self::stream_from) bytes, and holds them with their decoded data. The
-    /// order of records and errors stays the same. A [`RecordFile`](crate::RecordFile) uses the
-    /// threads in [`read_records_into`](crate::RecordFile::read_records_into).
+    /// A [`RecordReader`](crate::RecordReader) reads ahead one chunk per thread, and holds these
+    /// chunks with their decoded data. It doesn't read ahead chunks of more than
+    /// [`stream_from`](Self::stream_from) bytes. The order of records and errors stays the same. A
+    /// [`RecordFile`](crate::RecordFile) uses the threads in
+    /// [`read_records_into`](crate::RecordFile::read_records_into).
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
@@ -82,7 +84,7 @@ impl ReaderOptions {
         self.max_chunk_memory
     }
 
-    /// Returns the maximum decoder window, as a base-2 logarithm.
+    /// Returns the base-2 logarithm of the maximum decompression window in bytes.
     pub const fn get_max_window_log(&self) -> u32 {
         self.max_window_log
     }
@@ -97,7 +99,7 @@ impl ReaderOptions {
         self.threads
     }
 
-    /// Fails if this many bytes of the chunk at `begin`, stored or decoded, exceed the memory
+    /// Fails if `bytes`, the stored or decoded size of the chunk at `begin`, exceeds the memory
     /// limit.
     pub(crate) fn check_memory(&self, begin: u64, bytes: u64) -> Result<()> {
         let limit = self.max_chunk_memory;

@@ -111,8 +111,8 @@ impl Payload {
         self.left
     }
 
-    /// Returns the next piece of at most `most` bytes, which is empty only if no bytes are left or
-    /// requested.
+    /// Returns the next piece of the data, which has at most `most` bytes, after hashing it. The
+    /// piece is empty only if no bytes are left or `most` is 0.
     pub(crate) fn piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
@@ -125,7 +125,8 @@ impl Payload {
         Ok(piece)
     }
 
-    /// Returns the next piece, and its hasher.
+    /// Returns the next piece like [`piece`](Self::piece), but instead of hashing it, returns the
+    /// hasher that the caller must pass it to.
     fn next_piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
@@ -144,7 +145,7 @@ impl Payload {
             self.check_block(&stored)?;
             self.pos += BLOCK_HEADER;
         }
-        // Bytes in memory come first, before bytes that have to be read.
+        // If the window has some of the bytes, only these bytes are returned, and nothing is read.
         let want = match self.window.left_from(self.pos) {
             0 => want,
             at_hand => want.min(at_hand),
@@ -159,8 +160,9 @@ impl Payload {
         Ok((piece, self.hasher.as_mut()))
     }
 
-    /// Returns the next piece, up to the end of the block, borrowed from `all`, the bytes of the
-    /// whole file, without hashing it. The piece is empty only if no bytes are left.
+    /// Returns the next piece of the data, up to the end of the block, without hashing it. The
+    /// piece is borrowed from `all`, the bytes of the whole file, and is empty only if no data is
+    /// left.
     pub(crate) fn piece_of<'a>(&mut self, all: &'a [u8]) -> Result<&'a [u8], Fault> {
         if self.left == 0 {
             return Ok(&[]);
@@ -178,7 +180,8 @@ impl Payload {
         Ok(piece)
     }
 
-    /// Fills `buf`; the caller has checked that enough data is left.
+    /// Fills `buf` with the next bytes of the data. The caller has checked that enough data is
+    /// left.
     pub(crate) fn read<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -223,7 +226,7 @@ impl Payload {
         if is_small || self.window.left_from(self.pos) > 0 || !input.is_vectored() {
             return Ok(0);
         }
-        // Reads only as many bytes as stay in a core's cache until they are hashed.
+        // The number of bytes is limited so that they stay in a core's cache until they are hashed.
         let most = self.left.min(AT_ONCE * PAYLOAD);
         let len = usize::try_from(most).map_or(buf.len(), |most| most.min(buf.len()));
         let mut headers = [[0; BLOCK_HEADER_LEN]; MOST_HEADERS];
@@ -272,7 +275,8 @@ impl Payload {
         Ok(len)
     }
 
-    /// Appends the next `len` bytes, growing memory as they arrive.
+    /// Appends the next `len` bytes of the data, or all remaining bytes if there are fewer. `out`
+    /// grows only as bytes arrive.
     pub(crate) fn append<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -289,7 +293,7 @@ impl Payload {
         Ok(())
     }
 
-    /// Appends a varint, or its beginning if the data ends first.
+    /// Appends the bytes of the next varint, or only its beginning if the data ends within it.
     pub(crate) fn append_varint<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -305,7 +309,8 @@ impl Payload {
         Ok(())
     }
 
-    /// Reads the remaining data and compares the hash.
+    /// Reads the remaining data and, if the data was hashed, compares the hash with the stored
+    /// hash.
     pub(crate) fn finish<I: RecordInput + ?Sized>(&mut self, input: &mut I) -> Result<(), Fault> {
         while !self.piece(input, u64::MAX)?.is_empty() {}
         let Some(hasher) = self.hasher.take() else {
@@ -314,8 +319,9 @@ impl Payload {
         Self::check_hash(&self.chunk, hasher.finish())
     }
 
-    /// Returns the fault to report for a chunk with wrong data. A wrong hash takes precedence over
-    /// the errors that it caused, so the remaining data is read first.
+    /// Returns the fault to report after `fault` was found. If `fault` is in the chunk's data, the
+    /// remaining data is read first, and a wrong hash takes precedence, since the same damage may
+    /// have caused `fault`.
     pub(crate) fn hash_first<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
@@ -328,7 +334,8 @@ impl Payload {
         self.finish(input).err().unwrap_or(fault)
     }
 
-    /// Returns the hasher for the data so far; the caller hashes the remaining data.
+    /// Returns the hasher with the state after the data read so far. The caller hashes the
+    /// remaining data.
     pub(crate) fn take_hasher(&mut self) -> Hasher {
         self.hasher.take().unwrap_or_else(Hasher::new)
     }
@@ -382,7 +389,7 @@ struct Window {
     bytes: Vec<u8>,
     /// File offset of the first byte.
     begin: u64,
-    /// True if the input ended after these bytes.
+    /// True if the input ended after the window's bytes.
     is_short: bool,
 }
 
@@ -433,7 +440,7 @@ impl Window {
             // A stream can't go back to earlier bytes.
             return Err(Fault::ends_inside(chunk, self.end()));
         }
-        // Never reads beyond the data, since a stream can't go back to the bytes after it.
+        // Never reads beyond the chunk's data: a stream can't go back to the bytes after the data.
         let wanted = (payload_end(at, left) - at).min(WINDOW - at % BLOCK);
         // `wanted` is at most WINDOW, which fits.
         self.bytes.resize(usize::try_from(wanted).unwrap_or(0), 0);

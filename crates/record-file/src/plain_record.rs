@@ -1,12 +1,12 @@
-//! The place of an uncompressed record in the file.
+//! The location of an uncompressed record's bytes in the file.
 use crate::block::{BLOCK, CHUNK_HEADER, payload_position};
 use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
 /// Returns the file position of byte `offset` in an uncompressed record, and the number of bytes
-/// from there to the next block header, which may be inside the record. The record has `len` bytes
-/// and is alone in its chunk, which begins at `begin`.
+/// from this position to the next block header, which may be inside the record or after it. The
+/// record has `len` bytes and is alone in its chunk, which begins at `begin`.
 ///
 /// # Errors
 ///

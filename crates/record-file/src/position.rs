@@ -23,7 +23,7 @@ impl From<u64> for ChunkOffset {
 /// The position of a record, which consists of the offset of its chunk and the record's index in
 /// the chunk.
 ///
-/// A chunk spans at least as many bytes as it holds records, so a record is also identified by its
+/// A chunk has at least one byte per record, so a record is also identified by its
 /// [`numeric`](Self::numeric) form: the sum of the offset and the index.
 ///
 /// # Examples
@@ -48,7 +48,7 @@ impl RecordPosition {
     /// Returns the position of the record at `record_index` in the chunk that begins at
     /// `chunk_begin`.
     ///
-    /// The index is limited so that the numeric form fits in 64 bits.
+    /// If the numeric form doesn't fit in 64 bits, the index is reduced until it does.
     #[must_use]
     pub const fn new(chunk_begin: u64, record_index: u64) -> Self {
         let most = u64::MAX - chunk_begin;
@@ -80,8 +80,8 @@ impl RecordPosition {
         self.chunk_begin + self.record_index
     }
 
-    /// Returns a form whose bytes sort like the positions: two varints, each preceded by its
-    /// length.
+    /// Returns a byte form that sorts in the same order as the positions: the chunk's offset and
+    /// the record's index, each in big-endian order with its length in the leading bits.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(18);
@@ -127,8 +127,8 @@ fn invalid(detail: &'static str) -> Error {
     Error::plain(crate::ErrorKind::InvalidPosition, detail)
 }
 
-/// Appends the value in big-endian order, with as many leading one bits as bytes follow the first,
-/// so that a longer encoding sorts later.
+/// Appends the value in big-endian order. The number of leading one bits is the number of bytes
+/// after the first byte, so that a longer encoding sorts later.
 fn push_ordered(out: &mut Vec<u8>, value: u64) {
     let bits = 64 - value.leading_zeros();
     let length = (bits.max(1)).div_ceil(7).min(9);

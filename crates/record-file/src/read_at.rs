@@ -26,7 +26,8 @@ use bytes::Bytes;
 /// [`SeekSource`](crate::SeekSource) makes a source from anything that reads and seeks, and
 /// [`PositionReader`](crate::PositionReader) reads and seeks in any source.
 pub trait ReadAt: Send + Sync {
-    /// Reads some bytes at `offset`. A short read is not an error; 0 means the end.
+    /// Reads some bytes at `offset`, and returns their number. A short read is not an error; 0
+    /// means the end of the source.
     ///
     /// # Errors
     ///
@@ -53,8 +54,8 @@ pub trait ReadAt: Send + Sync {
         Ok(())
     }
 
-    /// Reads some bytes at `offset` into several buffers, one after another. Otherwise the same as
-    /// [`read_at`](Self::read_at).
+    /// Reads some bytes at `offset` into several buffers, which are filled one after another.
+    /// Otherwise the same as [`read_at`](Self::read_at).
     ///
     /// # Errors
     ///
@@ -66,21 +67,21 @@ pub trait ReadAt: Send + Sync {
         }
     }
 
-    /// Returns whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once. If
-    /// it does, large records are read directly into their destination, and the block headers
+    /// Returns true if [`read_vectored_at`](Self::read_vectored_at) can fill several buffers in one
+    /// call. Large records are then read directly into their destination, and the block headers
     /// inside the records are read into other buffers.
     fn is_vectored(&self) -> bool {
         false
     }
 
-    /// Returns all bytes, if they are in memory, so that readers can borrow them instead of
-    /// copying.
+    /// Returns all bytes of the source if they are in memory, so that readers can borrow instead of
+    /// copying them. The default implementation returns `None`.
     fn as_slice(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Announces that these ranges will be read next, in this order. The default implementation
-    /// does nothing.
+    /// Announces that these byte ranges will be read next, in this order. The default
+    /// implementation does nothing.
     ///
     /// Returns immediately; a slow source can then fetch the ranges in the background, several at a
     /// time. If fetching fails, the read that requests the bytes returns the error.
@@ -88,18 +89,19 @@ pub trait ReadAt: Send + Sync {
         let _ = ranges;
     }
 
-    /// Returns the range around `offset` that is best read with one call, for example because its
-    /// bytes are decoded together; `None` if the size of calls doesn't matter.
+    /// Returns the byte range that contains `offset` and is best read with one call, for example
+    /// because its bytes are decoded together. Returns `None`, the default, if the size of reads
+    /// doesn't matter.
     ///
-    /// A reader that reads the whole source then reads one range after another, or several at once
-    /// on threads.
+    /// If ranges are returned, a reader of the whole source reads one range after another, or
+    /// several ranges at once on several threads.
     fn extent(&self, offset: u64) -> Option<Range<u64>> {
         let _ = offset;
         None
     }
 
-    /// Returns whether [`prefetch`](Self::prefetch) has an effect. If it does, readers announce
-    /// their next reads, and read no bytes before they need them.
+    /// Returns true if [`prefetch`](Self::prefetch) has an effect. Readers then announce their next
+    /// reads, and don't read bytes before they need them.
     fn is_prefetched(&self) -> bool {
         false
     }

@@ -79,21 +79,21 @@ pub struct RecordReader<I> {
     head: Option<Chunk>,
     /// The chunk at `begin`, if all its records were read or skipped without loading it.
     passed: Option<Chunk>,
-    /// The chunk at `begin`, if only its data couldn't be read.
+    /// The chunk at `begin`, if its header was read and its data couldn't be read.
     unread: Option<Chunk>,
     failed: Option<Failed>,
     ahead: Option<Ahead>,
     /// End of the record chunk that was read most recently.
     follows: u64,
-    /// The next chunk, if it was read and verified together with the current one.
+    /// The next chunk, if it was read and verified together with the current chunk.
     verified: Option<Verified>,
 }
 
-/// The error that ended a plain stream, which can't be read again.
+/// The error that ended the reading of a plain stream, which can't be repeated.
 #[derive(Debug)]
 struct Failed {
     error: Error,
-    /// The chunk whose data couldn't be read, but that can still be skipped.
+    /// The chunk that can still be skipped, if only its data couldn't be read.
     chunk: Option<Chunk>,
 }
 
@@ -190,8 +190,7 @@ impl<I: RecordInput> RecordReader<I> {
         self
     }
 
-    /// Restricts reading to some fields of the records in transposed chunks, starting with the next
-    /// record.
+    /// Restricts reading to the projected fields of the records in transposed chunks, starting with the next record.
     ///
     /// A plain stream can't go back, so for a stream the projection must be set before the first
     /// read.
@@ -302,7 +301,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(loaded.and_then(|loaded| loaded.records.record_bytes(index)))
     }
 
-    /// Takes the next record and its index. The record must be loaded.
+    /// Returns the next record and its index, and moves past the record, which must be loaded.
     fn take_record(&mut self) -> (Option<&[u8]>, usize) {
         let index = self.index;
         self.last = Some(self.position());
@@ -398,10 +397,10 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(true)
     }
 
-    /// Returns the header of the chunk at `begin`, if the file has the whole header.
+    /// Reads and checks the header of the chunk at `begin`. Returns `None` if the file ends there.
     fn header_at(&mut self, begin: u64) -> Result<Option<Chunk>, Fault> {
         let header = match begin {
-            // Damage at the start of the file is reported only to readers that recover.
+            // A file without the signature isn't reported as damaged, except to readers that recover.
             0 if self.recovery.is_none() => read_first_header(&mut self.input),
             _ => read_header(&mut self.input, begin),
         };
@@ -454,7 +453,7 @@ impl<I: RecordInput> RecordReader<I> {
         .map_err(|error| Fault::in_data(chunk, error))
     }
 
-    /// Reads all data of a chunk into reused memory.
+    /// Reads and verifies all data of a chunk, reusing memory.
     fn read_data(&mut self, mut payload: Payload) -> Result<Stored, Fault> {
         let chunk = *payload.chunk();
         self.check_room(&chunk)?;
@@ -496,9 +495,8 @@ impl<I: RecordInput> RecordReader<I> {
             ..
         } = chunk.header;
         let size = match kind {
-            // If a large size is reported before the data is read, the record can still be read
-            // from a plain stream in another way. Chunks that claim impossible ratios fail when
-            // they are decoded.
+            // If a chunk is rejected before its data is read, its record can still be streamed, even from a plain stream. Chunks that claim
+            // impossible ratios fail when they are decoded.
             ChunkType::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
                 data_size.max(decoded_data_size)
             }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::ReadAt;
 
-/// A [`Read`] and [`Seek`] over any [`ReadAt`].
+/// An adapter that implements [`Read`] and [`Seek`] for any [`ReadAt`].
 ///
 /// Reads are not buffered; for small reads, wrap the reader in a [`BufReader`](io::BufReader).
 ///
@@ -43,7 +43,7 @@ impl<S> PositionReader<S> {
         &self.source
     }
 
-    /// Returns the source, without its position.
+    /// Returns the source, consuming the reader.
     pub fn into_inner(self) -> S {
         self.source
     }
@@ -76,7 +76,8 @@ impl<S: ReadAt> Seek for PositionReader<S> {
     }
 }
 
-/// A [`ReadAt`] over any [`Read`] and [`Seek`]; concurrent reads take turns.
+/// An adapter that implements [`ReadAt`] for any reader with [`Read`] and [`Seek`]. Concurrent
+/// reads wait for each other.
 ///
 /// # Examples
 ///

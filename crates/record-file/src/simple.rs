@@ -10,7 +10,7 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::varint;
 
-/// Returns the compression that the first byte of a chunk's data names.
+/// Returns the compression that `byte`, the first byte of a chunk's data, specifies.
 pub(crate) fn compression_kind(byte: Option<&u8>, begin: u64) -> Result<CompressionKind> {
     let &byte = byte.ok_or_else(|| Error::corrupt(begin, "chunk has no compression type"))?;
     CompressionKind::from_byte(byte).ok_or_else(|| {
@@ -26,7 +26,7 @@ pub(crate) fn compression_kind(byte: Option<&u8>, begin: u64) -> Result<Compress
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) compression: CompressionKind,
-    /// Range of the data that holds the sizes.
+    /// Range of the data that contains the sizes of the records.
     pub(crate) sizes: std::ops::Range<u64>,
 }
 
@@ -55,7 +55,8 @@ impl Front {
     }
 }
 
-/// Takes the size prefix off a compressed part.
+/// Removes the size prefix from a compressed part of a chunk's data, and returns the decompressed
+/// size.
 pub(crate) fn take_size(part: &mut &[u8], begin: u64) -> Result<u64> {
     varint::take(part)
         .ok_or_else(|| Error::corrupt(begin, "compressed part lacks its decompressed size"))
@@ -124,7 +125,7 @@ pub(crate) fn record_ends(
     Ok(ends)
 }
 
-/// Decodes a simple chunk whose data has the right hash.
+/// Decodes the data of a simple chunk. The caller has checked the hash of the data.
 pub(crate) fn decode(
     chunk: &Chunk,
     data: Vec<u8>,
@@ -212,7 +213,7 @@ fn decode_pieces<I: RecordInput + ?Sized>(
     options.check_memory(begin, size).map_err(wrong)?;
     let mut values = decoders.memory.take(size);
     values.clear();
-    // Sixteen bytes are enough to know the size of the window.
+    // The first sixteen bytes of a stream are enough to determine the size of its window.
     let mut start = Vec::new();
     if matches!(kind, CompressionKind::Zstd | CompressionKind::Brotli) {
         payload.append(input, 16, &mut start)?;
@@ -257,7 +258,8 @@ fn within<'a>(data: &'a [u8], range: &std::ops::Range<u64>, begin: u64) -> Resul
         .ok_or_else(|| Error::corrupt(begin, "chunk data ends early"))
 }
 
-/// Appends everything before the records; `sizes` has one varint per record.
+/// Appends the data of a simple chunk that is before the records. `sizes` has one varint per
+/// record.
 pub(crate) fn encode_front(
     encoders: &mut Encoders,
     compression: &Compression,

@@ -1,4 +1,4 @@
-//! The data of a chunk, in memory that may have room for more.
+//! The stored data of a chunk, in a buffer that may have room for decoding in place.
 use crate::chunk::{Chunk, ChunkHeader, ChunkType};
 use crate::codec::{Decoders, TRUSTED_SIZE, resize};
 use crate::compression::CompressionKind;
@@ -7,22 +7,22 @@ use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
-/// Divisor of an allocation's size that gives the extra room, with which the memory can be reused
-/// for a next chunk of about the same size.
+/// Divisor of a buffer's size that gives the additional capacity to allocate, so that the buffer
+/// can be reused if the next chunk is slightly larger.
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
-/// Maximum memory that is kept even if the next chunk is small, in bytes.
+/// Maximum size of buffers that are kept even if the next chunk is small, in bytes.
 const LEAST_KEPT: u64 = 1 << 20;
 
 /// The stored data of a chunk.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) memory: Vec<u8>,
-    /// Start of the range of memory that holds the data.
+    /// Start of the data in `memory`.
     pub(crate) begin: usize,
     pub(crate) len: usize,
-    /// An empty list, for the ends of records.
+    /// An empty vector, whose memory is used for the ends of records.
     pub(crate) ends: Vec<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Stored {
         }
     }
 
-    /// Moves the data to the end of the memory.
+    /// Moves the data to the end of the buffer.
     pub(crate) fn move_back(&mut self) {
         let begin = self.memory.len() - self.len;
         let data = self.begin..self.begin + self.len;
@@ -58,16 +58,16 @@ impl Stored {
         self.begin = begin;
     }
 
-    /// Returns only the data.
+    /// Returns the data without the rest of the buffer.
     pub(crate) fn into_vec(mut self) -> Vec<u8> {
         self.memory.truncate(self.begin + self.len);
         self.memory.drain(..self.begin);
         self.memory
     }
 
-    /// Reserves memory for all data of a chunk that isn't read yet. For a transposed chunk, the
-    /// memory has room to decode the chunk in place. Returns `None` if the header claims to need
-    /// more memory than a chunk with `known` bytes of data may get.
+    /// Allocates a buffer for the data of a transposed chunk that isn't read yet, with room to
+    /// decode the chunk in place. Returns `None` if the chunk isn't transposed, or if its header
+    /// claims to need more memory than is allowed for a chunk with `known` bytes of data.
     pub(crate) fn with_room(
         chunk: &Chunk,
         decoders: &mut Decoders,
@@ -102,7 +102,7 @@ impl Stored {
         }))
     }
 
-    /// Reserves memory for all data of a chunk that will be decoded into other memory.
+    /// Allocates a buffer for the data of a chunk that will be decoded into another buffer.
     pub(crate) fn without_room(chunk: &Chunk, decoders: &mut Decoders) -> Result<Self, Fault> {
         let size = chunk.header.data_size;
         let mut memory = decoders.memory.take(size);
@@ -111,10 +111,11 @@ impl Stored {
         Ok(memory.into())
     }
 
-    /// Returns the destination of the data, whose first byte is `kind`.
+    /// Returns the range of the buffer into which the chunk's data must be read. `kind` is the
+    /// first byte of the data.
     ///
     /// A transposed chunk can be decoded in place: compressed data is placed at the end of the
-    /// memory, since it is decompressed to the front; uncompressed data is placed at the front.
+    /// buffer, since it is decompressed to the front; uncompressed data is placed at the front.
     pub(crate) fn place(&mut self, kind: u8) -> &mut [u8] {
         if kind != CompressionKind::None.byte() {
             self.begin = self.memory.len() - self.len;
@@ -122,9 +123,8 @@ impl Stored {
         &mut self.memory[self.begin..self.begin + self.len]
     }
 
-    /// Reads the data of a transposed chunk into memory in which it can be decoded in place.
-    /// Returns `None` if the header claims to need more memory than a chunk with `known` bytes of
-    /// data may get.
+    /// Reads the data of a transposed chunk into a buffer in which it can be decoded in place.
+    /// Returns `None` in the same cases as [`with_room`](Self::with_room).
     pub(crate) fn read_with_room<I: RecordInput + ?Sized>(
         payload: &mut Payload,
         input: &mut I,
@@ -147,15 +147,16 @@ impl Stored {
     }
 }
 
-/// Divisor of the records' size that gives the minimum additional room. With less room, the
-/// remaining buffers would be moved too often.
+/// Divisor of the records' size that gives the minimum room for decoding, in addition to the
+/// records. With less room, values that aren't decoded yet would be moved too often.
 const LEAST_ROOM: u64 = 8;
-/// Maximum room for small chunks, in bytes: up to this size, the room equals the size of the
-/// records, and no buffers are moved.
+/// Maximum size of small chunks, in bytes: for decoded chunks up to this size, the additional room
+/// equals the size of the records, and no values are moved.
 const SMALL_ROOM: u64 = 1 << 20;
 
-/// Returns the memory needed to decode a chunk, including the stored data, in bytes; `None` if the
-/// chunk claims too much for the `known` bytes of its data.
+/// Returns the size of the buffer needed to decode a transposed chunk in place, including the
+/// stored data, in bytes. Returns `None` if the size exceeds a limit, or is too large for a chunk
+/// with `known` bytes of data.
 pub(crate) fn transposed_room(
     header: &ChunkHeader,
     known: u64,
@@ -174,5 +175,5 @@ pub(crate) fn transposed_room(
     usize::try_from(total).ok()
 }
 
-/// Room before the output, which only whole-word copies overwrite.
+/// Number of bytes before the output that only copies of whole words overwrite.
 pub(crate) const SLACK: usize = 128;

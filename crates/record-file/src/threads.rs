@@ -18,7 +18,7 @@ pub(crate) struct Threads<S, J, T> {
     most: usize,
     /// `None` once the threads should end.
     jobs: Option<Sender<Submitted<J, T>>>,
-    /// The receiving end, from which each thread takes its next job.
+    /// The receiving end of `jobs`, from which each thread receives its next job.
     shared: Arc<Mutex<Receiver<Submitted<J, T>>>>,
     running: Vec<JoinHandle<()>>,
     results: VecDeque<Receiver<T>>,
@@ -42,13 +42,13 @@ where
         }
     }
 
-    /// Returns whether there are as many jobs as threads, including finished jobs whose results
-    /// weren't taken.
+    /// Returns true if the number of jobs has reached the number of threads. Finished jobs whose
+    /// results weren't taken count.
     pub(crate) fn is_full(&self) -> bool {
         self.results.len() >= self.most
     }
 
-    /// Returns whether there are no jobs and no results.
+    /// Returns true if there are no jobs and no results.
     pub(crate) fn is_empty(&self) -> bool {
         self.results.is_empty()
     }
@@ -79,7 +79,7 @@ where
         Ok(())
     }
 
-    /// Adds a finished result after the results of all jobs.
+    /// Adds a result without a job, which is returned after the results of all earlier jobs.
     pub(crate) fn add_done(&mut self, result: T) {
         let (sender, receiver) = sync_channel(1);
         // The channel has room, and its receiver exists.
@@ -94,7 +94,7 @@ where
         Some(result.recv().map_err(|_| stopped()))
     }
 
-    /// Drops all results.
+    /// Discards the results of all jobs.
     pub(crate) fn clear(&mut self) {
         self.results.clear();
     }

@@ -3,7 +3,7 @@
 
 pub(crate) const MAX_LEN: usize = 10;
 
-/// Appends `value`.
+/// Appends `value` as a varint.
 pub(crate) fn push(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(low_byte(value) | 0x80);
@@ -24,7 +24,8 @@ pub(crate) fn len(value: u64) -> usize {
     (log2 * 9 + 73) / 64
 }
 
-/// Takes a varint off the front of `bytes`; `None` if it is truncated or doesn't fit in 64 bits.
+/// Removes and returns a varint from the front of `bytes`; `None` if it is truncated or doesn't fit
+/// in 64 bits.
 #[inline]
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let first = *bytes.first()?;
@@ -54,8 +55,8 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a varint like [`take`], but without branches between values of one and two bytes, since
-/// branches are hard to predict if the two sizes occur at random.
+/// Removes and returns a varint like [`take`], but without branches between varints of one and two
+/// bytes, since branches are hard to predict if both lengths occur at random.
 #[inline]
 pub(crate) fn take_mixed(bytes: &mut &[u8]) -> Option<u64> {
     if let [first, second, ..] = **bytes {

@@ -224,7 +224,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
         }
     }
 
-    /// Advances by one step. Returns `None` if no record is being read and `next` returned none.
+    /// Advances by one step. Returns `None` if no record is being read and `next` returned no record.
     ///
     /// At most two records are read at a time, in lanes 0 and 1. Calls `next` with the number of
     /// each lane that has no record; `next` may return `None` if no record is available at the
