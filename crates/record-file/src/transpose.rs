@@ -1,5 +1,5 @@
-//! Transposed chunks: records that are protobuf messages, taken apart so that equal fields are next
-//! to each other.
+//! Transposed chunks: records that are protobuf messages, split into fields so that the values of a
+//! field are next to each other.
 //!
 //! [`format`](crate::format) has the layout.
 mod backward;
@@ -31,8 +31,8 @@ mod wire {
     pub(crate) const START_GROUP: u32 = 3;
     pub(crate) const END_GROUP: u32 = 4;
     pub(crate) const FIXED32: u32 = 5;
-    /// The end of a submessage, which is not a protobuf tag. A message is emitted backwards,
-    /// beginning with its end.
+    /// The end of a submessage. This isn't a wire type of protobuf, but of states: a message is
+    /// emitted backwards, beginning with its end.
     pub(crate) const SUBMESSAGE: u32 = 6;
 }
 

@@ -16,11 +16,11 @@ use crate::stored::Stored;
 use crate::threads::Threads;
 use crate::transpose::FieldProjection;
 
-/// A chunk and its stored data, unless the data is already verified and has no records.
+/// A chunk and its stored data; `None` if the data is already verified and contains no records.
 type Job = (Chunk, Option<Stored>);
 type Decoded = Result<DecodedChunk, Fault>;
 
-/// The next chunks in the file, starting at the reader's position, one per thread.
+/// The chunks that were read ahead, starting at the reader's position, at most one per thread.
 #[derive(Debug)]
 pub(super) struct Ahead {
     threads: Threads<Decoders, Job, Decoded>,
@@ -28,10 +28,10 @@ pub(super) struct Ahead {
     /// Start of the chunk after `chunks`.
     next: u64,
     /// True if the chunk at `next` is left to the reader, because it is too large to hold together
-    /// with others.
+    /// with other chunks.
     is_left: bool,
-    /// The fault found at `next`, if there was one, and the chunk whose header was read before the
-    /// fault.
+    /// The fault found at `next`, if any, and the chunk whose header was read before the fault was
+    /// found.
     fault: Option<(Fault, Option<Chunk>)>,
 }
 
@@ -60,7 +60,8 @@ impl Ahead {
         }
     }
 
-    /// Makes the chunk at `begin` the first chunk.
+    /// Makes the chunk at `begin` the first chunk. If another chunk was first, discards everything
+    /// that was read ahead.
     fn begin_at(&mut self, begin: u64) {
         let first = self.chunks.front().map_or(self.next, |chunk| chunk.begin);
         if first != begin {
@@ -74,8 +75,9 @@ impl Ahead {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Returns the current chunk, if the threads have it, or the error found at its beginning, if
-    /// reading the chunk again wouldn't return the same error.
+    /// Returns the chunk at the reader's position if it was read ahead, or [`AtHand::Fault`] if
+    /// reading ahead failed there and the input, a plain stream, can't be read again. Otherwise
+    /// returns `None`.
     pub(super) fn at_hand(&self) -> Option<AtHand> {
         let ahead = self.ahead.as_ref()?;
         match ahead.chunks.front() {
@@ -85,7 +87,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Removes the current chunk from the threads' results, if they have it.
+    /// Discards the chunk at the reader's position if it was read ahead.
     pub(super) fn drop_at_hand(&mut self) {
         if let Some(AtHand::Chunk(_)) = self.at_hand()
             && let Some(ahead) = &mut self.ahead
@@ -95,8 +97,8 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Loads a chunk like [`load`](Self::load), and also reads later chunks and hands small ones to
-    /// threads. The reader itself loads a large chunk when it reaches that chunk.
+    /// Loads a chunk like [`load`](Self::load), and also reads later chunks and hands small chunks
+    /// to threads. The reader itself loads a large chunk once it reaches that chunk.
     pub(super) fn load_ahead(&mut self) -> Result<bool, Fault> {
         let mut ahead = self
             .ahead
@@ -144,7 +146,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(true)
     }
 
-    /// Reads one more chunk. Returns false at the end of the file, and before a large chunk.
+    /// Reads one more chunk and hands it to a thread. Returns false at the end of the file and
+    /// before a large chunk.
     fn hand_over(&mut self, ahead: &mut Ahead) -> Result<bool, Fault> {
         let Some(chunk) = self.header_at(ahead.next)? else {
             return Ok(false);

@@ -9,13 +9,13 @@ use crate::input::RecordInput;
 
 impl<I: RecordInput> RecordReader<I> {
     /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if the file
-    /// has no metadata. The reader must be at the beginning of the file, and is right after the
-    /// metadata afterwards.
+    /// has no metadata. The reader must be at the beginning of the file. Afterwards, it is right
+    /// after the metadata.
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; otherwise the
-    /// same errors as [`read_record`](Self::read_record).
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the reader isn't at the beginning of the
+    /// file; otherwise the same errors as [`read_record`](Self::read_record).
     ///
     /// # Examples
     ///

@@ -1,9 +1,9 @@
-//! Chunks of a file in memory, verified two at a time.
+//! Verification of chunks two at a time, for a file in memory.
 //!
 //! Every step of a hash waits for the previous step, so two hashes that take turns take little
-//! longer than one. Therefore, the next chunk is read together with the current one, if records are
-//! read in order and both chunks are small. An error in the next chunk is ignored until the reader
-//! reaches that chunk, reads it again, and reports the error as for any other chunk.
+//! longer than one. Therefore, the next chunk is read together with the current chunk, if records
+//! are read in order and both chunks are small. An error in the next chunk is ignored until the
+//! reader reaches that chunk, reads it again, and reports the error as for any other chunk.
 use super::RecordReader;
 use crate::chunk::{Chunk, ChunkType};
 use crate::codec::{Decoders, SMALL_CHUNK};
@@ -15,7 +15,7 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::stored::Stored;
 
-/// A chunk whose data is in memory and has the right hash.
+/// A chunk whose data was read into memory and verified.
 #[derive(Debug)]
 pub(super) struct Verified {
     chunk: Chunk,
@@ -41,8 +41,8 @@ impl<I: RecordInput> RecordReader<I> {
         self.read_data(Payload::hashed(*chunk))
     }
 
-    /// Drops the chunk that was read ahead together with another chunk, unless the reader has
-    /// reached it.
+    /// Discards the chunk in `verified`, which was read together with the previous chunk, unless it
+    /// is at the reader's position.
     pub(super) fn drop_verified_elsewhere(&mut self) {
         let begin = self.begin;
         let elsewhere = |verified: &mut Verified| verified.chunk.begin != begin;
@@ -52,8 +52,8 @@ impl<I: RecordInput> RecordReader<I> {
     }
 
     /// Reads and verifies a chunk together with the next chunk, like
-    /// [`read_verified`](Self::read_verified); `None` if the two shouldn't be read together, or on
-    /// any error.
+    /// [`read_verified`](Self::read_verified); `None` if the two chunks shouldn't be read together,
+    /// or on any error.
     fn read_two(&mut self, chunk: &Chunk) -> Option<Stored> {
         self.input.as_slice()?;
         let next = read_header(&mut self.input, chunk.end).ok()??;
@@ -73,7 +73,8 @@ impl<I: RecordInput> RecordReader<I> {
         data.map(|verified| self.with_ends(verified))
     }
 
-    /// Adds a list for the ends of records to the data, if decoding will fill the list.
+    /// Returns the data of a chunk, with a reused vector for the ends of records if decoding will
+    /// fill such a vector.
     fn with_ends(&mut self, verified: Verified) -> Stored {
         let Verified { chunk, mut data } = verified;
         if chunk.header.kind == ChunkType::Transposed && self.projection.is_all() {
@@ -82,8 +83,8 @@ impl<I: RecordInput> RecordReader<I> {
         data
     }
 
-    /// Returns whether a chunk may be read together with another chunk. Chunks that are decoded
-    /// while they are read can't.
+    /// Returns true if a chunk may be read together with another chunk. Chunks that are decoded
+    /// while they are read must be read alone.
     fn is_small(&self, chunk: &Chunk, all: &[u8]) -> bool {
         let header = &chunk.header;
         let most = SMALL_CHUNK
@@ -138,7 +139,8 @@ impl Lane {
         })
     }
 
-    /// Takes the next part of the data, to be hashed and copied.
+    /// Returns `part`, the next part of the chunk's data, to be hashed and copied into memory at
+    /// the same time.
     fn fill<'a>(&'a mut self, part: &'a [u8]) -> InStep<'a, impl FnMut(&[u8])> {
         let begin = self.data.begin + self.filled;
         self.filled += part.len();
@@ -160,7 +162,7 @@ impl Lane {
     }
 }
 
-/// Reads the data of both chunks.
+/// Reads the remaining data of both chunks, hashing pieces of the two chunks alternately.
 fn read_in_step(lanes: &mut [Lane; 2], all: &[u8]) -> Result<(), Fault> {
     let mut pieces: [&[u8]; 2] = [&[]; 2];
     loop {

@@ -1,4 +1,4 @@
-//! Binary search.
+//! Binary search in a file whose records are sorted.
 use std::cmp::Ordering;
 
 use super::RecordReader;
@@ -15,7 +15,7 @@ pub enum SearchGuide {
     Order(Ordering),
     /// The record can't be compared; its neighbors may be comparable.
     Unordered,
-    /// The search ends.
+    /// The search must stop at this record.
     Stop,
 }
 
@@ -32,13 +32,13 @@ pub enum SearchResult {
     Equal,
     /// No record is equal. The first greater record will be read next.
     Greater,
-    /// All records come before the wanted record. The reader is at the end.
+    /// All records come before the wanted record. The reader is at the end of the file.
     Nothing,
     /// The test stopped the search. The last tested record will be read next.
     Stopped,
 }
 
-/// The order of a chunk, determined from its first comparable record.
+/// The result of testing the records in a chunk, with the index of the record that determined it.
 enum Judged {
     Order(Ordering, usize),
     Unordered,
@@ -49,7 +49,7 @@ impl<S: ReadAt> RecordReader<S> {
     /// Searches a file whose records are sorted, reading only a few of its chunks.
     ///
     /// `test` compares a record with the wanted record: [`Ordering::Less`] means that the record
-    /// comes before the wanted one. Damaged chunks count as [`SearchGuide::Unordered`].
+    /// comes before the wanted record. Damaged chunks count as [`SearchGuide::Unordered`].
     ///
     /// # Errors
     ///
@@ -84,8 +84,8 @@ impl<S: ReadAt> RecordReader<S> {
     ) -> Result<SearchResult> {
         let size = self.size()?;
         let (mut low, mut high) = (0, size);
-        // `less` is the last chunk known to begin with a record that comes before the wanted
-        // record, and the first position after that chunk.
+        // `less` is the beginning of the last chunk whose first comparable record is known to come
+        // before the wanted record, and the index of that record.
         let mut less = None;
         let mut greater = None;
         while low < high {
@@ -177,7 +177,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(self.resync(begin, fault)?.end)
     }
 
-    /// Determines the order of the chunk at `at`, and returns the chunk's end.
+    /// Tests the records of the chunk at `at` up to the first comparable record. Also returns the
+    /// end of the chunk.
     fn judge(
         &mut self,
         at: u64,
@@ -203,8 +204,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok((Judged::Unordered, loaded.end))
     }
 
-    /// Moves to the first record in the chunk at `begin`, at or after index `low`, that doesn't
-    /// come before the wanted record.
+    /// Finds the first record that doesn't come before the wanted record, in the chunk at `begin`,
+    /// at or after index `low`.
     fn search_in_chunk(
         &mut self,
         begin: u64,

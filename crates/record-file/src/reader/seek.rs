@@ -1,4 +1,4 @@
-//! Seeking.
+//! Moving a reader to a position in the file.
 use super::RecordReader;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
@@ -68,8 +68,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(())
     }
 
-    /// Loads the chunk at `begin`, or moves past a chunk that is too large if the index is at its
-    /// end.
+    /// Loads the chunk at the reader's position. If the chunk is too large to load and `index` is
+    /// not before its end, moves to the chunk's end instead.
     fn go_into(&mut self) -> Result<(), Fault> {
         match self.load() {
             Err(fault) if fault.error.kind() == ErrorKind::LimitExceeded => {
@@ -85,8 +85,8 @@ impl<S: ReadAt> RecordReader<S> {
         }
     }
 
-    /// Moves to the record with this [number](RecordPosition::numeric) or, if there is none, to the
-    /// next record.
+    /// Moves to the record with this [number](RecordPosition::numeric) or, if no record has this
+    /// number, to the next record.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl<S: ReadAt> RecordReader<S> {
             Ok(Some(chunk)) if numeric - chunk.begin < chunk.header.num_records => {
                 self.seek(RecordPosition::new(chunk.begin, numeric - chunk.begin))
             }
-            // Also reads at the chunk boundary, where an empty chunk may begin.
+            // The beginning of a chunk is a valid position even if the chunk has no records.
             Ok(Some(chunk)) if numeric == chunk.begin => self.seek(RecordPosition::new(numeric, 0)),
             Ok(Some(chunk)) => {
                 self.begin = chunk.end;
@@ -222,8 +222,9 @@ impl<S: ReadAt> RecordReader<S> {
         Ok((start, last))
     }
 
-    /// Returns the chunk that spans `numeric`, or the expected position of that chunk and the fault
-    /// found there.
+    /// Returns the chunk that contains the file position `numeric`, or `None` at the end of the
+    /// file. An error contains the position of the chunk or block in which a fault was found, and
+    /// the fault.
     pub(super) fn chunk_at(&mut self, numeric: u64) -> Result<Option<Chunk>, (u64, Fault)> {
         if matches!(self.size(), Ok(size) if size == numeric) {
             return Ok(None);

@@ -1,8 +1,8 @@
 //! Skipping damaged chunks.
 //!
-//! If the header of a chunk can be trusted, the next chunk begins where that chunk ends. Otherwise,
-//! the header of the next block is used: every block header locates the chunk that reaches into the
-//! block.
+//! If the header of the damaged chunk is valid, reading continues where the header says that the
+//! chunk ends. Otherwise, the header of the next block is used: every block header gives the
+//! boundaries of the chunk that contains it.
 use super::RecordReader;
 use crate::block::{BLOCK, is_chunk_boundary, next_boundary};
 use crate::chunk::Chunk;
@@ -19,13 +19,14 @@ pub struct SkippedRegion {
     pub begin: u64,
     /// Offset of the region's end, where reading continues.
     pub end: u64,
-    /// The damage found.
+    /// Error that describes the damage.
     pub error: Error,
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Reports the damage at `begin` to the callback, and moves past it. Returns false if reading
-    /// should end there.
+    /// Reports the damage at the reader's position to the callback, and moves past it. Returns
+    /// false if the callback ends reading there. Returns the error if there is no callback, or if
+    /// the fault isn't damage.
     pub(super) fn recover(&mut self, fault: Fault) -> Result<bool> {
         self.unread = None;
         if self.recovery.is_none() || !is_damage(&fault) {
@@ -100,7 +101,7 @@ impl<I: RecordInput> RecordReader<I> {
     }
 }
 
-/// Returns whether the fault is damage that can be skipped, rather than a failure of the source or
+/// Returns true if the fault is damage that can be skipped, rather than a failure of the source or
 /// an exceeded limit.
 fn is_damage(fault: &Fault) -> bool {
     fault.place != FaultPlace::Io

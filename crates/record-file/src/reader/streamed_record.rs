@@ -16,9 +16,10 @@ use crate::position::RecordPosition;
 
 /// The next record from a [`RecordReader`], read as a stream.
 ///
-/// The reader has already moved past the record, even if not all of the record is read. The read
-/// that returns the last bytes verifies all bytes before them, and fails, with an [`io::Error`]
-/// that wraps an [`Error`](crate::Error), if the record is damaged.
+/// The reader has already moved past the record, even if the record isn't read to its end. The hash
+/// of a record can be compared only after all of its bytes are read: if the record is damaged, the
+/// read that would return its last bytes fails, with an [`io::Error`] that wraps an
+/// [`Error`](crate::Error).
 pub struct StreamedRecord<'a, I> {
     reader: &'a mut RecordReader<I>,
     record: OneRecord,
@@ -37,21 +38,22 @@ enum Next {
 impl<I: RecordInput> RecordReader<I> {
     /// Opens the next record as a stream, and moves past it; `None` at the end of the file.
     ///
-    /// A record of any length is read in bounded memory if it has its own simple chunk, of more
-    /// than [`stream_from`](ReaderOptions::stream_from) bytes, stored or decoded (except with
-    /// snappy, which has no streaming mode). Any other record is taken from its decoded chunk, like
-    /// [`read_record`](Self::read_record) does.
+    /// A record of any length is read in bounded memory if it has its own simple chunk, and the
+    /// stored or decoded size of the chunk is more than [`stream_from`](ReaderOptions::stream_from)
+    /// bytes. With snappy, such a record can be read only if no copy refers back by more than 64
+    /// KiB. For any other record, the whole chunk is decoded, as by
+    /// [`read_record`](Self::read_record).
     ///
-    /// With [`threads`](ReaderOptions::threads), records that threads have already decoded are also
-    /// taken from their decoded chunk.
+    /// With [`threads`](ReaderOptions::threads), a record whose chunk was already decoded by a
+    /// thread isn't streamed either.
     ///
-    /// Damage in a streamed record is an error from the stream, even with a
-    /// [callback](Self::on_damage); reading continues after the record.
+    /// If a streamed record is damaged, the stream returns an error, even with a
+    /// [callback](Self::on_damage). The next record can then be read from the reader.
     ///
     /// # Errors
     ///
-    /// The same errors as [`read_record`](Self::read_record), if they are found before the record's
-    /// data is read. After a `read_record` that failed with
+    /// The errors of [`read_record`](Self::read_record) that can be found before the record's data
+    /// is read. The stream returns the other errors. After a `read_record` that failed with
     /// [`LimitExceeded`](ErrorKind::LimitExceeded), this method can still read the record, even
     /// from a plain stream.
     ///
@@ -97,7 +99,7 @@ impl<I: RecordInput> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`read_record`](Self::read_record), if they are found in headers.
+    /// The errors of [`read_record`](Self::read_record) that are found in headers.
     ///
     /// # Examples
     ///
@@ -234,7 +236,7 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Returns whether the next record, which is in this chunk, is decoded while it is read.
+    /// Returns true if the next record, which is in `chunk`, must be decoded while it is read.
     fn is_streamed(&self, chunk: &Chunk) -> bool {
         let header = &chunk.header;
         let size = header.data_size.max(header.decoded_data_size);
@@ -281,8 +283,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(())
     }
 
-    /// Moves the next position past the chunk, once every record in the chunk has been skipped or
-    /// streamed.
+    /// Marks the chunk as passed if every record in the chunk has been skipped or streamed.
     fn pass_if_read(&mut self, chunk: &Chunk) {
         if self.index as u64 >= chunk.records() {
             self.passed = Some(*chunk);
@@ -290,7 +291,8 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Moves past a chunk that wasn't loaded, if the reader is at the chunk's end.
+    /// Moves to the end of the passed chunk, if all records of the current chunk were skipped or
+    /// streamed.
     pub(super) fn leave_passed(&mut self) -> Result<(), Fault> {
         if let Some(chunk) = self.passed {
             // The chunk may be truncated: perhaps only its header was read.

@@ -12,8 +12,8 @@ pub(crate) struct Backward {
 }
 
 impl Backward {
-    /// Creates a buffer that will hold `size` bytes. Memory is allocated up front only up to a
-    /// bound that doesn't depend on the file's claims.
+    /// Creates a buffer for at most `size` bytes, a size claimed by a chunk of `stored` bytes. The
+    /// memory allocated at once is limited depending on `stored`.
     pub(crate) fn new(size: u64, stored: u64) -> Result<Self> {
         let limit = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
         let first = size.min(TRUSTED_SIZE.max(stored.saturating_mul(16)));
@@ -29,8 +29,8 @@ impl Backward {
         self.buf.len() - self.start
     }
 
-    /// Returns room for `len` more bytes before the current bytes; `None` if the size would exceed
-    /// the limit.
+    /// Returns room for `len` more bytes before the current bytes, or `None` if the size would
+    /// exceed the limit.
     #[inline]
     pub(crate) fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {
         if len > self.start {

@@ -1,4 +1,4 @@
-//! Assembling transposed records.
+//! Assembling the records of a transposed chunk.
 //!
 //! A single piece of memory has room for a chunk's records and its stored data. The stored data is
 //! at the end, and is decompressed to the front; then records are assembled from the end downwards,
@@ -21,7 +21,8 @@ use crate::stored::{SLACK, Stored, transposed_room};
 /// Minimum number of bytes by which the buffer grows.
 const AT_ONCE: usize = 1 << 20;
 
-/// Decodes a transposed chunk of `num_records` records whose data has the right hash.
+/// Decodes a transposed chunk of `num_records` records. The caller has checked the hash of the
+/// data.
 pub(crate) fn decode(
     chunk: &Chunk,
     num_records: u64,
@@ -78,11 +79,11 @@ struct Prepared {
     walk: FastWalk,
     /// The memory, with buffers and transitions at the front and records at the end.
     memory: Vec<u8>,
-    /// Smallest offset at which a record may begin.
+    /// End of the buffers and transitions in `memory`: no record may begin before it.
     front: usize,
     /// Range of the memory that holds the remaining transitions.
     transitions: Range<usize>,
-    /// True if the front may be moved, because it isn't stored data.
+    /// True if the bytes before `front` may be moved, since they aren't stored data.
     can_move: bool,
 }
 
@@ -133,7 +134,7 @@ impl Prepared {
         })
     }
 
-    /// Assembles all records, and returns their start in the memory.
+    /// Assembles all records, and returns the offset in `memory` where they begin.
     fn run(&mut self, size: usize) -> Found<usize> {
         loop {
             let (bytes, records) = self.memory.split_at_mut(self.front);
@@ -148,7 +149,7 @@ impl Prepared {
         }
     }
 
-    /// Makes room for `more` bytes, and for some of the bytes after them.
+    /// Makes room for `more` bytes of records, and for a part of the bytes that will follow.
     fn make_room(&mut self, more: usize, size: usize) -> Found<()> {
         let filled = self.walk.filled;
         self.transitions.start += std::mem::take(&mut self.walk.transition);
@@ -175,7 +176,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Compacts the unread parts of the front.
+    /// Compacts the unread parts of the buffers and transitions at the front of the memory.
     fn move_together(&mut self) {
         let mut end = 0;
         let mut move_down = |at: usize, until: usize| {
@@ -198,7 +199,7 @@ impl Prepared {
 }
 
 /// Returns the records that the state machine produced, in file order; `size` is their expected
-/// size.
+/// total size, or `None` if any size is valid.
 fn finish(records: Records, num_records: u64, size: Option<usize>) -> Found<DecodedChunk> {
     let Records {
         memory,

@@ -1,7 +1,7 @@
-//! The fast decoder for a chunk, used if every field is wanted.
+//! The fast decoder for transposed chunks, used if all fields are read.
 //!
-//! Values are moved in whole words, together with neighboring bytes. Output grows downwards, so the
-//! next value overwrites the bytes that a word has before its value.
+//! A value is copied as a whole word, which also contains neighboring bytes. The output is written
+//! backwards, so the next value overwrites the bytes that were copied before the value.
 mod step;
 
 use super::states::State;
@@ -44,7 +44,7 @@ impl Cursor {
         Ok(at)
     }
 
-    /// Takes a varint of at most 32 bits.
+    /// Reads a length, which is a varint of at most 32 bits, and moves past it.
     fn take_length(&mut self, bytes: &[u8]) -> Found<usize> {
         let mut rest = bytes.get(self.at..self.end).unwrap_or_default();
         let len = varint::take(&mut rest).ok_or(BUFFER_ENDS)?;
@@ -58,27 +58,29 @@ impl Cursor {
 pub(crate) struct Records {
     pub(crate) memory: Vec<u8>,
     pub(crate) start: usize,
-    /// Number of bytes emitted when each record was complete, the last record first.
+    /// For each record, beginning with the last, the number of bytes emitted when the record was
+    /// complete.
     pub(crate) ends: Vec<u64>,
 }
 
 /// The records of a chunk assembled so far, and the state of the decoder.
 ///
-/// Everything is counted from the end of the memory, so that the front can grow.
+/// Sizes are counted from the end of the memory, so that the front can grow.
 pub(crate) struct FastWalk {
     steps: Vec<Step>,
     /// The unread part of each buffer, in memory order.
     pub(crate) cursors: Vec<Cursor>,
     num_records: u64,
-    /// The next state.
+    /// Index of the next state.
     step: u32,
     /// Number of bytes of transitions consumed to reach the next state.
     pub(crate) transition: usize,
-    /// Number of subsequent transitions that have no byte of their own.
+    /// Number of subsequent transitions that don't consume a transition byte.
     free: u32,
     /// Number of bytes emitted.
     pub(crate) filled: usize,
-    /// Number of bytes emitted when each record was complete, the last record first.
+    /// For each record, beginning with the last, the number of bytes emitted when the record was
+    /// complete.
     pub(crate) ends: Vec<u64>,
     open: Vec<Open>,
 }
@@ -86,14 +88,14 @@ pub(crate) struct FastWalk {
 /// The reason a walk stopped.
 pub(crate) enum Stop {
     Done,
-    /// The next step needs up to this many more bytes than there is room for.
+    /// The next step may need this number of bytes, for which the memory has no room.
     NoRoom(usize),
 }
 
-/// A message whose end was emitted, and its tag.
+/// A submessage whose end was already emitted and whose length and tag weren't.
 #[derive(Debug, Clone, Copy)]
 struct Open {
-    /// Number of bytes emitted after the end.
+    /// Number of bytes of output after the end of the submessage.
     behind: usize,
     tag: u64,
     tag_len: usize,
@@ -107,7 +109,7 @@ impl FastWalk {
         num_records: u64,
         ends: Vec<u64>,
     ) -> Found<Self> {
-        // This is the cursor of the states that read no buffer.
+        // The index of the empty cursor, which states without a buffer use.
         let none = u32::try_from(cursors.len()).map_err(|_| BUFFER_ENDS)?;
         let steps: Vec<_> = states.iter().map(|state| Step::new(state, none)).collect();
         cursors.push(Cursor { at: 0, end: 0 });
@@ -124,8 +126,8 @@ impl FastWalk {
         })
     }
 
-    /// Visits states as long as the memory has room; the memory's existing content is at the end.
-    /// Buffers are in `bytes`.
+    /// Visits states until the transitions end or `memory` has no more room. The records emitted
+    /// earlier are at the end of `memory`. The buffers are in `bytes`.
     pub(crate) fn run(
         &mut self,
         transitions: &[u8],
@@ -309,15 +311,15 @@ impl FastWalk {
         Ok(start - len)
     }
 
-    /// Returns the cursor of the last buffer, which has the lengths of records that are not
-    /// messages. The empty cursor comes after it.
+    /// Returns the cursor of the last buffer, which contains the lengths of records that are not
+    /// messages. Only the empty cursor is after it.
     fn lengths(&mut self) -> Found<&mut Cursor> {
         let lengths = self.cursors.len().checked_sub(2);
         let lengths = lengths.and_then(|lengths| self.cursors.get_mut(lengths));
         lengths.ok_or(BUFFER_ENDS)
     }
 
-    /// Takes the length of the next record that is not a message.
+    /// Returns the length of the next record that is not a message, without moving past the length.
     #[inline(never)]
     fn record_len(&mut self, bytes: &[u8]) -> Found<usize> {
         let mut cursor = *self.lengths()?;
@@ -360,7 +362,7 @@ fn push_length(memory: &mut [u8], start: usize, len: usize) -> Found<usize> {
     Ok(start - used)
 }
 
-/// Returns the size of a length of more than one byte plus the bytes that follow it.
+/// Returns the total size of a length of more than one byte and of the bytes after the length.
 #[inline(never)]
 fn long_prefixed(mut cursor: Cursor, bytes: &[u8]) -> Found<usize> {
     let begin = cursor.at;

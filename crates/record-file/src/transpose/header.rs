@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::varint;
 
-/// A reader for the numbers in the header.
+/// A reader for the numbers in the header of a transposed chunk.
 pub(super) struct Header<'a> {
     pub(super) rest: &'a [u8],
     pub(super) begin: u64,
@@ -22,7 +22,8 @@ impl Header<'_> {
             .map_err(|_| Error::corrupt(begin, format!("transposed chunk: {what} out of range")))
     }
 
-    /// Takes the count of items that each take at least one byte in the header.
+    /// Reads the number of items, each of which takes at least one byte in the header. Fails if the
+    /// header is too short for the items.
     pub(super) fn count(&mut self, what: &'static str) -> Result<usize> {
         let count = self.u32(what)?;
         usize::try_from(count)

@@ -20,7 +20,7 @@ pub(crate) struct Bucket<'a> {
     size: u64,
 }
 
-/// Location of a buffer.
+/// The location of a buffer: the index of its bucket, and its range in the decompressed bucket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BufferPlace {
     pub(crate) bucket: u32,
@@ -126,7 +126,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// Decompresses the transitions, if they are compressed.
+    /// Decompresses the transitions. Returns `None` if they aren't compressed.
     pub(crate) fn decompress_transitions(
         &self,
         begin: u64,
@@ -153,7 +153,7 @@ impl<'a> Machine<'a> {
 
     /// Decompresses all buckets, one after another, and then the transitions, into the front of
     /// `place` or, if `place` is too small, into newly allocated memory. Returns the range of the
-    /// transitions.
+    /// transitions, and the allocated memory, if any.
     pub(crate) fn decompress_all(
         &self,
         place: &mut [u8],
@@ -204,7 +204,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns the location of each buffer in the concatenation of all buckets or, without
-    /// compression, in the data of the chunk. Fails if the total can't be addressed.
+    /// compression, in the data of the chunk. Fails if the total size doesn't fit in a `usize`.
     pub(crate) fn cursors(&self, begin: u64) -> Result<Vec<Cursor>> {
         let too_large = || {
             let sizes = self.buckets.iter().map(|bucket| bucket.size);
@@ -233,7 +233,7 @@ impl<'a> Machine<'a> {
         cursors.ok_or_else(too_large)
     }
 
-    /// Decompresses a bucket, if it is compressed.
+    /// Decompresses a bucket. Returns `None` if it isn't compressed.
     pub(crate) fn decompress_bucket(
         &self,
         bucket: usize,

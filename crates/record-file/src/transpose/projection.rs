@@ -1,7 +1,7 @@
-//! The choice of fields to read.
+//! The selection of fields to read from records.
 use std::collections::BTreeMap;
 
-/// A choice of fields of the records, which are protobuf messages; other fields are left out.
+/// A selection of fields to read from records that are protobuf messages. Other fields are omitted.
 ///
 /// Only transposed chunks store the positions of fields: records in other chunks, and records that
 /// are not messages, are returned whole.
@@ -76,7 +76,7 @@ impl FieldProjection {
         self
     }
 
-    /// Returns whether all fields are read.
+    /// Returns true if all fields are read.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.root.all
@@ -98,7 +98,7 @@ impl FieldProjection {
 pub(crate) enum Selected<'a> {
     /// All of the message or field.
     All,
-    /// The field, but only some of its content, perhaps none.
+    /// The existence of the field, and the selected fields inside the field, if any.
     Some(&'a Node),
     /// Nothing, not even its existence.
     Nothing,

@@ -1,5 +1,5 @@
-//! The careful decoder for a chunk, used if only some fields are wanted. It skips unwanted fields
-//! without looking at them.
+//! The decoder for transposed chunks that is used if only some fields are read. It skips the other
+//! fields without reading their values.
 use super::backward::Backward;
 use super::fast::{
     BUFFER_ENDS, Found, LEFT_MACHINE, LEFT_OPEN, MESSAGE_TOO_LARGE, NOT_OPEN, Records, STILL_OPEN,
@@ -18,13 +18,13 @@ use crate::varint;
 pub(crate) struct Claims {
     pub(crate) begin: u64,
     pub(crate) num_records: u64,
-    /// Size of all records, with all their fields, in bytes.
+    /// Total size of the records, with all of their fields, in bytes.
     pub(crate) size: u64,
     /// Size of the chunk in the file, in bytes.
     pub(crate) stored: u64,
 }
 
-/// Assembles the wanted parts of all records in a chunk.
+/// Assembles the selected parts of all records in a chunk.
 pub(crate) fn run(
     machine: &Machine<'_>,
     transitions: &[u8],
@@ -69,11 +69,12 @@ struct Run<'a> {
     num_records: u64,
     states: &'a [State],
     out: Backward,
-    /// Number of bytes emitted when each record was complete, the last record first.
+    /// For each record, beginning with the last, the number of bytes emitted when the record was
+    /// complete.
     ends: Vec<u64>,
     /// The enclosing messages and groups.
     open: Vec<Open<'a>>,
-    /// The part to read from the innermost message or group in `open`.
+    /// The selected part of the innermost message or group in `open`.
     selected: Selected<'a>,
     root: Selected<'a>,
 }
@@ -82,10 +83,10 @@ struct Run<'a> {
 struct Open<'a> {
     /// Number of bytes emitted after the end of the message or group.
     at: usize,
-    /// State that ended the message or group, which has its tag.
+    /// Index of the state that emitted the end of the message or group. This state has the tag.
     state: u32,
     group: bool,
-    /// The part to read from the enclosing message.
+    /// The selected part of the enclosing message.
     around: Selected<'a>,
 }
 
@@ -94,7 +95,7 @@ struct Walk<'a> {
     states: &'a [State],
     transitions: &'a [u8],
     at: u32,
-    /// Number of subsequent transitions that have no byte of their own.
+    /// Number of subsequent transitions that don't consume a transition byte.
     free: u32,
 }
 
@@ -111,8 +112,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Continues from `state`. Returns `Ok(None)` at the end, and `Err` for a transition to a state
-    /// that doesn't exist.
+    /// Moves from `state` to the next state. Returns `Ok(None)` at the end of the transitions, and
+    /// `Err` for a transition to a state that doesn't exist.
     #[inline]
     fn step(&mut self, state: &State) -> Result<Option<&'a State>, ()> {
         self.at = state.next;
@@ -139,7 +140,8 @@ impl<'a> Run<'a> {
         self.out.push(tag).ok_or(TOO_LARGE)
     }
 
-    /// Prepends the number of bytes emitted since there were `at` bytes.
+    /// Prepends the length of a message: the number of bytes emitted since the output had `at`
+    /// bytes.
     fn length_since(&mut self, at: usize) -> Found<()> {
         let len = self.out.len() - at;
         if u32::try_from(len).is_err() {
@@ -242,7 +244,7 @@ impl LazyBuffers<'_, '_, '_> {
 }
 
 impl Run<'_> {
-    /// Visits the states, and emits the wanted parts of their output.
+    /// Visits the states, and emits the selected parts of their output.
     fn walk(
         &mut self,
         first: u32,

@@ -15,7 +15,7 @@ pub(crate) enum Emit {
     SubmessageEnd,
     StartGroup,
     EndGroup,
-    /// A varint, made from this many bytes of the buffer.
+    /// A varint made from `len` bytes of the buffer.
     Varint {
         buffer: u32,
         len: u8,
@@ -165,7 +165,7 @@ fn encode_tag(mut tag: u32) -> ([u8; 5], u8) {
     (out, len)
 }
 
-/// Returns whether implicit transitions alone can form an infinite loop.
+/// Returns true if implicit transitions alone form an infinite loop.
 pub(super) fn has_implicit_loop(states: &[State]) -> bool {
     // For each state, the number of the walk that visited it, or 0 if none did.
     let mut seen = vec![0usize; states.len()];
