@@ -240,7 +240,7 @@ impl<W: Write> RecordWriter<W> {
     }
 
     /// Passes all records written so far to the underlying writer, without flushing that writer.
-    /// This is the weakest of the three flushes.
+    /// This method guarantees less than [`flush`](Self::flush) and [`sync`](Self::sync).
     ///
     /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding)
     /// ask for it, so frequent flushes make a file larger. Without new records, a flush writes
@@ -329,10 +329,10 @@ impl<W: Write> RecordWriter<W> {
     /// Returns the position of the most recently written record; `None` if there are no records, or
     /// the writer has failed.
     ///
-    /// With [`threads`](WriterOptions::threads), this waits for the chunks before the record. To
-    /// get the position of every record, use [`last_position_later`](Self::last_position_later),
-    /// which doesn't stall the threads. If one of the chunks fails, the next write, flush or
-    /// [`finish`](Self::finish) returns the error.
+    /// With [`threads`](WriterOptions::threads), this waits until the chunks before the record are
+    /// encoded and written. To get the position of every record, use
+    /// [`last_position_later`](Self::last_position_later), which doesn't stall the threads. If one
+    /// of the chunks fails, the next write, flush or [`finish`](Self::finish) returns the error.
     ///
     /// # Examples
     ///
@@ -372,8 +372,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Returns the size of the most recently written chunk's data, as its header states it: after
-    /// compression and without headers. Returns 0 before the first chunk.
+    /// Returns the size of the most recently written chunk's data, in bytes, as given in the
+    /// chunk's header: after compression and without headers. Returns 0 before the first chunk.
     ///
     /// # Examples
     ///
@@ -392,8 +392,8 @@ impl<W: Write> RecordWriter<W> {
         self.last_data_size
     }
 
-    /// Returns the current size of the file, without the records of chunks that aren't encoded and
-    /// written yet.
+    /// Returns the current size of the file, in bytes. Records in chunks that aren't encoded and
+    /// written yet don't count.
     #[must_use]
     pub fn estimated_size(&self) -> u64 {
         self.sink.pos()
@@ -405,8 +405,8 @@ impl<W: Write> RecordWriter<W> {
         self.sink.get_ref()
     }
 
-    /// Runs a step of writing. After a failed step, the content of the file is unknown, so no more
-    /// steps are run.
+    /// Runs `step` unless an earlier step has failed. After a failed step, the content of the file
+    /// is unknown, so no more steps are run.
     fn attempt<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.failed {
             let unsaid = self.unsaid.take();
@@ -470,17 +470,19 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Returns whether a chunk with `counted` bytes toward its limit has no room for `more`.
+    /// Returns true if adding `more` bytes to a chunk of `counted` bytes would exceed the chunk's
+    /// size limit.
     fn overfull(&self, counted: u64, more: u64) -> bool {
         counted.saturating_add(more) > self.chunk_size
     }
 
-    /// Returns whether a thread encodes a chunk with this many bytes of records.
+    /// Returns true if a thread encodes a chunk with `len` bytes of records.
     fn is_for_threads(&self, len: u64) -> bool {
         self.pool.is_some() && (len >= MIN_HASHED_APART || !self.format.keeps_values())
     }
 
-    /// Returns the beginning of a chunk that follows all chunks so far.
+    /// Returns the beginning of the next chunk, which isn't known while threads encode earlier
+    /// chunks.
     fn next_begin(&self) -> Begin {
         match &self.pool {
             Some(pool) if !pool.is_empty() => Begin::later(),
@@ -508,7 +510,8 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Records that a chunk with one record was written at `begin`, and returns its position.
+    /// Sets the last position after a chunk with one record was written at `begin`, and returns the
+    /// record's position.
     fn wrote_alone(&mut self, begin: u64) -> RecordPosition {
         self.last = Some(LaterPosition {
             begin: Begin::Known(begin),

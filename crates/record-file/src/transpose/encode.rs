@@ -1,7 +1,7 @@
-//! Taking records apart.
+//! Encoding of transposed chunks: records are split into fields.
 //!
-//! Each record is classified as a message or not ([`fields`]). Every field of a message is an
-//! *event*, the output of a state of the decoder's machine. The field's value is added to the
+//! Each record is classified as a message or as other bytes ([`fields`]). Every field of a message
+//! is an *event*, the output of a state of the decoder's machine. The field's value is added to the
 //! *column* of its path ([`columns`]), the chain of events is stored as steps from one event to the
 //! next, and the frequencies of the steps determine the state machine ([`machine`]). Other writers
 //! for this format produce the same bytes from the same records, except for differences between
@@ -31,7 +31,7 @@ use crate::compression::Compression;
 use crate::error::Result;
 use crate::varint;
 
-/// Options for storing chunks.
+/// Options for storing a transposed chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Storage<'a> {
     pub(crate) compression: &'a Compression,
@@ -40,11 +40,11 @@ pub(crate) struct Storage<'a> {
     pub(crate) bucket_size: u64,
 }
 
-/// An encoder for one chunk after another.
+/// An encoder for transposed chunks, which is reused for one chunk after another.
 ///
-/// The memory of a chunk is in blocks, which one step frees and the next step reuses: records are
-/// freed as they are taken apart into columns, and columns as they are compressed. Thus, the memory
-/// never holds much more than the records, or the columns and their compressed form.
+/// The memory of a chunk consists of blocks, which one step frees and the next step reuses: records
+/// are freed as they are split into columns, and columns are freed as they are compressed. Thus,
+/// the memory never holds much more than the records, or the columns and their compressed form.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkEncoder {
     fields: Fields,
@@ -53,8 +53,8 @@ pub(crate) struct ChunkEncoder {
 }
 
 impl ChunkEncoder {
-    /// Encodes a chunk of records. `sizes` has one varint per record. Appends the front of the data
-    /// to `front`, and returns the remaining data.
+    /// Encodes a chunk of records. `sizes` has one varint per record. Appends the chunk's data up
+    /// to the end of the header to `front`, and returns the remaining data.
     pub(crate) fn encode(
         &mut self,
         encoders: &mut Encoders,
@@ -119,7 +119,8 @@ impl ChunkEncoder {
         Ok(out)
     }
 
-    /// Puts all values into columns, and all events into the chain.
+    /// Splits the records: adds all values to columns, and all events to the chain. Frees the
+    /// records.
     fn take_apart(&mut self, mut sizes: &[u8], records: &mut Records, blocks: &mut BlockPool) {
         let ChunkEncoder {
             fields,

@@ -408,7 +408,7 @@ mod tests {
     use super::*;
     use crate::transpose::states::Emit;
 
-    /// Returns a walk over one state that reads the first of two adjacent buffers.
+    /// Returns a decoder with a single state, which reads the first of two adjacent buffers.
     fn walk(emit: Emit, lens: [usize; 2]) -> FastWalk {
         let state = State {
             emit,

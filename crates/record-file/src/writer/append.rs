@@ -5,17 +5,18 @@ use super::sink::BlockSink;
 use super::{RecordWriter, WriterOptions};
 use crate::error::{Error, Result};
 
-/// Largest accepted position. No file is longer, and additions to it don't overflow.
+/// Largest position at which a file can be continued. No file is longer, and adding to this
+/// position doesn't overflow.
 const MAX_POSITION: u64 = i64::MAX as u64;
 
 impl<W: Write> RecordWriter<W> {
     /// Creates a writer that continues a file of `position` bytes; `inner` must be at the file's
     /// end. A position of 0 begins a new file.
     ///
-    /// The existing content isn't read. If no chunk can begin at the end of the content, which
-    /// happens only if the content doesn't end with a chunk, zeros are written up to the next
-    /// block, and readers report these zeros as damage. The [initial
-    /// padding](WriterOptions::initial_padding) follows.
+    /// The existing content isn't read. If no chunk can begin at the end of the content, zeros are
+    /// written up to the next block, and readers report these zeros as damage. This happens only if
+    /// the content doesn't end with a chunk. The [initial padding](WriterOptions::initial_padding)
+    /// follows.
     ///
     /// # Errors
     ///

@@ -13,8 +13,8 @@ use crate::read_at::ReadAt;
 
 impl<W: Write> RecordWriter<W> {
     /// Writes a chunk from another file in its stored form, without decompressing it, and returns
-    /// the chunk's new position. The records keep their indices. The chunk is copied in small
-    /// pieces, and its hash is verified at the end.
+    /// the chunk's new position. The records keep their indices in the chunk. The chunk is copied
+    /// in small pieces, and its hash is verified at the end.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use crate::simple::encode_front;
 use crate::transpose::{ChunkEncoder, Records, Storage};
 use crate::varint;
 
-/// Maximum memory in blocks that is kept even if chunks are small, in bytes.
+/// Number of bytes in memory blocks that are kept for reuse even if chunks are small.
 const LEAST_KEPT: u64 = 1 << 20;
 
 /// Options for encoding chunks.
@@ -35,7 +35,7 @@ impl Format {
     }
 }
 
-/// An encoder for one chunk after another, which reuses compressors and memory.
+/// An encoder for chunks, which reuses compressors and memory for one chunk after another.
 #[derive(Debug, Default)]
 pub(super) struct Encoder {
     pub(super) codecs: Encoders,
@@ -43,8 +43,9 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Encodes a chunk of gathered records into `out`, which must be empty. Writes all data, or
-    /// only the part before the [values](Gathered::values).
+    /// Encodes a chunk of gathered records into `out`, which must be empty. If the chunk has
+    /// [values](Gathered::values), `out` gets only the part of the chunk's data before them,
+    /// otherwise all data.
     pub(super) fn encode(
         &mut self,
         format: &Format,
@@ -105,7 +106,8 @@ impl Encoder {
         })
     }
 
-    /// Encodes a transposed chunk with one record, which the header doesn't count.
+    /// Encodes a metadata chunk, whose data is that of a transposed chunk with one record. The
+    /// header doesn't count the record.
     pub(super) fn encode_metadata(
         &mut self,
         compression: &Compression,
@@ -160,8 +162,8 @@ impl Encoder {
     }
 }
 
-/// Encodes a chunk with one record, given in parts, into `out`. Writes all data, or only the part
-/// before the record.
+/// Encodes a chunk with one record, the concatenation of `parts`, into `out`. Without compression,
+/// `out` gets only the chunk's data before the record, otherwise all data.
 pub(super) fn encode_alone(
     encoder: &mut Encoder,
     compression: &Compression,
@@ -173,18 +175,19 @@ pub(super) fn encode_alone(
     encoder.encode_simple(compression, 1, &sizes, parts, out)
 }
 
-/// Records that share a chunk, either stored contiguously or waiting to be taken apart.
+/// Records that share a chunk, either stored contiguously or, for a transposed chunk, waiting to be
+/// split into fields.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) num_records: u64,
     /// Lengths of the records, as varints.
     sizes: Vec<u8>,
     values: Vec<u8>,
-    /// The records to be taken apart.
+    /// The records of a transposed chunk, which will be split into fields.
     records: Records,
     /// The encoded data, once the records are encoded.
     stored: PieceQueue,
-    /// The memory that the steps of encoding share.
+    /// Memory blocks that the steps of encoding a transposed chunk share.
     blocks: BlockPool,
 }
 
@@ -224,7 +227,7 @@ impl Gathered {
         }
     }
 
-    /// Adds a record to take apart.
+    /// Adds a record to a transposed chunk.
     pub(super) fn add_apart(&mut self, len: u64, parts: &[&[u8]]) {
         self.num_records += 1;
         varint::push(&mut self.sizes, len);
@@ -236,20 +239,20 @@ impl Gathered {
         (self.values.len() + self.records.size()) as u64
     }
 
-    /// Returns the bytes to write after the first part of the data, for a chunk that is transposed
-    /// or whose values are stored unchanged.
+    /// Returns the bytes to write after the part of the chunk's data in the encoder's output, for a
+    /// chunk that is transposed or whose records are stored unchanged.
     pub(super) fn values(&self) -> impl Iterator<Item = &[u8]> {
         let values = Some(&self.values[..]).filter(|values| !values.is_empty());
         values.into_iter().chain(self.stored.slices())
     }
 
-    /// Returns whether there are no records and no memory is allocated.
+    /// Returns true if there are no records and no memory is allocated.
     pub(super) fn is_unused(&self) -> bool {
         self.num_records == 0 && self.values.capacity() == 0 && self.blocks.is_empty()
     }
 
-    /// Removes the records. Keeps the memory, up to `usual` bytes, and about `in_blocks` bytes of
-    /// blocks.
+    /// Removes the records. Keeps a buffer of at most `usual` bytes, and blocks of about
+    /// `in_blocks` bytes in total.
     pub(super) fn clear(&mut self, usual: u64, in_blocks: u64) {
         self.records.clear(&mut self.blocks);
         self.stored.clear(&mut self.blocks);

@@ -27,12 +27,12 @@ impl Chain {
         self.first = None;
         self.last = None;
         self.steps.clear();
-        // A field takes about eight bytes.
+        // A field takes up about eight bytes of a record.
         self.numbers.clear(size / 8);
         self.path.clear(blocks);
     }
 
-    /// Adds events, and replaces them in the slice by their steps.
+    /// Adds events, and replaces each event in the slice with the number of its step.
     pub(crate) fn add(&mut self, mut events: &mut [u32], blocks: &mut BlockPool) {
         let mut last = match self.last {
             Some(last) => last,
@@ -62,8 +62,9 @@ impl Chain {
     }
 }
 
-/// The numbers of steps, each in as few bytes as the largest number so far needs. There are about
-/// as many steps as fields, whose tags take at least as much memory.
+/// The numbers of the steps in a chain. A number is stored in one, two or four bytes, depending on
+/// the largest number so far. There is about one step per field, so the numbers take up hardly more
+/// memory than the tags of the fields.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     bytes: PieceQueue,
@@ -84,7 +85,7 @@ impl Path {
         usize::try_from(len).unwrap_or(usize::MAX)
     }
 
-    /// Adds numbers below `bound`, which never decreases.
+    /// Adds numbers below `bound`, which never decreases between calls.
     fn extend(&mut self, numbers: &[u32], bound: usize, blocks: &mut BlockPool) {
         match bound {
             0..=0x100 => extend(&mut self.bytes, numbers, blocks, |number| {
@@ -99,7 +100,7 @@ impl Path {
         }
     }
 
-    /// Takes the numbers one block at a time, starting with the last, and frees their memory.
+    /// Passes the numbers to `some`, in batches and from last to first, and frees their memory.
     pub(super) fn take_back(
         &mut self,
         blocks: &mut BlockPool,
@@ -126,7 +127,7 @@ impl Path {
     }
 }
 
-/// Number of steps to take at once: few enough to stay in the fastest cache.
+/// Maximum number of steps in a batch: few enough to stay in the fastest cache.
 pub(super) const AT_ONCE: usize = 2048;
 
 fn extend<const N: usize>(

@@ -1,8 +1,8 @@
-//! The values of one field.
+//! Columns, each of which contains the values of one field path.
 use crate::block_pool::{BlockPool, LARGEST, Piece, SMALLEST};
 use crate::varint;
 
-/// The kinds of columns. All columns in a bucket have the same kind.
+/// The kind of a column. All columns in a bucket have the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Group {
     #[default]
@@ -32,8 +32,8 @@ pub(super) struct Column {
 const SMALL: usize = 16;
 /// Values up to this size are moved as if they had this size.
 const MEDIUM: usize = 64;
-/// Divisor of the current size that gives the limit on a new block, so that little of the block
-/// stays empty.
+/// Divisor of a column's size that gives the usual size of its next block, so that little of the
+/// block stays empty.
 const GROWTH: usize = 4;
 
 impl Column {
@@ -114,8 +114,9 @@ impl Column {
         }
     }
 
-    /// Begins a block before the full one, for at least `more` bytes. The block's size depends only
-    /// on the values, since a compressor's output may depend on block sizes.
+    /// Begins a new block before the full block, when `more` bytes remain to be stored. The new
+    /// block's size depends only on the values, since a compressor's output may depend on block
+    /// sizes.
     fn next_block(&mut self, more: usize, blocks: &mut BlockPool) {
         let wanted = more.max(self.len() / GROWTH);
         let block = blocks.take(wanted.clamp(SMALLEST, LARGEST));
@@ -127,7 +128,7 @@ impl Column {
         }
     }
 
-    /// Takes the content, in forward order.
+    /// Removes and returns the content, in forward order.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Piece> {
         let first = Piece::from(std::mem::take(&mut self.block), self.start);
         self.start = 0;

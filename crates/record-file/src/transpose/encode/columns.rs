@@ -1,5 +1,5 @@
-//! Sorting the parts of records: values go into columns, one for each path of fields, and events go
-//! into a chain.
+//! Splitting records: values are added to columns, one for each field path, and fields become
+//! events.
 use super::super::{INLINE, tag, wire};
 use super::column::{Column, Group};
 use super::fields::{Field, What};
@@ -8,11 +8,11 @@ use crate::block_pool::{BlockPool, Piece};
 use crate::varint;
 
 const NONE: u32 = u32::MAX;
-/// Number of the column that holds the lengths of records that are not messages.
+/// Index of the column that contains the lengths of records that are not messages.
 pub(crate) const LENGTHS: u32 = u32::MAX;
-/// Id of the record's own message. Nested messages get the subsequent ids.
+/// Id of the message that is the whole record. Nested messages get the subsequent ids.
 const ROOT: u32 = 4;
-/// Varints up to this value have their own state rather than a buffer.
+/// Largest value of varints that have their own state instead of being stored in a buffer.
 const MAX_INLINE: u8 = 3;
 /// Maximum number of kinds of events for one path: for varints, ten lengths and four inline values.
 const KINDS: usize = INLINE as usize + MAX_INLINE as usize + 1;
@@ -48,7 +48,7 @@ pub(crate) struct Shown {
     pub(crate) column: Option<u32>,
 }
 
-/// A message whose fields are being taken.
+/// A nested message or group whose fields are being added.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     /// Id of the enclosing message.
@@ -56,12 +56,12 @@ struct Open {
     end: u32,
 }
 
-/// All parts of a chunk's records.
+/// The columns and events of a chunk's records.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     nodes: Vec<Node>,
     node_numbers: Pairs,
-    /// The columns, including columns that are not in use.
+    /// The columns, followed by unused columns, whose memory is reused.
     columns: Vec<Column>,
     used: usize,
     /// Lengths of the records that are not messages, as varints in reverse order.
@@ -224,7 +224,7 @@ impl Columns {
         self.get(column).len() as u64
     }
 
-    /// Takes the content of a column.
+    /// Removes and returns the content of a column.
     pub(crate) fn take(&mut self, column: u32) -> impl Iterator<Item = Piece> {
         if column == LENGTHS {
             return self.lengths.take();
@@ -232,7 +232,8 @@ impl Columns {
         self.columns[column as usize].take()
     }
 
-    /// Returns the columns in the order of their buffers: by group, then by ascending size.
+    /// Returns the indices of the columns in the order of their buffers: by group, then by
+    /// ascending size.
     pub(crate) fn order(&self) -> Vec<u32> {
         let mut order: Vec<_> = (0..number(self.used)).collect();
         order.sort_unstable_by_key(|&column| {
@@ -243,7 +244,8 @@ impl Columns {
         order
     }
 
-    /// Returns the columns of each group, with the lengths of records last.
+    /// Returns the indices of the columns in each group. The last group contains the lengths of
+    /// records.
     pub(crate) fn groups(&self, order: &[u32]) -> Vec<Vec<u32>> {
         let mut groups: Vec<_> = order
             .chunk_by(|&a, &b| self.get(a).group == self.get(b).group)
@@ -291,8 +293,8 @@ fn message_id(node: u32) -> u32 {
     node + ROOT + 1
 }
 
-/// Returns a number for the next of `len` items. Each item takes more than a byte, so memory runs
-/// out before the numbers do.
+/// Returns the number of a new item after `len` items. Each item takes up more than a byte, so
+/// memory is exhausted before a number exceeds 32 bits.
 fn number(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
 }

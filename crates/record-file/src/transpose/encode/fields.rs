@@ -1,7 +1,8 @@
 //! Distinguishing messages from other bytes, and finding their fields.
 
-/// Kind of a value and its length, if fixed, by wire type. A varint counts as one byte, which is
-/// right if its first byte has no continuation bit.
+/// For each wire type, the kind of the value, and the length of the value in bytes, or 0 if it
+/// varies. The length of a varint is given as 1, which is true if its first byte has no
+/// continuation bit.
 const SHORT: [(What, usize); 8] = [
     (What::Varint, 1),
     (What::Fixed64, 8),
@@ -13,15 +14,15 @@ const SHORT: [(What, usize); 8] = [
     (What::Bytes, 0),
 ];
 
-/// Maximum nesting depth of the messages and groups inside a record that are taken apart.
+/// Maximum nesting depth at which messages and groups inside a record are split into fields.
 const MAX_DEPTH: usize = 100;
 
-/// Maximum number of fields that a record is taken apart into. Each field takes 24 bytes of memory
-/// until the record is encoded. A message with more fields is stored in one piece, like other
-/// bytes.
+/// Maximum number of fields that a record is split into. Each field takes up 24 bytes of memory
+/// until the record is encoded. A message with more fields isn't split, like bytes that aren't a
+/// message.
 const MAX_FIELDS: usize = 4 << 20;
 
-/// A field of a record, or the end of a field that contains others.
+/// A field of a record, or the end of a field that contains other fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) what: What,
@@ -45,9 +46,10 @@ pub(crate) enum What {
 
 /// The fields of a record, including those of nested messages.
 ///
-/// Bytes are considered a message if serializing that message would restore the bytes, as far as
-/// this can be determined without its type: varints have the shortest form, groups begin and end,
-/// and field numbers aren't 0. Thus, assembling the fields restores the original bytes.
+/// Bytes are considered a message if parsing and serializing them would restore the bytes, as far
+/// as this can be determined without the message's type: varints have the shortest form, every
+/// group begins and ends, and field numbers aren't 0. Thus, assembling the fields restores the
+/// original bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     found: Vec<Field>,
@@ -68,7 +70,7 @@ impl Fields {
     }
 
     /// Finds the fields of the message from `at` to the end of `bytes`, whose nesting depth is
-    /// `depth`.
+    /// `depth`. Returns `None` if these bytes aren't a message.
     fn message(&mut self, bytes: &[u8], mut at: usize, depth: usize) -> Option<()> {
         let around = self.groups.len();
         while at < bytes.len() {
@@ -133,8 +135,8 @@ impl Fields {
         (self.groups.len() == around).then_some(())
     }
 
-    /// Finds the fields of a possible message that begins at `at`; keeps no fields if the bytes
-    /// aren't a message.
+    /// Finds the fields of a possible message that begins at `at`. Returns false, and keeps no
+    /// fields, if the bytes aren't a message.
     fn submessage(&mut self, bytes: &[u8], at: usize, tag: u32, depth: usize) -> bool {
         if is_no_message(bytes, at) {
             return false;
@@ -158,8 +160,8 @@ impl Fields {
     }
 }
 
-/// Size of a field, indexed by its first byte: this many bytes, plus the value of the next byte if
-/// [`HAS_LEN`] is set.
+/// Size of a field in bytes, and flags, indexed by the first byte of the field. If [`HAS_LEN`] is
+/// set, the value of the next byte must be added to the size.
 const REACH: [u32; 256] = {
     let mut reach = [UNKNOWN; 256];
     let mut tag = 0;
@@ -178,8 +180,9 @@ const REACH: [u32; 256] = {
     }
     reach
 };
-/// Size that extends beyond the end of most strings. If a string is longer, its remainder is just
-/// as unlikely to be a valid message.
+/// Size for first bytes that no field begins with: it extends beyond the end of most strings, which
+/// are thus rejected. If a string is longer, its remainder is just as unlikely to be a valid
+/// message.
 const BEYOND: u32 = 0x8000;
 const REACH_BITS: u32 = 0xffff;
 /// Flag: the next byte is a varint, complete unless it has a continuation bit.
@@ -190,9 +193,10 @@ const CLOSES: u32 = 1 << 19;
 /// Flag: the first byte isn't enough to decide.
 const UNKNOWN: u32 = 1 << 20;
 
-/// Returns whether the remainder of `bytes` is certainly not a message. For most strings, it is
-/// enough to skip the bytes that would be the first fields. The code is the same for all types of
-/// fields, since branches on the type would be mispredicted half the time.
+/// Returns true if the bytes from `at` to the end of `bytes` are certainly not a message. For most
+/// strings, this can be determined by skipping the bytes that would be the first fields. The code
+/// is the same for all types of fields, since branches on the type would be mispredicted half the
+/// time.
 fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     let mut open = false;
     loop {
@@ -214,7 +218,8 @@ fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     }
 }
 
-/// Reads a varint of at most 32 bits in its shortest form, and returns its value and end.
+/// Reads a varint of at most 32 bits, and returns its value and end. Returns `None` if the varint
+/// doesn't have the shortest form.
 #[inline]
 fn varint32(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     let first = *bytes.get(at)?;
@@ -232,7 +237,8 @@ fn varint32(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     None
 }
 
-/// Returns the length of a varint of at most 64 bits in its shortest form.
+/// Returns the length of a varint of at most 64 bits, or `None` if the varint doesn't have the
+/// shortest form.
 #[inline]
 fn varint64_len(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;

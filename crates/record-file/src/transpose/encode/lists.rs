@@ -5,12 +5,12 @@ use std::collections::BinaryHeap;
 use super::chain::Chain;
 use super::state::{MAX_OFFSET, NONE, State, index};
 
-/// Number of states that a transition can name.
+/// Number of states that one transition can select from.
 const BLOCK: usize = MAX_OFFSET as usize + 1;
-/// Minimum frequency of a step for which a separate state is worthwhile.
+/// Minimum number of occurrences of a step that make a separate state for its target worthwhile.
 const WORTH_A_STATE: u64 = 10;
 
-/// An event, with the data that the machine needs.
+/// An event, with the numbers from which the machine is built.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
     /// Base of the transitions from the event.
@@ -19,7 +19,7 @@ pub(super) struct Event {
     pub(super) public: u32,
     /// State in the event's private list through which the public list is reached.
     pub(super) way_out: u32,
-    /// Number of steps to the event that are not in a private list.
+    /// Number of occurrences of steps to the event whose target isn't in a private list.
     incoming: u64,
     /// The steps from the event, as a range in the sorted steps.
     steps: (usize, usize),
@@ -27,7 +27,8 @@ pub(super) struct Event {
     pub(super) implicit: bool,
 }
 
-/// A step, and the index of its target in its source's private list, if the target is there.
+/// A step, and the state for its target in the private list of its source, if there is such a
+/// state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) from: u32,
@@ -48,8 +49,8 @@ pub(super) struct Lists {
     public_begin: u32,
 }
 
-/// The states that wait for a place in a list: the least frequent first and, among equally frequent
-/// ones, the one with the highest number first.
+/// A queue of states that will be placed in a list: the least frequent state is first and, among
+/// equally frequent states, the state with the highest number.
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Lists {
@@ -239,7 +240,8 @@ impl Lists {
     }
 }
 
-/// Places the items in a new list, filled from its end, and reports each item's index.
+/// Places the waiting states in a new list, which is filled from its end, and passes the index of
+/// each state to `placed`.
 fn place(
     states: &mut Vec<State>,
     mut waiting: Waiting,

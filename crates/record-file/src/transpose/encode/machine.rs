@@ -1,6 +1,6 @@
 //! The state machine that reproduces a chain of events.
 //!
-//! A transition names a state by its distance, 0 to 63, from a base that the previous state
+//! A transition selects a state by its offset, 0 to 63, from a base that the previous state
 //! determines. Therefore, there are lists of states: a *private* list for each event that is often
 //! followed by certain other events, and one *public* list for all other states. A list of more
 //! than 64 states is divided into blocks, which are reached through states that emit nothing.
@@ -23,17 +23,18 @@ pub(crate) struct Machine {
     offsets: Vec<u8>,
 }
 
-/// The transitions that make up a step: some of [`Machine::offsets`].
+/// The transitions that make up a step: a range of [`Machine::offsets`].
 #[derive(Debug, Clone, Copy, Default)]
 struct Written {
     begin: u32,
     len: u16,
-    /// The first of these transitions.
+    /// The first of these offsets.
     only: u8,
 }
 
-/// If `there` is set, adds a transition after `byte` at `at`, either in a new byte or as a
-/// repetition. The code has no branches, since the choice is hard to predict.
+/// If `there` is set, adds a transition after `byte`, which is at index `at`: either in a new byte
+/// or as a repetition in `byte`. Returns the last byte and its index. The code has no branches,
+/// since the choice is hard to predict.
 #[inline]
 fn join(byte: u8, at: usize, offset: u8, there: bool) -> (u8, usize) {
     let repeats = offset == 0 && byte & MAX_REPEATED < MAX_REPEATED;
@@ -84,7 +85,7 @@ impl Machine {
             machine.written[step.number as usize] = Written {
                 begin: index(begin),
                 // The number of transitions is limited by the nesting depth of a list's blocks, and
-                // each level has 64 times as many blocks as the previous one.
+                // each level has 64 times the number of blocks of the previous level.
                 len: u16::try_from(offsets.len()).unwrap_or(u16::MAX),
                 only: offsets.first().copied().unwrap_or(0),
             };
@@ -109,11 +110,12 @@ impl Machine {
     /// Returns the transitions along a chain, freeing the chain's path.
     pub(crate) fn transitions(&self, chain: &mut Chain, blocks: &mut BlockPool) -> PieceQueue {
         let longest = self.written.iter().map(|way| way.len).max().unwrap_or(0);
-        // Each batch follows an earlier byte, which is complete except for repetitions.
+        // Each batch begins with the last byte of the previous batch, to which repetitions may be
+        // added.
         let at_once = AT_ONCE.min(chain.path.len());
         let mut some = vec![0; at_once * usize::from(longest) + 1];
         let mut out = PieceQueue::default();
-        // The first byte takes no repetitions, and is dropped at the end.
+        // No repetitions can be added to this first byte, which is dropped at the end.
         let mut byte = MAX_REPEATED;
         let mut begin = 1;
         chain.path.take_back(blocks, |steps, blocks| {

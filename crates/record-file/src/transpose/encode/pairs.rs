@@ -7,10 +7,10 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 const EMPTY: u64 = u64::MAX;
 const LEAST_SLOTS_LOG: u32 = 6;
 const MOST_SLOTS_LOG: u32 = 12;
-/// Size above which a map is not kept, since clearing it would cost too much.
+/// Maximum capacity of a map that is kept: clearing a larger map would take too long.
 const LARGE: usize = 1 << 13;
 
-/// A map with a collision-resistant hash, and a direct-mapped cache for it.
+/// A map from pairs to numbers, with a collision-resistant hash and a direct-mapped cache.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     recent: Vec<(u64, u32)>,
@@ -20,7 +20,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Removes all pairs, and makes room for about this many lookups.
+    /// Removes all pairs, and chooses a cache size for about `questions` lookups.
     pub(crate) fn clear(&mut self, questions: usize) {
         // Clearing more slots would cost more than they save.
         let log = (questions / 4).max(1).ilog2();

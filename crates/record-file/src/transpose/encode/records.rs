@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 
 use crate::block_pool::{BlockPool, LARGEST, PieceQueue};
 
-/// The records waiting to be taken apart.
+/// The records waiting to be split into columns.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     /// Records no longer than a block, stored across block boundaries.
@@ -23,7 +23,7 @@ impl Records {
 
     /// Adds a record that is the concatenation of `parts`, with `len` bytes in total.
     pub(crate) fn add(&mut self, len: u64, parts: &[&[u8]], blocks: &mut BlockPool) {
-        // The parts are in memory, so their length fits.
+        // The parts are in memory, so their length fits in a `usize`.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.size += len;
         if len > LARGEST {

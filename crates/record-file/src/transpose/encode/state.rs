@@ -25,8 +25,9 @@ impl State {
     }
 }
 
-/// Converts an index to a state number. There are fewer events and states than fields, and a field
-/// takes more than a byte, so memory runs out before the numbers do.
+/// Converts an index to a number of an event or state. There are fewer events and states than
+/// fields, and a field takes up more than a byte, so memory is exhausted before a number exceeds 32
+/// bits.
 pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(NONE)
 }

@@ -22,7 +22,7 @@ pub(super) struct Step {
     pub(super) keep: u64,
     /// Bits of the value that are not in the buffer.
     pub(super) set: u64,
-    /// The tag, aligned to the upper end.
+    /// The tag as a varint, aligned to the upper end of the word.
     pub(super) tag: u64,
     pub(super) next: u32,
     pub(super) buffer: u32,
@@ -33,9 +33,9 @@ pub(super) struct Step {
     pub(super) len: u8,
     /// Number of bytes of the value that come from the buffer.
     pub(super) advance: u8,
-    /// Shift that aligns the value to the upper end.
+    /// Number of bits to shift the value left, which aligns it to the upper end of the word.
     pub(super) shift: u8,
-    /// True if the next state follows without a transition.
+    /// True if the transition to the next state is implicit, without a transition byte.
     pub(super) implicit: bool,
 }
 
@@ -95,8 +95,8 @@ impl Step {
                 step.tag_len = 0;
             }
             Emit::SubmessageEnd => {
-                // The tag comes before the message. Since output is written backwards, this state
-                // begins with the end of the message.
+                // The tag is before the message. Since output is written backwards, the tag is
+                // prepended later, by the state for the start of the message.
                 step.kind = Kind::SubmessageEnd;
                 step.len = step.tag_len;
                 step.tag_len = 0;
