@@ -1,4 +1,4 @@
-//! One interface for `record-file` and the `riegeli` crate, to compare them.
+//! A common interface to `record-file` and the `riegeli` crate, for comparing the two crates.
 #![forbid(unsafe_code)]
 
 pub mod records;
@@ -8,17 +8,17 @@ use std::io::Cursor;
 
 use record_file::{Compression, ReaderOptions, RecordReader, RecordWriter, WriterOptions};
 
-/// The result of a call to either crate.
+/// The result of a call to `record-file` or to the `riegeli` crate.
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A compression that both crates support.
+/// A compression that both `record-file` and the `riegeli` crate support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
     /// No compression.
     None,
-    /// Zstd at a level.
+    /// Zstd at the given level.
     Zstd(i32),
-    /// Brotli at a level.
+    /// Brotli at the given level.
     Brotli(u32),
     /// Snappy.
     Snappy,
@@ -35,7 +35,7 @@ impl std::fmt::Display for Codec {
     }
 }
 
-/// The file options that both crates support.
+/// The options for writing a file that both `record-file` and the `riegeli` crate support.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Compression.

@@ -1,4 +1,4 @@
-//! Records that are the same for the same seed.
+//! Reproducible records, generated from fixed seeds.
 
 /// A reproducible sequence of random numbers.
 #[derive(Debug, Clone)]

@@ -1,4 +1,5 @@
-//! Encoding a prost message into a list of segments, without copying its values of type [`Bytes`].
+//! Encoding a prost message into a list of segments, without copying its large fields of type
+//! [`Bytes`].
 //!
 //! Calling `encode_to_vec` for a message with 10 GiB of tensors takes another 10 GiB of memory. The
 //! concatenated segments are exactly the bytes that `encode` writes, but a large field of type
@@ -22,15 +23,16 @@
 //! assert_eq!(segments.concat(), prost::Message::encode_to_vec(&layer));
 //! ```
 //!
-//! The table shows the time and memory needed before a split can begin, for a message with sixteen
-//! tensors on two busy cores:
+//! The table shows the time and memory needed to encode a message before it can be split, with
+//! shared values as by [`encode`] and with copied values. The message has sixteen tensors, and both
+//! cores of the machine are busy:
 //!
 //! | tensors | shared | copied (`encode_to_vec`) |
 //! | --- | --- | --- |
 //! | 1 GiB | 0.05 ms, no memory | 3.7 s, 1 GiB more |
 //! | 4 GiB | 0.1 ms, no memory | 24 s, 4 GiB more |
 //!
-//! The split to a file itself takes 0.8 s for each GiB.
+//! Splitting the message to a file then takes 0.8 s for each GiB.
 //!
 //! This is a separate crate because prost writes to a [`BufMut`], a trait that only `unsafe` code
 //! can implement, since `chunk_mut` lends uninitialized memory. Here, [`BytesMut`] lends the
@@ -40,8 +42,8 @@ use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// Minimum size of a shared value, in bytes: 1 KiB. Copying a smaller value costs less than a
-/// separate segment.
+/// Minimum size of a value that becomes a separate segment, in bytes: 1 KiB. Copying a smaller
+/// value costs less than a separate segment.
 pub const LEAST_SHARED: usize = 1 << 10;
 
 /// Returns the bytes that `message.encode` writes, as non-empty segments, in order.
@@ -52,7 +54,8 @@ pub fn encode(message: &impl Message) -> Vec<Bytes> {
     segments.closed
 }
 
-/// A buffer that keeps large values unchanged, and concatenates everything else.
+/// A buffer that stores large values as segments without copying them, and concatenates everything
+/// else.
 #[derive(Default)]
 struct Segments {
     closed: Vec<Bytes>,

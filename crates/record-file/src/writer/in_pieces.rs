@@ -26,7 +26,8 @@ impl Plain {
     }
 }
 
-/// All lengths and block headers are known in advance; only the hash isn't known until the end.
+/// Methods that write an uncompressed record of known length: all lengths and block headers are
+/// known in advance, and only the hash isn't known until the end.
 impl<W: Write + Seek> RecordWriter<W> {
     pub(super) fn begin_plain(&mut self, len: u64) -> Result<Plain> {
         let (header, front) = plain_header(&mut self.encoder.codecs, len)?;
@@ -76,7 +77,7 @@ impl<W: Write + Seek> RecordWriter<W> {
     }
 }
 
-/// A writer in the middle of an uncompressed record, to which bytes are pushed as they arrive.
+/// A writer that is writing an uncompressed record, whose bytes are pushed as they arrive.
 ///
 /// Dropping this writer leaves an incomplete record, which [`RecordWriter::starting_at`] can
 /// overwrite.
@@ -130,8 +131,8 @@ impl<W: Write + Seek> RecordInPieces<W> {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](ErrorKind::InvalidConfig) if fewer bytes of the record remain;
-    /// [`Io`](ErrorKind::Io) if writing fails.
+    /// [`InvalidConfig`](ErrorKind::InvalidConfig) if `piece` has more bytes than remain of the
+    /// record; [`Io`](ErrorKind::Io) if writing fails.
     pub fn push(&mut self, piece: &[u8]) -> Result<()> {
         let record = &mut self.record;
         self.writer

@@ -94,7 +94,7 @@ impl WriterOptions {
         self
     }
 
-    /// Returns whether all options for chunks, except their compression, have their default values.
+    /// Returns true if all options for chunks, except the compression, have their default values.
     ///
     /// # Examples
     ///
@@ -164,11 +164,9 @@ impl WriterOptions {
 
     /// Sets the number of threads that encode and compress chunks. Default: 0, the caller's thread.
     ///
-    /// The resulting file doesn't depend on this number. Up to this many chunks and their
-    /// compressed forms are held at a time. Chunks of 64 KiB or more that are neither compressed
-    /// nor transposed are only hashed by threads; if such a chunk consists of one record of at
-    /// least 1 MiB, a thread copies the record while the previous record is written, so only two
-    /// such records are held.
+    /// The resulting file doesn't depend on this number. At most one chunk per thread is held at a time, with its compressed form. Chunks
+    /// of 64 KiB or more that are neither compressed nor transposed are only hashed by threads; if such a chunk consists of one record of
+    /// at least 1 MiB, a thread copies the record while the previous record is written, so only two such records are held.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
@@ -253,7 +251,7 @@ impl WriterOptions {
         self.chunk_size
     }
 
-    /// Returns whether records that are protobuf messages are stored field by field.
+    /// Returns true if records that are protobuf messages are stored field by field.
     pub const fn get_transpose(&self) -> bool {
         self.transpose
     }
@@ -278,7 +276,7 @@ impl WriterOptions {
         self.threads
     }
 
-    /// Returns the metadata of the file.
+    /// Returns the serialized metadata of the file, or `None` if there is no metadata.
     pub fn get_metadata(&self) -> Option<&[u8]> {
         self.metadata.as_deref()
     }

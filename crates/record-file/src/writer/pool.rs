@@ -26,7 +26,7 @@ type Job = (Gathered, Vec<u8>);
 #[derive(Debug)]
 pub(super) struct Pool {
     threads: Threads<Encoder, Job, Result<Done>>,
-    /// The beginning of each chunk, in the same order.
+    /// The beginning of each submitted chunk, in the order of submission.
     begins: VecDeque<Begin>,
     /// Reusable memory for encoded data.
     spare: Vec<Vec<u8>>,
@@ -55,7 +55,7 @@ impl Pool {
         self.threads.is_empty()
     }
 
-    /// Submits a chunk to be encoded into reused memory; the pool must have room.
+    /// Submits a chunk to be encoded into reused memory. The pool must not be full.
     pub(super) fn submit(&mut self, gathered: Gathered, begin: Begin) -> Result<()> {
         let data = self.spare.pop().unwrap_or_default();
         self.threads.submit((gathered, data))?;
@@ -63,13 +63,13 @@ impl Pool {
         Ok(())
     }
 
-    /// Adds a chunk that is already encoded, to be written after all others.
+    /// Adds a chunk that is already encoded. It will be written after all submitted chunks.
     pub(super) fn add_done(&mut self, done: Done, begin: Begin) {
         self.threads.add_done(Ok(done));
         self.begins.push_back(begin);
     }
 
-    /// Waits for the oldest submitted chunk.
+    /// Waits for the oldest submitted chunk. Returns `None` if there are no chunks.
     pub(super) fn next(&mut self) -> Option<(Begin, Result<Done>)> {
         let begin = self.begins.pop_front()?;
         let done = self.threads.next()?;
@@ -108,7 +108,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Writes the oldest submitted chunk. Returns false if there is none.
+    /// Writes the oldest submitted chunk. Returns true if more submitted chunks remain.
     pub(super) fn write_next(&mut self) -> Result<bool> {
         let next = self.pool.as_mut().and_then(Pool::next);
         if let Some((begin, done)) = next {

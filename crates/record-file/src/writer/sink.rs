@@ -8,7 +8,7 @@ use crate::block::{
 use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, ChunkHeader, ChunkType, file_start};
 use crate::hash::Hasher;
 
-/// Minimum size of a slice that is written without being copied to the buffer, in bytes.
+/// Minimum total size of parts that are written without being copied to the buffer, in bytes.
 const GATHER_BELOW: u64 = 32 << 10;
 const BUFFER: usize = 256 << 10;
 /// Maximum number of blocks that are written in one call. Systems accept at most 1024 slices per
@@ -17,14 +17,14 @@ const BLOCKS_AT_ONCE: u64 = 500;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// The range of the chunk that is being written, which the chunk's block headers contain.
+/// The range of the chunk that is being written. Block headers inside the chunk give this range.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Frame {
     Known {
         begin: u64,
         end: u64,
     },
-    /// The end isn't known yet, so block headers are left as holes.
+    /// The end isn't known yet, so zeros are written instead of block headers.
     Open,
 }
 
@@ -63,7 +63,8 @@ impl<W: Write> BlockSink<W> {
     /// Returns a sink for a file that has `pos` bytes so far; `inner` must be at the end of the
     /// file.
     ///
-    /// If no chunk can begin there, the sink first writes zeros up to the next block.
+    /// If no chunk can begin at the end of the file, the sink first writes zeros up to the next
+    /// block.
     pub(crate) fn append(inner: W, pos: u64) -> Self {
         let begin = if is_chunk_boundary(pos) {
             pos
@@ -73,7 +74,7 @@ impl<W: Write> BlockSink<W> {
         BlockSink {
             inner,
             pos: begin,
-            // There are fewer zeros than a block has bytes.
+            // The number of zeros is less than the size of a block, so it fits in a `usize`.
             buffer: vec![0; usize::try_from(begin - pos).unwrap_or(0)],
         }
     }
@@ -237,7 +238,7 @@ impl<W: Write> BlockSink<W> {
 
 impl<W: Write + Seek> BlockSink<W> {
     /// Fills in the header of the chunk that was written from `begin` to the current position, and
-    /// its block headers if they were left as holes.
+    /// the block headers inside the chunk if zeros were written instead of them.
     pub(crate) fn patch(
         &mut self,
         begin: u64,
@@ -269,9 +270,9 @@ impl<W: Write + Seek> BlockSink<W> {
         self.seek_to(end, &mut distance)
     }
 
-    /// Seeks to `target`, and checks that its distance from the resulting position of `inner` is
-    /// constant. The distance changes if the file was opened for appending, since every write then
-    /// goes to the file's end.
+    /// Seeks to the file position `target`. Fails if the distance between `target` and the
+    /// resulting position of `inner` has changed since an earlier call. The distance changes if the
+    /// file was opened for appending, since every write then goes to the file's end.
     // The seek is relative, because the file may begin in the middle of the underlying stream.
     fn seek_to(&mut self, target: u64, distance: &mut Option<i128>) -> io::Result<()> {
         let by = i64::try_from(i128::from(target) - i128::from(self.pos))

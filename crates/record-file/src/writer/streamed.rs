@@ -1,5 +1,4 @@
-//! Writing a record without holding all of it in memory, or holding it in only one form, compressed
-//! or original.
+//! Writing a record without holding all of it in memory or, if the caller holds the record, without holding its compressed form.
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::RecordWriter;
@@ -120,9 +119,9 @@ impl<W: Write + Seek> RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes a record like [`write_record_from`](Self::write_record_from), for an underlying
-    /// writer that can't seek and a source that can. The source is read and compressed twice, since
-    /// the header before a record contains its length and hash.
+    /// Writes a record like [`write_record_from`](Self::write_record_from), for an underlying writer that can't seek and a source that can
+    /// seek. The source is read and compressed twice, since the chunk header before a record contains the length and hash of its stored
+    /// data.
     ///
     /// The file is the same as with `write_record_from`.
     ///
@@ -174,8 +173,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Streams a compressed record. The length of the chunk is known only at the end, so the block
-    /// headers are also filled in then.
+    /// Streams a compressed record. The length of the chunk is known only at the end, so both the chunk header and the block headers are
+    /// filled in at the end.
     pub(super) fn stream_compressed(
         &mut self,
         source: Source<'_>,
@@ -197,8 +196,8 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Writes a chunk whose header is known. `data` passes the chunk's data, which must match the
-    /// header, to its argument.
+    /// Writes a chunk whose header is known. `data` is called with a function, and passes the chunk's data, which must match the header, to
+    /// this function.
     pub(super) fn write_framed(
         &mut self,
         header: &ChunkHeader,
@@ -238,7 +237,7 @@ impl<W: Write> RecordWriter<W> {
     }
 }
 
-/// Returns the header of a chunk with one record of `len` bytes, before its data is known.
+/// Returns the header of a chunk with one record of `len` bytes. The size and hash of the data are 0, since they aren't known yet.
 fn unfilled_header(len: u64) -> ChunkHeader {
     ChunkHeader {
         kind: ChunkType::Simple,
@@ -249,8 +248,7 @@ fn unfilled_header(len: u64) -> ChunkHeader {
     }
 }
 
-/// Returns the header, except for the hash, of a chunk with one uncompressed record, and the first
-/// bytes of its data.
+/// Returns the header of a chunk with one uncompressed record, without the hash of the data, and the data before the record.
 pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHeader, Vec<u8>)> {
     let mut sizes = Vec::new();
     varint::push(&mut sizes, len);
@@ -263,7 +261,7 @@ pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHe
     Ok((header, front))
 }
 
-/// The source of the bytes of a record.
+/// The source of a record's bytes.
 pub(super) enum Source<'a> {
     Read(&'a mut dyn Read),
     Parts(&'a [&'a [u8]]),
@@ -315,7 +313,7 @@ pub(super) fn encode_record(
     Ok(header)
 }
 
-/// Reads exactly `len` bytes, in pieces.
+/// Reads exactly `len` bytes in pieces, and passes each piece to `each`.
 pub(super) fn read_pieces(
     source: &mut dyn Read,
     len: u64,

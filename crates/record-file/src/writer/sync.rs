@@ -2,7 +2,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Write};
 
-/// A sink that can write its data to storage that survives a crash of the machine.
+/// A sink that can ensure that written data survives a crash of the machine.
 ///
 /// # Examples
 ///
