@@ -107,8 +107,8 @@ fn record() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Generates mostly different records, and sometimes many of the same kind, which benefit from
-/// transposing.
+/// Generates lists of records. Most lists consist of different records, and some of many similar
+/// records, which benefit from transposing.
 fn some_records() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop_oneof![
         4 => vec(record(), 0..40),

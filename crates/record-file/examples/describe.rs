@@ -1,4 +1,4 @@
-//! Prints the chunks of a file, and the purpose of its bytes.
+//! Prints the chunks of a file, and the number of bytes in headers and fill.
 //!
 //!     cargo run -p record-file --example describe -- some.riegeli
 //!

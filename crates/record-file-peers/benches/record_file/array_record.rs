@@ -15,7 +15,7 @@ pub(crate) struct ArrayRecord {
 }
 
 impl ArrayRecord {
-    /// Starts the process, if `array_record/setup.sh` has installed it.
+    /// Starts the process. Returns `None` if `array_record/setup.sh` hasn't installed array_record.
     pub(crate) fn start(folder: &Path) -> Outcome<Option<Self>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let python = root.join("../../.interop/array_record-venv/bin/python");
@@ -64,13 +64,13 @@ impl ArrayRecord {
         Ok(std::fs::remove_file(&self.raw)?)
     }
 
-    /// Writes the loaded records to a new file.
+    /// Writes the loaded records to a new file, and returns the time this took.
     pub(crate) fn write(&mut self, path: &Path, options: &str) -> Outcome<Duration> {
         self.time(&format!("write\t{}\t{options}", path.display()))
     }
 
-    /// Reads a file. `how` is `each` to read every record separately, or `all` to read all records
-    /// at once.
+    /// Reads a file, and returns the time this took. `how` is `each` to read every record
+    /// separately, or `all` to read all records at once.
     pub(crate) fn read(&mut self, path: &Path, options: &str, how: &str) -> Outcome<Duration> {
         self.time(&format!("read\t{}\t{options}\t{how}", path.display()))
     }

@@ -1,11 +1,11 @@
-//! Contenders that take turns at the same work, and the table of their times.
+//! Contests: several implementations take turns at the same work, and a table shows their times.
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use record_file_peers::Outcome;
 use record_file_peers::records::Random;
 
-/// The number and the order of the contenders' turns.
+/// The number of turns of each contender, and the random order of the contenders in each turn.
 pub(crate) struct Turns {
     count: usize,
     random: Random,
@@ -31,7 +31,7 @@ impl Turns {
 
 type Work<'a> = Box<dyn FnMut() -> Outcome<Duration> + 'a>;
 
-/// A piece of work and its contenders. The first contender is the baseline for all others.
+/// The same work done by several contenders. The first contender is the baseline for all others.
 pub(crate) struct Contest<'a> {
     work: String,
     bytes: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Contest<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// Creates a contest over this many bytes of records.
+    /// Creates a contest in which each contender processes `bytes` bytes of records.
     pub(crate) fn new(work: impl Into<String>, bytes: u64) -> Self {
         Contest {
             work: work.into(),
@@ -48,8 +48,8 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// Adds a contender and times its work. The work must return a value that can't be known
-    /// without doing the work.
+    /// Adds a contender whose work is timed by the contest. The work must return a value that can't
+    /// be computed without doing the work.
     pub(crate) fn by(
         mut self,
         name: impl Into<String>,
@@ -64,7 +64,8 @@ impl<'a> Contest<'a> {
         self
     }
 
-    /// Adds a contender whose result is the bytes of all records.
+    /// Adds a contender like [`by`](Self::by), and checks that its work returns the total size of
+    /// all records in bytes.
     pub(crate) fn by_reading(
         self,
         name: impl Into<String>,

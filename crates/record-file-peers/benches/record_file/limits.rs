@@ -1,4 +1,5 @@
-//! Lower bounds for a record file: copying, hashing, and the codecs alone.
+//! Lower bounds for the time to write or read a record file: copying, hashing, and the codecs
+//! alone.
 use std::io::Write;
 
 use highway::{HighwayHash, HighwayHasher, Key};
@@ -54,8 +55,8 @@ pub(crate) fn zstd_compress(pieces: &[Vec<u8>], level: i32, out: &mut Vec<u8>) -
     Ok(total)
 }
 
-/// Compresses each piece as a stream, for which zstd divides the data into other blocks than in
-/// [`zstd_compress`].
+/// Compresses each piece as a stream. For a stream, zstd divides the data into different blocks
+/// than for [`zstd_compress`].
 pub(crate) fn zstd_compress_streamed(pieces: &[Vec<u8>], level: i32) -> Outcome<u64> {
     /// A sink that counts bytes and drops them.
     struct Count(u64);
@@ -94,7 +95,7 @@ pub(crate) fn zstd_decompress_on_threads(pieces: &[Vec<u8>], outs: &mut [Vec<u8>
     on_threads(pieces, outs, zstd_decompress)
 }
 
-/// Divides the pieces among as many threads as there are `outs`, and returns the sum of their
+/// Divides the pieces among threads, one for each of `outs`, and returns the sum of the threads'
 /// results.
 fn on_threads(
     pieces: &[Vec<u8>],

@@ -94,7 +94,7 @@ fn total(records: &[Vec<u8>]) -> u64 {
     records.iter().map(|record| record.len() as u64).sum()
 }
 
-/// Allocates and touches memory for a file of these records.
+/// Allocates memory for a file of `records`, and touches every page in advance.
 fn touched(records: &[Vec<u8>]) -> RefCell<Vec<u8>> {
     let len = total(records) + total(records) / 8 + (1 << 20);
     let mut memory = vec![1; usize::try_from(len).unwrap_or(0)];
@@ -102,14 +102,15 @@ fn touched(records: &[Vec<u8>]) -> RefCell<Vec<u8>> {
     RefCell::new(memory)
 }
 
-/// Takes the memory and empties it.
+/// Takes the vector out of `memory`, and removes its content without freeing it.
 fn emptied(memory: &RefCell<Vec<u8>>) -> Vec<u8> {
     let mut memory = memory.take();
     memory.clear();
     memory
 }
 
-/// Adds contenders that write the records to the same memory.
+/// Adds contenders that write the records with `record-file` and the `riegeli` crate to the same
+/// memory.
 fn writing<'a>(
     mut contest: Contest<'a>,
     records: &'a [Vec<u8>],
@@ -150,8 +151,8 @@ fn limits<'a>(
         })
 }
 
-/// Measures workload (a), uncompressed, and compares it with the other crate and with copying and
-/// hashing.
+/// Measures uncompressed files of workload (a), and compares them with the `riegeli` crate and with
+/// copying and hashing.
 fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let records = records::floats(sizes.floats, sizes.record);
     let bytes = total(&records);
@@ -180,8 +181,8 @@ fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     limits(contest, &records, &place).run(turns)
 }
 
-/// Measures workloads (a) and (b) with zstd:3, and compares them with the other crate and with the
-/// codec alone.
+/// Measures workloads (a) and (b) with zstd:3, and compares them with the `riegeli` crate and with
+/// the codec alone.
 fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     const LEVEL: i32 = 3;
     let floats = records::floats(sizes.compressed, sizes.record);
@@ -380,8 +381,8 @@ fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     small_records("(c) brotli:6", &messages, settings, turns)
 }
 
-/// Measures files in the page cache, which every turn recreates, and compares them with the files
-/// of the other crate and array_record.
+/// Measures files in the page cache, which are created again in every turn, and compares them with
+/// files of the `riegeli` crate and of array_record.
 fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     // The folder is in target/, so it is on the disk used for builds.
     let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().ok_or("a folder")?)?;
@@ -434,7 +435,7 @@ fn file_contests(
     let path = |name: &str| folder.join(name);
     let large = records.len() < 1000;
     // Every turn writes a new file, with new pages. Freeing the previous file's pages takes as long
-    // as writing them, so the time for that isn't counted.
+    // as writing them, so the time for freeing them isn't counted.
     let timed = |name: &str, write: &dyn Fn(File) -> Outcome<()>| -> Outcome<Duration> {
         let path = path(name);
         let _ = fs::remove_file(&path);

@@ -1,4 +1,5 @@
-//! Writing to reused memory, and reading from memory, with the two crates.
+//! Writing to reused memory, and reading from memory, with `record-file` and with the `riegeli`
+//! crate.
 use std::io::{Cursor, Read, Seek, Write};
 
 use record_file::{
@@ -7,7 +8,7 @@ use record_file::{
 };
 use record_file_peers::Outcome;
 
-/// Writes all records.
+/// Writes all records with `record-file`.
 pub(crate) fn write_ours<W: Write + Send>(
     records: &[Vec<u8>],
     options: &WriterOptions,
@@ -16,7 +17,7 @@ pub(crate) fn write_ours<W: Write + Send>(
     write_all(records, RecordWriter::new(out, options.clone())?)
 }
 
-/// Writes all records to a sink that can seek back to fill in headers.
+/// Writes all records with `record-file` to a sink that can seek back to fill in headers.
 pub(crate) fn write_seekable<W: Write + Seek>(
     records: &[Vec<u8>],
     options: &WriterOptions,
@@ -33,7 +34,7 @@ fn write_all<W: Write>(records: &[Vec<u8>], mut writer: RecordWriter<W>) -> Outc
     Ok(writer.finish()?)
 }
 
-/// Writes all records.
+/// Writes all records with the `riegeli` crate.
 pub(crate) fn write_theirs<W: Write>(
     records: &[Vec<u8>],
     options: &riegeli::WriterOptions,
@@ -46,8 +47,9 @@ pub(crate) fn write_theirs<W: Write>(
     Ok(writer.close()?)
 }
 
-/// Reads all records in order, borrowed from their chunks, which `threads` threads decode, or the
-/// caller's thread if `threads` is 0.
+/// Reads all records in order with `record-file`, and returns their total size in bytes. The
+/// records are borrowed from their chunks. Chunks are decoded by `threads` threads or, if `threads`
+/// is 0, by the caller's thread.
 pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
     let options = ReaderOptions::new().threads(threads);
     let mut reader = RecordReader::new(source, options);
@@ -58,7 +60,8 @@ pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
     Ok(total)
 }
 
-/// Reads all records in order, each into its own memory.
+/// Reads all records in order with the `riegeli` crate, each into newly allocated memory, and
+/// returns their total size in bytes.
 pub(crate) fn read_theirs<R: Read + Seek>(source: R) -> Outcome<u64> {
     let mut reader = riegeli::RecordReader::new(source, riegeli::ReaderOptions::new())?;
     let mut total = 0;
@@ -73,7 +76,7 @@ pub(crate) fn read_theirs_of(file: &[u8]) -> Outcome<u64> {
     read_theirs(Cursor::new(file))
 }
 
-/// Returns the positions of all records.
+/// Returns the positions of all records in a file.
 pub(crate) fn positions(file: &[u8]) -> Outcome<Vec<RecordPosition>> {
     let mut reader = RecordReader::new(file, ReaderOptions::new());
     let mut positions = Vec::new();
@@ -83,7 +86,8 @@ pub(crate) fn positions(file: &[u8]) -> Outcome<Vec<RecordPosition>> {
     Ok(positions)
 }
 
-/// Reads records of one size into a buffer, on this many threads.
+/// Reads records of `size` bytes each into a buffer on `threads` threads, and returns their total
+/// size in bytes.
 pub(crate) fn read_into<S: ReadAt>(
     source: S,
     positions: &[RecordPosition],
@@ -98,7 +102,7 @@ pub(crate) fn read_into<S: ReadAt>(
     Ok(positions.len() as u64 * size as u64)
 }
 
-/// Returns the uncompressed values of each chunk, which are a codec's input.
+/// Returns the concatenated records of each chunk, which are the input of a codec.
 pub(crate) fn values(file: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     let file = RecordFile::open(file, ReaderOptions::new())?;
     let mut values = Vec::new();
@@ -111,7 +115,7 @@ pub(crate) fn values(file: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     Ok(values)
 }
 
-/// Returns options for a file that is written only to be read.
+/// Returns options for an uncompressed file whose writing isn't measured.
 pub(crate) fn plain() -> WriterOptions {
     WriterOptions::new()
         .compression(Compression::None)

@@ -56,7 +56,7 @@ fn small_files() -> Vec<Subject> {
             writer.write_record(&noise(len, 9)).unwrap();
         }
         writer.flush().unwrap();
-        // These records are messages, which transposed chunks take apart.
+        // These records are messages, which are split into fields in transposed chunks.
         for index in 0..3 {
             let inner = [varint_field(1, index * 1000), bytes_field(2, b"\x07text")].concat();
             let message = [bytes_field(1, &inner), group(2, &inner)].concat();
@@ -99,7 +99,7 @@ fn large_files() -> Vec<Subject> {
     ]
 }
 
-/// Returns all records in order or, after an error, the records before the damage.
+/// Returns all records in order or, after an error, the records before the damage and the error.
 fn in_sequence(bytes: &[u8]) -> Result<Records, (Records, record_file::Error)> {
     in_sequence_on(bytes, 0)
 }
@@ -184,7 +184,7 @@ fn recover_on(bad: &[u8], threads: u32) -> (Records, Regions) {
     (records, regions)
 }
 
-/// Checks that recovery finds some of the records, unchanged and in their places, and that the
+/// Checks that recovery finds some of the records, unchanged and at their positions, and that the
 /// other records are in reported regions.
 fn check_recovery(bad: &[u8], subject: &Subject, what: &str) {
     let (records, regions) = recover_on(bad, 0);

@@ -34,7 +34,7 @@ fn existing() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// One way to write.
+/// The name of a way to write a file, and the function that does it.
 type Way = (&'static str, fn(Sink) -> Result<Sink, Error>);
 
 /// Writes streamed records, whose headers are filled in afterwards.
@@ -48,7 +48,7 @@ fn streams(sink: Sink) -> Result<Sink, Error> {
     writer.finish()
 }
 
-/// Writes records in memory with a seekable writer.
+/// Writes records that are in memory with a seekable writer, which streams them.
 fn streams_slices(sink: Sink) -> Result<Sink, Error> {
     let options = WriterOptions::new()
         .compression(Compression::zstd(1))

@@ -1,4 +1,4 @@
-//! Tests for the three flushes, and for writers that failed.
+//! Tests of `push`, `flush` and `sync`, and of writers that failed.
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use record_file::{
 
 use crate::support::noise;
 
-/// The calls to a sink, in order.
+/// A call to a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Write,
@@ -17,7 +17,7 @@ enum Call {
     Sync,
 }
 
-/// A sink that keeps the bytes it receives, and fails on one kind of call.
+/// A sink that keeps the bytes and calls it receives, and fails on one kind of call.
 #[derive(Default, Clone)]
 struct Sink {
     bytes: Arc<Mutex<Vec<u8>>>,

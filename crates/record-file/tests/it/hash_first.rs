@@ -10,7 +10,7 @@ use record_file::{
 use crate::support::message::bytes_field;
 use crate::support::noise;
 
-/// A file that has chunks with one record and with several records, and the range of each chunk's
+/// A file with chunks of one record and chunks of several records, and the range of each chunk's
 /// data.
 struct Subject {
     name: String,

@@ -62,7 +62,7 @@ pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
     decoded.map(|chunk| chunk.records().map(<[u8]>::to_vec).collect())
 }
 
-/// Checks that the chunk is rejected with an error of this kind whose message contains `reason`.
+/// Checks that the chunk is rejected with an error of kind `kind` whose message contains `reason`.
 pub(crate) fn refused(what: &str, frame: &Frame<'_>, kind: ErrorKind, reason: &str) {
     let error = read(frame).expect_err(what);
     assert_eq!(error.kind(), kind, "{what}: {error}");
@@ -300,7 +300,7 @@ fn chunks_that_claim_what_their_kind_cannot_have() {
         let frame = Frame::new(kind, num_records, decoded, data);
         refused(reason, &frame, ErrorKind::Corrupt, reason);
     }
-    // Such a chunk is a separate region, and reading continues after it.
+    // A wrong chunk is reported as a separate region, and reading continues after it.
     let good = plain(&[3], b"abc");
     for &(kind, num_records, decoded, data, _) in table {
         let bad = Frame::new(kind, num_records, decoded, data);

@@ -296,8 +296,8 @@ fn sizes_that_are_more_than_any_memory_together_are_refused() {
 
 #[test]
 fn projection_finds_the_same_faults_in_what_it_looks_at() {
-    // The projection names both fields of the message, so that the decoder decides about each of
-    // them.
+    // The projection contains both fields of the message, so that the decoder must decide about
+    // each field.
     let projection = FieldProjection::none().field(&[1]).field(&[2]);
     let project = |num_records: u64, data: &[u8]| {
         let bytes = frame::file(&[Frame::new(b't', num_records, 7, data)]);

@@ -11,8 +11,8 @@ use record_file::{
 
 use crate::support::noise;
 
-/// A source in memory that doesn't lend its bytes, and counts the bytes that it copies to places
-/// outside a range of addresses.
+/// A source in memory that doesn't lend its bytes, and counts the bytes that it copies to addresses
+/// outside the range `place`.
 struct Watched<'a> {
     bytes: &'a [u8],
     place: Range<usize>,
@@ -227,7 +227,7 @@ fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     assert_eq!(reader.read_record().unwrap(), None);
 }
 
-/// A sparse file as a plain stream.
+/// A plain stream that reads a sparse file.
 struct Forward {
     sparse: Sparse,
     pos: u64,

@@ -3,21 +3,18 @@
 //! | behavior | tests |
 //! | --- | --- |
 //! | blocks, headers, ends of chunks | `layout`, `writing`, `fixtures` |
-//! | closing of chunks by a writer; its failures, its options | `writing`, `flushing`, `options`,
-//! `hostile_io`, `failing_calls` |
+//! | closing of chunks by a writer; its failures, its options | `writing`, `flushing`, `options`, `hostile_io`, `failing_calls` |
 //! | padding, appending, concatenated files | `padding`, `appending`, `walking` |
 //! | records of any size and number, chunks without records, files that grow | `reading`, `streams`, `one_by_one`, `large`, `walking`, `properties` |
 //! | the same file by every way of writing, streamed or held | `routes`, `streams`, `parallel` |
 //! | positions, seeking, the last record | `positions`, `seeking`, `walking` |
 //! | search | `seeking`, `walking`, `properties` |
 //! | recovery | `reading`, `recovering`, `damage` |
-//! | truncated files, flipped bits, failing sources and sinks | `damage`, `hash_first`,
-//! `recovering`, `hostile_io`, `failing_calls`, `parallel_reading` |
+//! | truncated files, flipped bits, failing I/O | `damage`, `hash_first`, `recovering`, `hostile_io`, `failing_calls`, `parallel_reading` |
 //! | false claims of chunks, bombs | `hostile_chunks`, `hostile_transposed`, `mutations` |
 //! | transposed chunks, projection | `transposed_writing`, `projection`, `hostile_transposed` |
 //! | metadata | `metadata`, `reading`, `recovering`, `damage` |
-//! | `array_record` files | `fixtures`; the package `record-file-peers` compares with
-//! `array_record` itself |
+//! | `array_record` files | `fixtures`; the package `record-file-peers` compares with `array_record` itself |
 //! | levels, windows, threads, pairs | `codecs`, `streams`, `parallel`, `parallel_reading`, `pairs`, `two_at_once`, `memory` |
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 

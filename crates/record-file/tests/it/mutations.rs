@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// Makes some of the changes that fuzzers typically make.
+/// Changes `data` in some of the ways in which fuzzers typically change their input.
 fn mutate(data: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     const EDGES: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, 0x3f, 0x40, 0xfe];
     for _ in 0..=random.below(4) {

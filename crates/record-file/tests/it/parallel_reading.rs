@@ -131,7 +131,8 @@ fn a_projection_counts_at_once_for_what_was_read_ahead_with_another() {
     }
 }
 
-/// Returns small chunks, with a large chunk that has one record after every third small chunk.
+/// Returns a file of small chunks. After every third small chunk, it has a large chunk with one
+/// record.
 fn mixed(text: &str) -> Vec<u8> {
     let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
     for seed in 0..24 {

@@ -10,7 +10,7 @@ use record_file::{
     RecordPosition, RecordReader, RecordWriter, SearchResult, WriterOptions,
 };
 
-/// The operations on a writer.
+/// An operation on a writer.
 #[derive(Debug, Clone)]
 enum Step {
     /// A record, and the positions where it is divided into slices.
@@ -86,8 +86,8 @@ fn options() -> impl Strategy<Value = WriterOptions> {
     )
 }
 
-/// Generates messages that transposing takes apart, with numbers, a string, and a message with the
-/// same fields.
+/// Generates messages that transposing splits into fields: numbers, a string, and a message with
+/// the same fields.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let field = prop_oneof![
         (1..6u8, 0..0x80u8).prop_map(|(field, value)| vec![field << 3, value]),

@@ -56,14 +56,14 @@ fn block_header(file: &mut [u8], block: usize, previous: u64, next: u64) {
 fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
     let (good, begins) = chunks(1500);
     let block = 1 << 16;
-    // These are the chunk around the block and the chunk after it.
+    // These are the beginnings of the chunk that contains the block's header and of the next chunk.
     let around = *begins.iter().rfind(|&&begin| begin < block).unwrap();
     let after = *begins.iter().find(|&&begin| begin > block).unwrap();
     let [previous, next] = [(block - around) as u64, (after - block) as u64];
-    // Each row has a header's content, and the position where the search for chunks continues, or 0
-    // if it isn't checked.
+    // Each row has the content of a block header, and the position where the search for chunks
+    // continues, or 0 if this position isn't checked.
     let table = [
-        // The beginning differs, so reading continues at the end that the header states.
+        // The beginning differs, so reading continues at the end that the header gives.
         ("previous", previous - 1, next, after as u64),
         ("previous, far", previous + 1000, next, after as u64),
         // Reading doesn't continue at an end that is far away, that is before the block, or where

@@ -63,7 +63,7 @@ fn records() -> Vec<Vec<u8>> {
     .into()
 }
 
-/// Returns the ways to divide a record.
+/// Returns several ways to divide a record into parts.
 fn cuts(record: &[u8]) -> Vec<Vec<&[u8]>> {
     let (front, back) = record.split_at(record.len() / 3);
     let mut cuts = vec![vec![record], vec![&[], front, &[], back, &[]]];

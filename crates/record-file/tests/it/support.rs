@@ -24,7 +24,7 @@ pub(crate) struct Fixture {
     pub(crate) sidecar: Value,
 }
 
-/// A record as its sidecar describes it.
+/// A record of a fixture, as described in the fixture's sidecar file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) len: u64,

@@ -70,8 +70,8 @@ fn read_all<I: RecordInput>(
     (records, Ok(()))
 }
 
-/// Streams records where possible and skips the others, or skips all records. Checks that each
-/// record occurs once, and equals the record that reading returns.
+/// Streams records where possible and skips the other records, or skips all records if `skips` is
+/// set. Checks that each record occurs once, and equals the record that reading returns.
 fn one_by_one<I: RecordInput>(
     mut reader: RecordReader<I>,
     skips: bool,
@@ -228,8 +228,8 @@ fn one_record(file: &RecordFile<&Vec<u8>>, position: RecordPosition, record: &[u
     }
 }
 
-/// Reads a chunk of this kind. `data` consists of the number of records in two bytes, their size in
-/// three bytes, and the chunk's data.
+/// Reads a chunk of kind `kind`. `data` consists of the number of records in two bytes, their size
+/// in three bytes, and the chunk's data.
 fn chunk(kind: u8, data: &[u8]) {
     let Some((claims, data)) = data.split_at_checked(5) else {
         return;
@@ -395,7 +395,7 @@ pub(crate) fn seeds(target: &str, dir: &std::path::Path) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Returns the first records in a file, in the form that [`round_trip`] takes.
+/// Returns the first records in a file, in the form that [`round_trip`] accepts.
 fn records_of(file: &[u8]) -> Vec<u8> {
     const LARGEST: usize = 2000;
     let mut out = vec![0, 255];

@@ -31,7 +31,7 @@ fn write<R: AsRef<[u8]>>(records: &[R], options: &WriterOptions) -> Vec<u8> {
 
 #[test]
 fn a_message_of_very_many_fields_is_stored_in_one_piece() {
-    // The message has more than 4 Mi fields, and so has a message nested in another.
+    // The message has more than 4 Mi fields, and so has a message nested in another message.
     let fields = varint_field(1, 1).repeat(5 << 20);
     let outer = [varint_field(2, 2), bytes_field(3, &fields)].concat();
     let records = [fields, outer];
@@ -134,7 +134,8 @@ fn check<R: AsRef<[u8]>>(written: &[R]) {
     }
 }
 
-/// Returns whether a record is taken apart. If so, it is empty when no field is wanted.
+/// Returns true if a record is split into fields. Such a record is empty if it is read without any
+/// fields.
 fn is_taken_apart(record: &[u8]) -> bool {
     let file = write(&[record], &WriterOptions::new());
     let mut reader = RecordReader::new(&file[..], ReaderOptions::new());

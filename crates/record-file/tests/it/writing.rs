@@ -154,7 +154,8 @@ fn bad_options_are_refused_before_anything_is_written() {
     assert!(RecordWriter::new(Vec::new(), WriterOptions::new().chunk_size(0)).is_err());
 }
 
-/// A sink that accepts a number of bytes, a few at a time, and then fails in one of two ways.
+/// A sink that accepts `left` bytes, at most 1000 at a time. Then it writes 0 bytes per call if
+/// `zero` is set, and otherwise returns an error.
 struct Failing {
     left: usize,
     zero: bool,

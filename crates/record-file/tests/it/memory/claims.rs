@@ -14,8 +14,8 @@ const CLAIM: u64 = 1 << 30;
 const BEGIN: usize = 64;
 const HEADER: usize = 40;
 
-/// Returns a file with one small chunk that claims a large decoded size and, if given, `stored`
-/// bytes in the file.
+/// Returns a file with one small chunk that claims a large decoded size and, unless `stored` is
+/// `None`, a stored size of `stored` bytes.
 fn claiming(compression: Compression, transpose: bool, stored: Option<u64>) -> Vec<u8> {
     let options = WriterOptions::new()
         .compression(compression)

@@ -10,7 +10,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) num_records: u64,
     pub(crate) decoded_data_size: u64,
     pub(crate) data: &'a [u8],
-    /// Claimed length of the data, if it is false.
+    /// Claimed length of the data, if the claim is false; `None` for the true length.
     pub(crate) data_size: Option<u64>,
 }
 
@@ -92,7 +92,7 @@ fn boundary_from(pos: usize) -> usize {
     }
 }
 
-/// Computes the HighwayHash-64 with the format's key.
+/// Computes the HighwayHash-64 with the key of the file format.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let half = |text: &[u8; 8]| u64::from_le_bytes(*text);
     let [a, b] = [half(b"Riegeli/"), half(b"records\n")];

@@ -13,7 +13,7 @@ pub(crate) enum Fault {
     Zero,
 }
 
-/// The point at which calls begin to fail.
+/// The condition that must be met before calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
     /// An offset in the file. Writes before this offset still succeed after a failure.
@@ -27,7 +27,7 @@ pub(crate) enum From {
 /// Kind of the error for [`Fault::Error`].
 pub(crate) const KIND: io::ErrorKind = io::ErrorKind::ConnectionReset;
 
-/// The behavior of calls until a fault is reached.
+/// The behavior of calls before the first failure, and the failure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     /// Maximum number of bytes per call.
@@ -78,7 +78,7 @@ impl Manner {
         manners
     }
 
-    /// Returns how many of the `len` bytes at `offset` the call may transfer.
+    /// Returns the number of bytes that a call for `len` bytes at `offset` may transfer.
     fn allowed(&self, counts: &mut Counts, offset: u64, len: usize) -> io::Result<usize> {
         counts.calls += 1;
         if self.interrupted && counts.calls % 2 == 1 {

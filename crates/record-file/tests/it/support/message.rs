@@ -1,4 +1,5 @@
-//! Messages to be taken apart, represented as trees that can be restricted to some of their fields.
+//! Random messages for transposed chunks, represented as trees that can be restricted to some of
+//! their fields.
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -50,9 +51,11 @@ pub(crate) fn serialize(fields: &Fields) -> Vec<u8> {
     Wanted::default().all(&[]).serialize(fields)
 }
 
-/// Paths of wanted fields, with all of their content or only their existence.
+/// A selection of fields by path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
+    /// Paths of fields. The flag is true for all content of the field, and false for only its
+    /// existence.
     pub(crate) paths: Vec<(Vec<u32>, bool)>,
 }
 
@@ -158,7 +161,7 @@ pub(crate) fn messages() -> impl Strategy<Value = Vec<Fields>> {
     })
 }
 
-/// Generates some paths of at most three fields, which may match no message.
+/// Generates selections of a few paths, each of at most three fields. A path may match no message.
 pub(crate) fn wanted() -> impl Strategy<Value = Wanted> {
     vec((vec(number(), 1..4), any::<bool>()), 0..5).prop_map(|paths| Wanted { paths })
 }
