@@ -22,8 +22,8 @@ pub(crate) fn block_of(pos: u64) -> u64 {
     pos - pos % BLOCK
 }
 
-/// Returns the first block boundary at or after `pos`. Saturates, since a wrapped result would send
-/// a scan backwards.
+/// Returns the first block boundary at or after `pos`. Saturates, since a scan for blocks would go
+/// backwards if the result wrapped around.
 pub(crate) fn next_boundary(pos: u64) -> u64 {
     match pos % BLOCK {
         0 => pos,

@@ -10,13 +10,13 @@ const SIZES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
 /// A pool of unused memory blocks.
 #[derive(Debug, Default)]
 pub(crate) struct BlockPool {
-    /// Lists of blocks by size, smallest first.
+    /// Unused blocks, in one list for each size. The list of the smallest blocks is first.
     free: [Vec<Vec<u8>>; SIZES],
 }
 
 impl BlockPool {
-    /// Returns a block of `wanted` bytes, rounded down to one of the pool's sizes, or up to
-    /// [`SMALLEST`]. Its content is unspecified.
+    /// Returns a block of `wanted` bytes, rounded down to one of the pool's sizes, or of
+    /// [`SMALLEST`] bytes if `wanted` is less. The content of the block is unspecified.
     pub(crate) fn take(&mut self, wanted: usize) -> Vec<u8> {
         let wanted = wanted.clamp(SMALLEST, LARGEST);
         let class = (wanted / SMALLEST).ilog2();
@@ -82,7 +82,7 @@ impl Piece {
 /// Minimum size of a piece that [`PieceQueue::add`] moves rather than copies, in bytes.
 const SMALL: usize = 4 << 10;
 
-/// A queue of bytes in pieces: filled at the end, taken from the front.
+/// A queue of bytes, stored in pieces. Bytes are added at the end and removed from the front.
 #[derive(Debug, Default)]
 pub(crate) struct PieceQueue {
     pieces: VecDeque<Piece>,
@@ -212,7 +212,7 @@ impl PieceQueue {
         self.pieces.drain(..)
     }
 
-    /// Returns all blocks to the pool.
+    /// Removes all bytes, and returns the blocks to the pool.
     pub(crate) fn clear(&mut self, blocks: &mut BlockPool) {
         self.drain()
             .for_each(|piece| blocks.give(piece.into_block()));

@@ -1,7 +1,8 @@
 //! Compressors and decompressors, with interfaces for whole buffers and for streams.
 //!
-//! Each compressor has a feature of the crate. Without this feature, the compressor's module
-//! contains stand-in types that can't be constructed, so that no other code depends on the feature.
+//! Each compressor is enabled by a feature of the crate. Without this feature, the compressor's
+//! module contains stand-in types that can't be constructed, so that no other code depends on the
+//! feature.
 #[cfg(feature = "brotli")]
 mod brotli;
 #[cfg(not(feature = "brotli"))]

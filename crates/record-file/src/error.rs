@@ -29,7 +29,7 @@ struct Inner {
     kind: ErrorKind,
     offset: Option<u64>,
     detail: Cow<'static, str>,
-    /// The underlying error, shared by copies of this error.
+    /// The underlying I/O error, if any, shared by copies of this error.
     source: Option<Arc<io::Error>>,
 }
 
@@ -126,13 +126,13 @@ impl Error {
         }
     }
 
-    /// Sets the offset of an error that has none.
+    /// Sets the offset if the error doesn't have an offset yet.
     pub(crate) fn or_at(mut self, offset: u64) -> Self {
         self.inner.offset.get_or_insert(offset);
         self
     }
 
-    /// Returns a copy, so that a permanent failure can be returned repeatedly.
+    /// Returns a copy of the error, so that a permanent failure can be returned repeatedly.
     pub(crate) fn again(&self) -> Self {
         let Inner {
             kind,

@@ -367,7 +367,7 @@ impl<S: ReadAt> RecordFile<S> {
     fn reserve(&self, chunk: &Chunk, data: &mut Vec<u8>) -> Result<()> {
         let size = chunk.header.data_size;
         self.options.check_memory(chunk.begin, size)?;
-        // The chunk is within the file, so its data does exist.
+        // The chunk was checked to end within the file, so its size isn't a false claim.
         usize::try_from(size)
             .ok()
             .and_then(|size| data.try_reserve_exact(size.saturating_sub(data.len())).ok())

@@ -30,7 +30,7 @@ pub(crate) struct Payload {
     chunk: Chunk,
     /// File offset of the next byte, or of the block header before it.
     pos: u64,
-    /// Number of data bytes still to come.
+    /// Number of data bytes that weren't read yet.
     left: u64,
     window: Window,
     hasher: Option<Hasher>,
@@ -221,7 +221,7 @@ impl Payload {
         input: &mut I,
         buf: &mut [u8],
     ) -> Result<usize, Fault> {
-        // A window pays off if small reads follow each other.
+        // Small reads that follow each other are faster with a window.
         let is_small = (buf.len() as u64) < BLOCK.min(self.left);
         if is_small || self.window.left_from(self.pos) > 0 || !input.is_vectored() {
             return Ok(0);
@@ -378,7 +378,7 @@ fn hash_along(hasher: Option<&mut Hasher>, piece: &[u8], mut copy: impl FnMut(&[
     }
 }
 
-/// Returns how many of the `len` bytes that start at `pos` are in the same block.
+/// Returns the number of bytes from `pos` to the end of its block, but at most `len`.
 fn until_block_end(pos: u64, len: usize) -> usize {
     usize::try_from(BLOCK - pos % BLOCK).map_or(len, |room| room.min(len))
 }
@@ -442,7 +442,7 @@ impl Window {
         }
         // Never reads beyond the chunk's data: a stream can't go back to the bytes after the data.
         let wanted = (payload_end(at, left) - at).min(WINDOW - at % BLOCK);
-        // `wanted` is at most WINDOW, which fits.
+        // `wanted` is at most WINDOW, so it fits in a `usize`.
         self.bytes.resize(usize::try_from(wanted).unwrap_or(0), 0);
         self.begin = at;
         match input.read_full(at, &mut self.bytes) {

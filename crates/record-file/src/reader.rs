@@ -89,7 +89,7 @@ pub struct RecordReader<I> {
     verified: Option<Verified>,
 }
 
-/// The error that ended the reading of a plain stream, which can't be repeated.
+/// The error after which a plain stream can't be read any further. Later reads return the same error.
 #[derive(Debug)]
 struct Failed {
     error: Error,
@@ -453,7 +453,7 @@ impl<I: RecordInput> RecordReader<I> {
         .map_err(|error| Fault::in_data(chunk, error))
     }
 
-    /// Reads and verifies all data of a chunk, reusing memory.
+    /// Reads all data of a chunk into reused memory, and verifies the data if `payload` hashes it.
     fn read_data(&mut self, mut payload: Payload) -> Result<Stored, Fault> {
         let chunk = *payload.chunk();
         self.check_room(&chunk)?;
@@ -482,8 +482,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(data.into())
     }
 
-    /// Checks, before a chunk is read, that it isn't too large and, unless the input is a plain
-    /// stream, that the file contains it.
+    /// Checks, before a chunk is read, that the chunk isn't too large. Unless the input is a plain stream, also checks that the file
+    /// contains the whole chunk.
     fn check_room(&mut self, chunk: &Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             self.check_end(chunk)?;

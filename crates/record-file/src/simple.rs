@@ -100,7 +100,8 @@ pub(crate) fn record_ends(
         return Err(Error::corrupt(begin, "fewer sizes than records"));
     }
     let mut ends = decoders.memory.take_ends();
-    // There are at most as many records as bytes of sizes, whose number was checked above.
+    // Every record has at least one byte in `sizes`, as checked above, so the number of records
+    // isn't a false claim.
     ends.reserve(usize::try_from(num_records).unwrap_or(0));
     let mut end = 0u64;
     for _ in 0..num_records {
@@ -272,7 +273,7 @@ pub(crate) fn encode_front(
         out.extend_from_slice(sizes);
         return Ok(());
     }
-    // The length comes before the sizes, but is known only after them.
+    // The length is stored before the sizes, but is known only once the sizes are compressed.
     let start = out.len();
     encoders.compress(compression, &[sizes], out)?;
     let mut len = Vec::with_capacity(varint::MAX_LEN);

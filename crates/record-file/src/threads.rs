@@ -42,8 +42,8 @@ where
         }
     }
 
-    /// Returns true if the number of jobs has reached the number of threads. Finished jobs whose
-    /// results weren't taken count.
+    /// Returns true if the number of jobs has reached the number of threads. Finished jobs count
+    /// until their results are taken.
     pub(crate) fn is_full(&self) -> bool {
         self.results.len() >= self.most
     }
@@ -120,7 +120,7 @@ impl<S, J, T> std::fmt::Debug for Threads<S, J, T> {
     }
 }
 
-/// Runs jobs until there are no more.
+/// Runs jobs until the channel of jobs is closed.
 fn run<S: Default, J, T>(jobs: &Mutex<Receiver<Submitted<J, T>>>, work: &Work<S, J, T>) {
     let mut state = S::default();
     loop {

@@ -31,13 +31,13 @@ mod wire {
     pub(crate) const START_GROUP: u32 = 3;
     pub(crate) const END_GROUP: u32 = 4;
     pub(crate) const FIXED32: u32 = 5;
-    /// The end of a submessage. This isn't a wire type of protobuf, but of states: a message is
-    /// emitted backwards, beginning with its end.
+    /// Wire type of a state that emits the end of a submessage: a message is emitted backwards,
+    /// beginning with its end. Protobuf doesn't have this wire type.
     pub(crate) const SUBMESSAGE: u32 = 6;
 }
 
-/// Largest subtype of a varint in a buffer. Such a subtype is the number of the varint's bytes
-/// minus one; a subtype of [`INLINE`] or more contains the value itself.
+/// Largest subtype of a varint that is stored in a buffer. Such a subtype is the number of the
+/// varint's bytes minus one; a subtype of [`INLINE`] or more contains the value itself.
 pub(crate) const LAST_BUFFERED: u8 = 9;
 pub(crate) const INLINE: u8 = 10;
 pub(crate) const LAST_INLINE: u8 = INLINE + 0x7f;

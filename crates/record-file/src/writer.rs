@@ -76,9 +76,10 @@ pub struct RecordWriter<W> {
     counted: u64,
     /// Reusable memory for encoded data.
     data: Vec<u8>,
-    /// The encoding threads, if the options ask for threads.
+    /// The threads that encode chunks; `None` if the caller's thread encodes all chunks.
     pool: Option<Pool>,
-    /// Position of the last record that was written in its own chunk.
+    /// Position of the last record in the most recently closed chunk; `None` if no chunk was
+    /// closed.
     last: Option<LaterPosition>,
     /// Size of the most recently written chunk's data, in bytes.
     last_data_size: u64,
@@ -87,8 +88,8 @@ pub struct RecordWriter<W> {
     unsaid: Option<Error>,
 }
 
-/// Bytes counted per record in addition to the record's own bytes. This bounds the number of empty
-/// records in a chunk.
+/// Number of bytes counted for each record in addition to the record's content. This limits the
+/// number of empty records in a chunk.
 const RECORD_OVERHEAD: u64 = 8;
 /// Minimum size of an uncompressed chunk that a thread hashes, in bytes: a smaller chunk takes less
 /// time to hash than to hand over.

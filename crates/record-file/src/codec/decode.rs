@@ -166,7 +166,8 @@ impl Decoders {
         }
     }
 
-    /// Returns a decoder for any stream, like [`StreamDecoder::new`].
+    /// Returns a decoder for a stream, like [`StreamDecoder::new`], but reuses a kept decoder if
+    /// there is one.
     pub(crate) fn open_stream(
         &mut self,
         kind: CompressionKind,

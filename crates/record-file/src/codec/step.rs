@@ -4,8 +4,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Maximum number of bytes by which the output grows at once: the maximum size of a zstd block.
 pub(super) const STEP: usize = 128 << 10;
 
-/// A callback that is called with the output whenever the output has grown by at most about
-/// [`STEP`] bytes, and may remove bytes from the vector.
+/// A callback that is called with the output vector after every step, in which the vector grows by
+/// at most about [`STEP`] bytes. The callback may remove bytes from the vector.
 pub(crate) type Each<'a> = dyn FnMut(&mut Vec<u8>) -> Result<()> + 'a;
 
 /// The progress of one decoding step.

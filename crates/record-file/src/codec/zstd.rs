@@ -45,11 +45,11 @@ impl Encoder {
         end: bool,
         each: &mut Each<'_>,
     ) -> Result<()> {
-        // Input and the end of the stream are passed in separate calls: if the input is the whole
-        // stream and `out` has room for the largest possible result, zstd otherwise compresses it
-        // in one call, beyond its own window. It then finds other matches and block boundaries: in
-        // measurements, the output was between 1% smaller and 1% larger, and took 0.95 to 1.3 times
-        // as long.
+        // Input and the end of the stream are passed in separate calls. If the whole stream and its
+        // end were passed in a single call and `out` had room for the largest possible result, zstd
+        // would compress the stream at once, beyond its own window. It would then find other
+        // matches and block boundaries: in measurements, the output was between 1% smaller and 1%
+        // larger, and took 0.95 to 1.3 times as long.
         if !input.is_empty() {
             self.run_as(input, out, ZSTD_e_continue, each)?;
         }

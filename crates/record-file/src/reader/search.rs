@@ -53,7 +53,8 @@ impl<S: ReadAt> RecordReader<S> {
     ///
     /// # Errors
     ///
-    /// [`Io`](crate::ErrorKind::Io), [`LimitExceeded`](crate::ErrorKind::LimitExceeded).
+    /// [`Io`](crate::ErrorKind::Io) or [`LimitExceeded`](crate::ErrorKind::LimitExceeded), as for
+    /// [`read_record`](Self::read_record).
     ///
     /// # Examples
     ///

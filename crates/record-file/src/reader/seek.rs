@@ -12,7 +12,7 @@ impl<S: ReadAt> RecordReader<S> {
     ///
     /// # Errors
     ///
-    /// [`Io`](ErrorKind::Io).
+    /// [`Io`](ErrorKind::Io) if the input fails.
     pub fn size(&self) -> Result<u64> {
         self.input
             .inner

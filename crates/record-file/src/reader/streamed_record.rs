@@ -291,8 +291,8 @@ impl<I: RecordInput> RecordReader<I> {
         }
     }
 
-    /// Moves to the end of the passed chunk, if all records of the current chunk were skipped or
-    /// streamed.
+    /// If all records of the current chunk were skipped or streamed, moves to the end of this
+    /// chunk.
     pub(super) fn leave_passed(&mut self) -> Result<(), Fault> {
         if let Some(chunk) = self.passed {
             // The chunk may be truncated: perhaps only its header was read.

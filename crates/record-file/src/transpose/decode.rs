@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::stored::{SLACK, Stored, transposed_room};
 
-/// Minimum number of bytes by which the buffer grows.
+/// Minimum number of bytes by which the memory for records grows.
 const AT_ONCE: usize = 1 << 20;
 
 /// Decodes a transposed chunk of `num_records` records. The caller has checked the hash of the
@@ -103,7 +103,8 @@ impl Prepared {
         } = stored;
         let (place, rest) = memory.split_at_mut(begin);
         let machine = Machine::parse(&rest[..len], chunk, decoders, options)?;
-        // A chunk's claim alone is no reason to allocate more memory than this.
+        // The number of records is only a claim of the chunk, so the memory reserved for it is
+        // limited.
         let trusted = (TRUSTED_SIZE / 8).max((len as u64).saturating_mul(2));
         ends.reserve(usize::try_from(num_records.min(trusted)).unwrap_or(0));
         let walk = FastWalk::new(
@@ -166,7 +167,8 @@ impl Prepared {
         if self.memory.len() - self.front >= filled.saturating_add(enough) {
             return Ok(());
         }
-        // The memory at most doubles: a chunk's claim alone is no reason to allocate more.
+        // The memory at most doubles, since the size of the remaining records is only a claim of
+        // the chunk.
         let grown = left.min(filled.max(AT_ONCE)).max(more);
         let mut memory = vec![0; self.front + grown + 2 * SLACK + filled];
         memory[..self.front].copy_from_slice(&self.memory[..self.front]);

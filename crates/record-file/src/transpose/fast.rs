@@ -85,7 +85,7 @@ pub(crate) struct FastWalk {
     open: Vec<Open>,
 }
 
-/// The reason a walk stopped.
+/// The reason why [`FastWalk::run`] stopped.
 pub(crate) enum Stop {
     Done,
     /// The next step may need this number of bytes, for which the memory has no room.

@@ -90,7 +90,7 @@ struct Open<'a> {
     around: Selected<'a>,
 }
 
-/// A walk from state to state.
+/// An iteration over the states that the transitions select.
 struct Walk<'a> {
     states: &'a [State],
     transitions: &'a [u8],

@@ -89,8 +89,9 @@ impl<W: Write> RecordWriter<W> {
         self.submit(begin)
     }
 
-    /// Submits a chunk with the gathered records to another thread. If the pool is full, first
-    /// takes the oldest chunk from the pool, and then writes that chunk.
+    /// Submits a chunk with the gathered records to another thread. If the pool is full, takes the
+    /// oldest chunk out of the pool before the submission, and writes this chunk after the
+    /// submission.
     pub(super) fn submit(&mut self, begin: Begin) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let mut first = None;

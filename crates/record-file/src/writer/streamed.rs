@@ -196,8 +196,8 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Writes a chunk whose header is known. `data` is called with a function, and passes the chunk's data, which must match the header, to
-    /// this function.
+    /// Writes a chunk whose header is known. `data` must pass the chunk's data, which must match the header, to the function that it
+    /// receives.
     pub(super) fn write_framed(
         &mut self,
         header: &ChunkHeader,
@@ -248,7 +248,8 @@ fn unfilled_header(len: u64) -> ChunkHeader {
     }
 }
 
-/// Returns the header of a chunk with one uncompressed record, without the hash of the data, and the data before the record.
+/// Returns the header of a chunk with one uncompressed record, and the chunk's data before the record. The header lacks the hash of the
+/// data.
 pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHeader, Vec<u8>)> {
     let mut sizes = Vec::new();
     varint::push(&mut sizes, len);
@@ -268,7 +269,7 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Passes `len` bytes to `each`. For a source given in parts, passes all of its bytes.
+    /// Passes `len` bytes to `each` or, for [`Source::Parts`], all bytes of the parts.
     fn pieces(self, len: u64, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Source::Read(source) => read_pieces(source, len, each),

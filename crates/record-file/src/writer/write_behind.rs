@@ -14,9 +14,8 @@ use crate::hash::Hasher;
 use crate::threads::stopped;
 
 impl<W: Write> RecordWriter<W> {
-    /// Lets another thread copy and hash a record for its own chunk, while the current thread
-    /// writes the chunks before that chunk. The slices of the record are valid only during this
-    /// call.
+    /// Lets another thread copy and hash a record that gets its own chunk, while the current thread
+    /// writes the chunks before it. The slices of the record are valid only during this call.
     pub(super) fn write_behind(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let done = thread::scope(|scope| {

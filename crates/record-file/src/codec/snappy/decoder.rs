@@ -1,8 +1,8 @@
 //! Snappy decompression, piece by piece.
 //!
 //! The format doesn't limit how far back a copy may refer. Known compressors work on fragments of
-//! 64 KiB and never exceed this distance, so the decoder doesn't always keep more than 64 KiB of
-//! its output.
+//! 64 KiB and never exceed this distance, so the decoder keeps the last 64 KiB of its output, and
+//! fails if a copy refers to bytes that weren't kept.
 use super::super::step::{Progress, SNAPPY_FRAGMENT, bad_stream, size_differs, window_too_large};
 use crate::error::Result;
 use crate::varint;
@@ -10,7 +10,7 @@ use crate::varint;
 /// Number of decoded bytes at which decoding pauses until the caller has taken them.
 const AHEAD: usize = 64 << 10;
 
-/// A partly decoded stream.
+/// A decoder for one snappy stream.
 pub(crate) struct Decoder {
     /// Decompressed size, decoded from the start of the stream; `None` until it is known.
     size: Option<u64>,

@@ -288,7 +288,7 @@ impl Compressed {
 
     fn refill<A: Access>(&mut self, access: &mut A) -> Result<(), Fault> {
         if self.at == self.pending.len() {
-            // The length is at most MOST_PENDING, which fits.
+            // The length is at most MOST_PENDING, so it fits in a `usize`.
             let len = self.payload.left().min(self.next_len);
             self.next_len = (self.next_len * 2).min(MOST_PENDING);
             self.pending.resize(usize::try_from(len).unwrap_or(0), 0);

@@ -27,10 +27,11 @@ pub(super) struct Column {
     behind: usize,
 }
 
-/// Values up to this size are moved as if they had this size, together with the bytes before them,
-/// which the next value overwrites.
+/// Size, in bytes, up to which values are copied as if they had this size: the bytes before a value
+/// are copied too, and the next value overwrites them.
 const SMALL: usize = 16;
-/// Values up to this size are moved as if they had this size.
+/// Size, in bytes, up to which values that are larger than [`SMALL`] are copied as if they had this
+/// size.
 const MEDIUM: usize = 64;
 /// Divisor of a column's size that gives the usual size of its next block, so that little of the
 /// block stays empty.

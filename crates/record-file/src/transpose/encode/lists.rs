@@ -13,7 +13,7 @@ const WORTH_A_STATE: u64 = 10;
 /// An event, with the numbers from which the machine is built.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
-    /// Base of the transitions from the event.
+    /// Base of the transitions from the event: the state to which their offsets are added.
     pub(super) base: u32,
     /// Index of the event in the public list.
     pub(super) public: u32,
@@ -23,7 +23,7 @@ pub(super) struct Event {
     incoming: u64,
     /// The steps from the event, as a range in the sorted steps.
     steps: (usize, usize),
-    /// True if the only step from the event needs no transition.
+    /// True if only one step leads from the event, so that the step needs no transition.
     pub(super) implicit: bool,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Machine {
 struct Written {
     begin: u32,
     len: u16,
-    /// The first of these offsets.
+    /// The first offset in the range; 0 if the range is empty.
     only: u8,
 }
 

@@ -14,7 +14,7 @@ const LARGE: usize = 1 << 13;
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     recent: Vec<(u64, u32)>,
-    /// Shift from the upper bits of a product to the number of a slot.
+    /// Number of bits by which a product is shifted right to get the number of a slot.
     shift: u32,
     all: HashMap<u64, u32>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Pairs {
 impl Pairs {
     /// Removes all pairs, and chooses a cache size for about `questions` lookups.
     pub(crate) fn clear(&mut self, questions: usize) {
-        // Clearing more slots would cost more than they save.
+        // Clearing more slots would take longer than the slots save.
         let log = (questions / 4).max(1).ilog2();
         let log = log.clamp(LEAST_SLOTS_LOG, MOST_SLOTS_LOG);
         self.recent.clear();

@@ -35,7 +35,7 @@ impl Records {
         }
     }
 
-    /// Takes the next record, which has `len` bytes.
+    /// Removes and returns the next record, which has `len` bytes.
     #[inline]
     pub(super) fn take(&mut self, len: usize, blocks: &mut BlockPool) -> &[u8] {
         if len > LARGEST {
