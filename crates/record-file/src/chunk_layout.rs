@@ -34,7 +34,8 @@ pub struct ChunkLayout {
     pub block_headers: u64,
     /// Size of the data as stored, in bytes.
     pub data: u64,
-    /// Number of zero bytes after the data. They make the chunk large enough for every record to have its own position.
+    /// Number of zero bytes after the data. They make the chunk large enough for every record to
+    /// have its own position.
     pub fill: u64,
 }
 

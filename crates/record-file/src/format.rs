@@ -1,4 +1,5 @@
-//! The byte layout of a file, for authors of other readers and writers, and for interpreting a hex dump. This module has no items.
+//! The byte layout of a file, for authors of other readers and writers, and for interpreting a hex
+//! dump. This module has no items.
 //!
 //! All integers are little-endian; all hashes are HighwayHash-64 with one key, the 32 bytes
 //! `Riegeli/records\nRiegeli/records\n`. Varints are encoded as in protobuf: seven bits per byte,
@@ -12,8 +13,9 @@
 //! block  = header (24 bytes) at every multiple of 65,536; it interrupts the chunk there
 //! ```
 //!
-//! The fill consists of zeros. It extends a chunk to at least one byte per record, so that each record has its own number: the offset of
-//! the chunk plus the index of the record. [`ChunkHeader`](crate::ChunkHeader) has the layout of a chunk's header, and
+//! The fill consists of zeros. It extends a chunk to at least one byte per record, so that each
+//! record has its own number: the offset of the chunk plus the index of the record.
+//! [`ChunkHeader`](crate::ChunkHeader) has the layout of a chunk's header, and
 //! [`ChunkLayout`](crate::ChunkLayout) describes the bytes of a given chunk.
 //!
 //! A chunk can begin anywhere except in a block header or right after one: a chunk at the start of
@@ -42,8 +44,9 @@
 //!  +-------+----------------+------------+
 //! ```
 //!
-//! `hash` is the hash of the 16 bytes after it. The chunk that contains the header begins `previous_chunk` bytes before the block (0 if it
-//! begins with the block), and ends `next_chunk` bytes after the beginning of the block. Therefore a reader can start at any block.
+//! `hash` is the hash of the 16 bytes after it. The chunk that contains the header begins
+//! `previous_chunk` bytes before the block (0 if it begins with the block), and ends `next_chunk`
+//! bytes after the beginning of the block. Therefore a reader can start at any block.
 //!
 //! # Data of simple chunks (`r`)
 //!
@@ -68,11 +71,13 @@
 //!  +-------------+----------+----------------+---------+-------------------------+
 //! ```
 //!
-//! The records, which are protobuf messages, are split into fields, so that the values of a field are next to each other. The header
-//! describes a state machine: each state emits a tag and its value, a length, or nothing. The transitions list the states to visit. Values
-//! are in buffers; a bucket consists of one or more buffers. Everything is emitted backwards, beginning with the last field of the last
-//! record, so the length of a message is known when it has to be written. With compression, the header, each bucket and the transitions are
-//! each stored as a varint, the decompressed size, and one compressed stream.
+//! The records, which are protobuf messages, are split into fields, so that the values of a field
+//! are next to each other. The header describes a state machine: each state emits a tag and its
+//! value, a length, or nothing. The transitions list the states to visit. Values are in buffers; a
+//! bucket consists of one or more buffers. Everything is emitted backwards, beginning with the last
+//! field of the last record, so the length of a message is known when it has to be written. With
+//! compression, the header, each bucket and the transitions are each stored as a varint, the
+//! decompressed size, and one compressed stream.
 //!
 //! ```text
 //!  header: buckets, buffers (counts) | size of each bucket as stored | size of each buffer |

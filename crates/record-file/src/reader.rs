@@ -89,7 +89,8 @@ pub struct RecordReader<I> {
     verified: Option<Verified>,
 }
 
-/// The error after which a plain stream can't be read any further. Later reads return the same error.
+/// The error after which a plain stream can't be read any further. Later reads return the same
+/// error.
 #[derive(Debug)]
 struct Failed {
     error: Error,
@@ -190,7 +191,8 @@ impl<I: RecordInput> RecordReader<I> {
         self
     }
 
-    /// Restricts reading to the projected fields of the records in transposed chunks, starting with the next record.
+    /// Restricts reading to the projected fields of the records in transposed chunks, starting with
+    /// the next record.
     ///
     /// A plain stream can't go back, so for a stream the projection must be set before the first
     /// read.
@@ -400,7 +402,8 @@ impl<I: RecordInput> RecordReader<I> {
     /// Reads and checks the header of the chunk at `begin`. Returns `None` if the file ends there.
     fn header_at(&mut self, begin: u64) -> Result<Option<Chunk>, Fault> {
         let header = match begin {
-            // A file without the signature isn't reported as damaged, except to readers that recover.
+            // A file without the signature isn't reported as damaged, except to readers that
+            // recover.
             0 if self.recovery.is_none() => read_first_header(&mut self.input),
             _ => read_header(&mut self.input, begin),
         };
@@ -482,8 +485,8 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(data.into())
     }
 
-    /// Checks, before a chunk is read, that the chunk isn't too large. Unless the input is a plain stream, also checks that the file
-    /// contains the whole chunk.
+    /// Checks, before a chunk is read, that the chunk isn't too large. Unless the input is a plain
+    /// stream, also checks that the file contains the whole chunk.
     fn check_room(&mut self, chunk: &Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             self.check_end(chunk)?;
@@ -495,8 +498,9 @@ impl<I: RecordInput> RecordReader<I> {
             ..
         } = chunk.header;
         let size = match kind {
-            // If a chunk is rejected before its data is read, its record can still be streamed, even from a plain stream. Chunks that claim
-            // impossible ratios fail when they are decoded.
+            // If a chunk is rejected before its data is read, its record can still be streamed,
+            // even from a plain stream. Chunks that claim impossible ratios fail when they are
+            // decoded.
             ChunkType::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
                 data_size.max(decoded_data_size)
             }

@@ -35,8 +35,8 @@
 //! Splitting the message to a file then takes 0.8 s for each GiB.
 //!
 //! This is a separate crate because prost writes to a [`BufMut`], a trait that only `unsafe` code
-//! can implement, since `chunk_mut` lends uninitialized memory. Here, [`BytesMut`] lends the
-//! memory, and is then told the number of bytes written.
+//! can implement, since `chunk_mut` lends uninitialized memory. Here, a [`BytesMut`] lends the
+//! memory, and then receives the number of bytes written.
 
 use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};

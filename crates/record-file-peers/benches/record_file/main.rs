@@ -102,7 +102,7 @@ fn touched(records: &[Vec<u8>]) -> RefCell<Vec<u8>> {
     RefCell::new(memory)
 }
 
-/// Takes the vector out of `memory`, and removes its content without freeing it.
+/// Takes the vector out of `memory`, and clears it without freeing its memory.
 fn emptied(memory: &RefCell<Vec<u8>>) -> Vec<u8> {
     let mut memory = memory.take();
     memory.clear();

@@ -89,9 +89,10 @@ impl<'a, I: RecordInput> IntoIterator for &'a mut RecordReader<I> {
 }
 
 impl<I: RecordInput> RecordReader<I> {
-    /// Returns the number of records according to the file's metadata, or `None` if the metadata doesn't contain it. Only the metadata is
-    /// read, so the number is an unverified claim of the writer. The reader must be at the beginning of the file. Afterwards, it is right
-    /// after the metadata.
+    /// Returns the number of records according to the file's metadata, or `None` if the metadata
+    /// doesn't contain it. Only the metadata is read, so the number is an unverified claim of the
+    /// writer. The reader must be at the beginning of the file. Afterwards, it is right after the
+    /// metadata.
     ///
     /// # Errors
     ///

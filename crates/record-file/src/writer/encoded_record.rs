@@ -42,8 +42,8 @@ pub fn plain_record_end(begin: u64, len: u64) -> Result<u64> {
     }
 }
 
-/// A record in its own chunk that was encoded separately from its file. This value contains only the chunk's header; the data was written
-/// to the output of [`encode`](Self::encode).
+/// A record in its own chunk that was encoded separately from its file. This value contains only
+/// the chunk's header; the data was written to the output of [`encode`](Self::encode).
 ///
 /// # Examples
 ///
@@ -89,7 +89,8 @@ impl EncodedRecord {
         Ok(EncodedRecord { header })
     }
 
-    /// Returns the end of the record's chunk if the chunk begins at `begin`. The next record can begin at this end.
+    /// Returns the end of the record's chunk if the chunk begins at `begin`. The next record can
+    /// begin at this end.
     ///
     /// # Errors
     ///
@@ -109,8 +110,8 @@ impl EncodedRecord {
     }
 }
 
-/// The chunk header for an uncompressed record in its own chunk, with the hash of the record, which was read once to compute the hash. It
-/// is for writers that can't seek back to fill in the header.
+/// The chunk header for an uncompressed record in its own chunk, with the hash of the record, which
+/// was read once to compute the hash. It is for writers that can't seek back to fill in the header.
 ///
 /// # Examples
 ///
@@ -165,8 +166,8 @@ impl PlainRecord {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Creates a writer that writes the part of a file that begins at `position`; `inner` must already be at this position. Other writers
-    /// write the part before `position`.
+    /// Creates a writer that writes the part of a file that begins at `position`; `inner` must
+    /// already be at this position. Other writers write the part before `position`.
     ///
     /// Several threads can thus fill a file, each with its own handle: [`plain_record_end`] returns
     /// the end of an uncompressed record in advance, and [`position`](Self::position) returns the
@@ -214,9 +215,10 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if `data` has fewer bytes than the encoded data;
-    /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the data differs; [`Io`](crate::ErrorKind::Io) if reading or writing
-    /// fails. After an error, every later write fails.
+    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if `data` has fewer bytes than the encoded
+    /// data; [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if the data differs;
+    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. After an error, every later write
+    /// fails.
     pub fn write_encoded_record(
         &mut self,
         record: &EncodedRecord,
@@ -229,8 +231,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Writes a record whose hash was computed by [`PlainRecord::read`], and returns the record's position. Reads the record from `source`
-    /// again.
+    /// Writes a record whose hash was computed by [`PlainRecord::read`], and returns the record's
+    /// position. Reads the record from `source` again.
     ///
     /// # Errors
     ///

@@ -164,9 +164,11 @@ impl WriterOptions {
 
     /// Sets the number of threads that encode and compress chunks. Default: 0, the caller's thread.
     ///
-    /// The resulting file doesn't depend on this number. At most one chunk per thread is held at a time, with its compressed form. Chunks
-    /// of 64 KiB or more that are neither compressed nor transposed are only hashed by threads; if such a chunk consists of one record of
-    /// at least 1 MiB, a thread copies the record while the previous record is written, so only two such records are held.
+    /// The resulting file doesn't depend on this number. At most one chunk per thread is held at a
+    /// time, with its compressed form. Chunks of 64 KiB or more that are neither compressed nor
+    /// transposed are only hashed by threads; if such a chunk consists of one record of at least 1
+    /// MiB, a thread copies the record while the previous record is written, so only two such
+    /// records are held.
     #[must_use]
     pub const fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;

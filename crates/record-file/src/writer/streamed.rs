@@ -1,4 +1,5 @@
-//! Writing a record without holding all of it in memory or, if the caller holds the record, without holding its compressed form.
+//! Writing a record without holding all of it in memory or, if the caller holds the record, without
+//! holding its compressed form.
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::RecordWriter;
@@ -119,9 +120,9 @@ impl<W: Write + Seek> RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes a record like [`write_record_from`](Self::write_record_from), for an underlying writer that can't seek and a source that can
-    /// seek. The source is read and compressed twice, since the chunk header before a record contains the length and hash of its stored
-    /// data.
+    /// Writes a record like [`write_record_from`](Self::write_record_from), for an underlying
+    /// writer that can't seek and a source that can seek. The source is read and compressed twice,
+    /// since the chunk header before a record contains the length and hash of its stored data.
     ///
     /// The file is the same as with `write_record_from`.
     ///
@@ -173,8 +174,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Streams a compressed record. The length of the chunk is known only at the end, so both the chunk header and the block headers are
-    /// filled in at the end.
+    /// Streams a compressed record. The length of the chunk is known only at the end, so both the
+    /// chunk header and the block headers are filled in at the end.
     pub(super) fn stream_compressed(
         &mut self,
         source: Source<'_>,
@@ -196,8 +197,8 @@ impl<W: Write> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    /// Writes a chunk whose header is known. `data` must pass the chunk's data, which must match the header, to the function that it
-    /// receives.
+    /// Writes a chunk whose header is known. `data` must pass the chunk's data, which must match
+    /// the header, to the function that it receives.
     pub(super) fn write_framed(
         &mut self,
         header: &ChunkHeader,
@@ -237,7 +238,8 @@ impl<W: Write> RecordWriter<W> {
     }
 }
 
-/// Returns the header of a chunk with one record of `len` bytes. The size and hash of the data are 0, since they aren't known yet.
+/// Returns the header of a chunk with one record of `len` bytes. The size and hash of the data are
+/// 0, since they aren't known yet.
 fn unfilled_header(len: u64) -> ChunkHeader {
     ChunkHeader {
         kind: ChunkType::Simple,
@@ -248,8 +250,8 @@ fn unfilled_header(len: u64) -> ChunkHeader {
     }
 }
 
-/// Returns the header of a chunk with one uncompressed record, and the chunk's data before the record. The header lacks the hash of the
-/// data.
+/// Returns the header of a chunk with one uncompressed record, and the chunk's data before the
+/// record. The header lacks the hash of the data.
 pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHeader, Vec<u8>)> {
     let mut sizes = Vec::new();
     varint::push(&mut sizes, len);

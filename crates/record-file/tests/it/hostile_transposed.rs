@@ -335,7 +335,7 @@ fn projection_finds_the_same_faults_in_what_it_looks_at() {
 }
 
 /// Returns a machine in which one state represents both a field in a group and the same field
-/// outside the group, after or before it.
+/// outside the group. If `group_first` is set, the group is before the field outside the group.
 fn aliased(group_first: bool) -> Machine {
     let implicit = |state: u64| 4 + state;
     let (field, end, start, message) = (0, 1, 2, 3);

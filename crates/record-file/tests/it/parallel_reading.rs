@@ -17,7 +17,7 @@ enum Event {
     Failed(ErrorKind, Option<u64>, String),
 }
 
-/// Reads to the end or to a repeated error.
+/// Returns the results of reading, up to the end of the file or to a repeated error.
 fn events<I: RecordInput>(mut reader: RecordReader<I>, recover: bool) -> Vec<Event> {
     let events = Arc::new(Mutex::new(Vec::new()));
     if recover {
@@ -222,7 +222,7 @@ fn a_file_that_grew_is_read_on() {
     assert!(read.iter().eq(records.iter().map(|(_, record)| record)));
 }
 
-/// Memory that other threads append to.
+/// A source in memory that grows while it is read.
 #[derive(Clone)]
 struct Growing(Arc<Mutex<Vec<u8>>>);
 

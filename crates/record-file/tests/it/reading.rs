@@ -1,5 +1,5 @@
-//! Tests of reading in order and past damage, which compare the results with the fixtures'
-//! sidecars.
+//! Tests of reading in order and past damage, which compare the results with the fixtures' sidecar
+//! files.
 use std::sync::{Arc, Mutex};
 
 use record_file::{

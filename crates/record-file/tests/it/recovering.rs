@@ -23,7 +23,8 @@ fn recovering<S: ReadAt>(source: S) -> (RecordReader<S>, Regions) {
     (reader, regions)
 }
 
-/// Returns records of 100 bytes, each in its own chunk, and the beginnings of the chunks.
+/// Returns a file with records of 100 bytes, each in its own chunk, and the beginnings of the
+/// chunks.
 fn chunks(count: u64) -> (Vec<u8>, Vec<usize>) {
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
     let mut begins = Vec::new();

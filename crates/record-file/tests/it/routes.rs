@@ -130,7 +130,7 @@ fn the_file_is_the_same_whichever_way_a_record_comes_to_it() {
         let options = WriterOptions::new().compression(compression).chunk_size(1);
         let streaming = options.clone().stream_from(0);
         let beside = streaming.clone().threads(2).max_copied(1000);
-        // The number of tested ways to divide a record.
+        // The last item of each variant is the number of tested ways to divide a record.
         let variants = [
             ("held", options.clone(), false, usize::MAX),
             ("streamed", streaming, true, usize::MAX),

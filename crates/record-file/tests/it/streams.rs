@@ -29,8 +29,8 @@ fn records() -> Vec<Vec<u8>> {
     records
 }
 
-/// Returns a file in which every record is written as a stream, after some other records that make
-/// chunks begin anywhere.
+/// Returns a file in which every record is written as a stream. Other records are written before
+/// each record, so that its chunk can begin anywhere in a block.
 fn streamed(compression: Compression) -> (Vec<u8>, Vec<(RecordPosition, Vec<u8>)>) {
     let mut writer = RecordWriter::new(Cursor::new(Vec::new()), WriterOptions::new()).unwrap();
     let mut written = Vec::new();

@@ -15,13 +15,14 @@ use crate::read_at::ReadAt;
 /// a core's cache until they are hashed.
 const STEP: usize = 128 << 10;
 
-/// Largest record that is decoded at once although an observer looks at its bytes, in bytes: small enough to still be in the cache when it
-/// is observed.
+/// Largest record that is decoded at once although an observer looks at its bytes, in bytes: small
+/// enough to still be in the cache when it is observed.
 const MOST_LOOKED_AT: u64 = 1 << 20;
 
 /// An observer of a record's bytes while they are read.
 pub trait Watch {
-    /// True if the observer looks at the bytes. If false, a record of any size may be decoded at once.
+    /// True if the observer looks at the bytes. If false, a record of any size may be decoded at
+    /// once.
     const LOOKS: bool = true;
 
     /// Receives the next bytes, a small piece at a time. The bytes are verified only once the whole
@@ -43,7 +44,8 @@ pub struct WantedRecord<'f, 'b, S, W> {
     pub file: &'f RecordFile<S>,
     /// Position of the record in the file.
     pub position: RecordPosition,
-    /// Chunk that contains the record, if its header was already read and needn't be read again. `None`: the header is read.
+    /// Chunk that contains the record, if its header was already read and needn't be read again.
+    /// `None`: the header is read.
     pub chunk: Option<Chunk>,
     /// Buffer for the record. Its length must be the record's length.
     pub place: &'b mut [u8],
@@ -75,7 +77,8 @@ impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
 pub enum PairStep<W> {
     /// More bytes were read.
     Read,
-    /// The observer of a record, and the result of reading the record: `Ok` if it was read into its buffer and verified.
+    /// The observer of a record, and the result of reading the record: `Ok` if it was read into its
+    /// buffer and verified.
     Ended(W, Result<()>),
 }
 
@@ -174,7 +177,8 @@ impl<'f, S: ReadAt> ReadMode<'f, S> {
         Ok(ReadMode::Streamed(RecordStream { access, record }))
     }
 
-    /// Returns the mode that reads the whole stored data of a record, and allocates memory for the data.
+    /// Returns the mode that reads the whole stored data of a record, and allocates memory for the
+    /// data.
     fn whole(kind: CompressionKind, payload: Payload, file: &RecordFile<S>) -> Result<Self> {
         let chunk = payload.chunk();
         file.options
@@ -199,7 +203,8 @@ impl Remaining {
         }
     }
 
-    /// Compares the hash of the data with the hash in the chunk's header. All bytes must have been read.
+    /// Compares the hash of the data with the hash in the chunk's header. All bytes must have been
+    /// read.
     fn check<S: ReadAt>(mut self, file: &RecordFile<S>) -> Result<()> {
         let checked = match self.hasher {
             Some(hasher) => Payload::check_hash(self.payload.chunk(), hasher.finish()),
@@ -224,7 +229,8 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
         }
     }
 
-    /// Advances by one step. Returns `None` if no record is being read and `next` returned no record.
+    /// Advances by one step. Returns `None` if no record is being read and `next` returned no
+    /// record.
     ///
     /// At most two records are read at a time, in lanes 0 and 1. Calls `next` with the number of
     /// each lane that has no record; `next` may return `None` if no record is available at the
@@ -234,7 +240,8 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,
     ) -> Option<PairStep<W>> {
         for number in 0..self.lanes.len() {
-            // A stream holds a decompression window, and wouldn't get faster if a second record were read at the same time.
+            // A stream holds a decompression window, and wouldn't get faster if a second record
+            // were read at the same time.
             let is_beside_stream = self.lanes.iter().flatten().any(Lane::is_streamed);
             let lane = &mut self.lanes[number];
             if lane.is_none() && !is_beside_stream {
@@ -343,8 +350,8 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
         Ok(())
     }
 
-    /// Returns the bytes that were read but not yet hashed, with their hasher. If they don't need hashing, passes them to the observer
-    /// instead, and returns `None`.
+    /// Returns the bytes that were read but not yet hashed, with their hasher. If they don't need
+    /// hashing, passes them to the observer instead, and returns `None`.
     fn unhashed(&mut self) -> Option<InStep<'_, impl FnMut(&[u8])>> {
         let fresh = std::mem::replace(&mut self.hashed, self.at)..self.at;
         let (hasher, bytes, mut watch) = match &mut self.way {

@@ -10,7 +10,7 @@ use crate::own_process::in_own_process;
 use crate::support::frame::{self, Frame};
 
 const CLAIM: u64 = 1 << 30;
-/// Beginning of the first chunk with records, and offsets in that chunk's header.
+/// File offset of the first chunk with records, in bytes.
 const BEGIN: usize = 64;
 const HEADER: usize = 40;
 

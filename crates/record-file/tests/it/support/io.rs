@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use record_file::ReadAt;
 
-/// The kind of failure.
+/// The way in which a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// An error of the kind [`KIND`], which doesn't occur otherwise.
@@ -13,7 +13,7 @@ pub(crate) enum Fault {
     Zero,
 }
 
-/// The condition that must be met before calls fail.
+/// The condition after which calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
     /// An offset in the file. Writes before this offset still succeed after a failure.
@@ -34,7 +34,8 @@ pub(crate) struct Manner {
     pub(crate) most: usize,
     /// True if every other call is interrupted.
     pub(crate) interrupted: bool,
-    /// The point of failure, and its kind.
+    /// The condition after which calls fail, and the way in which they fail; `None` if calls never
+    /// fail.
     pub(crate) fault: Option<(From, Fault)>,
 }
 
