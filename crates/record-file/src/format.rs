@@ -71,11 +71,11 @@
 //!  +-------------+----------+----------------+---------+-------------------------+
 //! ```
 //!
-//! The records, which are protobuf messages, are split into fields, so that the values of a field
-//! are next to each other. The header describes a state machine: each state emits a tag and its
-//! value, a length, or nothing. The transitions list the states to visit. Values are in buffers; a
-//! bucket consists of one or more buffers. Everything is emitted backwards, beginning with the last
-//! field of the last record, so the length of a message is known when it has to be written. With
+//! Records that are protobuf messages are split into fields, so that the values of a field are next
+//! to each other. The header describes a state machine: each state emits a tag and its value, a
+//! length, or nothing. The transitions list the states to visit. Values are in buffers; a bucket
+//! consists of one or more buffers. Everything is emitted backwards, beginning with the last field
+//! of the last record, so the length of a message is known when it has to be written. With
 //! compression, the header, each bucket and the transitions are each stored as a varint, the
 //! decompressed size, and one compressed stream.
 //!

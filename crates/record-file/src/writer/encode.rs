@@ -43,9 +43,9 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Encodes a chunk of gathered records into `out`, which must be empty. If the chunk has
-    /// [values](Gathered::values), `out` gets only the part of the chunk's data before them,
-    /// otherwise all data.
+    /// Encodes a chunk of gathered records into `out`, which must be empty. For a chunk that is
+    /// transposed or isn't compressed, `out` gets only the part of the chunk's data before the
+    /// [values](Gathered::values), otherwise all data.
     pub(super) fn encode(
         &mut self,
         format: &Format,

@@ -219,7 +219,7 @@ fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
 }
 
 /// Reads a varint of at most 32 bits, and returns its value and end. Returns `None` if the varint
-/// doesn't have the shortest form.
+/// is invalid or doesn't have the shortest form.
 #[inline]
 fn varint32(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     let first = *bytes.get(at)?;
@@ -237,8 +237,8 @@ fn varint32(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     None
 }
 
-/// Returns the length of a varint of at most 64 bits, or `None` if the varint doesn't have the
-/// shortest form.
+/// Returns the length of a varint of at most 64 bits, or `None` if the varint is invalid or doesn't
+/// have the shortest form.
 #[inline]
 fn varint64_len(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
