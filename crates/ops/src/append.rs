@@ -1,4 +1,4 @@
-//! Appending a tensor to Paddle parameters.
+//! Appending a tensor to the parameter file of a Paddle model.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -29,24 +29,26 @@ impl AppendOptions {
         AppendOptions::default()
     }
 
-    /// Sets the element type. Default: `None`, which uses the type in the NumPy file's header.
+    /// Sets the type of the tensor's elements. Default: `None`, which uses the type in the NumPy
+    /// file's header.
     #[must_use]
     pub fn dtype(mut self, dtype: Option<DType>) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Sets the shape of a source that has no header, only little-endian elements. A
-    /// [type](Self::dtype) is then required, too. Default: `None`, which means that the source is a
-    /// NumPy file.
+    /// Sets the tensor's shape, for a source that contains only little-endian elements and no
+    /// header. Such a source also requires a [type](Self::dtype). Default: `None`, which means that
+    /// the source is a NumPy file.
     #[must_use]
     pub fn shape(mut self, shape: Option<Vec<u64>>) -> Self {
         self.shape = shape;
         self
     }
 
-    /// Sets the LoD (level of detail) of the tensor, the coarsest level first. Each level lists the
-    /// start of every sequence, and the end of the last one. Default: none.
+    /// Sets the tensor's LoD (level of detail), the coarsest level first. Each level lists the
+    /// index at which each sequence starts, and the index at which the last sequence ends. Default:
+    /// none.
     #[must_use]
     pub fn lod(mut self, lod: Vec<Vec<u64>>) -> Self {
         self.lod = lod;
@@ -68,12 +70,14 @@ impl AppendOptions {
         self
     }
 
-    /// Returns the type of the elements.
+    /// Returns the type of the tensor's elements; `None` to use the type in the NumPy file's
+    /// header.
     pub fn get_dtype(&self) -> Option<DType> {
         self.dtype
     }
 
-    /// Returns the shape of a source without a header.
+    /// Returns the tensor's shape, for a source without a header; `None` if the source is a NumPy
+    /// file.
     pub fn get_shape(&self) -> Option<&[u64]> {
         self.shape.as_deref()
     }
@@ -83,7 +87,7 @@ impl AppendOptions {
         &self.lod
     }
 
-    /// Returns the program that declares the parameters, if it was set.
+    /// Returns the program that declares the parameters; `None` to use the program next to them.
     pub fn get_program(&self) -> Option<&Path> {
         self.program.as_deref()
     }
@@ -99,18 +103,18 @@ impl AppendOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct AppendReport {
-    /// The file to which the tensor was appended.
+    /// Path of the parameter file to which the tensor was appended.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
     /// Index of the tensor in the file, counted from 0.
     pub counter: u64,
-    /// Name of the tensor in the program; `None` if there is no program.
+    /// Name of the tensor in the program; `None` if there is no program with the parameter names.
     pub name: Option<String>,
-    /// Type of the elements, such as `float32`.
+    /// Type of the tensor's elements, such as `float32`.
     pub dtype: String,
-    /// Sizes of the dimensions.
+    /// Sizes of the tensor's dimensions.
     pub shape: Vec<u64>,
-    /// Size of the elements, in bytes.
+    /// Total size of the tensor's elements, in bytes.
     pub bytes: u64,
 }
 
@@ -177,8 +181,8 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidConfig, message)
 }
 
-/// Returns the header of a tensor, and the corresponding Paddle type. Leaves `data` at the first
-/// element.
+/// Returns a tensor's description and its Paddle element type. Reads the header from `data`, if
+/// there is one, so that `data` continues with the first element.
 fn described(data: &mut dyn Read, options: &AppendOptions) -> Result<(TensorInfo, Type)> {
     let info = match (&options.shape, options.dtype) {
         (Some(shape), Some(dtype)) => TensorInfo::new("", dtype, shape.clone()),
@@ -190,7 +194,8 @@ fn described(data: &mut dyn Read, options: &AppendOptions) -> Result<(TensorInfo
     Ok((info.clone(), dtype.ok_or_else(none)?))
 }
 
-/// Reads the header of a NumPy file. Fails if the elements don't have the given type.
+/// Reads the header of a NumPy file. Fails if `given` is a type that differs from the elements'
+/// type.
 fn of_npy(data: &mut dyn Read, given: Option<DType>) -> Result<TensorInfo> {
     let header = read_npy_header(data)?;
     let is_opaque = matches!(header.dtype, DType::Other(_));

@@ -1,4 +1,4 @@
-//! Serializing values in reports as text.
+//! Functions that serialize values of reports as text.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::Error;
 use serde::Serializer;
 
-/// Serializes a path, replacing invalid Unicode.
+/// Serializes a path, with the replacement character in place of invalid Unicode.
 pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
 
-/// Serializes errors as their messages.
+/// Serializes each error as its message.
 pub(crate) fn errors<S: Serializer>(errors: &[Error], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(errors.iter().map(Error::to_string))
 }

@@ -1,4 +1,4 @@
-//! Writing an input in another form of its format, or in chunks.
+//! Writing an input in another of its format's forms, or as a file in chunks.
 
 mod folders;
 mod forms;
@@ -23,7 +23,7 @@ use options::USUAL;
 #[cfg(feature = "tensorflow")]
 pub use saved_model::{ConvertSavedModelReport, convert_saved_model};
 
-/// Name of an input without a format, in reports.
+/// Name that reports give to the format of an input without one.
 const MESSAGE: &str = "message";
 
 /// The result of [`convert`].
@@ -38,11 +38,12 @@ pub struct ConvertReport {
     /// Paths of the files that were written, the main file first.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub files: Vec<PathBuf>,
-    /// Size of all files, in bytes.
+    /// Total size of the written files, in bytes.
     pub output_bytes: u64,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,
-    /// Files of an earlier split that were removed because overwriting is allowed.
+    /// Files of an earlier split with the same name that were removed because overwriting is
+    /// allowed.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub removed_files: Vec<PathBuf>,
 }
@@ -95,7 +96,8 @@ pub fn convert(
     }
 }
 
-/// Returns true if a chunked file is requested, by the form or else by the name of the output.
+/// Returns true if `to` or, if `to` is the usual form, the extension of `output` requests a chunked
+/// file.
 fn is_in_chunks(output: &Path, to: &str) -> Result<bool> {
     let is_named = is_named_chunked(output);
     match to {
@@ -109,7 +111,8 @@ fn is_in_chunks(output: &Path, to: &str) -> Result<bool> {
     }
 }
 
-/// Returns the settings that affect the output rather than how the input is opened.
+/// Returns the settings for writing the output, without those that affect only how the input is
+/// opened.
 fn written_settings<'a>(
     input: &'a Opened,
     options: &'a ConversionOptions,
@@ -121,7 +124,7 @@ fn written_settings<'a>(
     settings.filter(move |(name, _)| !opening.contains(name))
 }
 
-/// Writes an input in one of a format's forms.
+/// Writes an input in the form that the options name.
 fn to_form(input: &Opened, output: &Path, options: &ConversionOptions) -> Result<ConvertReport> {
     let (writer, form) = form(input, options.get_to())?;
     let split = options.get_split();
@@ -151,11 +154,12 @@ fn to_form(input: &Opened, output: &Path, options: &ConversionOptions) -> Result
     })
 }
 
-/// Returns the value of a setting in the form that the format expects: a size in bytes.
+/// Returns the value of a setting as text for the format, with a size converted to a number of
+/// bytes.
 fn setting(writer: &dyn Format, form: &ConvertTarget, name: &str, value: &str) -> Result<String> {
     let known = writer.convert_settings();
     let Some(known) = known.iter().find(|known| known.name == name) else {
-        // The format's own error lists its settings.
+        // The format rejects an unknown setting with an error that lists its settings.
         return Ok(value.to_owned());
     };
     if !known.forms.contains(&form.name) {
@@ -174,7 +178,7 @@ fn setting(writer: &dyn Format, form: &ConvertTarget, name: &str, value: &str) -
         .map_err(|why| invalid(format!("{name} must be a number of bytes: {why}")))
 }
 
-/// Writes a message of any format as a file in chunks.
+/// Writes the message of an input of any format as a chunked file.
 fn to_chunks(input: &Opened, output: &Path, options: &ConversionOptions) -> Result<ConvertReport> {
     if options.get_max_file_size().is_some() {
         let message = "max-file-size: a conversion writes one file of chunks; use a split instead";

@@ -1,4 +1,4 @@
-//! Comparing two inputs: messages by their bytes and fields, archives tensor by tensor.
+//! Comparing two inputs: messages by their bytes and fields, other inputs tensor by tensor.
 
 mod tensor_names;
 mod tensors;
@@ -39,7 +39,7 @@ impl DiffOptions {
         DiffOptions::default()
     }
 
-    /// Sets the number of differences after which the comparison ends, at least one. Default: 10.
+    /// Sets the number of differences, at least one, after which the comparison ends. Default: 10.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit.max(1);
@@ -75,7 +75,7 @@ pub struct DiffReport {
     /// Path or URL of the second input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub second: PathBuf,
-    /// The outcome and the first differences.
+    /// Outcome of the comparison, and the first differences.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub details: DiffDetails,
     /// True if the comparison ended at the limit, so there may be more differences.
@@ -83,7 +83,7 @@ pub struct DiffReport {
 }
 
 impl DiffReport {
-    /// Returns the outcome.
+    /// Returns the outcome of the comparison.
     pub fn result(&self) -> Outcome {
         match self.details {
             DiffDetails::Messages { result, .. } | DiffDetails::Tensors { result, .. } => result,
@@ -100,57 +100,58 @@ impl DiffReport {
 )]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The inputs have the same bytes, or the same tensors.
+    /// The inputs have the same bytes or, if compared by tensor, equal tensors.
     Identical,
-    /// The inputs are equal as messages, but their bytes differ.
+    /// The inputs are equal messages with different bytes.
     Equal,
     /// The inputs differ.
     Different,
 }
 
-/// The kind of comparison, and the first differences.
+/// The results of a comparison of messages or of tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum DiffDetails {
-    /// Messages.
+    /// Results of a comparison of two messages.
     #[non_exhaustive]
     Messages {
-        /// Full name of the type that the comparison used, if known.
+        /// Full name of the message type used for the comparison; `None` if the type is unknown.
         message: Option<String>,
-        /// Outcome.
+        /// Outcome of the comparison.
         result: Outcome,
-        /// First differences.
+        /// First differences, up to the limit.
         differences: Vec<MessageDifference>,
     },
-    /// Tensors, compared by name because an input has no message.
+    /// Results of a comparison of tensors by name, because an input has no message.
     #[non_exhaustive]
     Tensors {
-        /// Outcome.
+        /// Outcome of the comparison.
         result: Outcome,
-        /// Number of equal tensors.
+        /// Number of tensors that are equal in both inputs.
         equal: usize,
-        /// First differences.
+        /// First differences, up to the limit.
         differences: Vec<TensorDifference>,
     },
 }
 
-/// A place where two messages differ.
+/// A difference between two messages, and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MessageDifference {
-    /// Path in the first message, or in the second message for values that only the second has.
+    /// Path of the value in the first message, or in the second message if only that one has the
+    /// value.
     pub path: String,
-    /// Name of the element at the path, if the elements of its list have names; otherwise, name of
-    /// the tensor that contains the path, if any.
+    /// Name of the list element at the path, if the elements have names; otherwise, name of the
+    /// tensor that contains the value; `None` if there is no name.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
     /// Description of the difference.
     pub how: String,
 }
 
-/// A tensor that differs.
+/// A difference between the tensors with one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -161,7 +162,7 @@ pub struct TensorDifference {
     pub how: String,
 }
 
-/// Compares two inputs: as messages, or tensor by tensor if one of them has no message.
+/// Compares two inputs as messages or, if one of them has no message, tensor by tensor.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -181,8 +182,8 @@ pub struct TensorDifference {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the inputs record different types. Also fails if an input can't
-/// be read or is damaged, or the work was cancelled.
+/// [`ErrorKind::InvalidConfig`] if the inputs specify different message types. Also fails if an
+/// input can't be read or is damaged, or the work was cancelled.
 pub fn diff(first: &Opened, second: &Opened, options: &DiffOptions) -> Result<DiffReport> {
     let inputs = [first, second];
     let details = if inputs.iter().all(|input| input.has_message()) {
@@ -202,7 +203,7 @@ pub fn diff(first: &Opened, second: &Opened, options: &DiffOptions) -> Result<Di
     })
 }
 
-/// Compares two messages according to the type that one of them records.
+/// Compares two messages according to the message type that either input specifies.
 fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> {
     let message = one_type(inputs)?;
     let [first, second] = inputs.map(|input| input.reading_options().descriptor(message.cloned()));
@@ -223,7 +224,7 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
         Comparison::Identical => (Outcome::Identical, Vec::new()),
         Comparison::Equal => (Outcome::Equal, Vec::new()),
         Comparison::Different(differences) => {
-            // If a message had another type, the differences would be misleading.
+            // With the wrong message type, the differences would be misleading.
             for (input, view) in inputs.into_iter().zip(&views) {
                 view.check_whole_type().map_err(|error| at(input, error))?;
             }
@@ -248,7 +249,8 @@ fn messages(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> 
     })
 }
 
-/// Returns the type recorded in either input. Fails if the inputs record different types.
+/// Returns the message type that either input specifies; `None` if neither does. Fails if the
+/// inputs specify different types.
 fn one_type(inputs: [&Opened; 2]) -> Result<Option<&MessageDescriptor>> {
     let types = inputs.map(Opened::descriptor);
     if let [Some(a), Some(b)] = types

@@ -1,4 +1,4 @@
-//! Writing a message with changes: removing, inserting, replacing or stripping values.
+//! Writing a changed copy of a message: with values removed, inserted, replaced or stripped.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -33,17 +33,17 @@ impl EditOptions {
         EditOptions::default()
     }
 
-    /// Sets the sizes and the compression for an output in chunks. The output keeps the profile and
-    /// schema of the input; the setters below determine overwriting, threads and progress. Default:
-    /// [`SplitOptions::new`].
+    /// Sets the chunk sizes and the compression, for an output in chunks. The output's profile and
+    /// schema are those of the input; overwriting, threads and progress are determined by the
+    /// setters below. Default: [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
         self
     }
 
-    /// Sets the form in which to write the output: one of the forms of the input's format. Default:
-    /// the form of the input if its message is made of several files, otherwise one file.
+    /// Sets the form of the output, which must be one of the forms of the input's format. Default:
+    /// the input's form if its message is made of several files, otherwise one file.
     #[must_use]
     pub fn form(mut self, form: impl Into<Option<&'static ConvertTarget>>) -> Self {
         self.form = form.into();
@@ -64,19 +64,19 @@ impl EditOptions {
         self
     }
 
-    /// Sets progress reporting and cancellation of writing. Default: none.
+    /// Sets progress reporting and cancellation, for writing. Default: none.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Returns the sizes and the compression for an output in chunks.
+    /// Returns the chunk sizes and the compression, for an output in chunks.
     pub const fn get_split(&self) -> &SplitOptions {
         &self.split
     }
 
-    /// Returns the form to write, one of the forms of the input's format.
+    /// Returns the form of the output; `None` for the default form.
     pub const fn get_form(&self) -> Option<&'static ConvertTarget> {
         self.form
     }
@@ -86,7 +86,7 @@ impl EditOptions {
         self.force
     }
 
-    /// Returns the number of threads.
+    /// Returns the number of threads; `None` for the number of cores.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -102,7 +102,7 @@ impl EditOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct EditReport {
-    /// Path of the file that was written; if there are several, path of the main file.
+    /// Path of the written file, or of the main file if several were written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// Path or URL of the input.
@@ -110,21 +110,22 @@ pub struct EditReport {
     pub input: PathBuf,
     /// Size of the changed message, in bytes.
     pub message_bytes: u64,
-    /// Size of all files written, in bytes.
+    /// Total size of the written files, in bytes.
     pub output_bytes: u64,
-    /// Number of chunks; `None` if the message isn't in chunks.
+    /// Number of chunks; `None` if the output isn't in chunks.
     pub chunk_count: Option<usize>,
-    /// Number of fields, elements and map entries removed.
+    /// Number of removed fields, list elements and map entries.
     pub removed: u64,
-    /// Number of fields, elements and map entries inserted.
+    /// Number of inserted fields, list elements and map entries.
     pub inserted: u64,
-    /// Number of values replaced.
+    /// Number of replaced values.
     pub replaced: u64,
-    /// Number of values and tensors that were emptied.
+    /// Number of values and tensors whose contents were removed.
     pub stripped: u64,
-    /// Size of the stripped values, in bytes.
+    /// Total size of the removed contents of values and tensors, in bytes.
     pub stripped_bytes: u64,
-    /// Files of an earlier split that were removed because [`force`](EditOptions::force) is set.
+    /// Files of an earlier split with the same name that were removed because
+    /// [`force`](EditOptions::force) is set.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub removed_files: Vec<PathBuf>,
     /// Notes for the user, one line each.
@@ -132,7 +133,7 @@ pub struct EditReport {
     pub notes: Vec<String>,
 }
 
-/// The large values that [`strip`] removes. The message keeps its structure.
+/// The large values whose contents [`strip`] removes. The message's structure doesn't change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strip {
     over: Option<u64>,
@@ -140,29 +141,29 @@ pub struct Strip {
 }
 
 impl Strip {
-    /// Returns the defaults, which remove nothing.
+    /// Returns the defaults, which don't remove any contents.
     #[must_use]
     pub fn new() -> Self {
         Strip::default()
     }
 
-    /// Sets the size in bytes above which strings, bytes, packed numbers and unknown values are
-    /// emptied. Default: no values are emptied.
+    /// Sets the size limit, in bytes, for strings, bytes, packed numbers and unknown values. Larger
+    /// values are emptied. Default: `None`, which empties no values.
     #[must_use]
     pub fn values_over(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.over = bytes.into();
         self
     }
 
-    /// Sets whether to remove the elements of all tensors that the input's formats know. Types,
-    /// shapes and names stay. Default: false.
+    /// Sets whether to remove the elements of all tensors that the input's formats recognize, and
+    /// keep the tensors' types, shapes and names. Default: false.
     #[must_use]
     pub fn tensors(mut self, tensors: bool) -> Self {
         self.tensors = tensors;
         self
     }
 
-    /// Adds this removal to `changes`, which will be applied to `input`.
+    /// Returns `changes` with the removals added that strip `input`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -189,7 +190,7 @@ impl Strip {
     }
 }
 
-/// Writes a message without its large values.
+/// Writes a copy of a message in which large values are empty.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -221,10 +222,11 @@ pub fn strip(
     edit(input, what.added_to(Changes::new(), input), output, options)
 }
 
-/// Writes a message with changes, in one pass. The extension of the output determines whether it is
-/// in chunks. An output whose name ends in neither `.cpb` nor `.pb` has the form of the input.
+/// Writes a copy of a message with changes, in one pass. The output is in chunks if its name ends
+/// in `.cpb`, and in one piece if it ends in `.pb`. With any other name, the output has the input's
+/// form.
 ///
-/// Elements may be selected by their names, which the input's formats define.
+/// List elements may be selected by the names that the input's formats define.
 ///
 /// ```
 /// use proto_splitter_core::edit::Changes;
@@ -247,8 +249,8 @@ pub fn strip(
 /// # Errors
 ///
 /// - The errors of [`Changes::apply`].
-/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a
-///   form was set that doesn't suit the input or output.
+/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of the input's
+///   files, or the form that was set doesn't suit the input or output.
 /// - [`ErrorKind::SchemaNeeded`] if the output is in chunks and the message's type is unknown.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
 /// - Any error if the input is damaged, or something can't be read or written.
@@ -296,9 +298,9 @@ pub fn edit(
     Ok(report)
 }
 
-/// Returns true if [`edit`] writes this output in chunks. The output's extension decides or, if it
-/// is neither `.cpb` nor `.pb`, the form of the input. A message made of several files is written
-/// in chunks, since a plain file wouldn't record its type.
+/// Returns true if [`edit`] writes this output in chunks. This is determined by the output's
+/// extension or, if that is neither `.cpb` nor `.pb`, by the form of the input. A message made of
+/// several files is written in chunks, since a plain file wouldn't record the message's type.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -321,8 +323,8 @@ pub fn is_edited_in_chunks(input: &Opened, output: impl AsRef<Path>) -> bool {
     }
 }
 
-/// Returns true if the message is assembled from several files. A file with the message in one
-/// piece would not record its type.
+/// Returns true if the input's message is assembled from several files. If such a message is
+/// written in one piece, its type isn't recorded.
 fn is_made_of_files(input: &Opened) -> bool {
     input.descriptor().is_some_and(|descriptor| {
         let name = descriptor.full_name();
@@ -331,14 +333,14 @@ fn is_made_of_files(input: &Opened) -> bool {
     })
 }
 
-/// A message to change.
+/// The message of an input, and the properties of the input to keep in chunked output.
 struct Read {
     message: Arc<dyn ReadAt>,
-    /// Profile of chunked output.
+    /// Profile of the chunked file to write.
     profile: Profile,
-    /// True if the input embeds its schema, so chunked output embeds it, too.
+    /// True if the input embeds its schema, which chunked output then embeds, too.
     has_schema: bool,
-    /// True if the input has a Merkle root, so chunked output gets one, too.
+    /// True if the input has a Merkle root, so that chunked output needs one, too.
     has_root: bool,
 }
 
@@ -368,7 +370,7 @@ impl Read {
 }
 
 impl EditReport {
-    /// Writes the message in one of its format's forms.
+    /// Writes the message in a form of its format.
     fn write_form(
         &mut self,
         form: &TargetForm,
@@ -400,7 +402,7 @@ impl EditReport {
         Ok(())
     }
 
-    /// Writes the message in chunks, with the splitter for its type.
+    /// Writes the message in chunks, with the splitter for its type. Fails if the type is unknown.
     fn write_chunks(
         &mut self,
         changed: &Changed,

@@ -1,17 +1,18 @@
-//! Adding the input's name to errors.
+//! Adding the input's name to error messages.
 
 use std::path::Path;
 
 use proto_splitter_core::Error;
 use proto_splitter_core::formats::Opened;
 
-/// Prefixes an error with the input's name, unless it already has the name or isn't about the
-/// input.
+/// Adds the input's name to the start of an error's message, unless the message already contains
+/// the name or is about something else.
 pub(crate) fn at(input: &Opened, error: Error) -> Error {
     error.in_file_unless_named(input.input())
 }
 
-/// Prefixes an error about one of two inputs with the input's name, like [`at`] for a single input.
+/// Adds the names of both inputs to the start of an error's message, unless it already names one of
+/// them.
 pub(crate) fn at_either(inputs: [&Opened; 2], error: Error) -> Error {
     let inputs = inputs.map(Opened::input);
     let is_about = |input: &Path| error.file() == Some(input) || error.names(input);

@@ -1,4 +1,4 @@
-//! Exporting all tensors of an input to one file for other programs.
+//! Exporting the tensors of an input to one file that other programs can read.
 
 mod npz;
 mod safetensors;
@@ -88,7 +88,7 @@ impl ExportOptions {
         self
     }
 
-    /// Returns the format.
+    /// Returns the format; `None` for the format implied by the output's name.
     pub const fn get_format(&self) -> Option<ExportFormat> {
         self.format
     }
@@ -112,27 +112,29 @@ pub struct ExportReport {
     /// Path of the file that was written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
-    /// Number of tensors in the file.
+    /// Number of tensors written to the file.
     pub tensors: usize,
     /// Size of the file, in bytes.
     pub output_bytes: u64,
-    /// Names of the tensors that were omitted because the format lacks their type.
+    /// Names of the tensors that were omitted because the output format doesn't support their type.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub left_out: Vec<String>,
-    /// Tensors whose names could escape the archive's folder, each with its name in the archive.
+    /// Tensors with unsafe names, which could place files outside the archive's folder. Each
+    /// original name is followed by the name used in the archive.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub renamed: Vec<(String, String)>,
 }
 
-/// Writes all tensors of an input to one file, which appears complete or not at all. The tensors
-/// are streamed.
+/// Streams the tensors of an input to one file, which appears complete or not at all. Tensors of
+/// types that the format doesn't support are omitted.
 ///
 /// # Errors
 ///
 /// - [`ErrorKind::InvalidMessage`] if there is no tensor that the format supports, or two tensors
 ///   have the same name.
 /// - [`ErrorKind::AlreadyExists`] if the file exists and `force` is not set.
-/// - [`ErrorKind::InvalidConfig`] if the file is an input, or its name implies no format.
+/// - [`ErrorKind::InvalidConfig`] if the file is one of the input's files, or its name implies no
+///   format.
 /// - Any error if the input is damaged, or something can't be read or written.
 pub fn export(
     input: &Opened,
@@ -169,8 +171,8 @@ pub fn export(
     })
 }
 
-/// Fails if there are no tensors, or if two have the same name, since the formats identify tensors
-/// by name.
+/// Fails if there are no tensors, or if two tensors have the same name, since both formats identify
+/// tensors by name.
 fn check(tensors: &[TensorInfo]) -> Result<()> {
     let wrong = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     if tensors.is_empty() {
@@ -204,7 +206,7 @@ fn write(
     })
 }
 
-/// A writer that reports the bytes written as progress.
+/// A writer that reports the number of bytes written as progress.
 struct Metered<'a> {
     sink: &'a mut dyn Write,
     meter: &'a Meter,

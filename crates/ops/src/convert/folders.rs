@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_core::{Error, Result};
 
-/// Folders created for an output. The empty ones are removed on drop.
+/// Folders created for an output. On drop, the folders that are still empty are removed, unless
+/// [`keep`](Self::keep) was called.
 #[derive(Debug)]
 pub(super) struct MadeFolders(Vec<PathBuf>);
 
 impl MadeFolders {
-    /// Creates the missing parent folders of an output.
+    /// Creates the missing parent folders of the output `target`.
     pub(super) fn around(target: &Path) -> Result<MadeFolders> {
         let above = target.ancestors().skip(1);
         let missing = above.take_while(|folder| {
@@ -30,7 +31,7 @@ impl MadeFolders {
         Ok(made)
     }
 
-    /// Keeps the folders.
+    /// Prevents the removal of the created folders on drop.
     pub(super) fn keep(mut self) {
         self.0.clear();
     }
@@ -39,7 +40,7 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // A folder with files from another process isn't empty, and stays.
+            // Removal fails if another process has put files into the folder, which is then kept.
             let _ = fs::remove_dir(folder);
         }
     }

@@ -1,12 +1,12 @@
-//! The forms in which an input can be written, and their settings.
+//! Listing the forms in which an input can be written, and the settings of each form.
 
 use proto_splitter_core::Result;
 use proto_splitter_core::formats::{ConvertTarget, Format, Opened};
 
 use super::{USUAL, invalid};
 
-/// Name of the form that every message has: a file in chunks, which [`convert`](super::convert)
-/// writes.
+/// Name of the form for a file in chunks, in which [`convert`](super::convert) can write any
+/// message.
 pub const CHUNKS: &str = "cpb";
 
 /// The result of [`forms`].
@@ -14,13 +14,13 @@ pub const CHUNKS: &str = "cpb";
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FormsReport {
-    /// Name of the format; `message` if it has none.
+    /// Name of the input's format; `message` if it has none.
     pub format: &'static str,
-    /// Name of the format for use in a sentence.
+    /// Title of the input's format, for use in a sentence.
     pub title: &'static str,
-    /// Forms, the usual one first.
+    /// Forms in which the input can be written, the default form first.
     pub forms: Vec<FormInfo>,
-    /// Settings for opening and converting.
+    /// Settings for opening the input, and for converting it.
     pub settings: Vec<FormSetting>,
 }
 
@@ -29,29 +29,30 @@ pub struct FormsReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FormInfo {
-    /// Name of the form in options.
+    /// Name of the form, as passed to [`ConversionOptions::to`](super::ConversionOptions::to).
     pub name: &'static str,
-    /// Name of the form for use in a sentence.
+    /// Title of the form, for use in a sentence.
     pub title: &'static str,
 }
 
-/// A setting for conversions.
+/// A setting for opening or converting an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FormSetting {
-    /// Name of the setting.
+    /// Name of the setting, as passed to
+    /// [`ConversionOptions::setting`](super::ConversionOptions::setting).
     pub name: &'static str,
-    /// Description for use in a sentence.
+    /// Description of the setting, for use in a sentence.
     pub title: &'static str,
-    /// Forms to which the setting applies; empty if it applies to opening the input.
+    /// Names of the forms to which the setting applies; empty if it applies to opening the input.
     pub forms: Vec<&'static str>,
 }
 
 /// Returns the forms in which [`convert`](super::convert) can write an input, each with the format
-/// that writes it. The forms of the input's own format come first, starting with the default. After
-/// these come the forms that other formats in its [registry](Opened::registry) offer for any
-/// message.
+/// that writes it. The forms of the input's own format are first, starting with the default form.
+/// They are followed by the forms in which other formats of the input's
+/// [registry](Opened::registry) can write any message.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -72,8 +73,8 @@ pub fn targets(
     all.flat_map(|(format, targets)| targets.iter().map(move |target| (format, target)))
 }
 
-/// Returns the form with this name, and the format that writes it. For `auto`, returns the default
-/// form of the input's own format, unless a form is named `auto`.
+/// Returns the form with the given name, and the format that writes it. The name `auto` selects the
+/// default form of the input's format, unless a form is named `auto`.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -111,12 +112,12 @@ pub fn form(input: &Opened, name: &str) -> Result<(&'static dyn Format, &'static
     })
 }
 
-/// Returns the formats that can write an input, its own first.
+/// Returns the formats that can write an input, the input's own format first.
 fn writers(input: &Opened) -> impl Iterator<Item = &'static dyn Format> {
     input.format().into_iter().chain(writers_of_any(input))
 }
 
-/// Returns the other formats that can write a message of any format.
+/// Returns the formats, except the input's own, that can write a message of any format.
 fn writers_of_any(input: &Opened) -> impl Iterator<Item = &'static dyn Format> {
     let own = input.format().map(|format| format.name());
     let formats = if input.has_message() {
@@ -178,7 +179,7 @@ pub fn forms(input: &Opened) -> FormsReport {
 }
 
 impl FormsReport {
-    /// Returns the forms for a SavedModel folder, which `SavedModelDir` converts.
+    /// Returns the forms of a SavedModel folder, which is converted by `SavedModelDir`.
     ///
     /// ```
     /// use proto_splitter_ops::FormsReport;

@@ -1,11 +1,12 @@
-//! Options for converting.
+//! Options for [`convert`](super::convert).
 
 use proto_splitter_core::split::SplitOptions;
 
-/// Name of the usual form of an input.
+/// Name that selects the default form of an input's format.
 pub(super) const USUAL: &str = "auto";
 
-/// Options for [`convert`](super::convert): the form, its settings, and how chunks are written.
+/// Options for [`convert`](super::convert): the form of the output, its settings, and the options
+/// for writing chunks.
 ///
 /// ```
 /// use proto_splitter_core::split::SplitOptions;
@@ -44,8 +45,8 @@ impl ConversionOptions {
         ConversionOptions::default()
     }
 
-    /// Sets the name of the form to write. Default: `auto`, which means chunks if the output's name
-    /// ends in `.cpb`, and otherwise the usual form of the input's format.
+    /// Sets the name of the form to write. Default: `auto`, which writes chunks if the output's
+    /// name ends in `.cpb`, and otherwise uses the default form of the input's format.
     #[must_use]
     pub fn to(mut self, form: impl Into<String>) -> Self {
         self.to = form.into();
@@ -60,17 +61,17 @@ impl ConversionOptions {
         self
     }
 
-    /// Sets the maximum size of each file, in bytes, for formats that have external data files.
-    /// Default: unlimited.
+    /// Sets the maximum size of each file, in bytes, for forms with external data files. Default:
+    /// unlimited.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;
         self
     }
 
-    /// Sets the options for writing chunks. Every form uses their [`force`](SplitOptions::force),
-    /// [`threads`](SplitOptions::threads) and [`progress`](SplitOptions::progress). Default: the
-    /// default options.
+    /// Sets the options for writing chunks. A form without chunks uses only their
+    /// [`force`](SplitOptions::force), [`threads`](SplitOptions::threads) and
+    /// [`progress`](SplitOptions::progress). Default: [`SplitOptions::new`].
     #[must_use]
     pub fn split(mut self, options: SplitOptions) -> Self {
         self.split = options;
@@ -87,7 +88,7 @@ impl ConversionOptions {
         &self.settings
     }
 
-    /// Returns the maximum size of each file, in bytes.
+    /// Returns the maximum size of each file, in bytes; `None` if unlimited.
     pub const fn get_max_file_size(&self) -> Option<u64> {
         self.max_file_size
     }

@@ -1,4 +1,4 @@
-//! Converting the folder of a SavedModel.
+//! Converting a SavedModel folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,34 @@ use crate::error_place::at_path;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ConvertSavedModelReport {
-    /// The model's file.
+    /// Path of the written `saved_model.pb` or `saved_model.cpb`.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// True if the model is in chunks.
     pub split: bool,
-    /// Size of the model as a `saved_model.pb`, in bytes.
+    /// Size of the model in the form of a single `saved_model.pb`, in bytes.
     pub message_bytes: u64,
-    /// Size of the model's file, in bytes.
+    /// Size of the written file, in bytes.
     pub output_bytes: u64,
-    /// False if the model already had this form, which can only happen in place.
+    /// False if the model already had the requested form, which is only possible for a conversion
+    /// in place.
     pub changed: bool,
-    /// Outcome for `fingerprint.pb`; serialized as `written`, `kept`, `absent` or `refused`.
+    /// Effect on `fingerprint.pb`; serialized as `written`, `kept`, `absent` or `refused`.
     #[cfg_attr(feature = "serde", serde(serialize_with = "outcome"))]
     pub fingerprint: FingerprintOutcome,
 }
 
-/// Writes a SavedModel in another form to the folder `output`, or in place if `output` is `None`.
+/// Converts a SavedModel to another form, in the folder `output`, or in place if `output` is
+/// `None`.
 ///
-/// The forms are `auto`, `pb` and `cpb`. A SavedModel has no settings. `options` determines how to
-/// write chunks and whether to overwrite, and takes precedence over `saving`.
+/// The forms are `auto`, `pb` and `cpb`. A SavedModel has no settings. `options` determines how
+/// chunks are written and whether existing files are overwritten, and takes precedence over
+/// `saving`.
 ///
 /// # Errors
 ///
-/// - [`InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) for another form, or for
-///   settings.
+/// - [`InvalidConfig`](proto_splitter_core::ErrorKind::InvalidConfig) if `options` names another
+///   form, or contains settings.
 /// - The errors of [`SavedModelDir::save_as`] and [`SavedModelDir::convert_in_place`].
 pub fn convert_saved_model(
     folder: impl AsRef<Path>,
@@ -94,7 +97,7 @@ impl ConvertSavedModelReport {
     }
 }
 
-/// Serializes the outcome for a fingerprint as a word.
+/// Serializes the effect on `fingerprint.pb` as one word.
 #[cfg(feature = "serde")]
 fn outcome<S: serde::Serializer>(
     outcome: &FingerprintOutcome,

@@ -11,7 +11,7 @@ use super::{DiffDetails, DiffOptions, Outcome, TensorDifference};
 use crate::error_place::at_either;
 use crate::pipe::{PipeReader, pipe};
 
-/// Finds the tensors that differ, up to the limit.
+/// Finds the tensors that differ, up to the limit in the options.
 pub(super) fn compare(inputs: [&Opened; 2], options: &DiffOptions) -> Result<DiffDetails> {
     let (equal, differences) =
         differences(inputs, options).map_err(|error| at_either(inputs, error))?;
@@ -67,7 +67,7 @@ fn differences(
     Ok((equal, differences))
 }
 
-/// Returns the difference between two tensors, if any.
+/// Returns a description of the difference between two tensors; `None` if they are equal.
 fn difference(
     inputs: [&Opened; 2],
     first: &TensorInfo,
@@ -115,11 +115,11 @@ fn difference(
     })
 }
 
-/// A writer that compares its input with the bytes of the other side.
+/// A writer that compares the bytes written to it with the bytes of the other input's tensor.
 struct Against {
     other: PipeReader,
     offset: u64,
-    /// Offset of the first difference.
+    /// Offset of the first byte that differs; `None` if no difference was found yet.
     differs: Option<u64>,
 }
 
@@ -127,7 +127,7 @@ impl Write for Against {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let there = self.other.fill_buf()?;
         if there.is_empty() {
-            // The other side ends early only after an error, which it reports.
+            // The other input's tensor ends early only after an error, which its thread reports.
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let len = bytes.len().min(there.len());

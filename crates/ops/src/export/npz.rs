@@ -1,4 +1,4 @@
-//! NumPy's archive: an uncompressed zip file of NumPy files.
+//! NumPy's archive format: an uncompressed zip file that contains a NumPy file for each array.
 
 use std::borrow::Cow;
 use std::io::{Seek, Write};
@@ -21,7 +21,8 @@ pub(super) fn write(
     sink: &mut (impl Write + Seek),
     meter: &Meter,
 ) -> Result<(), Error> {
-    // Dropping the writer completes the archive, even after a failed write.
+    // `FailsOnce` is needed because dropping a `ZipWriter` completes the archive even after a
+    // failed write.
     let mut archive = ZipWriter::new(FailsOnce::new(sink));
     for tensor in tensors {
         let at_tensor = |error: Error| error.context(format!("tensor {:?}", tensor.name));
@@ -29,7 +30,7 @@ pub(super) fn write(
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(npy::size(tensor).map_err(at_tensor)? > u64::from(u32::MAX));
-        // Readers derive an array's name from the name of its entry.
+        // NumPy uses an entry's name, without `.npy`, as the array's name.
         archive
             .start_file(format!("{}.npy", safe_name(&tensor.name)), options)
             .map_err(|error| at_tensor(failure(error)))?;
@@ -50,8 +51,9 @@ fn failure(error: ZipError) -> Error {
     }
 }
 
-/// Returns a name for an array that is safe to unpack on any system. Characters that could place
-/// its file outside the archive's folder are replaced by `%` and two hexadecimal digits.
+/// Returns an array's name, changed if necessary so that the archive is safe to unpack on any
+/// system. Characters that could place the array's file outside the archive's folder are replaced
+/// by `%` and two hexadecimal digits.
 pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     let below = name.trim_start_matches(SEPARATORS);
     let (root, drive) = (name.len() - below.len(), has_drive(name));
@@ -65,7 +67,7 @@ pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     };
     name[..root].chars().for_each(|char| put(char, true));
     for (index, step) in below.split_inclusive(SEPARATORS).enumerate() {
-        // Some systems ignore trailing spaces and dots.
+        // Some systems ignore spaces and dots at the end of a file name.
         let climbs = step.starts_with("..")
             && step
                 .trim_end_matches(SEPARATORS)
@@ -83,10 +85,11 @@ pub(super) fn safe_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Path separators on all systems.
+/// Characters that separate the components of a path on any system.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
-/// Returns true if a name starts with a drive letter. Names of graph outputs, such as `x:0`, don't.
+/// Returns true if a name starts with a drive letter, such as `C:`. A graph output's name, such as
+/// `x:0`, doesn't.
 fn has_drive(name: &str) -> bool {
     let step = name.split(SEPARATORS).next().unwrap_or_default();
     match step.as_bytes() {

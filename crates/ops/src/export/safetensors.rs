@@ -1,4 +1,4 @@
-//! The safetensors format: a JSON header followed by all tensors.
+//! The safetensors format: a JSON header followed by the bytes of the tensors.
 //!
 //! ```text
 //! | length of the header, u64 LE | header, padded with spaces to 8 bytes | bytes of the tensors |
@@ -14,9 +14,9 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo as Listed};
 
 use super::Metered;
 
-/// Returns true if the format has a type for the tensor's elements and can store its shape.
+/// Returns true if safetensors supports the type of the tensor's elements, and can store its shape.
 pub(super) fn has_type(tensor: &TensorInfo) -> bool {
-    // If several elements share a byte, they must fill the last byte.
+    // If elements are narrower than a byte, the format requires that they fill the last byte.
     let bits = tensor
         .elements()
         .zip(tensor.dtype.bits())
@@ -35,7 +35,7 @@ pub(super) fn write(
     sink: &mut dyn Write,
     meter: &Meter,
 ) -> Result<(), Error> {
-    // The tensors with the widest elements come first, so that each tensor is aligned to its
+    // Tensors are written in descending order of element width, so that each is aligned to its
     // elements.
     let mut tensors: Vec<&TensorInfo> = tensors.iter().collect();
     tensors.sort_by_key(|tensor| (std::cmp::Reverse(tensor.dtype.bits()), &tensor.name));
@@ -96,11 +96,11 @@ fn header(tensors: &[&TensorInfo]) -> Result<String, Error> {
     Ok(header)
 }
 
-/// A writer that reverses the bytes of each number.
+/// A writer that reverses the byte order of each number.
 struct Swapping<'a> {
     sink: &'a mut dyn Write,
     width: usize,
-    /// The first bytes of an incomplete number.
+    /// Bytes of the last number, if it is still incomplete.
     begun: Vec<u8>,
 }
 
