@@ -1,4 +1,4 @@
-//! Moving large constants out of a SavedModel, and back.
+//! Moving large constants out of a SavedModel into a checkpoint, and back.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub enum ExternalizeTo<'a> {
     Folder(&'a Path),
     /// The input folder itself.
     InPlace,
-    /// No output: only reports the constants that would move.
+    /// No output, only a report of the constants that would move.
     Nowhere,
 }
 
@@ -28,29 +28,29 @@ pub enum ExternalizeTo<'a> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ExternalizeReport {
-    /// The model's folder; `None` if nothing was written.
+    /// Path of the externalized model's folder; `None` if nothing was written.
     #[cfg_attr(
         feature = "serde",
         serde(serialize_with = "crate::as_text::optional_path")
     )]
     pub output: Option<PathBuf>,
-    /// Size of the model as one serialized message before the change, in bytes.
+    /// Size of the original model as one serialized message, in bytes.
     pub message_bytes: u64,
-    /// Size of the new saved_model.pb, in bytes; `None` if nothing was written.
+    /// Size of the new `saved_model.pb`, in bytes; `None` if nothing was written.
     pub model_bytes: Option<u64>,
-    /// Size of the moved constants, counting equal ones once, in bytes.
+    /// Total size of the moved constants, in bytes. Equal constants count once.
     pub stored_bytes: u64,
-    /// The large constants that were moved or, without output, would move.
+    /// Large constants that were moved or, without output, would be moved.
     pub moved: Vec<Constant>,
-    /// The large constants that stay in the model.
+    /// Large constants that can't be moved, each with the reason.
     pub left_in: Vec<LeftIn>,
-    /// Files of a model that was externalized to the same folder earlier and that the output no
-    /// longer uses.
+    /// Files in the output folder that the output doesn't use, left over from a model that was
+    /// externalized to that folder earlier.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub stale: Vec<PathBuf>,
-    /// True if the constants are mapped from files at absolute paths.
+    /// True if the model maps the constants into memory, from files at absolute paths.
     pub mapped: bool,
-    /// True if the model was externalized in place before, completely or by an interrupted run.
+    /// True if an earlier run, possibly interrupted, had externalized the model in place.
     pub already: bool,
 }
 
@@ -59,29 +59,29 @@ pub struct ExternalizeReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Constant {
-    /// Index of the constant's meta graph.
+    /// Index of the meta graph that contains the constant.
     pub meta_graph: usize,
-    /// Name of the function that contains the constant; `None` for the graph itself.
+    /// Name of the function that contains the constant; `None` if the graph contains it directly.
     pub function: Option<String>,
-    /// Name of the constant's node.
+    /// Name of the node that holds the constant.
     pub node: String,
-    /// Name of the constant's type.
+    /// Name of the elements' type, such as `float32`.
     pub dtype: String,
-    /// Sizes of the dimensions.
+    /// Sizes of the constant's dimensions.
     pub shape: Vec<u64>,
-    /// Size in bytes.
+    /// Size of the constant, in bytes.
     pub bytes: u64,
 }
 
-/// A constant that stays in the model.
+/// A large constant that can't be moved out of the model, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LeftIn {
-    /// The constant.
+    /// The constant that stays in the model.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub constant: Constant,
-    /// The reason why it can't be moved.
+    /// Reason why the constant can't be moved.
     pub why: String,
 }
 
@@ -107,11 +107,11 @@ impl From<(ConstantInfo, Reason)> for LeftIn {
     }
 }
 
-/// Moves the large constants of the SavedModel in a folder into a checkpoint that the model itself
-/// reads.
+/// Moves the large constants of a SavedModel folder into a checkpoint that the model reads by
+/// itself when it is loaded.
 ///
-/// Running this function again in place finishes an interrupted run, and leaves a completely
-/// externalized model unchanged.
+/// Running this function in place a second time completes an interrupted run. If the model is
+/// already externalized completely, nothing changes.
 ///
 /// # Errors
 ///
@@ -152,7 +152,7 @@ pub fn externalize(
 }
 
 impl ExternalizeReport {
-    /// Returns the report for a model that was externalized before.
+    /// Returns the report for a model that an earlier run had externalized.
     fn already(done: Externalized, mapped: bool) -> ExternalizeReport {
         ExternalizeReport {
             output: Some(done.path),
@@ -173,16 +173,16 @@ impl ExternalizeReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct InternalizeReport {
-    /// The model's folder.
+    /// Path of the restored model's folder.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// True if the model is in chunks.
     pub split: bool,
-    /// Size of the model as one serialized message, in bytes.
+    /// Size of the restored model as one serialized message, in bytes.
     pub message_bytes: u64,
 }
 
-/// Restores the original of an externalized SavedModel, and writes it to a new folder.
+/// Writes the original of an externalized SavedModel to a new folder.
 ///
 /// # Errors
 ///

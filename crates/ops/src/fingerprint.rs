@@ -15,33 +15,35 @@ use crate::error_place::at_path;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FingerprintReport {
-    /// The model's file.
+    /// Path of the model's file, such as `saved_model.pb`.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// The fingerprint that TensorFlow would compute; `None` if TensorFlow can't.
+    /// Fingerprint that TensorFlow would compute; `None` if TensorFlow can't compute any.
     pub computed: Option<Fingerprint>,
-    /// The stored fingerprint.
+    /// Fingerprint stored in the model's folder; `None` if there is none.
     pub stored: Option<Fingerprint>,
-    /// True if the computed and the stored fingerprint are equal except for the uuid; `None` if one
-    /// of them is missing.
+    /// True if the computed and the stored fingerprint have equal fields, except for the uuid;
+    /// `None` if one of the fingerprints is missing.
     pub agrees: Option<bool>,
-    /// Names of the fields that differ.
+    /// Names of the fields in which the stored fingerprint differs.
     pub differs_in: Vec<&'static str>,
-    /// The reason why TensorFlow can't compute a fingerprint.
+    /// Reason why TensorFlow can't compute a fingerprint; `None` if it can.
     pub refused: Option<String>,
-    /// The computed fingerprint's single hash, which combines all its other hashes.
+    /// Hash that combines the other hashes of the computed fingerprint; `None` without such a
+    /// fingerprint.
     pub singleprint: Option<String>,
 }
 
 impl FingerprintReport {
-    /// Returns true if the fingerprint can be computed, and the stored one, if any, agrees.
+    /// Returns true if the fingerprint can be computed and equals the stored fingerprint, if there
+    /// is one.
     pub fn is_good(&self) -> bool {
         self.refused.is_none() && self.agrees != Some(false)
     }
 }
 
-/// A fingerprint. Its hashes are strings, since most JSON readers lose the precision of integers
-/// over 2^53.
+/// The fingerprint of a SavedModel. Hashes are strings, since most JSON readers round integers over
+/// 2^53.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[allow(missing_docs, reason = "the fields of tensorflow.FingerprintDef")]
@@ -70,7 +72,7 @@ impl From<&FingerprintDef> for Fingerprint {
     }
 }
 
-/// Computes the fingerprint of the SavedModel in a folder, and compares it with the stored one.
+/// Computes the fingerprint of a SavedModel folder, and compares it with the stored fingerprint.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Describing an input without reading its contents.
+//! Describing an input without reading all of its contents.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use record_file::{CompressionKind, ReadAt};
 
 use crate::error_place::at;
 
-/// Maximum number of other chunks to list for a chunk in a shared record chunk. A million chunks
-/// may share a record chunk, and each would list all the others.
+/// Maximum number of chunks to list that share a record chunk with another chunk. Without this
+/// limit, a record chunk with a million chunks would need a million lists of a million chunks.
 const MOST_LISTED: usize = 100;
 
 /// The result of [`info`].
@@ -23,12 +23,12 @@ const MOST_LISTED: usize = 100;
 pub enum Info {
     /// A message in one file.
     Message(MessageInfo),
-    /// An input described by its format: an archive of tensors, or a message in several files or
-    /// with named tensors.
+    /// An input described by its format: an archive of tensors, a message in several files, or a
+    /// message with named tensors.
     Format(FormatInfo),
 }
 
-/// A message in one file, as its trailer describes it.
+/// The description of a message in one file, from the file's trailer if it has one.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -38,35 +38,36 @@ pub struct MessageInfo {
     pub file: PathBuf,
     /// True if the message is in chunks.
     pub split: bool,
-    /// Full name of the message's type, if known.
+    /// Full name of the message's type; `None` if unknown.
     pub message: Option<String>,
-    /// Total size of the file and of the other files with chunks, in bytes.
+    /// Total size of the main file and the other files with chunks, in bytes.
     pub file_bytes: u64,
-    /// Other files with chunks.
+    /// Files with chunks of the message, except the main file.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub files: Vec<OtherFile>,
-    /// Size of the original message, if recorded.
+    /// Size of the original message, in bytes; `None` if not recorded.
     pub source_bytes: Option<u64>,
-    /// Checksum of the original message, if recorded.
+    /// CRC-32C of the original message; `None` if not recorded.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
     pub source_crc32c: Option<u32>,
-    /// Total size of the chunks, in bytes, if the file doesn't record the message's size. A chunk
-    /// used at several paths counts once for each path.
+    /// Total size of the chunks, in bytes. A chunk used at several paths counts once for each path.
+    /// `None` if the file records the size of the original message.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub merged_bytes: Option<u64>,
-    /// True if a merge restores the original bytes; `None` if that may depend on the message's
-    /// type.
+    /// True if a merge restores the original bytes; `None` if the result of a merge may depend on
+    /// the message's type.
     pub byte_exact: Option<bool>,
-    /// True if the chunks were replaced by placeholders, so that a merge needs no type.
+    /// True if a placeholder marks the position of each chunk, so that a merge doesn't need the
+    /// message's type.
     pub placeholders: bool,
-    /// Version of the splitter.
+    /// Version of the splitter that wrote the file; `None` if the message isn't in chunks.
     pub splitter_version: Option<i32>,
-    /// Minimum version that a reader must have.
+    /// Minimum version of readers that can read the file; `None` if the message isn't in chunks.
     pub join_version: Option<i32>,
     /// Versions of readers that can't read the file.
     pub bad_consumers: Vec<i32>,
-    /// Merkle root that follows from the hashes in the trailer, if there are any. Only `verify`
-    /// compares the chunks with it.
+    /// Merkle root computed from the hashes in the trailer; `None` without hashes. This root isn't
+    /// compared with the chunks, which only `verify` does.
     #[cfg_attr(
         feature = "serde",
         serde(
@@ -75,58 +76,58 @@ pub struct MessageInfo {
         )
     )]
     pub merkle_root: Option<MerkleRoot>,
-    /// Metadata in the message, by name.
+    /// Names and values of metadata that the message contains.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub properties: Vec<(String, String)>,
-    /// Chunks by index.
+    /// Chunks of the message, in the order of their indices.
     pub chunks: Vec<ChunkInfo>,
 }
 
-/// A file with chunks of a message, named by the message's main file.
+/// A file, other than the main file, that contains chunks of a message. The main file names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct OtherFile {
-    /// Path relative to the folder of the main file.
+    /// Path of the file, relative to the folder of the main file.
     pub file: String,
-    /// Size in bytes.
+    /// Size of the file, in bytes.
     pub bytes: u64,
 }
 
-/// A chunk, as the trailer and the headers describe it.
+/// The description of a chunk in the file's trailer and record headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ChunkInfo {
-    /// Index.
+    /// Index of the chunk.
     pub index: u64,
     /// Kind of contents, such as `message` or `bytes`.
     pub kind: String,
-    /// Path in the message; `None` for an unused chunk.
+    /// Path of the chunk's value in the message; `None` for an unused chunk.
     pub path: Option<String>,
-    /// Other paths at which the same chunk is used.
+    /// Additional paths in the message that use the same chunk.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub other_paths: Vec<String>,
     /// Uncompressed size, in bytes.
     pub size: u64,
-    /// Size in the file, in bytes; `None` if other records share the record chunk, or its header
-    /// wasn't read.
+    /// Stored size, in bytes; `None` if the record chunk that contains the chunk has other records,
+    /// or the record chunk's header wasn't read.
     pub stored_size: Option<u64>,
-    /// The first few chunks that share a record chunk or a record with this chunk.
+    /// Indices of the first few other chunks in the same record or record chunk.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub shared_with: Vec<u64>,
-    /// Number of additional chunks that share a record chunk or a record with this chunk, but
-    /// aren't listed.
+    /// Number of other chunks in the same record or record chunk that `shared_with` doesn't list.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub shared_with_more: usize,
-    /// Compression; `None` if the chunk's header wasn't read.
+    /// Compression of the chunk; `None` if the record chunk's header wasn't read.
     pub compression: Option<String>,
-    /// Index in `files`, counted from 1; 0 for the main file.
+    /// Number of the file that contains the chunk: 0 for the main file, otherwise the index in
+    /// `files` plus 1.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub file: usize,
-    /// Position of the chunk's record.
+    /// Position of the chunk's record in the file.
     pub position: u64,
-    /// Checksum, if recorded.
+    /// CRC-32C of the chunk; `None` if not recorded.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
     pub crc32c: Option<u32>,
 }
@@ -136,7 +137,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A description that an input's format provides.
+/// The description of an input by its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -146,40 +147,41 @@ pub struct FormatInfo {
     pub file: PathBuf,
     /// Name of the format.
     pub format: &'static str,
-    /// Full name of the message's type, if there is a message.
+    /// Full name of the message's type; `None` if there is no message, or its type is unknown.
     pub message: Option<String>,
-    /// Size of the message, if it is in one piece.
+    /// Size of the message, in bytes; `None` if the message isn't in one piece.
     pub message_bytes: Option<u64>,
     /// Number of tensors.
     pub tensors: usize,
     /// Total size of all tensors, in bytes.
     pub tensor_bytes: u64,
-    /// Largest tensors, in descending order.
+    /// Largest tensors, in descending order of size.
     pub largest: Vec<LargeTensor>,
     /// Files of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::paths"))]
     pub files: Vec<PathBuf>,
-    /// Metadata of the input, by name.
+    /// Names and values of the input's metadata.
     pub properties: Vec<(String, String)>,
 }
 
-/// A large tensor.
+/// One of the largest tensors of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LargeTensor {
-    /// Name.
+    /// Name of the tensor.
     pub name: String,
-    /// Type and shape.
+    /// Type and shape of the tensor, such as `float32[4, 2]`; `None` if unknown.
     pub what: Option<String>,
-    /// Size in bytes.
+    /// Size of the tensor, in bytes.
     pub bytes: u64,
 }
 
-/// Number of tensors to list, starting with the largest.
+/// Number of tensors in a list of the largest tensors.
 const LARGEST: usize = 5;
 
-/// Returns the largest tensors. Tensors of equal size keep their order.
+/// Returns the [`LARGEST`] largest tensors, in descending order of size. Tensors of equal size keep
+/// their order.
 fn largest(tensors: &[TensorInfo]) -> Vec<LargeTensor> {
     let mut all: Vec<&TensorInfo> = tensors.iter().collect();
     all.sort_by_key(|tensor| Reverse(tensor.bytes));
@@ -193,8 +195,9 @@ fn largest(tensors: &[TensorInfo]) -> Vec<LargeTensor> {
     large.collect()
 }
 
-/// Describes an input. For a chunked file, lists every chunk with its path and sizes. For an input
-/// of another format, returns the information that the format provides.
+/// Describes an input without reading all of its contents. For a chunked file, lists every chunk
+/// with its path and sizes. For an input of another format, returns the information that the format
+/// provides.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -212,7 +215,7 @@ fn largest(tensors: &[TensorInfo]) -> Vec<LargeTensor> {
 ///
 /// # Errors
 ///
-/// Fails if headers can't be read or are damaged.
+/// Fails if the input's headers can't be read or are damaged.
 pub fn info(input: &Opened) -> Result<Info> {
     if input.is_described_by_format() {
         let described = of_format(input).map_err(|error| at(input, error));
@@ -240,8 +243,8 @@ fn of_format(input: &Opened) -> Result<FormatInfo> {
     })
 }
 
-/// Returns the metadata in a message. Empty for a damaged message, whose chunks can still be
-/// listed.
+/// Returns the names and values of metadata that the message contains. If the message is damaged,
+/// returns none, since its chunks can still be listed.
 fn own_properties(input: &Opened) -> Vec<(String, String)> {
     let said = input.properties();
     said.unwrap_or_else(|error| vec![("unreadable".to_owned(), error.to_string())])
@@ -293,7 +296,7 @@ fn of_chunks<S: ReadAt>(input: &Opened, file: &ChunkedFile<S>) -> Result<Message
         splitter_version: Some(version.splitter_version),
         join_version: Some(version.join_version),
         bad_consumers: version.bad_consumers,
-        // A build without hash functions leaves out the root.
+        // Without the feature for hash functions, the root can't be computed, and is omitted.
         merkle_root: trailer.merkle_root().unwrap_or_default(),
         properties: own_properties(input),
         chunks: summaries
@@ -347,7 +350,7 @@ impl ChunkInfo {
         }
     }
 
-    /// Describes a message in one piece as if it were a chunk.
+    /// Returns the description of a message in one piece, as a single chunk of `bytes` bytes.
     fn whole(bytes: u64) -> ChunkInfo {
         ChunkInfo {
             index: 0,
@@ -385,15 +388,15 @@ impl ListOptions {
         ListOptions::default()
     }
 
-    /// Sets whether to read the header of every chunk, which contains the compression and the
-    /// stored size. For an object in a store, each header requires a request. Default: true.
+    /// Sets whether to read the header of every record chunk, which contains the compression and
+    /// the stored size. In an object store, reading a header requires a request. Default: true.
     #[must_use]
     pub fn read_headers(mut self, read_headers: bool) -> Self {
         self.read_headers = read_headers;
         self
     }
 
-    /// Returns whether to read the header of every chunk.
+    /// Returns whether to read the header of every record chunk.
     pub const fn get_read_headers(&self) -> bool {
         self.read_headers
     }
@@ -404,7 +407,7 @@ impl ListOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum Listing {
-    /// The chunks of a message in one file; a message in one piece is listed as one chunk.
+    /// Chunks of a message in one file. A message in one piece is listed as one chunk.
     #[non_exhaustive]
     Chunks {
         /// Path or URL of the input.
@@ -414,13 +417,13 @@ pub enum Listing {
         split: bool,
         /// Size of the main file, in bytes.
         file_bytes: u64,
-        /// Other files with chunks.
+        /// Files with chunks of the message, except the main file.
         #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
         files: Vec<OtherFile>,
-        /// Chunks by index.
+        /// Chunks of the message, in the order of their indices.
         chunks: Vec<ListedChunk>,
     },
-    /// The contents of an archive, or of a message in several files.
+    /// Entries of an archive, or tensors of a message in several files.
     #[non_exhaustive]
     Entries {
         /// Path or URL of the input.
@@ -428,9 +431,9 @@ pub enum Listing {
         file: PathBuf,
         /// Name of the format.
         format: &'static str,
-        /// Entries in the order of the input.
+        /// Entries or tensors, in the order of the input.
         entries: Vec<ListedEntry>,
-        /// Size of all entries, in bytes.
+        /// Total size of the entries or tensors, in bytes.
         bytes: u64,
     },
 }
@@ -440,41 +443,42 @@ pub enum Listing {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ListedChunk {
-    /// The chunk.
+    /// Description of the chunk.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub chunk: ChunkInfo,
-    /// Ratio of the stored size to the uncompressed size, rounded to thousandths; `None` if other
-    /// records share its record chunk, the chunk is empty, or its header wasn't read.
+    /// Ratio of the stored size to the uncompressed size, rounded to thousandths; `None` if the
+    /// stored size is unknown, or the chunk is empty.
     pub ratio: Option<f64>,
 }
 
-/// An entry in a [`Listing`].
+/// An archive entry or a tensor in a [`Listing`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ListedEntry {
-    /// Name.
+    /// Name of the entry or tensor.
     pub name: String,
-    /// Description, such as `float32[4, 2]`.
+    /// Description, such as `float32[4, 2]`; `None` if there is none.
     pub what: Option<String>,
     /// Size in bytes.
     pub bytes: u64,
-    /// The item's file or archive entry and its offset there, or its path in the message.
+    /// Location of the bytes: a file or archive entry with an offset, or a path in the message.
     pub location: String,
 }
 
-/// Lists the contents of an input: the chunks of a chunked file, or the entries or tensors of an
-/// archive or of a message in several files. Any other message is listed as one chunk.
+/// Lists the contents of an input: the chunks of a chunked file, the entries of an archive, or the
+/// tensors of a message in several files. Any other message is listed as one chunk.
 ///
 /// # Errors
 ///
-/// Fails if headers can't be read or are damaged.
+/// Fails if the input's headers can't be read or are damaged.
 pub fn list(input: &Opened, options: &ListOptions) -> Result<Listing> {
     let failed = |error| at(input, error);
     let file = input.input().to_owned();
     if !input.is_single() {
         let entries = entries(input).map_err(failed)?;
-        // A message without entries or tensors is listed as a whole.
+        // If the input has a message without entries or tensors, the message is listed as one chunk
+        // below.
         if !entries.is_empty() || !input.has_message() {
             return Ok(Listing::Entries {
                 file,

@@ -1,4 +1,4 @@
-//! Describing every byte of a record file.
+//! Describing the use of every byte in a record file.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::error_place::at_path;
 /// Size of the blocks in a record file, in bytes.
 const BLOCK: u64 = 64 << 10;
 
-/// A chunked file from any source.
+/// A chunked file with a reader of any type.
 type Chunked = ChunkedFile<Arc<dyn ReadAt>>;
 
 /// Options for [`layout`].
@@ -29,7 +29,7 @@ pub struct LayoutOptions {
 }
 
 impl LayoutOptions {
-    /// Returns the defaults: only regions.
+    /// Returns the defaults: regions are listed without their parts.
     #[must_use]
     pub fn new() -> Self {
         LayoutOptions::default()
@@ -77,13 +77,13 @@ impl LayoutOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Layout {
-    /// The file.
+    /// Layout of the input file.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub main: FileLayout,
-    /// Other files with chunks of the message.
+    /// Layouts of the other files with chunks of the message.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub other_files: Vec<FileLayout>,
-    /// Damage at which the layout ends, if any.
+    /// Error about the damage at which the layout ends; `None` if the files are undamaged.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub damage: Option<Error>,
 }
@@ -98,21 +98,21 @@ pub struct FileLayout {
     pub file: PathBuf,
     /// Size of the file, in bytes.
     pub file_bytes: u64,
-    /// Regions in file order, up to the last byte.
+    /// Regions in file order, which together cover the whole file.
     pub regions: Vec<Region>,
-    /// Total size of the regions of each kind.
+    /// Number and total size of the regions, for each kind of region in the file.
     pub totals: Vec<RegionTotal>,
-    /// Number of blocks.
+    /// Number of blocks of 64 KiB in the file, the last of which may be incomplete.
     pub blocks: u64,
     /// Stored size of all records except the trailer, in bytes.
     pub data_bytes: u64,
-    /// Number of all other readable bytes.
+    /// Number of readable bytes that `data_bytes` doesn't count.
     pub overhead_bytes: u64,
     /// Number of unreadable bytes.
     pub unreadable_bytes: u64,
 }
 
-/// A run of a file's bytes.
+/// A range of bytes in a file, such as a record chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -123,23 +123,23 @@ pub struct Region {
     pub end: u64,
     /// Kind of region.
     pub what: RegionKind,
-    /// Indices of the message's chunks in this record chunk.
+    /// Indices of the message's chunks that this region contains.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub chunks: Vec<usize>,
-    /// Number of records.
+    /// Number of records in the region.
     pub records: u64,
-    /// Size of the header, in bytes.
+    /// Size of the region's header, in bytes.
     pub header_bytes: u64,
-    /// Size of the block headers in the region, in bytes.
+    /// Total size of the block headers in the region, in bytes.
     pub block_header_bytes: u64,
-    /// Stored size of the data, in bytes.
+    /// Stored size of the region's data, in bytes.
     pub data_bytes: u64,
-    /// Number of padding bytes.
+    /// Number of padding bytes in the region.
     pub fill_bytes: u64,
-    /// Compression of the records.
+    /// Compression of the region's records; `None` if there are no records, or it is unknown.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub compression: Option<String>,
-    /// Parts of the region, if requested.
+    /// Parts of the region, if [requested](LayoutOptions::parts).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub parts: Vec<RegionPart>,
 }
@@ -166,32 +166,32 @@ pub struct RegionPart {
 )]
 #[non_exhaustive]
 pub enum RegionKind {
-    /// The file's signature.
+    /// The file's signature, which identifies a record file.
     Signature,
     /// The file's metadata.
     FileMetadata,
-    /// Padding.
+    /// Padding between other regions.
     Padding,
-    /// Consecutive records.
+    /// A record chunk in which records are stored one after the other.
     Records,
-    /// Records of messages, stored by field.
+    /// A record chunk in which records that are messages are stored field by field.
     TransposedRecords,
-    /// Trailer of a chunked file.
+    /// The trailer of a chunked file.
     Trailer,
-    /// A chunk of unknown type.
+    /// A record chunk of unknown type.
     Unknown,
-    /// All bytes after damage.
+    /// All bytes of the file after damage.
     Unreadable,
-    /// All bytes of a file without records.
+    /// All bytes of a file that isn't a record file.
     Message,
 }
 
-/// The totals for the regions of one kind.
+/// The number and total size of the regions of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RegionTotal {
-    /// Kind.
+    /// Kind of the regions.
     pub what: RegionKind,
     /// Number of regions.
     pub regions: u64,
@@ -199,13 +199,13 @@ pub struct RegionTotal {
     pub bytes: u64,
 }
 
-/// Describes all bytes, up to any damage, of a record file and of the other files that contain
-/// chunks of its message. A file without records is one region.
+/// Describes the bytes of a record file, and of the other files that contain chunks of its message.
+/// The description ends at damage. Any other file is described as one region.
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidConfig`] for an archive, or a message in several files.
-/// - Any error if no part of the input can be read.
+/// - [`ErrorKind::InvalidConfig`] if the input is an archive, or a message in several files.
+/// - Any error if nothing in the input can be read.
 pub fn layout(
     formats: &Registry,
     input: &Candidate<'_>,
@@ -237,7 +237,7 @@ pub fn layout(
         if damage.kind() == ErrorKind::Cancelled {
             return Err(damage);
         }
-        // If the file is empty or of another kind, there are no regions to report.
+        // If the file is empty or isn't a record file, there are no regions to report.
         if layout.main.regions.is_empty() {
             return Err(refused.map_or(damage, failed));
         }
@@ -274,8 +274,8 @@ impl Layout {
         if let Some(main) = files.next() {
             walk.file(0, main, &mut self.main)?;
         }
-        // The other files are in the folder of the main file itself, not in the folder of a link to
-        // it.
+        // If the main file is a symbolic link, paths of other files are relative to the folder of
+        // its target.
         let main = &self.main.file;
         let real = main
             .is_symlink()
@@ -294,14 +294,14 @@ impl Layout {
     }
 }
 
-/// A walk through the chunks of several files.
+/// A pass over the record chunks of one or more files.
 struct Walk<'a> {
     chunked: Option<&'a Chunked>,
     options: &'a LayoutOptions,
 }
 
 impl Walk<'_> {
-    /// Walks one of the files, up to its end or to any damage.
+    /// Describes the regions of one file, up to the file's end or to any damage.
     fn file<S: ReadAt>(
         &self,
         number: usize,
@@ -347,7 +347,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns the message's chunks in a file, by the positions of their record chunks.
+    /// Returns the indices of the message's chunks in a file, by the positions of the record chunks
+    /// that contain them.
     fn chunks_by_begin(&self, number: usize) -> HashMap<u64, Vec<usize>> {
         let mut named: HashMap<u64, Vec<usize>> = HashMap::new();
         let Some(chunked) = self.chunked else {
@@ -436,7 +437,7 @@ impl FileLayout {
 }
 
 impl Region {
-    /// Creates a region without headers.
+    /// Creates a region that consists only of data, without headers.
     fn plain(begin: u64, end: u64, what: RegionKind) -> Self {
         Region {
             begin,

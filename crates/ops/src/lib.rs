@@ -1,9 +1,11 @@
-//! Operations on protobuf messages and models of any size, in addition to splitting and merging: verifying, describing, comparing,
-//! exporting, editing and converting. The `protosplit` command calls these functions.
+//! Operations on protobuf messages and models of any size, in addition to splitting and merging:
+//! verifying, describing, comparing, exporting, editing and converting. The `protosplit` command
+//! calls these functions.
 //!
-//! Most functions take an [open](proto_splitter_core::formats::Opened) input, and options that include progress reporting and cancellation.
-//! They return a report, which is a struct with public fields. With the feature `serde`, a report is serialized with the keys of the
-//! command's `--json` output. No function prints anything.
+//! Most functions take an [open](proto_splitter_core::formats::Opened) input, and options that
+//! include progress reporting and cancellation. They return a report, which is a struct with public
+//! fields. With the feature `serde`, a report is serialized with the keys of the command's `--json`
+//! output. No function prints anything.
 //!
 //! ```
 //! use proto_splitter_core::formats::{OpenOptions, Opened};

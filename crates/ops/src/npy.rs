@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use proto_splitter_core::tensor::{ByteOrder, DType, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind};
 
-/// Number of bytes unpacked at a time.
+/// Number of bytes to unpack at a time.
 const STEP: usize = 64 << 10;
 
 /// Writes a tensor as a NumPy file, streaming its elements.
@@ -26,8 +26,8 @@ const STEP: usize = 64 << 10;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if NumPy has no type for the elements. Also fails if they can't be
-/// read, or the sink fails.
+/// [`ErrorKind::InvalidMessage`] if NumPy has no type for the elements. Also fails if the elements
+/// can't be read, or writing to the sink fails.
 pub fn write_npy(reader: TensorReader<'_>, sink: &mut dyn Write) -> Result<(), Error> {
     let info = reader.info().clone();
     sink.write_all(&header(&info)?)?;
@@ -54,13 +54,13 @@ pub(crate) fn size(info: &TensorInfo) -> Result<u64, Error> {
     Ok(header(info)?.len() as u64 + elements)
 }
 
-/// Returns the width of an element in bits, if several elements share a byte. In a NumPy file, each
-/// element takes a whole byte.
+/// Returns the width of an element in bits, if several elements share a byte; otherwise `None`. In
+/// a NumPy file, each of these elements needs a byte.
 fn packed(info: &TensorInfo) -> Option<u32> {
     info.dtype.bits().filter(|_| info.is_packed())
 }
 
-/// Returns the header that precedes the elements.
+/// Returns the NumPy file's header for a tensor.
 fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
     // NumPy pads all strings to the length of the longest.
     let strings = (info.dtype == DType::String).then(|| {
@@ -72,7 +72,7 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     };
     let order = match info.byte_order {
-        // A single byte has no byte order.
+        // Byte order doesn't apply to elements of a single byte.
         _ if info.dtype.width() == Some(1) || info.dtype == DType::String => '|',
         ByteOrder::Little => '<',
         ByteOrder::Big => '>',
@@ -102,12 +102,12 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
     .concat())
 }
 
-/// A writer that expands elements that share a byte to one byte each. The first element is in the
-/// lowest bits of the shared byte.
+/// A writer that converts packed elements, which are narrower than a byte, to one byte each. The
+/// first element is in the lowest bits of its byte.
 struct Unpacking<'a> {
     sink: &'a mut dyn Write,
     bits: u32,
-    /// Bits of an incomplete element, and their number.
+    /// Bits that don't complete an element yet, and their number.
     pending: (u16, u32),
     left: u64,
 }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(file(info, b"\x21\x43").1, [1, 2, 3]);
         let info = TensorInfo::new("t", DType::U2, vec![5]);
         assert_eq!(file(info, b"\xe4\x01").1, [0, 1, 2, 3, 1]);
-        // At six bits each, four elements share three bytes.
+        // Since each element has six bits, four elements share three bytes.
         let info = TensorInfo::new("t", DType::F6E2M3, vec![5]);
         assert_eq!(file(info, b"\x81\x30\x10\x05").1, [1, 2, 3, 4, 5]);
     }

@@ -4,7 +4,7 @@
 //! | 93 "NUMPY" | version, 2 bytes | length of the header, u16 LE or from version 2 on u32 LE | header | elements |
 //! ```
 //!
-//! The header is a dictionary as Python prints it, with the keys `descr`, `fortran_order` and
+//! The header is a dictionary in Python's syntax, with the keys `descr`, `fortran_order` and
 //! `shape`.
 
 use std::io::{ErrorKind as IoKind, Read};
@@ -15,14 +15,14 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// The first bytes of a NumPy file.
 const NPY_MAGIC: [u8; 6] = *b"\x93NUMPY";
 
-/// Maximum size of a header, in bytes. NumPy itself reads at most 10,000.
+/// Maximum size of a header, in bytes. NumPy's own limit is 10,000.
 const MAX_HEADER: u32 = 64 << 10;
 
-/// Reads the header of a NumPy file, and leaves `source` at the first element. The tensor has no
-/// name.
+/// Reads the header of a NumPy file from `source`, which then continues with the first element. The
+/// returned tensor has no name.
 ///
-/// NumPy stores types that it lacks, such as `bfloat16`, as opaque bytes. Such elements are
-/// returned with the type `bytes` and their size.
+/// NumPy stores elements whose type it doesn't support, such as `bfloat16`, as opaque bytes. They
+/// are returned as elements of the type `bytes` with the same width.
 ///
 /// ```
 /// use proto_splitter_core::tensor::{DType, TensorInfo, TensorReader};
@@ -40,8 +40,8 @@ const MAX_HEADER: u32 = 64 << 10;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidMessage`] if `source` isn't a NumPy file, if the elements aren't numbers, or
-/// if they are in Fortran order; [`ErrorKind::Io`] if it can't be read.
+/// [`ErrorKind::InvalidMessage`] if `source` isn't a NumPy file, the elements aren't numbers, or
+/// they are in Fortran order; [`ErrorKind::Io`] if `source` can't be read.
 pub fn read_npy_header(source: &mut dyn Read) -> Result<TensorInfo> {
     let mut front = [0; 8];
     fill(source, &mut front)?;
@@ -133,13 +133,13 @@ fn parse(text: &str) -> Result<TensorInfo> {
     described(descr, shape)
 }
 
-/// Returns the first key, and the text that starts with its value.
+/// Returns the first key in a dictionary's text, and the text that starts with the key's value.
 fn entry(text: &str) -> Option<(&str, &str)> {
     let (key, rest) = text.strip_prefix('\'')?.split_once('\'')?;
     Some((key, rest.trim_start().strip_prefix(':')?.trim_start()))
 }
 
-/// Parses the sizes in a tuple. `text` starts with the opening bracket, and lacks the closing one.
+/// Parses the sizes in a tuple. `text` has the opening parenthesis, but not the closing one.
 fn sizes(text: &str) -> Option<Vec<u64>> {
     let sizes = text.strip_prefix('(')?.split(',').map(str::trim);
     let sizes = sizes.filter(|size| !size.is_empty());

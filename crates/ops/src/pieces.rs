@@ -1,4 +1,4 @@
-//! Writing a message with a long list as several messages that other tools can open.
+//! Dividing a message with a long list into several messages, so that other tools can open them.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -14,7 +14,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::error_place::at;
 
-/// Size of the buffer for writing a file, in bytes.
+/// Size of the buffer for writing a piece to its file, in bytes.
 const GATHER: usize = 256 << 10;
 
 /// Options for [`pieces`].
@@ -25,13 +25,14 @@ pub struct PiecesOptions {
 }
 
 impl PiecesOptions {
-    /// Returns the defaults: all elements in one piece, without the other fields of the message.
+    /// Returns the defaults: one piece with all elements of the list, without the message's other
+    /// fields.
     #[must_use]
     pub fn new() -> Self {
         PiecesOptions::default()
     }
 
-    /// Sets the size and contents of pieces. Default: [`PieceOptions::new`].
+    /// Sets the maximum size and the contents of each piece. Default: [`PieceOptions::new`].
     #[must_use]
     pub fn pieces(mut self, pieces: PieceOptions) -> Self {
         self.pieces = pieces;
@@ -46,12 +47,13 @@ impl PiecesOptions {
         self
     }
 
-    /// Returns the size and contents of pieces.
+    /// Returns the maximum size and the contents of each piece.
     pub const fn get_pieces(&self) -> &PieceOptions {
         &self.pieces
     }
 
-    /// Returns the listener for progress and cancellation.
+    /// Returns the listener for progress and cancellation; `None` for the one set when the input
+    /// was opened.
     pub const fn get_progress(&self) -> Option<&Progress> {
         self.progress.as_ref()
     }
@@ -68,11 +70,11 @@ pub struct PiecesReport {
     /// Path of the folder that was written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
-    /// Pieces, in the order of their elements.
+    /// Written pieces, in the order of their elements.
     pub pieces: Vec<WrittenPiece>,
 }
 
-/// A file in a [`PiecesReport`].
+/// A piece of the message, which is a file in the output folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -80,7 +82,7 @@ pub struct WrittenPiece {
     /// Path of the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// Index of the piece's first element.
+    /// Index in the list of the piece's first element.
     pub first: u64,
     /// Number of elements in the piece.
     pub count: u64,
@@ -88,17 +90,16 @@ pub struct WrittenPiece {
     pub bytes: u64,
 }
 
-/// Divides the elements of a field among the files of a new folder, which appears complete or not
-/// at all. Each file is a message of the input's type.
+/// Divides a message by the elements of a repeated field, and writes each piece to a file in a new
+/// folder. Each piece is a message of the input's type. The folder appears complete or not at all.
 ///
-/// `field` is the path of a repeated field, such as `packet` or `graph.node`. If the message with
-/// the field is written in several pieces, as in an XLA split proto, the pieces are joined first,
-/// which requires the message's type.
+/// `field` is the path of the repeated field, such as `packet` or `graph.node`. If the wire format
+/// of the message that contains the field is split into several parts, as in an XLA split proto,
+/// they are joined first, which requires the message's type.
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::InvalidPath`] if the path doesn't name a repeated field, or the field has no
-///   elements.
+/// - [`ErrorKind::InvalidPath`] if the path doesn't name a repeated field, or the field is empty.
 /// - [`ErrorKind::InvalidConfig`] if the input has no message.
 /// - [`ErrorKind::AlreadyExists`] if the folder exists and is not empty.
 /// - Any error if the input is damaged, or something can't be read or written.
@@ -123,7 +124,8 @@ pub fn pieces(
     })
 }
 
-/// Returns true if the path exists and a new folder can't replace it.
+/// Returns true if the output path exists and isn't an empty folder, which a new folder can
+/// replace.
 fn is_taken(output: &Path) -> bool {
     let has_files = || fs::read_dir(output).is_ok_and(|mut all| all.next().is_some());
     output.is_file() || (output.is_dir() && has_files())
@@ -186,7 +188,7 @@ fn write(
     Ok(written)
 }
 
-/// Adds the largest parts of an element to the error about the element's size.
+/// Adds the largest parts of the element at index `at` to an error about that element's size.
 fn with_largest_in(error: Error, view: &MessageView<'_>, list: &FieldPath, at: u64) -> Error {
     let mut path = list.clone();
     match path.pop() {
@@ -196,25 +198,25 @@ fn with_largest_in(error: Error, view: &MessageView<'_>, list: &FieldPath, at: u
     with_largest(error, view, &path)
 }
 
-/// Returns the input in canonical form if the message with the field is written in several pieces
-/// and its type is known.
+/// Returns the input in canonical form, if the message that contains the field is encoded in
+/// several parts and the input's type is known; otherwise `None`.
 fn joined(input: &Opened, view: &MessageView<'_>, field: &FieldPath) -> Result<Option<Opened>> {
     let mut above = field.clone();
     above.pop();
-    // If the message is missing, looking up its elements reports the error.
+    // If there is no message at this path, looking up the field's elements later reports the error.
     let is_in_pieces = view.is_in_pieces(&above).unwrap_or(false);
     (is_in_pieces && input.descriptor().is_some())
         .then(|| input.canonical())
         .transpose()
 }
 
-/// Returns the path of the named field. Like any path, it may select elements by name.
+/// Returns the path of a field from its text. The text may select list elements by name.
 fn path_of(input: &Opened, field: &str) -> Result<FieldPath> {
     let query = PathQuery::parse(field, input.descriptor())?;
     if let Some(path) = query.as_path() {
         return Ok(path);
     }
-    // Queries select values, so this query selects the first element of the field.
+    // A query selects values rather than fields, so this query selects the field's first element.
     let mut path = input.find(&format!("{field}[0]"))?;
     if let Some(step) = path.pop() {
         path.push(Step::field(step.field.0));
@@ -222,7 +224,7 @@ fn path_of(input: &Opened, field: &str) -> Result<FieldPath> {
     Ok(path)
 }
 
-/// Gives a temporary folder, which is private at first, the usual permissions.
+/// Changes a private temporary folder's permissions to those of an ordinary folder.
 #[cfg(unix)]
 fn open_to_others(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -258,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    /// A file with one option.
+    /// Returns a file descriptor with a name and one option.
     fn file(name: &str) -> FileDescriptorProto {
         let part = NamePart {
             name_part: name.into(),

@@ -1,9 +1,9 @@
-//! A pipe between two threads.
+//! A pipe from one thread to another.
 
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Maximum number of writes by which the writing thread may be ahead of the reading thread.
+/// Maximum number of writes that the pipe holds before they are read.
 const WAITING: usize = 8;
 
 /// Creates the two ends of a pipe.
@@ -41,7 +41,7 @@ impl Write for PipeWriter {
 pub(crate) struct PipeReader {
     receiver: Receiver<Vec<u8>>,
     piece: Vec<u8>,
-    /// Number of bytes of the current piece already read.
+    /// Number of bytes of `piece` that were already read.
     used: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Writing a copy of a file with one value replaced, or with another compression.
+//! Writing a copy of a file with one value replaced, or with a different compression.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,23 +34,24 @@ impl ReplaceOptions {
         ReplaceOptions::default()
     }
 
-    /// Sets the compression of the changed chunk. Default: [`ChunkCompression::default`].
+    /// Sets the compression of the chunk that contains the value. Default:
+    /// [`ChunkCompression::default`].
     #[must_use]
     pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
         self.compression = compression.into();
         self
     }
 
-    /// Sets the maximum size of each file for an output in chunks, in bytes. Default: unlimited,
-    /// which is one file.
+    /// Sets the maximum size of each file, in bytes, for an output in chunks. Default: unlimited,
+    /// so that there is one file.
     #[must_use]
     pub fn max_file_size(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.max_file_size = bytes.into();
         self
     }
 
-    /// Sets the form in which to write the output: one of the forms of the input's format. Default:
-    /// the form of the input if its message is made of several files, otherwise one file.
+    /// Sets the form of the output, which must be one of the forms of the input's format. Default:
+    /// the input's form if its message is made of several files, otherwise one file.
     #[must_use]
     pub fn form(mut self, form: impl Into<Option<&'static ConvertTarget>>) -> Self {
         self.form = form.into();
@@ -71,17 +72,18 @@ impl ReplaceOptions {
         self
     }
 
-    /// Returns the compression of the changed chunk.
+    /// Returns the compression of the chunk that contains the value.
     pub const fn get_compression(&self) -> ChunkCompression {
         self.compression
     }
 
-    /// Returns the maximum size of each file for an output in chunks, in bytes.
+    /// Returns the maximum size of each file, in bytes, for an output in chunks; `None` if
+    /// unlimited.
     pub const fn get_max_file_size(&self) -> Option<u64> {
         self.max_file_size
     }
 
-    /// Returns the form to write, one of the forms of the input's format.
+    /// Returns the form of the output; `None` for the default form.
     pub const fn get_form(&self) -> Option<&'static ConvertTarget> {
         self.form
     }
@@ -96,7 +98,7 @@ impl ReplaceOptions {
         &self.progress
     }
 
-    /// Returns the options for a file in chunks.
+    /// Returns the options for writing a chunked file.
     fn rewriting(&self) -> RewriteOptions {
         RewriteOptions::new()
             .compression(self.compression)
@@ -111,20 +113,21 @@ impl ReplaceOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RewriteReport {
-    /// Path of the file that was written; if there are several, path of the main file.
+    /// Path of the written file, or of the main file if several were written.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub output: PathBuf,
     /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub input: PathBuf,
-    /// Size of all files written, in bytes.
+    /// Total size of the written files, in bytes.
     pub output_bytes: u64,
-    /// Number of chunks; `None` if the message isn't in chunks.
+    /// Number of chunks; `None` if the output isn't in chunks.
     pub chunk_count: Option<usize>,
-    /// Number of chunks that were copied without recompressing them; `None` if the message isn't in
+    /// Number of chunks that were copied without recompressing them; `None` if the output isn't in
     /// chunks.
     pub copied_chunks: Option<usize>,
-    /// Files of an earlier split that were removed because overwriting is allowed.
+    /// Files of an earlier split with the same name that were removed because overwriting is
+    /// allowed.
     #[cfg_attr(
         feature = "serde",
         serde(
@@ -133,7 +136,7 @@ pub struct RewriteReport {
         )
     )]
     pub removed_files: Vec<PathBuf>,
-    /// Other files with chunks.
+    /// Written files with chunks, except the main file.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub files: Vec<RewrittenFile>,
     /// Notes for the user, one line each.
@@ -141,7 +144,7 @@ pub struct RewriteReport {
     pub notes: Vec<String>,
 }
 
-/// A file with chunks, other than the main file.
+/// A written file with chunks, which isn't the main file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -155,9 +158,9 @@ pub struct RewrittenFile {
     pub chunks: usize,
 }
 
-/// Writes a chunked file with the same chunks and another compression. Then reads the new file
-/// once, and compares the checksums of its chunks. Also compares the checksum of the whole message,
-/// unless a merge depends on the message's type.
+/// Copies a chunked file with the same chunks and a different compression. The new file is read
+/// once to verify the checksums of its chunks. The checksum of the whole message is verified, too,
+/// unless merging depends on the message's type.
 ///
 /// ```
 /// use proto_splitter_core::edit::RewriteOptions;
@@ -181,7 +184,7 @@ pub struct RewrittenFile {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the input isn't in chunks; also the errors of
+/// [`ErrorKind::InvalidConfig`] if the input isn't in chunks. Also the errors of
 /// [`recompress_to_file`].
 pub fn recompress(
     input: &Opened,
@@ -194,11 +197,11 @@ pub fn recompress(
     Ok(RewriteReport::of(input, output).in_chunks(written))
 }
 
-/// Writes a message with one value replaced. In a chunked file, only the chunk that contains the
-/// value, or the enclosing message, is rewritten.
+/// Writes a copy of a message with one value replaced. In a chunked file, only the chunk that
+/// contains the value, or its enclosing message, is rewritten.
 ///
-/// The new value has the form that
-/// [`MessageView::get`](proto_splitter_core::view::MessageView::get) returns.
+/// `value` is encoded like the result of
+/// [`MessageView::get`](proto_splitter_core::view::MessageView::get).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -222,8 +225,8 @@ pub fn recompress(
 /// # Errors
 ///
 /// - [`ErrorKind::InvalidPath`] if the query doesn't select exactly one value.
-/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of its files, or a
-///   form was set that doesn't suit the input or output.
+/// - [`ErrorKind::InvalidConfig`] if the input has no message, the output is one of the input's
+///   files, or the form that was set doesn't suit the input or output.
 /// - [`ErrorKind::AlreadyExists`] if the output exists and overwriting isn't allowed.
 /// - Any error if the input is damaged, or something can't be read or written.
 pub fn replace(
@@ -267,7 +270,7 @@ impl RewriteReport {
         }
     }
 
-    /// Writes the message in one of its format's forms.
+    /// Writes the message, with one value replaced, in a form of its format.
     fn replace_in_form(
         mut self,
         form: &TargetForm,
@@ -289,7 +292,7 @@ impl RewriteReport {
         Ok(self)
     }
 
-    /// Writes the message in its stored form, with one value replaced.
+    /// Writes the message, with one value replaced, in one piece or in chunks as in the input.
     fn replace_at(
         mut self,
         input: &Opened,

@@ -1,4 +1,4 @@
-//! Merging the intact parts of a damaged file.
+//! Recovering a message from the intact chunks of a damaged file.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,28 +23,30 @@ pub struct SalvageOptions {
 }
 
 impl SalvageOptions {
-    /// Returns the defaults. The message's type is looked up in the file's schema, if it has one.
+    /// Returns the defaults: the message's type is found in the file's own schema, if it has one.
     #[must_use]
     pub fn new() -> Self {
         SalvageOptions::default()
     }
 
-    /// Sets the options for reading. A message type in these options takes precedence over the type
-    /// that the file names. Default: [`ReadOptions::new`].
+    /// Sets the options for reading. If they contain a message type, it is used instead of the type
+    /// that the file specifies. Default: [`ReadOptions::new`].
     #[must_use]
     pub fn reading(mut self, reading: ReadOptions) -> Self {
         self.reading = reading;
         self
     }
 
-    /// Sets schemas in which to look up the type named in the file. Default: none.
+    /// Sets the schemas in which to look up the message type that the file specifies. Default:
+    /// none.
     #[must_use]
     pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
         self.schemas = schemas.into();
         self
     }
 
-    /// Sets the formats whose message types can be looked up by name. Default: none.
+    /// Sets the formats in which to look up the message type that the file specifies. Default:
+    /// none.
     #[must_use]
     pub fn formats(mut self, formats: impl Into<Option<Registry>>) -> Self {
         self.formats = formats.into();
@@ -70,12 +72,12 @@ impl SalvageOptions {
         &self.reading
     }
 
-    /// Returns the schemas in which to look up the type named in the file.
+    /// Returns the schemas in which to look up the message type that the file specifies.
     pub const fn get_schemas(&self) -> Option<&DescriptorPool> {
         self.schemas.as_ref()
     }
 
-    /// Returns the formats whose message types can be looked up by name.
+    /// Returns the formats in which to look up the message type that the file specifies.
     pub const fn get_formats(&self) -> Option<&Registry> {
         self.formats.as_ref()
     }
@@ -85,7 +87,8 @@ impl SalvageOptions {
         self.force
     }
 
-    /// Returns the type of a file's message.
+    /// Returns the descriptor of the message type that a salvaged file specifies; `None` if it
+    /// isn't found.
     fn type_of(&self, salvaged: &Salvaged) -> Option<MessageDescriptor> {
         let name = salvaged.file.trailer().message_type()?;
         let given = self.schemas.as_ref();
@@ -109,27 +112,26 @@ pub struct SalvageReport {
     pub input: PathBuf,
     /// Size of the merged message, in bytes.
     pub output_bytes: u64,
-    /// Missing parts of the message. Empty if the file is undamaged.
+    /// Lost parts of the message. Empty if the file is undamaged.
     pub lost: Vec<LostPart>,
 }
 
-/// A missing part of a message.
+/// A part of a message that was lost because its chunk is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LostPart {
-    /// Path of the missing part.
+    /// Path of the lost part in the message.
     pub path: String,
-    /// Description of the loss, for people to read.
+    /// Description of the loss, for users.
     pub what: String,
-    /// Index of the chunk.
+    /// Index of the damaged chunk.
     pub chunk: u64,
-    /// The error in the chunk.
+    /// Message of the error that reading the chunk returned.
     pub why: String,
 }
 
-/// A damaged file in chunks, reduced to its intact parts, which can be written to a file or any
-/// other sink.
+/// The intact chunks of a damaged file, which can be merged into a file or any other sink.
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -155,8 +157,8 @@ pub struct Salvage {
     reading: ReadOptions,
 }
 
-/// Merges the intact parts of a file in chunks. The message has an empty value in place of each
-/// lost chunk, and the report names the lost chunks.
+/// Merges the intact chunks of a damaged file into one message. The message has an empty value in
+/// place of each lost chunk, and the report lists the lost chunks.
 ///
 /// ```
 /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
@@ -194,11 +196,11 @@ pub fn salvage(
 }
 
 impl Salvage {
-    /// Reads all chunks of a file, and opens the file without the damaged chunks.
+    /// Reads all chunks of a file, and excludes the damaged ones.
     ///
     /// # Errors
     ///
-    /// The errors of [`edit::salvage`], for example for damage in the trailer or in the root chunk,
+    /// The errors of [`edit::salvage`], for example if the trailer or the root chunk is damaged,
     /// without which nothing can be recovered.
     pub fn open(input: impl AsRef<Path>, options: &SalvageOptions) -> Result<Salvage> {
         let input = input.as_ref();
@@ -213,7 +215,7 @@ impl Salvage {
         })
     }
 
-    /// Returns the missing parts of the message.
+    /// Returns the lost parts of the message.
     pub fn lost(&self) -> Vec<LostPart> {
         let known = self.reading.get_descriptor();
         let lost = |loss: &Loss| LostPart {
@@ -225,7 +227,7 @@ impl Salvage {
         self.salvaged.lost.iter().map(lost).collect()
     }
 
-    /// Returns the files from which the message is read.
+    /// Returns the paths of the files that contain the message's chunks.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.salvaged.file.paths().iter().map(PathBuf::as_path)
     }
@@ -242,8 +244,8 @@ impl Salvage {
         Ok(merged.size)
     }
 
-    /// Writes the message to a file, which appears complete or not at all. An existing file is only
-    /// overwritten if `force` is true.
+    /// Writes the message to a file, which appears complete or not at all. An existing file is
+    /// overwritten only if `force` is true.
     ///
     /// # Errors
     ///

@@ -1,10 +1,11 @@
 //! Parsing sizes in bytes.
 
-/// Maximum number of significant decimals.
+/// Maximum number of significant digits after the decimal point.
 const MOST_DECIMALS: usize = 18;
 
-/// Parses `67108864`, `64MiB`, `64M`, `1.5GiB` or `64MB`. Units are binary, except that units
-/// ending in `B` without an `i`, such as `MB`, are decimal. Fractions of a byte are dropped.
+/// Parses a size such as `67108864`, `64MiB`, `64M`, `1.5GiB` or `64MB`, and returns bytes. Units
+/// that end in `B` without an `i`, such as `MB`, are decimal; all others are binary. Fractions of a
+/// byte are dropped.
 ///
 /// ```
 /// use proto_splitter_ops::parse_size;
@@ -16,7 +17,7 @@ const MOST_DECIMALS: usize = 18;
 ///
 /// # Errors
 ///
-/// The reason, in words, if the text isn't a size or doesn't fit in 64 bits.
+/// A description of the problem, if the text isn't a size or doesn't fit in 64 bits.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let is_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     let digits = text.bytes().take_while(is_number).count();
@@ -44,7 +45,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         digits => {
             let divisor = digits.bytes().fold(1_u128, |by, _| by * 10);
             let digits: u64 = digits.parse().map_err(|_| not_a_size)?;
-            // The quotient is less than the unit, since the digits are less than their divisor.
+            // The digits are less than the divisor, so the quotient is less than `scale`, which
+            // fits in a `u64`.
             u64::try_from(u128::from(digits) * u128::from(scale) / divisor).unwrap_or(0)
         }
     };

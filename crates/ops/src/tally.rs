@@ -1,4 +1,4 @@
-//! Counting the values that a query finds, and summing numbers inside them.
+//! Counting the values that a query selects, and summing numbers inside them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -26,24 +26,24 @@ impl TallyOptions {
         TallyOptions::default()
     }
 
-    /// Sets the paths, inside each value, of the numbers to sum; `.` is the value itself.
+    /// Sets the paths of the numbers to sum, relative to each value; `.` is the value itself.
     pub fn sum(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.sum = paths.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the paths of the values to group by. Each group has its own count and sums.
+    /// Sets the paths to group by, relative to each value. Each group has its own count and sums.
     pub fn by(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.by = paths.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Returns the paths, inside each value, of the numbers to sum.
+    /// Returns the paths of the numbers to sum, relative to each value.
     pub fn get_sum(&self) -> &[String] {
         &self.sum
     }
 
-    /// Returns the paths of the values to group by.
+    /// Returns the paths to group by, relative to each value.
     pub fn get_by(&self) -> &[String] {
         &self.by
     }
@@ -54,35 +54,36 @@ impl TallyOptions {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Tally {
-    /// Number of values.
+    /// Number of values that the query selects.
     pub count: u64,
-    /// The sums over all values, in the order of the options.
+    /// Sums over all values, one for each path to sum, in the order of the options.
     pub sums: Vec<Total>,
-    /// The groups, in descending order of their first sum or, without sums, of their count. Empty
-    /// if there are no paths to group by.
+    /// Groups in descending order of their first sum or, without sums, of their count. Empty if the
+    /// options have no paths to group by.
     pub groups: Vec<TallyGroup>,
 }
 
-/// A group of values that are equal at the paths to group by.
+/// A group of selected values that have equal contents at the paths to group by.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TallyGroup {
-    /// The equal values as text, in the order of the options; `None` for an absent field.
+    /// Contents that the group has in common, as text, one for each path to group by, in the order
+    /// of the options; `None` for an absent field.
     pub by: Vec<Option<String>>,
-    /// Number of values.
+    /// Number of values in the group.
     pub count: u64,
-    /// The sums, in the order of the options.
+    /// Sums over the group's values, one for each path to sum, in the order of the options.
     pub sums: Vec<Total>,
 }
 
-/// A sum of numbers.
+/// The sum of the numbers at one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 pub enum Total {
-    /// The exact sum of integers.
+    /// Exact sum of integers.
     Integer(i128),
-    /// The sum of values of type `float` or `double`.
+    /// Sum of numbers of the type `float` or `double`.
     Real(f64),
 }
 
@@ -98,7 +99,8 @@ impl std::fmt::Display for Total {
 impl Total {
     fn add(&mut self, value: &ScalarValue) {
         match (self, value) {
-            // The sum can't overflow in practice, since 2^63 values of 64 bits fit into 128 bits.
+            // In practice, the sum can't overflow, since even 2^63 values of 64 bits fit in 128
+            // bits.
             (Total::Integer(sum), ScalarValue::Signed(value)) => *sum += i128::from(*value),
             (Total::Integer(sum), ScalarValue::Unsigned(value)) => *sum += i128::from(*value),
             (Total::Integer(sum), ScalarValue::Bool(value)) => *sum += i128::from(*value),
@@ -117,15 +119,15 @@ impl Total {
     }
 }
 
-/// Counts the values that a query finds and sums numbers inside them, in total and by group.
-/// `names` are rules for the names of elements.
+/// Counts the values that a query selects and sums numbers inside them, in total and for each
+/// group. `names` contains the rules that give names to list elements.
 ///
 /// # Errors
 ///
-/// The errors of [`MessageView::select`]; [`ErrorKind::SchemaNeeded`] if there are sums or groups
-/// and the message's type isn't known; [`ErrorKind::InvalidPath`] if a path doesn't select a single
-/// value, or a summed path doesn't select a number; [`ErrorKind::LimitExceeded`] if there are more
-/// than a million groups.
+/// The errors of [`MessageView::select`]; [`ErrorKind::SchemaNeeded`] if the options request sums
+/// or groups and the message's type is unknown; [`ErrorKind::InvalidPath`] if a path in the options
+/// doesn't select a single value, or a path to sum doesn't select a number;
+/// [`ErrorKind::LimitExceeded`] if there are more than 2^20 groups.
 pub fn tally(
     view: &MessageView<'_>,
     query: &PathQuery,
@@ -210,7 +212,7 @@ pub fn tally(
     Ok(all)
 }
 
-/// Returns an initial sum of zero for the numbers at the path.
+/// Returns a sum of zero, of the type for the numbers at the path. Fails if they aren't numbers.
 fn zero(path: &ScalarPath, text: &str) -> Result<Total> {
     match path.kind() {
         Kind::Float | Kind::Double => Ok(Total::Real(0.0)),
@@ -222,14 +224,14 @@ fn zero(path: &ScalarPath, text: &str) -> Result<Total> {
     }
 }
 
-/// A value to group by.
+/// The content of a selected value at a path to group by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Signed(i64),
     Unsigned(u64),
-    /// The bits of a `double`.
+    /// Bits of a `double`.
     Double(u64),
-    /// The bits of a `float`.
+    /// Bits of a `float`.
     Float(u32),
     Bool(bool),
     Text(String),

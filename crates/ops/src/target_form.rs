@@ -1,4 +1,4 @@
-//! Writing a changed message in one of its format's forms.
+//! Writing a changed message in a form of its format.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::convert::targets;
 
-/// The form in which to write a changed message.
+/// The form of a changed message's output, and the format that writes it.
 pub(crate) struct TargetForm {
     format: &'static dyn Format,
     form: &'static ConvertTarget,
 }
 
 impl TargetForm {
-    /// Returns the requested form, or the input's form by default; `None` if the input is a single
-    /// file.
+    /// Returns the form in `asked` or, by default, the input's form; `None` if the output is to be
+    /// a single file.
     pub(crate) fn of(
         input: &Opened,
         asked: Option<&'static ConvertTarget>,
@@ -45,7 +45,7 @@ impl TargetForm {
         }
     }
 
-    /// Writes the message as `target` and its companion files.
+    /// Writes the changed message to the path `target`, and its companion files next to it.
     pub(crate) fn write(
         &self,
         changed: &Changed,

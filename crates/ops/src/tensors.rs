@@ -8,7 +8,7 @@ use proto_splitter_core::{Error, Result};
 
 use crate::error_place::at;
 
-/// The result of [`tensors`], without the list.
+/// The result of [`tensors`], which doesn't contain the listed tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -16,9 +16,9 @@ pub struct TensorsReport {
     /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// Name of the format, if known.
+    /// Name of the input's format; `None` if unknown.
     pub format: Option<&'static str>,
-    /// Size of all tensors, in bytes.
+    /// Total size of the tensors, in bytes.
     pub bytes: u64,
     /// Number of tensors.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -32,22 +32,22 @@ pub struct TensorsReport {
 pub struct TensorEntry {
     /// Name of the tensor.
     pub name: String,
-    /// Type of the elements, such as `float32`.
+    /// Type of the tensor's elements, such as `float32`.
     pub dtype: String,
-    /// Sizes of the dimensions.
+    /// Sizes of the tensor's dimensions.
     pub shape: Vec<u64>,
-    /// LoD of a Paddle tensor. Each level lists the start of every sequence, and the end of the
-    /// last one.
+    /// LoD (level of detail) of a Paddle tensor. Each level lists the index at which each sequence
+    /// starts, and the index at which the last sequence ends.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub lod: Vec<Vec<u64>>,
-    /// Size in bytes.
+    /// Size of the tensor, in bytes.
     pub bytes: u64,
-    /// A path in the message, or a file or entry and the offset within it.
+    /// Location of the bytes: a path in the message, or a file or archive entry with an offset.
     pub location: String,
 }
 
-/// Passes every tensor of an input to `each`, and returns their number and total size. A model may
-/// have millions of tensors, so no list is built if the format permits that.
+/// Passes each tensor of an input to `each`, and returns the tensors' number and total size. Unless
+/// the format requires it, no list is built, since a model may have millions of tensors.
 ///
 /// ```
 /// use proto_splitter_core::Error;
@@ -69,8 +69,8 @@ pub struct TensorEntry {
 ///
 /// # Errors
 ///
-/// Any error from `each`, which ends the list; any error if the tensors' headers are damaged or
-/// can't be read.
+/// Any error from `each`, which ends the listing. Any error if the tensors' headers can't be read
+/// or are damaged.
 pub fn tensors<E: From<Error>>(
     input: &Opened,
     mut each: impl FnMut(TensorEntry) -> Result<(), E>,
