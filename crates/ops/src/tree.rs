@@ -1,4 +1,4 @@
-//! Showing what takes up space in an input, by field or by the names of entries.
+//! Measuring the space that the parts of an input use: by field or, in an archive, by entry name.
 
 mod diff;
 mod enter;
@@ -21,11 +21,12 @@ pub use diff::{SizeChange, TreeDiffReport, WhatChanged, tree_diff};
 pub use options::{LeastSize, TreeLimits, TreeOptions, TreeOrder};
 pub use report::{TreeField, TreeMember, TreePart, TreeReport, TreeRest};
 
-/// The sizes of an input, measured once. [`report`](Self::report) returns any part of them.
+/// The sizes of an input's parts, measured once. [`report`](Self::report) returns them within any
+/// limits.
 #[derive(Debug)]
 pub struct MeasuredTree {
     file: PathBuf,
-    /// Full name of the message's type, or title of the format.
+    /// Full name of the message's type; for an archive, title of the format; `None` if unknown.
     title: Option<String>,
     measured: Measured,
 }
@@ -34,7 +35,7 @@ pub struct MeasuredTree {
 enum Measured {
     Message {
         tree: SizeTree,
-        /// The largest members, each measured separately.
+        /// Trees of the largest members, each measured separately.
         entered: Vec<SizeTree>,
     },
     Entries {
@@ -43,9 +44,9 @@ enum Measured {
     },
 }
 
-/// Measures an input, or the part at the path in the options, and reports the largest parts. A
-/// message is measured by field, without loading it; an archive is measured by entry, grouped by
-/// the components of the entries' names.
+/// Measures an input, or the part of it that the options select, and reports the largest parts. A
+/// message is measured by field, without loading it. An archive is measured by entry, and its
+/// entries are grouped by the components of their names.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -71,8 +72,8 @@ pub fn tree(input: &Opened, options: &TreeOptions) -> Result<TreeReport> {
 }
 
 impl MeasuredTree {
-    /// Measures an input, or the part at the path in the options. Keeps the members that are listed
-    /// within the options' limits.
+    /// Measures an input, or the part of it that the options select. Keeps only the list elements
+    /// and map entries within the limits in the options.
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -91,8 +92,9 @@ impl MeasuredTree {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::InvalidPath`] if the path can't be parsed, or there is no value at the path.
-    /// - Any error if the message is damaged, or can't be read.
+    /// - [`ErrorKind::InvalidPath`] if the path in the options can't be parsed, or there is no
+    ///   value at it.
+    /// - Any error if the input is damaged or can't be read.
     pub fn of(input: &Opened, options: &TreeOptions) -> Result<MeasuredTree> {
         let known = input.descriptor();
         let (title, measured) = if input.has_message() {
@@ -120,8 +122,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns up to `most` of the largest parts of a message, like [`SizeTree::largest`]. Empty
-    /// for an archive.
+    /// Returns the largest parts of a message, at most `most`, like [`SizeTree::largest`]. Returns
+    /// none for an archive.
     pub fn largest(&self, most: usize) -> Vec<LargePart> {
         match &self.measured {
             Measured::Message { tree, .. } => tree.largest(most),
@@ -129,8 +131,8 @@ impl MeasuredTree {
         }
     }
 
-    /// Returns the report within these limits. The report can't have more members than the options'
-    /// limits allowed when the tree was measured.
+    /// Returns the report within `limits`. Only the members within the limits that were passed to
+    /// [`of`](Self::of) are available to be listed.
     pub fn report(&self, limits: &TreeLimits) -> TreeReport {
         let whole = self.size();
         let (tree, inside) = match &self.measured {
@@ -153,7 +155,8 @@ impl MeasuredTree {
     }
 }
 
-/// Sums the entries of an archive by name.
+/// Groups the entries of an archive by the components of their names, and returns the tree with the
+/// sum of sizes for each group. `path` selects a group; empty selects the whole archive.
 fn of_entries(input: &Opened, path: &str) -> Result<entries::Node> {
     let found = entries(input).map_err(|error| at(input, error))?;
     entries::measure(&found, path).ok_or_else(|| {
@@ -162,7 +165,8 @@ fn of_entries(input: &Opened, path: &str) -> Result<entries::Node> {
     })
 }
 
-/// Measures a message of this type, or a part of the message, and, on request, the largest members.
+/// Measures a message of the type `root`, or the part that the options select. On request, also
+/// measures the largest members separately.
 fn of_message(
     input: &Opened,
     root: Option<&MessageDescriptor>,
@@ -192,7 +196,7 @@ fn of_message(
     measured().map_err(|error| at(input, error))
 }
 
-/// The part of the message to start from. A query is resolved against the content of the message.
+/// The part of a message to measure. A query is resolved using the message's contents.
 enum Start {
     Place(TreePlace),
     Query(PathQuery),

@@ -31,7 +31,7 @@ pub struct VerifyOptions<'a> {
 }
 
 impl<'a> VerifyOptions<'a> {
-    /// Returns the defaults: only checksums and structure.
+    /// Returns the defaults: only checksums and structure are checked.
     #[must_use]
     pub fn new() -> Self {
         VerifyOptions::default()
@@ -45,7 +45,7 @@ impl<'a> VerifyOptions<'a> {
     }
 
     /// Sets the original message to compare the input with, byte by byte. The original must be in
-    /// one piece. Default: none.
+    /// one piece. Default: `None`, which compares nothing.
     #[must_use]
     pub fn against(mut self, original: impl Into<Option<&'a Opened>>) -> Self {
         self.against = original.into();
@@ -60,16 +60,16 @@ impl<'a> VerifyOptions<'a> {
         self
     }
 
-    /// Sets the Merkle root to compare everything with. Default: none. If it is set, an input
-    /// without a root is reported as a problem.
+    /// Sets the expected Merkle root. If the input has a different root or none, a problem is
+    /// reported. Default: `None`, which compares nothing.
     #[must_use]
     pub fn root(mut self, root: impl Into<Option<MerkleRoot>>) -> Self {
         self.root = root.into();
         self
     }
 
-    /// Sets the model's folder, for an input that is the model's message. The model's variables in
-    /// the folder are checked, too. Default: the input, if it is a folder.
+    /// Sets the model's folder, for an input that is only the model's message. The model's
+    /// variables in the folder are then checked, too. Default: the input, if it is a folder.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<Option<PathBuf>>) -> Self {
         self.folder = folder.into();
@@ -91,12 +91,12 @@ impl<'a> VerifyOptions<'a> {
         self.progress.as_ref()
     }
 
-    /// Returns the Merkle root to compare everything with.
+    /// Returns the expected Merkle root.
     pub const fn get_root(&self) -> Option<&MerkleRoot> {
         self.root.as_ref()
     }
 
-    /// Returns the model's folder, for an input that is the model's message.
+    /// Returns the model's folder, for an input that is only the model's message.
     pub fn get_folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -110,16 +110,16 @@ pub struct VerifyReport {
     /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// True if there are no problems.
+    /// True if no problems were found.
     pub ok: bool,
-    /// Extent of the checks.
+    /// Extent of the checks, and the facts that they found.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub checked: Checked,
-    /// Statistics about the message, if it was parsed completely.
+    /// Statistics about the message; `None` unless the whole message was parsed.
     pub deep: Option<Parsed>,
-    /// Result of the comparison with the original, if there is one.
+    /// Result of the comparison with the original message; `None` if there was no comparison.
     pub against: Option<Against>,
-    /// Merkle root that everything was compared with, if one was given.
+    /// Expected Merkle root; `None` if none was given.
     #[cfg_attr(
         feature = "serde",
         serde(
@@ -128,10 +128,10 @@ pub struct VerifyReport {
         )
     )]
     pub root: Option<MerkleRoot>,
-    /// Result of checking the model's variables, if the input is a folder with intact variables.
+    /// Result of checking the model's variables; `None` if there are none, or they are damaged.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub variables: Option<CheckedVariables>,
-    /// All errors found; each names the file.
+    /// Errors found in the data. Each error message names the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::errors"))]
     pub problems: Vec<Error>,
     /// Harmless irregularities.
@@ -139,61 +139,62 @@ pub struct VerifyReport {
     pub warnings: Vec<String>,
 }
 
-/// The extent of the checks.
+/// The extent of the checks, and the facts that they found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum Checked {
-    /// A message in one file.
+    /// Checks of a message in one file.
     #[non_exhaustive]
     Message {
         /// True if the message is in chunks.
         split: bool,
-        /// True if contents were compared with stored checksums. Only a chunked message has any.
+        /// True if the contents were compared with stored checksums, which only a chunked file has.
         checksums: bool,
-        /// Full name of the message's type, if known.
+        /// Full name of the message's type; `None` if unknown.
         message: Option<String>,
-        /// Number of records in the file, including the trailer.
+        /// Number of records in the file, including the trailer; `None` if the file isn't a record
+        /// file.
         records: Option<u64>,
-        /// Number of chunks.
+        /// Number of chunks; 0 if the message isn't in chunks.
         chunk_count: usize,
-        /// Total size of the chunks, uncompressed, in bytes.
+        /// Total uncompressed size of the chunks, in bytes.
         chunk_bytes: u64,
-        /// Size of the merged message, in bytes.
+        /// Size of the merged message, in bytes; `None` if it couldn't be merged.
         merged_bytes: Option<u64>,
-        /// Checksum of the merged message.
+        /// CRC-32C of the merged message; `None` if it wasn't merged.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::crc32c"))]
         merged_crc32c: Option<u32>,
-        /// True if a merge restores the original bytes; `None` if the file doesn't record their
-        /// checksum.
+        /// True if the merged message has the same checksum as the original message; `None` if the
+        /// file doesn't record that checksum, or the message wasn't merged.
         byte_exact: Option<bool>,
     },
-    /// An archive of tensors, or a message in several files, checked by its format.
+    /// Checks by the input's format, for an archive of tensors or a message in several files.
     #[non_exhaustive]
     Format {
         /// Name of the format.
         format: &'static str,
-        /// True if contents were compared with stored checksums; `None` if the check failed.
+        /// True if the contents were compared with stored checksums; `None` if the check failed.
         checksums: Option<bool>,
-        /// Number of tensors.
+        /// Number of tensors; `None` if unknown.
         tensors: Option<u64>,
-        /// Number of bytes read.
+        /// Number of bytes read; `None` if unknown.
         bytes: Option<u64>,
     },
 }
 
-/// The extent to which a model's variables, which are in separate files, were checked.
+/// The result of checking a model's variables, which are in files next to the model's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CheckedVariables {
-    /// Number of tensors.
+    /// Number of tensors in the variables' files.
     pub tensors: u64,
-    /// Size of the tensors, in bytes. All of them were compared with their checksums.
+    /// Total size of the tensors, in bytes. All of these bytes were compared with checksums.
     pub bytes: u64,
 }
 
-/// The comparison of a message with the original.
+/// The result of comparing a message with its original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -201,13 +202,13 @@ pub struct Against {
     /// Path or URL of the original.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub original: PathBuf,
-    /// Degree of agreement.
+    /// Degree to which the messages agree.
     pub result: Agreement,
-    /// Offset of the first byte that differs.
+    /// Offset of the first byte that differs; `None` if the bytes are the same.
     pub byte: Option<u64>,
-    /// Path of the first field that differs.
+    /// Path of the first field that differs; `None` if the messages are equal.
     pub path: Option<String>,
-    /// Description of the difference in the field.
+    /// Description of the difference in the field; `None` if the messages are equal.
     pub how: Option<String>,
 }
 
@@ -222,27 +223,27 @@ pub struct Against {
 pub enum Agreement {
     /// The messages have the same bytes.
     ByteExact,
-    /// The messages are equal, but their bytes differ.
+    /// The messages are equal, although their bytes differ.
     Equal,
     /// The messages differ.
     Different,
 }
 
-/// Checks every checksum, size and position of a chunked file. For another format, checks
-/// everything that the format can check. For any other message, checks that it is a sequence of
-/// fields.
+/// Checks all data of an input. For a chunked file, compares every checksum, size and position. For
+/// an input of another format, makes the checks that the format supports. For any other message,
+/// checks that it is a sequence of fields.
 ///
-/// The report contains the errors in the data.
+/// Errors in the data are listed in the report.
 ///
 /// # Errors
 ///
 /// - [`ErrorKind::SchemaNeeded`] if parsing is requested but the message's type is unknown.
-/// - [`ErrorKind::InvalidConfig`] if there is no message to parse or compare, or the original is
-///   not a message in one piece.
+/// - [`ErrorKind::InvalidConfig`] if there is no message to parse or compare, or the original isn't
+///   a message in one piece.
 /// - Any error if something can't be read, or the work was cancelled.
 pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     let asks_for_message = options.deep || options.against.is_some();
-    // A format's checks don't replace parsing or comparing.
+    // The checks of a format don't include parsing or comparing the message.
     let is_checked_by_format = if asks_for_message {
         !input.is_single()
     } else {
@@ -290,7 +291,8 @@ pub fn verify(input: &Opened, options: &VerifyOptions<'_>) -> Result<VerifyRepor
     Ok(report)
 }
 
-/// Returns the type to use for parsing the whole message, if requested.
+/// Returns the type for parsing the whole message; `None` if parsing wasn't requested. Fails if the
+/// type is unknown.
 fn deep_type<'a>(
     input: &'a Opened,
     options: &VerifyOptions<'_>,
@@ -306,7 +308,7 @@ fn deep_type<'a>(
     known.map(Some).map_err(|error| at(input, error))
 }
 
-/// A verification and its options.
+/// The input of a verification, and its options.
 struct Job<'a> {
     input: &'a Opened,
     deep: Option<&'a MessageDescriptor>,
@@ -315,8 +317,8 @@ struct Job<'a> {
 }
 
 impl VerifyReport {
-    /// Returns the report on a chunked file that can't be opened, because it is truncated or its
-    /// trailer is damaged.
+    /// Returns the report on a chunked file that can't be opened because it is truncated or has a
+    /// damaged trailer.
     pub fn of_unreadable(file: impl Into<PathBuf>, problem: Error) -> VerifyReport {
         VerifyReport {
             file: file.into(),
@@ -341,7 +343,7 @@ impl VerifyReport {
         }
     }
 
-    /// Returns the size of the message; `None` if it can't be merged.
+    /// Returns the size of the message, in bytes; `None` if it can't be merged.
     fn message_bytes(&self, input: &Opened) -> Option<u64> {
         match self.checked {
             Checked::Message { merged_bytes, .. } => merged_bytes,
@@ -349,7 +351,7 @@ impl VerifyReport {
         }
     }
 
-    /// Runs the checks of the input's format.
+    /// Runs the checks of the input's format, and adds their results to the report.
     fn check_format(&mut self, job: &Job<'_>) {
         let found = job.input.verify_with(job.reading.get_progress());
         let format = job.input.format();
@@ -366,7 +368,7 @@ impl VerifyReport {
         self.warnings = found.map(|found| found.warnings).unwrap_or_default();
     }
 
-    /// Reads all of a file that is one message.
+    /// Checks a file that is one message, in chunks or in one piece.
     fn check_message(&mut self, job: &Job<'_>) {
         let Checked::Message {
             message,
@@ -384,7 +386,7 @@ impl VerifyReport {
         let Some(file) = job.input.chunked() else {
             let walked = job.input.plain().map_or(Ok(()), |(bytes, size)| {
                 *merged_bytes = Some(size);
-                // Parsing the message includes this check.
+                // If the message will be parsed completely, its fields needn't be checked here.
                 match job.deep {
                     Some(_) => Ok(()),
                     None => walk(bytes, size),
@@ -417,14 +419,14 @@ impl VerifyReport {
             .extend(problems.map(|error| at(job.input, error)));
     }
 
-    /// Compares the input with a Merkle root. If the chunks were already compared with the hashes
-    /// in the trailer, only the root of these hashes is compared.
+    /// Compares the input with the expected Merkle root. If the chunks were already compared with
+    /// the trailer's hashes, compares only the root of these hashes.
     fn check_root(&mut self, job: &Job<'_>, root: &MerkleRoot) -> Result<()> {
         let was_read = matches!(self.checked, Checked::Message { .. });
         let found = match job.input.chunked() {
             Some(file) if was_read => match file.trailer().check_root(root) {
-                // A build without hash functions can't compare the root, which is the caller's
-                // error.
+                // The root can't be compared without the feature for hash functions. That is an
+                // error of the caller rather than a problem in the data.
                 Err(error) if error.kind() == ErrorKind::InvalidConfig => Err(error),
                 compared => Ok(compared.err().into_iter().collect()),
             },
@@ -442,7 +444,7 @@ impl VerifyReport {
         Ok(())
     }
 
-    /// Checks the variables in the folder of a model.
+    /// Checks the variables in the model's folder, which is the input by default.
     fn check_variables(&mut self, job: &Job<'_>, folder: Option<&Path>) {
         let folder = folder.unwrap_or_else(|| job.input.input());
         let Some(format) = job.input.format().filter(|_| folder.is_dir()) else {
@@ -463,7 +465,7 @@ impl VerifyReport {
         }
     }
 
-    /// Parses the message, compares it with the original, or both.
+    /// Reads the message of `size` bytes once, to parse it, compare it with the original, or both.
     fn pass(&mut self, job: &Job<'_>, size: u64) -> Result<()> {
         let found = single_pass::run(job, size).map_err(|error| at(job.input, error))?;
         match found.parsed {
@@ -481,7 +483,7 @@ impl VerifyReport {
 }
 
 impl Checked {
-    /// Returns the facts known about a message before it is read.
+    /// Returns the facts about a message that are known before it is read.
     fn message(input: &Opened) -> Checked {
         let is_chunked = input.chunked().is_some();
         let known = input.descriptor();
@@ -499,7 +501,8 @@ impl Checked {
     }
 }
 
-/// Parses the fields of a message, which is the only check possible without its type.
+/// Checks that a message is a sequence of fields. Without the message's type, nothing else can be
+/// checked.
 fn walk(bytes: &impl record_file::ReadAt, size: u64) -> Result<()> {
     let mut cursor = WireCursor::new(SourceInput::new(bytes, size));
     while cursor.next()?.is_some() {}
@@ -542,7 +545,7 @@ impl Against {
         Ok(against)
     }
 
-    /// Returns the difference as an error about the input.
+    /// Returns an error that describes the difference; `None` if the messages agree.
     fn problem(&self, input: &Opened) -> Option<Error> {
         (self.result == Agreement::Different).then(|| {
             let (file, difference) = (input.input().display(), self.difference());
@@ -550,7 +553,7 @@ impl Against {
         })
     }
 
-    /// Describes the first difference, as text to append to the input's name.
+    /// Returns a description of the first difference, as text to append to the input's name.
     pub fn difference(&self) -> String {
         let place = match (self.path.as_deref(), self.byte) {
             (Some(""), _) => " in the message itself".into(),

@@ -1,4 +1,4 @@
-//! The changes in size between two messages.
+//! Comparing the sizes of two messages, part by part.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use proto_splitter_core::view::size_tree::{MemberChange, Sum, TreeChange, TreeDi
 
 use super::{LeastSize, TreeLimits, TreeOptions, of_message};
 
-/// Maximum number of members of a field to compare. Each member takes a few hundred bytes of
+/// Maximum number of members to compare for each field. Each member takes a few hundred bytes of
 /// memory.
 const COMPARED: usize = 10_000;
 
@@ -24,54 +24,57 @@ pub struct TreeDiffReport {
     /// Path or URL of the new input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub new: PathBuf,
-    /// Old size, in bytes.
+    /// Size of the compared part in the old message, in bytes.
     pub old_size: u64,
-    /// New size, in bytes.
+    /// Size of the compared part in the new message, in bytes.
     pub new_size: u64,
-    /// Fields by path and members by name, the largest change first, including enclosing messages.
+    /// Changes in fields, by path, and in their members. The largest change is first. A change in a
+    /// nested field is also part of the changes in the enclosing messages.
     pub changes: Vec<SizeChange>,
-    /// Number of smaller changes not listed.
+    /// Number of changes that aren't listed because they are too small.
     pub other_changes: u64,
-    /// The same changes in the order of the tree, each with its depth.
+    /// Changes as in `changes`, but in the order of the tree, each with its depth.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub lines: Vec<(usize, SizeChange)>,
 }
 
-/// A change in the size of a field, or of one of its members.
+/// A change in the size of a field, or of one element or entry of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SizeChange {
     /// Kind of change.
     pub what: WhatChanged,
-    /// Path from the root of the message.
+    /// Path of the field or member, from the root of the message.
     pub path: String,
-    /// True for one member, false for all values at the path.
+    /// True if the change is in one list element or map entry, false if it is in all values at the
+    /// path.
     pub member: bool,
-    /// Name of the member, if it has one.
+    /// Name of the member; `None` if it has none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
-    /// Additional description of the member.
+    /// Description of the member in addition to its name, such as the op of a node; `None` if there
+    /// is none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub detail: Option<String>,
-    /// Growth, in bytes.
+    /// Difference between the new and the old size, in bytes. Positive for growth.
     pub change: i64,
-    /// Old size, in bytes.
+    /// Size in the old message, in bytes; `None` if it isn't known to be there.
     pub old_size: Option<u64>,
-    /// New size, in bytes.
+    /// Size in the new message, in bytes; `None` if it isn't known to be there.
     pub new_size: Option<u64>,
-    /// Old number of values.
+    /// Number of values in the old message; `None` for a member or an absent field.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub old_count: Option<u64>,
-    /// New number of values.
+    /// Number of values in the new message; `None` for a member or an absent field.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub new_count: Option<u64>,
-    /// Upper bound, in bytes, on the member's size in the message that doesn't list it. Only the
-    /// largest members are compared, so the member may be present in that message without being
-    /// listed.
+    /// Upper bound, in bytes, on the size of a member that was found in only one of the messages.
+    /// Since only the largest members are compared, the other message may contain the member, too.
+    /// `None` if the comparison was complete.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub unseen_up_to: Option<u64>,
-    /// The last step of the path.
+    /// Last step of the path.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub label: String,
 }
@@ -89,19 +92,19 @@ pub enum WhatChanged {
     Grew,
     /// The size decreased.
     Shrank,
-    /// The value is new.
+    /// The value exists only in the new message.
     Appeared,
-    /// The value disappeared.
+    /// The value exists only in the old message.
     Went,
-    /// Members changed, but their total size did not.
+    /// The value has the same size, but parts of it changed in size.
     Changed,
 }
 
-/// Compares the sizes of two messages, or of the parts at the path in the options. Reports the
+/// Compares the sizes of two messages, or of the part of each that the options select. Reports the
 /// parts that grew, shrank, appeared or disappeared.
 ///
 /// If the old message's type is unknown, the new message's type is used for both, since field names
-/// can't be compared with field numbers.
+/// in one tree couldn't be compared with field numbers in the other.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Opened};
@@ -124,7 +127,7 @@ pub enum WhatChanged {
 /// # Errors
 ///
 /// The errors of [`MeasuredTree::of`](super::MeasuredTree::of), for either input;
-/// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind) if one of them has no message.
+/// [`ErrorKind::InvalidConfig`](proto_splitter_core::ErrorKind) if either input has no message.
 pub fn tree_diff(old: &Opened, new: &Opened, options: &TreeOptions) -> Result<TreeDiffReport> {
     let all = TreeLimits::new()
         .top(COMPARED)
@@ -161,7 +164,7 @@ pub fn tree_diff(old: &Opened, new: &Opened, options: &TreeOptions) -> Result<Tr
     Ok(report)
 }
 
-/// The limits on the listed parts.
+/// The limits on the listed changes. `min_size` is in bytes.
 struct Cut {
     depth: usize,
     top: usize,
@@ -198,8 +201,8 @@ impl TreeDiffReport {
     }
 }
 
-/// Returns true if the node contains a change of at least `least` bytes, even if other changes
-/// cancel it out.
+/// Returns true if a member or field within `change` changed by at least `least` bytes, even if the
+/// total size didn't change.
 fn holds(change: &TreeChange, least: u64) -> bool {
     let large = |change: i64| change.unsigned_abs() >= least.max(1);
     change.members.iter().any(|member| large(member.change()))

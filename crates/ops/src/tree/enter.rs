@@ -1,4 +1,5 @@
-//! Measuring the largest members separately, for a page that zooms into them.
+//! Measuring the largest list elements and map entries separately, for a page that can zoom into
+//! them.
 
 use std::collections::{BinaryHeap, HashSet};
 
@@ -6,13 +7,13 @@ use proto_splitter_core::Result;
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::view::size_tree::{self, SizeTree, TreeOptions};
 
-/// Maximum number of members to measure separately. Each has at least 1/`LEAST_ENTERED` of the
-/// whole size.
+/// Maximum number of members to measure separately. Members smaller than 1/[`LEAST_ENTERED`] of the
+/// total size are skipped.
 const MOST_ENTERED: usize = 200;
 const LEAST_ENTERED: u64 = 1_000;
 
-/// Measures the largest members, and the largest members within those, each separately. Returns the
-/// trees, the largest first.
+/// Measures the largest members in `tree` separately, and then the largest members in those.
+/// Returns their trees, the largest first.
 pub(super) fn measure(
     view: &MessageView<'_>,
     tree: &SizeTree,
@@ -26,7 +27,7 @@ pub(super) fn measure(
         let mut open = vec![&tree.root];
         while let Some(node) = open.pop() {
             open.extend(&node.children);
-            // A node without fields has nothing to zoom into.
+            // The page can't zoom into members without fields.
             let members = node.members.iter().filter(|_| !node.children.is_empty());
             for member in members {
                 let is_large = member.size.saturating_mul(LEAST_ENTERED) >= whole;

@@ -1,4 +1,4 @@
-//! The tree of an archive, whose entries are grouped by the parts of their names.
+//! The size tree of an archive, whose entries are grouped by the components of their names.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use proto_splitter_core::formats::Entry;
 use super::report::share;
 use super::{TreeField, TreeLimits, TreeOrder, TreeRest};
 
-/// Maximum number of parts to divide a name into. The last part contains the remainder of the name.
+/// Maximum number of components of a name. The last one contains the remainder of the name.
 const MOST_PARTS: usize = 64;
 
 #[derive(Debug, Default)]
@@ -20,14 +20,15 @@ pub(super) struct Node {
     below: BTreeMap<String, Node>,
 }
 
-/// Returns the separator between the parts of the names.
+/// Returns the character that separates the components of the entries' names: `/` if any name has
+/// one, otherwise `.`.
 fn separator(entries: &[Entry]) -> char {
     let slashes = entries.iter().any(|entry| entry.name.contains('/'));
     if slashes { '/' } else { '.' }
 }
 
-/// Returns the tree of the entries whose names start with the parts in `path`, which may be empty;
-/// `None` if there are no such entries.
+/// Returns the tree of the entries whose names start with the components in `path`, or of all
+/// entries if `path` is empty. Returns `None` if there are no such entries.
 pub(super) fn measure(entries: &[Entry], path: &str) -> Option<Node> {
     let separator = separator(entries);
     let mut root = Node::default();
@@ -54,7 +55,8 @@ impl Node {
     }
 }
 
-/// Returns the tree within limits.
+/// Returns the nodes of the tree that are within the limits. Shares are relative to `whole`, in
+/// bytes.
 pub(super) fn report(path: &str, tree: &Node, whole: u64, limits: &TreeLimits) -> TreeField {
     let cut = Cut {
         limits: *limits,
@@ -64,7 +66,7 @@ pub(super) fn report(path: &str, tree: &Node, whole: u64, limits: &TreeLimits) -
     cut.field(tree, path.to_owned(), path.to_owned(), 0)
 }
 
-/// The limits, and the total size to which their shares refer.
+/// The limits on the listed nodes. `whole` is the size, in bytes, that shares are relative to.
 struct Cut {
     limits: TreeLimits,
     min_size: u64,

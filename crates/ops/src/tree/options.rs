@@ -1,4 +1,4 @@
-//! The options for measuring, and the limits on the listed parts.
+//! Options for measuring an input, and limits on the listed parts.
 
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::view::size_tree;
@@ -14,15 +14,15 @@ pub struct TreeOptions {
 }
 
 impl TreeOptions {
-    /// Returns the defaults: the whole input, within [`TreeLimits::new`].
+    /// Returns the defaults: the whole input is measured, and listed within [`TreeLimits::new`].
     #[must_use]
     pub fn new() -> Self {
         TreeOptions::default()
     }
 
-    /// Sets the path to start from. The path names one value, or all values on one line of a tree,
-    /// such as `graph_def.node[*]`. For an archive, the path consists of the first parts of names.
-    /// Default: the whole input.
+    /// Sets the path of the part to measure: one value, or all values on one line of a tree, such
+    /// as `graph_def.node[*]`. For an archive, the path consists of the first components of the
+    /// entries' names. Default: empty, which selects the whole input.
     #[must_use]
     pub fn start(mut self, path: impl Into<String>) -> Self {
         self.start = path.into();
@@ -63,7 +63,7 @@ impl TreeOptions {
         self.progress.as_ref()
     }
 
-    /// Returns the path to start from.
+    /// Returns the path of the part to measure; empty for the whole input.
     pub fn get_start(&self) -> &str {
         &self.start
     }
@@ -73,8 +73,8 @@ impl TreeOptions {
         &self.limits
     }
 
-    /// Returns the options for measuring. With these options, the measured tree keeps the members
-    /// that the report lists.
+    /// Returns the options for measuring a part of `whole` bytes, so that the tree has all members
+    /// within the limits.
     pub(super) fn measuring(&self, whole: u64) -> size_tree::TreeOptions {
         size_tree::TreeOptions::new()
             .top(self.limits.top.max(size_tree::DEFAULT_TOP))
@@ -98,8 +98,8 @@ impl Default for TreeLimits {
 }
 
 impl TreeLimits {
-    /// Returns the defaults: at every depth, the ten largest members and fields of at least 1% of
-    /// the whole.
+    /// Returns the defaults: for every field, the ten largest members and nested fields of at least
+    /// 1% of the total size, at any depth.
     #[must_use]
     pub const fn new() -> Self {
         TreeLimits {
@@ -110,80 +110,80 @@ impl TreeLimits {
         }
     }
 
-    /// Sets the number of levels of fields below the first. Default: unlimited.
+    /// Sets the maximum depth of listed fields below the root. Default: unlimited.
     #[must_use]
     pub const fn depth(mut self, levels: usize) -> Self {
         self.depth = levels;
         self
     }
 
-    /// Sets the maximum number of members to list for each field, and of fields for each message.
-    /// Default: 10.
+    /// Sets the maximum number of members to list for each field, and of fields to list for each
+    /// message. Default: 10.
     #[must_use]
     pub const fn top(mut self, count: usize) -> Self {
         self.top = count;
         self
     }
 
-    /// Sets the minimum size of a part to list. Default: 1% of the whole.
+    /// Sets the minimum size of listed parts. Default: 1% of the total size.
     #[must_use]
     pub const fn min_size(mut self, size: LeastSize) -> Self {
         self.min_size = size;
         self
     }
 
-    /// Sets the order of fields and members. Default: the largest first.
+    /// Sets the order of listed fields and members. Default: the largest first.
     #[must_use]
     pub const fn order(mut self, order: TreeOrder) -> Self {
         self.order = order;
         self
     }
 
-    /// Returns the number of levels of fields below the first.
+    /// Returns the maximum depth of listed fields below the root.
     pub const fn get_depth(&self) -> usize {
         self.depth
     }
 
-    /// Returns the maximum number of members to list for each field, and of fields for each
+    /// Returns the maximum number of members to list for each field, and of fields to list for each
     /// message.
     pub const fn get_top(&self) -> usize {
         self.top
     }
 
-    /// Returns the minimum size of a part to list.
+    /// Returns the minimum size of listed parts.
     pub const fn get_min_size(&self) -> LeastSize {
         self.min_size
     }
 
-    /// Returns the order of fields and members.
+    /// Returns the order of listed fields and members.
     pub const fn get_order(&self) -> TreeOrder {
         self.order
     }
 }
 
-/// The order of fields and members.
+/// The order in which fields and members are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TreeOrder {
-    /// The largest first.
+    /// The largest part first.
     #[default]
     Size,
-    /// The most frequent first.
+    /// The field with the most values first; members by size.
     Count,
-    /// By name; elements by index.
+    /// Fields by name, list elements by index, and map entries by key.
     Name,
 }
 
-/// The size of the smallest part that is listed.
+/// The minimum size of a listed part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeastSize {
-    /// A number of bytes.
+    /// Size in bytes.
     Bytes(u64),
-    /// A share of the whole, in millionths.
+    /// Share of the total size, in millionths.
     Millionths(u64),
 }
 
 impl LeastSize {
-    /// Returns the size in bytes, given the size of the whole.
+    /// Returns the minimum size in bytes, given the total size `whole` in bytes.
     ///
     /// ```
     /// use proto_splitter_ops::LeastSize;

@@ -1,4 +1,4 @@
-//! The report on a tree: the parts within limits.
+//! The report on a size tree, with the parts within limits.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use proto_splitter_core::view::size_tree::{
 
 use super::{TreeLimits, TreeOrder};
 
-/// The result of [`tree`](super::tree()): a size tree reduced to the nodes within the limits.
+/// The result of [`tree`](super::tree()): the nodes of a size tree that are within the limits.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -18,26 +18,26 @@ pub struct TreeReport {
     /// Path or URL of the input.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::as_text::path"))]
     pub file: PathBuf,
-    /// Full name of the message's type, if known; for an archive, the title of its format.
+    /// Full name of the message's type; for an archive, title of the format; `None` if unknown.
     pub message: Option<String>,
-    /// The three largest parts, which errors about limits also name; empty for an archive.
+    /// The three largest parts, as in errors about exceeded limits; empty for an archive.
     pub largest: Vec<TreePart>,
-    /// The whole, or the part at the requested path.
+    /// Root of the tree: the whole input, or the selected part.
     pub tree: TreeField,
-    /// The largest members, each measured separately, if
+    /// Trees of the largest members, each measured separately, if
     /// [requested](super::TreeOptions::enter_members).
     #[cfg_attr(feature = "serde", serde(skip))]
     pub inside: Vec<TreeField>,
 }
 
-/// A large part of a message.
+/// A part of a message that is among its largest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TreePart {
-    /// Path of a value, or of all values of a field, with a `[*]` for each repeated field.
+    /// Path of one value, or of all values of a field, with a `[*]` for each repeated field.
     pub path: String,
-    /// The name of an element, if it has one.
+    /// Name of the list element at the path; `None` if it has none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
     /// Size, in bytes.
@@ -53,49 +53,51 @@ impl From<LargePart> for TreePart {
     }
 }
 
-/// All values at one path.
+/// The values at one path, and their total size.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TreeField {
-    /// Path from the root of the message.
+    /// Path of the values, from the root of the message.
     pub path: String,
-    /// The last step of the path.
+    /// Last step of the path.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub label: String,
-    /// Additional description of a single value, for people to read.
+    /// Description of an archive entry, such as its type and shape; `None` for other values.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub detail: Option<String>,
-    /// Type of the values, if known.
+    /// Name of the values' type; `None` if unknown.
     #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub type_name: Option<String>,
-    /// Kind of data, guessed if the type is unknown: `message`, `text`, `bytes` or `number`.
+    /// Guessed kind of data, if the type is unknown: `message`, `text`, `bytes` or `number`;
+    /// otherwise `None`.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub guess: Option<&'static str>,
-    /// Number of values.
+    /// Number of values at the path.
     pub count: u64,
-    /// Total size, in bytes.
+    /// Total size of the values, in bytes.
     pub size: u64,
-    /// Size of the parts outside the nested fields, in bytes.
+    /// Size of the values without their nested fields, in bytes.
     pub own: u64,
-    /// Size as a share of the root of this tree.
+    /// Size of the values as a share of the size of this tree's root, from 0 to 1.
     pub share: f64,
-    /// Chunks that contain the values; empty for a message in one piece.
+    /// Indices of the chunks that contain the values; empty for a message in one piece.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub chunks: Vec<u64>,
-    /// True if there are more chunks than listed.
+    /// True if `chunks` doesn't list all of the chunks.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_false"))]
     pub more_chunks: bool,
-    /// Elements of a repeated field, or entries of a map.
+    /// Listed elements of a repeated field, or entries of a map.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub members: Vec<TreeMember>,
-    /// Members not listed.
+    /// Number and size of the members that aren't listed; `None` if there are none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub other_members: Option<TreeRest>,
-    /// Fields nested in the values.
+    /// Listed fields that are nested in the values.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub fields: Vec<TreeField>,
-    /// The fields that aren't listed, except for fields below the maximum depth.
+    /// Number and size of the nested fields that aren't listed; `None` if there are none, or at the
+    /// maximum depth.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub other_fields: Option<TreeRest>,
 }
@@ -105,28 +107,29 @@ pub struct TreeField {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TreeMember {
-    /// Path from the root of the message.
+    /// Path of the member, from the root of the message.
     pub path: String,
-    /// The end of the path, which distinguishes the member from other members.
+    /// End of the path that distinguishes the member from the other members.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub short: String,
-    /// The index or key, in brackets.
+    /// Index or key of the member, in brackets.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub selector: String,
-    /// Name of the member, if it has one.
+    /// Name of the member; `None` if it has none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub name: Option<String>,
-    /// Additional description, such as the op of a node.
+    /// Description of the member in addition to its name, such as the op of a node; `None` if there
+    /// is none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub detail: Option<String>,
-    /// Size, in bytes.
+    /// Size of the member, in bytes.
     pub size: u64,
-    /// Size as a share of the root of this tree.
+    /// Size of the member as a share of the size of this tree's root, from 0 to 1.
     pub share: f64,
-    /// Chunks that contain the member; empty for a message in one piece.
+    /// Indices of the chunks that contain the member; empty for a message in one piece.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub chunks: Vec<u64>,
-    /// True if there are more chunks than listed.
+    /// True if `chunks` doesn't list all of the chunks.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_false"))]
     pub more_chunks: bool,
 }
@@ -136,25 +139,26 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// The parts that a list leaves out.
+/// The number and size of the parts that a list omits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TreeRest {
-    /// Number of parts.
+    /// Number of omitted parts.
     pub count: u64,
-    /// Total size, in bytes.
+    /// Total size of the omitted parts, in bytes.
     pub size: u64,
 }
 
 impl TreeReport {
-    /// Returns true if the message is in chunks.
+    /// Returns true if the measured message is in chunks.
     pub fn is_chunked(&self) -> bool {
         !self.tree.chunks.is_empty()
     }
 }
 
-/// Returns a message's tree, and the trees of its members that were measured separately.
+/// Returns the listed part of a message's tree, and of the trees of members that were measured
+/// separately.
 pub(super) fn of_message(
     tree: &SizeTree,
     entered: &[SizeTree],
@@ -174,7 +178,7 @@ pub(super) fn of_message(
     (cut.field(&tree.root, String::new(), 0), inside.collect())
 }
 
-/// Returns the share of the whole, rounded to millionths.
+/// Returns `size` as a share of `whole`, rounded to millionths; 0 if `whole` is 0.
 #[allow(
     clippy::cast_precision_loss,
     reason = "rounded to millionths right after"
@@ -186,7 +190,7 @@ pub(super) fn share(size: u64, whole: u64) -> f64 {
     }
 }
 
-/// The limits, and the total size to which their shares refer.
+/// The limits on the listed parts. `whole` is the size, in bytes, that shares are relative to.
 struct Cut {
     limits: TreeLimits,
     min_size: u64,
@@ -264,7 +268,7 @@ impl Cut {
         depth: usize,
     ) -> (Vec<TreeField>, Option<TreeRest>) {
         let shown = |child: &&TreeNode| child.size >= self.min_size;
-        // The children are already sorted by size.
+        // The nested fields are already sorted by size.
         let mut shown: Vec<&TreeNode> = node.children.iter().filter(shown).collect();
         if self.limits.get_order() == TreeOrder::Count {
             shown.sort_by_key(|child| std::cmp::Reverse(child.count));

@@ -1,4 +1,4 @@
-//! Parsing a message without holding it in memory, to check its nesting, wire types, packed runs
+//! Parsing a message without loading it, to check the nesting of messages, wire types, packed runs
 //! and strings.
 
 use std::ops::Range;
@@ -8,7 +8,7 @@ use proto_splitter_core::path::{FieldPath, Step};
 use proto_splitter_core::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, wire_type};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Number of bytes of a long value to examine at a time.
+/// Number of bytes of a long value to check at a time.
 const PIECE: u64 = 64 << 10;
 
 /// Statistics about a completely parsed message.
@@ -20,11 +20,13 @@ pub struct Parsed {
     pub messages: u64,
     /// Number of fields in all messages.
     pub fields: u64,
-    /// Number of fields that the type lacks, or declares with another wire type.
+    /// Number of fields that the message type doesn't declare, or declares with a different wire
+    /// type.
     pub unknown_fields: u64,
 }
 
-/// Parses all of `input`, a message of this type, with messages nested at most `max_depth` deep.
+/// Parses `input`, which must consist of one message of the given type. Messages may be nested at
+/// most `max_depth` deep.
 pub(super) fn parse(
     input: impl Input,
     descriptor: &MessageDescriptor,
@@ -44,14 +46,14 @@ pub(super) fn parse(
 
 struct Parser<I> {
     cursor: WireCursor<I>,
-    /// Path of the parser's position or, after an error, of the position of the error.
+    /// Path of the current field or, after an error, of the field with the error.
     path: FieldPath,
     parsed: Parsed,
     max_depth: usize,
 }
 
 impl<I: Input> Parser<I> {
-    /// Parses the message at the cursor, up to its end or, for a group, to its end tag.
+    /// Parses the message at the cursor up to the message's end or, for a group, its end tag.
     fn message(&mut self, descriptor: &MessageDescriptor, group: Option<&Field>) -> Result<()> {
         if self.path.steps().len() > self.max_depth {
             let message = format!(
@@ -138,8 +140,9 @@ impl<I: Input> Parser<I> {
         }
     }
 
-    /// Passes the value to `look` piece by piece. `look` returns the number of bytes that it
-    /// consumed, and whether more bytes could complete the remainder.
+    /// Passes the value to `look` in pieces of up to [`PIECE`] bytes. `look` returns the number of
+    /// bytes that it accepts, and true if the bytes after these could be valid with more bytes.
+    /// Otherwise, fails with the message `broken`.
     fn pieces(
         &mut self,
         value: Range<u64>,
@@ -189,19 +192,19 @@ impl<I: Input> Parser<I> {
     }
 }
 
-/// A way to read a value.
+/// The way in which a field's value is checked.
 enum Reading {
     Message(MessageDescriptor),
     Utf8,
-    /// A packed run of varints.
+    /// Checks a packed run of varints.
     Varints,
-    /// A packed run of values of this width.
+    /// Checks a packed run of values, each with this number of bytes.
     Fixed(u64),
-    /// No check needed.
+    /// Checks nothing, since any value is valid.
     Any,
 }
 
-/// A field or extension declared by the type.
+/// A field or extension that the message type declares.
 struct Known {
     number: u32,
     kind: Kind,
@@ -232,8 +235,8 @@ impl Known {
     }
 }
 
-/// Returns the way to read a field of this wire type; `None` if parsers treat it as an unknown
-/// field.
+/// Returns the way to check a declared field with this wire type; `None` if protobuf parsers would
+/// treat the field as unknown because of its wire type.
 fn reading(field: &Known, wire: WireType) -> Option<Reading> {
     let own = wire_type(&field.kind, field.is_group);
     let reading = match &field.kind {
@@ -249,7 +252,7 @@ fn reading(field: &Known, wire: WireType) -> Option<Reading> {
     (wire == own).then_some(reading)
 }
 
-/// The number of elements seen so far in each repeated field of a message.
+/// The number of elements of each repeated field that were parsed so far, by field number.
 #[derive(Debug, Default)]
 struct Counts(Vec<(u32, u64)>);
 
@@ -348,7 +351,7 @@ mod tests {
         assert!(parse_as(tensor, &field(10, &[0x80])).is_err());
         let too_long = [[0x80; 10].as_slice(), &[1]].concat();
         assert!(parse_as(tensor, &field(10, &too_long)).is_err());
-        // Pieces end inside varints, since their length isn't a multiple of three.
+        // The length of a piece isn't a multiple of three, so pieces end inside these varints.
         assert!(parse_as(tensor, &field(10, &[0xff, 0xff, 1].repeat(100_000))).is_ok());
     }
 
@@ -367,7 +370,7 @@ mod tests {
 
     #[test]
     fn nesting_has_an_end() {
-        // An AttrValue contains a function, whose attributes are AttrValues.
+        // An AttrValue can contain a function, whose attributes are AttrValues in turn.
         let nested = |levels| {
             (0..levels).fold(Vec::new(), |inner, _| {
                 field(10, &field(2, &field(2, &inner)))

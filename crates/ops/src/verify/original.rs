@@ -1,4 +1,4 @@
-//! Comparing a merge with its supposed original.
+//! Comparing a merged message with its supposed original.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use record_file::ReadAt;
 /// Number of bytes of the original to read at a time.
 const LARGEST_READ: usize = 1 << 20;
 
-/// The message to compare a merge with.
+/// The original message that a merged message is compared with.
 pub(super) struct Original<'a> {
     pub(super) input: &'a Opened,
-    /// The bytes of a file, or of a message assembled from several files.
+    /// Bytes of the message, from one file or assembled from several files.
     pub(super) bytes: &'a Arc<dyn ReadAt>,
     size: u64,
 }
 
 impl<'a> Original<'a> {
-    /// Returns an input's message. Fails if the input has no message in one piece. Call it before
-    /// reading the other input.
+    /// Returns the message of `input`. Fails if the input has no message in one piece. Call this
+    /// before the input to verify is read, so that the error is reported early.
     pub(super) fn of(input: &'a Opened) -> Result<Original<'a>> {
         let plain = input.require_plain();
         let (bytes, size) = plain.map_err(|error| error.in_file(input.input()))?;
@@ -28,7 +28,7 @@ impl<'a> Original<'a> {
     }
 }
 
-/// A writer that compares its input with the original, byte by byte.
+/// A writer that compares the bytes written to it with the original message.
 pub(super) struct Compare<'a> {
     original: &'a Original<'a>,
     position: u64,
@@ -46,8 +46,9 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Returns the offset of the first difference. Must be called after everything was written. If
-    /// one message is a prefix of the other, the offset is the end of the shorter one.
+    /// Returns the offset of the first difference; `None` if there is no difference. Must be called
+    /// after the whole message was written. If one message is a prefix of the other, the offset is
+    /// the end of the shorter one.
     pub(super) fn finish(self) -> Option<u64> {
         let goes_on = self.position < self.original.size;
         self.different.or(goes_on.then_some(self.position))

@@ -1,5 +1,5 @@
-//! One pass over a message, whole or in chunks, that compares or parses the message without holding
-//! it in memory.
+//! Reading a message once, in one piece or in chunks, to compare it with its original and parse it
+//! without loading it.
 
 use std::io::{self, Write};
 use std::thread;
@@ -12,16 +12,17 @@ use super::deep::{self, Parsed};
 use super::original::Compare;
 use crate::pipe::{PipeWriter, pipe};
 
-/// The findings of a pass.
+/// The results of reading a message once.
 #[derive(Debug, Default)]
 pub(super) struct PassResult {
-    /// Result of parsing, if requested.
+    /// Result of parsing; `None` if it wasn't requested.
     pub(super) parsed: Option<Result<Parsed>>,
-    /// Offset of the first byte that differs, if the bytes were compared and any differ.
+    /// Offset of the first byte that differs from the original. The inner option is `None` if no
+    /// byte differs, the outer one if there was no comparison.
     pub(super) different: Option<Option<u64>>,
 }
 
-/// Makes a pass over the input's message, which has `size` bytes.
+/// Reads the input's message, which has `size` bytes, and parses or compares it as requested.
 pub(super) fn run(job: &Job<'_>, size: u64) -> Result<PassResult> {
     let mut compare = job.original.as_ref().map(Compare::with);
     let mut tee = Tee {
@@ -40,7 +41,7 @@ pub(super) fn run(job: &Job<'_>, size: u64) -> Result<PassResult> {
             let parser = thread::Builder::new().spawn_scoped(scope, parse)?;
             tee.parser = Some(writer);
             let produced = job.input.write_to_with(&mut tee, &job.reading);
-            // Ends the parser's input, since the parser would otherwise wait for more.
+            // Without this, the parser would wait for more input.
             drop(tee);
             let parsed = parser
                 .join()
@@ -54,7 +55,7 @@ pub(super) fn run(job: &Job<'_>, size: u64) -> Result<PassResult> {
     })
 }
 
-/// A writer that passes its input to both the parser and the comparison.
+/// A writer that passes the bytes written to it to the parser and the comparison, if there are any.
 struct Tee<'a, 'b> {
     compare: Option<&'a mut Compare<'b>>,
     parser: Option<PipeWriter>,
@@ -68,7 +69,7 @@ impl Write for Tee<'_, '_> {
         if let Some(parser) = &mut self.parser
             && parser.write_all(bytes).is_err()
         {
-            // The parser has stopped early, and reports the reason.
+            // After an error, the parser stops reading and reports the error itself.
             self.parser = None;
         }
         Ok(bytes.len())
