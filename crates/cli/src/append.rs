@@ -1,4 +1,4 @@
-//! `protosplit append`: appends tensors to Paddle's parameters in the sized layout.
+//! `protosplit append`: appends tensors to a file of Paddle parameters in the `sized` layout.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -61,7 +61,7 @@ fn text(report: &AppendReport) -> String {
     )
 }
 
-/// Opens a file, or standard input.
+/// Opens the file with a tensor, or standard input.
 fn open(tensor: &Path) -> Result<Box<dyn Read>, Failure> {
     if place::is_standard(tensor) {
         return Ok(Box::new(io::stdin()));
@@ -74,7 +74,7 @@ fn open(tensor: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-/// Parses numbers separated by commas.
+/// Parses the value of an option that consists of numbers separated by commas.
 fn numbers(option: &str, text: &str) -> Result<Vec<u64>, Failure> {
     let parse = |number: &str| {
         let parsed = number.trim().parse();

@@ -1,4 +1,5 @@
-//! The command line and its help. Each command's options and examples are in a separate file.
+//! The command line and its help. Each command's options and examples are in a submodule of its own
+//! name.
 
 mod append;
 mod cat;
@@ -102,7 +103,8 @@ the same output removes it, except on network file systems, where you can delete
 Exit status: 0 done, 1 bad data or data that differs, 2 wrong usage or something that can't
 be read or written, 130 stopped by Ctrl-C. `protosplit help COMMAND` explains a command.";
 
-/// Headings of the command list, each with its commands in the order of the help.
+/// Groups in the list of commands: for each, a heading and the names of its commands, in display
+/// order.
 const GROUPS: [(&str, &str); 5] = [
     ("Split and merge", "split merge verify recompress pieces"),
     (
@@ -117,7 +119,7 @@ const GROUPS: [(&str, &str); 5] = [
     ("Shell", "completions man help"),
 ];
 
-/// Returns the layout of the help, with the commands under the headings of [`GROUPS`].
+/// Returns clap's help template, in which the commands are listed under the headings of [`GROUPS`].
 fn help_template() -> String {
     let commands = Command::augment_subcommands(clap::Command::new("protosplit"));
     let about = |name| {

@@ -1,4 +1,4 @@
-//! `protosplit cat`: prints values for people to read, like `get` with a text format.
+//! `protosplit cat`: prints values as text, like `protosplit get` with a text format.
 
 use crate::Exit;
 use crate::args::{CatArgs, CatFormat, GetArgs, GetFormat};

@@ -1,4 +1,4 @@
-//! Tables of the elements that a query finds: `protosplit cat --format parquet`.
+//! `protosplit cat --format parquet`: writes a table of the elements that a query selects.
 
 use std::io::Write;
 
@@ -16,7 +16,8 @@ use crate::opening::Opening;
 use crate::output::Output;
 use crate::place::{self, STANDARD};
 
-/// Writes a table to the named file, which appears complete or not at all, or to standard output.
+/// Writes a table to standard output or, with `-o`, to a file, which appears complete or not at
+/// all.
 pub(crate) fn run(
     args: &CatArgs,
     format: TableFormat,

@@ -73,8 +73,8 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// Opens the input. Returns `None` for a SavedModel's folder, and for a folder of unknown format,
-/// for which [`saved_model`] reports the error.
+/// Opens the input. Returns `None` for a SavedModel folder. Also returns `None` for a folder of
+/// unknown format, so that [`saved_model`] reports the error.
 pub(crate) fn open(
     name: &Path,
     schema: &SchemaArgs,
@@ -101,7 +101,7 @@ pub(crate) fn open(
     Ok(Some(input).filter(|input| lists || has_own(input) || has_named(input)))
 }
 
-/// Writes an input in another form.
+/// Writes an input in the form that the options name.
 pub(crate) fn to_form(
     input: &Opened,
     target: &Path,
@@ -110,15 +110,16 @@ pub(crate) fn to_form(
     ops::convert(input, target, options).map_err(|error| failure(input, target, &error))
 }
 
-/// Returns the failure for an error from a conversion. The error may concern a parent folder of the
-/// output.
+/// Converts an error from a conversion. An I/O error may be about a parent folder of the output
+/// rather than about the input.
 fn failure(opened: &Opened, target: &Path, error: &Error) -> Failure {
     let about = error.file().filter(|_| error.kind() == ErrorKind::Io);
     let folder = about.filter(|about| target.ancestors().skip(1).any(|folder| folder == *about));
     Failure::of(folder.unwrap_or(opened.input()), error)
 }
 
-/// Writes a SavedModel in another form: to the target or, without one, in place.
+/// Converts a SavedModel folder to another form, in the folder `target` or, if it is `None`, in
+/// place.
 pub(crate) fn saved_model(
     folder: &Path,
     target: Option<&Path>,
@@ -130,8 +131,8 @@ pub(crate) fn saved_model(
         .map_err(|error| Failure::of(folder, &error))
 }
 
-/// Fails unless the input is a folder. Must be called before errors about options for SavedModels
-/// are reported.
+/// Fails if the input is missing or a file. Call this before converting, since errors about a
+/// SavedModel's options would be misleading then.
 fn check_folder(input: &Path) -> Result<(), Failure> {
     let name = shown(input);
     let why = match std::fs::metadata(input) {

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let files = [&first, &second].map(Input::path);
     let report = diff(&first, &second, &options);
     let report = report.map_err(|error| Failure::of_either(files, &error))?;
-    // If tensors were compared and all are equal, their number is still reported.
+    // A report about equal tensors contains their number, so it is printed even with `--quiet`.
     let is_done = matches!(report.details, DiffDetails::Messages { .. });
     match report.result() {
         Outcome::Identical | Outcome::Equal if is_done => {

@@ -1,41 +1,41 @@
-//! Names of files in reports and errors, as the user gave them.
+//! Replacing internal paths in reports and errors by the names that the user gave.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Path prefix for opening standard input and copies of pipes, followed by a file descriptor. It is
-/// unlikely that a user writes a path in this form.
+/// Prefix of internal paths that open standard input or the copy of a pipe. A file descriptor
+/// follows. Users are unlikely to give a path in this form.
 pub(crate) const OPENED_BY: &str = "/dev/./fd/";
 
-/// Names that the user gave for inputs opened by descriptor. Errors from the library contain only
-/// the path, so this map is global.
+/// Names that the user gave for inputs opened by file descriptor. The map is global, since errors
+/// from the library contain only the internal path.
 static GIVEN: LazyLock<Mutex<HashMap<i32, String>>> = LazyLock::new(Mutex::default);
 
-/// Records the name that the user gave for an input opened by descriptor.
+/// Records the name that the user gave for the input with this file descriptor.
 pub(crate) fn name_copy(number: i32, name: &str) {
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     given.insert(number, name.to_owned());
 }
 
-/// Other paths that are shown differently: a temporary folder as the object that it replaces, and a
-/// URL without its secrets.
+/// Replacements for other paths: from a temporary folder to its object's URL, and from a URL with
+/// secrets to the URL without them.
 static RENAMED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
 
-/// Records the name under which a path is shown.
+/// Records that `shown` replaces the path or URL `named` in all output.
 #[cfg(feature = "remote")]
 pub(crate) fn rename(named: &str, shown: &str) {
     let mut renamed = RENAMED.lock().unwrap_or_else(PoisonError::into_inner);
     renamed.push((named.to_owned(), shown.to_owned()));
 }
 
-/// Returns the name of a file for reports and errors.
+/// Returns the name to show for a file in reports and errors.
 pub(crate) fn shown(file: &Path) -> String {
     by_given_names(&file.display().to_string())
 }
 
-/// Replaces paths in a message with the names to show: paths of inputs opened by descriptor, and
-/// other renamed paths.
+/// Returns a message with internal paths replaced by the names that the user gave, and with other
+/// recorded replacements made.
 pub(crate) fn by_given_names(message: &str) -> String {
     let mut pieces = message.split(OPENED_BY);
     let mut shown = pieces.next().unwrap_or_default().to_owned();

@@ -48,7 +48,7 @@ pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<E
 }
 
 pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    // Files may be missing if only the values to strip refer to them.
+    // Missing external files are allowed, since only the values to strip may refer to them.
     let job = Job::open(&args.file, &args.editing, true, output)?;
     let strip = Strip::new()
         .values_over(args.what.over)
@@ -89,11 +89,11 @@ pub(crate) fn run_edit(args: &EditArgs, output: &mut Output<'_>) -> Result<Exit,
     job.run(changes, output)
 }
 
-/// A message to change, with the options for writing it.
+/// The message to change, and the arguments for writing the output.
 struct Job<'a> {
     input: Input,
     args: &'a EditingArgs,
-    /// The files with new values.
+    /// Files from which new values were read.
     values: Vec<PathBuf>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Job<'a> {
             .map_err(|error| self.failed(path, &error).into_usage())
     }
 
-    /// Encodes a new value given as text.
+    /// Encodes a new value, given as text, for the field that the query selects.
     fn encoded(&self, text: &str, query: &PathQuery) -> Result<Arc<dyn ReadAt>, Failure> {
         let bytes = new_value::encode(text, query, self.input.descriptor())
             .map_err(|error| self.failed(query.as_str(), &error).into_usage())?;
@@ -138,7 +138,7 @@ impl<'a> Job<'a> {
         Ok(value.into())
     }
 
-    /// Returns the file extension for the output's form, chunked or plain.
+    /// Returns the extension of the output file: `cpb` for a chunked output, otherwise `pb`.
     fn extension(&self) -> &'static str {
         let named = match self.input.folder() {
             Some(_) => Path::new(""),

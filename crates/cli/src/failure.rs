@@ -9,32 +9,33 @@ use proto_splitter::{Error, ErrorKind};
 use crate::Exit;
 use crate::display_name::{by_given_names, shown};
 
-/// An error that ends a command: a line to print, and the exit status.
+/// An error that ends a command, with the line to print and the exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
     message: String,
-    /// The error from the library or the system, if there was one.
+    /// Error from the library or the system; `None` for other failures.
     cause: Option<Box<Cause>>,
 }
 
-/// An error from the library or the system.
+/// The details of an error from the library or the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cause {
-    /// The kind of the error.
+    /// Kind of the error.
     pub kind: ErrorKind,
-    /// The library's message, without the hints that the command adds.
+    /// Message of the library, without the hints that the command adds.
     pub message: String,
-    /// Field path, if known.
+    /// Path of the field in which the error occurred; `None` if unknown.
     pub path: Option<String>,
-    /// Index of the chunk, if known.
+    /// Index of the chunk in which the error occurred; `None` if unknown.
     pub chunk: Option<u64>,
-    /// Offset in bytes, if known.
+    /// Offset at which the error occurred, in bytes; `None` if unknown.
     pub offset: Option<u64>,
-    /// The system's error number, if it was a system error.
+    /// The system's error number; `None` if it wasn't a system error.
     pub errno: Option<i32>,
-    /// The file that could not be read or written, or whose contents caused the error.
+    /// File that couldn't be read or written, or whose contents caused the error; `None` if
+    /// unknown.
     pub file: Option<PathBuf>,
 }
 
@@ -59,15 +60,15 @@ impl Cause {
     }
 }
 
-/// A failure of the command, for programs that call its functions.
+/// An error that ended a command, for programs that call this crate's functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failed {
-    /// The command's exit status.
+    /// Exit status of the command.
     pub exit: Exit,
-    /// The command's message, on one line.
+    /// Message of the command, on one line.
     pub message: String,
-    /// The error from the library or the system; `None` for an invalid command line.
+    /// Error from the library or the system; `None` for an invalid command line.
     pub cause: Option<Box<Cause>>,
 }
 
@@ -86,7 +87,7 @@ impl From<Failure> for Failed {
     }
 }
 
-/// Converts errors that already name their file.
+/// Converts an error from the library, whose message already names the file.
 impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         Failure::from(error).into()
@@ -94,7 +95,7 @@ impl From<Error> for Failed {
 }
 
 impl Failure {
-    /// Creates an error for bad or differing data.
+    /// Creates an error about invalid data, or about inputs that differ.
     pub(crate) fn bad(message: impl Into<String>) -> Self {
         Failure {
             exit: Exit::Bad,
@@ -103,7 +104,7 @@ impl Failure {
         }
     }
 
-    /// Creates an error for incorrect usage, or for a file that can't be read or written.
+    /// Creates an error about the command line, or about a file that can't be read or written.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Failure {
             exit: Exit::Usage,
@@ -112,7 +113,8 @@ impl Failure {
         }
     }
 
-    /// Makes this an error about usage, which the user can correct on the command line.
+    /// Changes the exit status to that of a usage error, which the user can correct on the command
+    /// line.
     pub(crate) fn into_usage(self) -> Self {
         Failure {
             exit: Exit::Usage,
@@ -120,7 +122,8 @@ impl Failure {
         }
     }
 
-    /// Converts an error from the library about one of two files.
+    /// Converts an error from the library about one of two files. If the error names neither, the
+    /// message names both.
     pub(crate) fn of_either(files: [&Path; 2], error: &Error) -> Self {
         let message = by_given_names(&error.to_string());
         let is_named = |file: &&Path| names(&message, &shown(file));
@@ -136,7 +139,7 @@ impl Failure {
         }
     }
 
-    /// Converts an error that already names its file.
+    /// Converts an error from the library, whose message already names the file.
     pub(crate) fn from_error(error: &Error) -> Self {
         Failure::of(error.file().unwrap_or(Path::new("")), error)
     }
@@ -161,7 +164,7 @@ impl Failure {
         }
     }
 
-    /// Converts an error from the library about this file.
+    /// Converts an error from the library about the file `path`.
     pub(crate) fn of(path: &Path, error: &Error) -> Self {
         let exit = match error.kind() {
             ErrorKind::Io
@@ -185,7 +188,7 @@ impl Failure {
             }
             ErrorKind::InvalidMessage | ErrorKind::NotChunked => {
                 let what = what_else(path);
-                // An error from opening the input already contains the name.
+                // An error from opening the input may already contain this hint.
                 let what = what.filter(|what| !error.to_string().contains(what));
                 what.map_or(String::new(), |what| format!("; {what}"))
             }
@@ -220,20 +223,20 @@ impl Failure {
     }
 }
 
-/// Converts errors that already name their file.
+/// Converts an error from the library, whose message already names the file.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::from_error(&error)
     }
 }
 
-/// Returns true if the message contains this path, at the start of a word.
+/// Returns true if the message contains the path at the start of a word.
 fn names(message: &str, path: &str) -> bool {
     let mut found = message.match_indices(path).map(|(at, _)| at);
     found.any(|at| at == 0 || message[..at].ends_with(' '))
 }
 
-/// Returns true if a file contains records, regardless of its name.
+/// Returns true if a file is a record file, regardless of its name.
 pub(crate) fn is_records(file: &Path) -> bool {
     std::fs::File::open(file)
         .is_ok_and(|file| proto_splitter::record_file::is_record_file(&file).unwrap_or(false))

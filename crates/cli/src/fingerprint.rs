@@ -65,7 +65,7 @@ fn text(report: &FingerprintReport) -> String {
     facts(&lines)
 }
 
-/// Prints a note if the fingerprint could not be updated.
+/// Prints a note if the stored fingerprint couldn't be updated.
 pub(crate) fn note_refusal(outcome: &FingerprintOutcome, output: &mut Output<'_>) {
     if let FingerprintOutcome::Refused(why) = outcome {
         output.note(format_args!(

@@ -32,13 +32,14 @@ use crate::types::SCHEMA_NEEDED;
 use elements::write_all;
 
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    // To output a whole message unchanged, all of its files are needed.
+    // Writing a whole message in binary form requires all of its files.
     let is_whole = args
         .path
         .as_deref()
         .is_none_or(|path| matches!(path, "" | "."));
     let is_looked_at = args.tensor.is_some() || !is_whole || args.format() != GetFormat::Binary;
-    // Opens the input before anything is written. Until then, a signal ends the wait for input.
+    // The input is opened before anything is written, so that a signal can end the process at once
+    // if the input is a pipe that blocks.
     let place = place::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .looked_at(is_looked_at)
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     }
     let text = args.path.as_deref().unwrap_or_default();
     if input.is_archive() {
-        // Without a message, the path is the name of a tensor.
+        // In an input without a message, the path is the name of a tensor.
         return get_tensor(&input, text, args, output);
     }
     let failed = |error: &Error| failure(&input, text, error);
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// Writes the bytes of a chunk.
+/// Writes the bytes of the chunk with the index `chunk`.
 fn get_chunk(
     input: &Input,
     chunk: usize,
@@ -105,7 +106,7 @@ fn get_chunk(
     Ok(Exit::Done)
 }
 
-/// Returns the requested rows.
+/// Returns a reader for the requested rows of a tensor; `None` requests all rows.
 fn some_rows<'a>(reader: TensorReader<'a>, rows: Option<Rows>) -> Result<TensorReader<'a>, Error> {
     let Some(Rows { start, end }) = rows else {
         return Ok(reader);
@@ -114,7 +115,7 @@ fn some_rows<'a>(reader: TensorReader<'a>, rows: Option<Rows>) -> Result<TensorR
     reader.rows(start..end.unwrap_or(start))
 }
 
-/// Writes the tensor with this name.
+/// Writes the tensor with the given name.
 fn get_tensor(
     input: &Input,
     name: &str,
@@ -159,16 +160,18 @@ fn get_tensor(
     Ok(Exit::Done)
 }
 
-/// Returns the path of the only value that a query selects.
+/// Returns the path of the value that a query selects. Fails if the query doesn't select exactly
+/// one value.
 pub(crate) fn find_one(view: &MessageView<'_>, query: &PathQuery) -> Result<FieldPath, Error> {
     let found = view.select_one(query, &member_names());
     found.map_err(|error| with_meant(view, query, error))
 }
 
-/// Maximum number of names to compare with a name that wasn't found.
+/// Maximum number of existing names to compare with a name that wasn't found.
 const MOST_NAMES: usize = 100_000;
 
-/// Adds a suggestion to an error about a name that wasn't found.
+/// Adds a suggestion to an error if the query contains the name of a list element that doesn't
+/// exist.
 fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error {
     if error.kind() != ErrorKind::InvalidPath {
         return error;
@@ -195,7 +198,7 @@ fn with_meant(view: &MessageView<'_>, query: &PathQuery, error: Error) -> Error 
     )
 }
 
-/// Adds a suggestion to an error about a path in an open input, as [`with_meant`] does.
+/// Adds a suggestion, as [`with_meant`] does, to an error about a path in an input.
 pub(crate) fn with_meant_in(input: &Input, path: &str, error: Error) -> Error {
     match (PathQuery::parse(path, input.descriptor()), input.view()) {
         (Ok(query), Ok(view)) => with_meant(&view, &query, error),
@@ -203,7 +206,7 @@ pub(crate) fn with_meant_in(input: &Input, path: &str, error: Error) -> Error {
     }
 }
 
-/// Returns the error for a path in a file, with a suggestion if there is one.
+/// Converts an error about a path in an input. If possible, suggests a similar path.
 pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
     let failure = Failure::of(input.file(), error);
     match (error.kind(), input.descriptor()) {
@@ -216,8 +219,8 @@ pub(crate) fn failure(input: &Input, path: &str, error: &Error) -> Failure {
     }
 }
 
-/// Returns the error for a path in a file of unknown type, with a hint about options that name the
-/// type.
+/// Returns the failure for a path in a message of unknown type, with a hint about the options that
+/// specify the type.
 pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
     let message = failure.message();
     Failure::bad(match input.recorded_type() {
@@ -226,14 +229,14 @@ pub(crate) fn untyped(input: &Input, failure: &Failure) -> Failure {
     })
 }
 
-/// Returns the file to write, or `None` for standard output.
+/// Returns the file to write; `None` for standard output.
 fn target(args: &GetArgs) -> Option<&Path> {
     let named = args.output.as_deref();
     named.filter(|target| *target != Path::new(STANDARD))
 }
 
-/// Writes to the named file, which appears complete or not at all, or to standard output. A new
-/// file doesn't get wider permissions than the files in `read` have.
+/// Writes to standard output or, with `-o`, to a file, which appears complete or not at all. The
+/// file's permissions aren't wider than those of the files in `read`.
 fn to_target(
     args: &GetArgs,
     output: &mut Output<'_>,
@@ -260,7 +263,8 @@ fn write(
     if query.is_plural() || format == GetFormat::Jsonl || (is_shown && query.picks_several()) {
         let count = write_all(view, query, args, false, sink)?;
         if count == 0 && !query.is_plural() {
-            // The error describes the value that the query found instead.
+            // If the query selects a value of the wrong kind, `view.get` fails with a description
+            // of that value.
             view.get(&find_one(view, query)?)?;
         }
         return Ok(());
@@ -286,7 +290,8 @@ fn write(
     written.map_err(|error| with_meant(view, query, error))
 }
 
-/// Returns a query for the elements, if `query` selects a whole repeated field.
+/// Returns a query that selects each element, if `query` selects a whole repeated field that isn't
+/// a map; otherwise `None`.
 pub(crate) fn elements_of_whole(view: &MessageView<'_>, query: &PathQuery) -> Option<PathQuery> {
     let target = query.resolve(view.descriptor()?).ok()?;
     let message = target.kind.message();
@@ -304,13 +309,13 @@ fn write_json(json: &Value, format: GetFormat, sink: &mut dyn Write) -> Result<(
     Ok(sink.write_all(b"\n")?)
 }
 
-/// Returns the size up to which strings and bytes are shown completely.
+/// Returns the number of bytes after which strings and bytes are cut.
 fn shown_up_to(args: &GetArgs) -> usize {
     let most = args.max_value.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX)
 }
 
-/// Returns the tensor at a path.
+/// Returns a reader for the tensor at a path. Fails if the value at the path isn't a tensor.
 fn tensor<'a>(view: &MessageView<'a>, path: &FieldPath) -> Result<TensorReader<'a>, Error> {
     let root = value::typed(view)?;
     let target = path.resolve(root)?;
@@ -329,7 +334,8 @@ fn tensor<'a>(view: &MessageView<'a>, path: &FieldPath) -> Result<TensorReader<'
     tensor_at(view.clone(), path, text, rule)
 }
 
-/// Returns the tensor with this name. Its strings are padded to the longest one.
+/// Returns a reader for the tensor with this name, as NumPy needs it: strings are padded to the
+/// length of the longest one.
 fn array<'a>(opened: &'a Opened, name: &str) -> Result<TensorReader<'a>, Error> {
     let path = match opened.archive() {
         Some(_) => None,

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// Returns a table of the files that contain chunks. It is empty if there is only one file.
+/// Returns a table of the files that contain chunks; empty if there is only the main file.
 pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>) -> String {
     if others.is_empty() {
         return String::new();
@@ -48,7 +48,7 @@ pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>)
     format!("\n{}", table.render_within(width))
 }
 
-/// Returns a table with a line for each chunk. It includes the ratio only with `detail`.
+/// Returns a table with a line for each chunk. The ratio is shown only if `detail` is true.
 pub(crate) fn chunks_table<'a>(
     chunks: impl Iterator<Item = (&'a ChunkInfo, String)>,
     in_one_file: bool,
@@ -95,10 +95,11 @@ pub(crate) fn chunks_table<'a>(
     table.render_within(width)
 }
 
-/// Returns the stored size of a chunk, or the chunk that shares its record.
+/// Returns the stored size of a chunk or, if the chunk shares a record, a reference to another
+/// chunk in it.
 fn stored(chunk: &ChunkInfo) -> String {
     match (chunk.stored_size, chunk.shared_with.as_slice()) {
-        // Both chunks share a record, which is stored once.
+        // The earlier chunk has the same record, which is stored only once.
         (Some(_), [first, ..]) if *first < chunk.index => format!("as {first}"),
         (Some(bytes), _) => size::show(bytes),
         (None, []) if chunk.compression.is_none() => "-".into(),
@@ -199,13 +200,14 @@ fn format_text(info: &FormatInfo) -> String {
     facts(&lines)
 }
 
-/// Returns the metadata of a message, in lines that fit `width`.
+/// Returns the metadata of a message as text, with lines of at most `width` columns.
 fn said(
     properties: &[(String, String)],
     width: Option<usize>,
 ) -> impl Iterator<Item = (&str, String)> {
     let names = properties.iter().map(|(name, _)| name.len());
-    // All other names are shorter. Two spaces follow each name.
+    // Each name is followed by at least two spaces. The fixed names are at most as long as
+    // `version`.
     let column = names.max().unwrap_or(0).max("version".len()) + 2;
     let most = width.map_or(usize::MAX, |width| width.saturating_sub(column));
     let said = properties.iter();

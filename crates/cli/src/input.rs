@@ -1,4 +1,4 @@
-//! An open input of a command.
+//! An input that a command has opened.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl Input {
         Input { place, opened }
     }
 
-    /// Returns the input with its message in canonical form.
+    /// Converts the message to canonical form.
     pub(crate) fn canonical(self) -> Result<Input, Failure> {
         self.check_message()?;
         let opened = self.opened.canonical();
@@ -45,18 +45,18 @@ impl Input {
         Ok(Input { opened, ..self })
     }
 
-    /// Returns the file that contains the message. If the message is assembled from several files,
-    /// returns the argument.
+    /// Returns the path of the file that contains the message or, if the message is assembled from
+    /// several files, the argument.
     pub(crate) fn file(&self) -> &Path {
         &self.place.file
     }
 
-    /// Returns the folder if the argument is a folder and one of its files is the message.
+    /// Returns the folder if the argument is a folder and one of its files contains the message.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.place.folder.as_deref()
     }
 
-    /// Returns the folder if the argument is one, and otherwise the file that contains the input.
+    /// Returns the folder, if the argument is a folder, and otherwise the file with the input.
     pub(crate) fn path(&self) -> &Path {
         self.place.path()
     }
@@ -67,12 +67,12 @@ impl Input {
         chunks.map_err(|error| Failure::usage(format!("{}: {error}", shown(self.file()))))
     }
 
-    /// Returns the file extension for the input's form, chunked or plain.
+    /// Returns the file extension of the input's form: `cpb` for a chunked file, otherwise `pb`.
     pub(crate) fn extension(&self) -> &'static str {
         self.opened.chunked().map_or(PLAIN, |_| CHUNKED)
     }
 
-    /// Returns true if the input has tensors that aren't part of a message.
+    /// Returns true if the input has tensors but no message.
     pub(crate) fn is_archive(&self) -> bool {
         !self.opened.has_message()
     }
@@ -83,8 +83,8 @@ impl Input {
         !self.opened.is_single()
     }
 
-    /// Returns true if the input's format can describe more than a plain message, and the caller
-    /// names no type.
+    /// Returns true if the input's format describes it, and the user didn't specify the message's
+    /// type.
     pub(crate) fn is_told(&self) -> bool {
         self.opened.is_described_by_format()
     }
@@ -95,12 +95,13 @@ impl Input {
         format.map_or("archive", |format| format.title())
     }
 
-    /// Returns a view of the message. Fails if the message evidently isn't of the requested type.
+    /// Returns a view of the message. Fails if the message's fields contradict the requested type.
     pub(crate) fn typed_view(&self) -> Result<MessageView<'_>, Error> {
         self.typed_view_with(self.opened.reading_options())
     }
 
-    /// Returns a view of the message like [`typed_view`](Self::typed_view), but with these options.
+    /// Returns a view of the message, as [`typed_view`](Self::typed_view) does, with the given
+    /// options.
     pub(crate) fn typed_view_with(&self, options: ReadOptions) -> Result<MessageView<'_>, Error> {
         if self.is_archive() {
             let message = format!("{}: has tensors but no message", self.title());
@@ -111,7 +112,7 @@ impl Input {
         Ok(view)
     }
 
-    /// Fails if there is no message.
+    /// Fails if the input has no message.
     pub(crate) fn check_message(&self) -> Result<(), Failure> {
         if !self.is_archive() {
             return Ok(());
@@ -122,14 +123,13 @@ impl Input {
         )))
     }
 
-    /// Fails if the target is one of the files that are read, including the file of the new
-    /// `value`.
+    /// Fails if the output `target` is a file of the input, or the file with the new `value`.
     pub(crate) fn check_apart(&self, target: &Path, value: Option<&Path>) -> Result<(), Failure> {
         let read = self.opened.files().iter().map(PathBuf::as_path);
         check_apart(read.chain(value), target)
     }
 
-    /// Fails if a chunked file records a type that differs from the requested one.
+    /// Fails if the type that a chunked file records differs from the requested type.
     pub(crate) fn check_asked(&self, types: &Types) -> Result<(), Failure> {
         match (types.asked(), self.recorded_type()) {
             (Some(asked), Some(said)) if asked.full_name() != said => {
@@ -141,7 +141,7 @@ impl Input {
     }
 }
 
-/// Fails if the target is one of the files that are read.
+/// Fails if the output `target` is one of the files in `read`.
 pub(crate) fn check_apart<P: AsRef<Path>>(
     read: impl IntoIterator<Item = P>,
     target: &Path,

@@ -1,12 +1,12 @@
-//! Stopping a run of the command from another thread.
+//! A handle to stop a command from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proto_splitter::progress::CancelToken;
 
-/// A handle that stops a run of the command cleanly, without leaving incomplete files. Clones stop
-/// the same run.
+/// A handle that stops a running command without leaving incomplete files. Clones stop the same
+/// command.
 ///
 /// ```
 /// use protosplit_cli::{Exit, Interrupt, Terminal, run_on};
@@ -25,13 +25,13 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Creates a handle for a run, which isn't interrupted yet.
+    /// Creates a handle, which hasn't been raised yet.
     pub fn new() -> Self {
         Interrupt::default()
     }
 
-    /// Stops the run. Returns false if the run has nothing to clean up or was interrupted before,
-    /// so that the process can end at once.
+    /// Stops the command. Returns false if the command has nothing to clean up, or the handle was
+    /// raised before. The caller can then end the process at once.
     #[must_use]
     pub fn raise(&self) -> bool {
         let first = !self.token.is_cancelled();
@@ -39,7 +39,7 @@ impl Interrupt {
         first && self.heeded.load(Ordering::Relaxed)
     }
 
-    /// Returns the token that cancels the work.
+    /// Returns the token with which the command checks for cancellation.
     pub(crate) fn heed(&self) -> &CancelToken {
         self.heeded.store(true, Ordering::Relaxed);
         &self.token

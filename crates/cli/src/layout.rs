@@ -20,7 +20,7 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .open(OpenOptions::new().limits(args.shards.limits()))
         .progress(output.reading("reading"));
     let found = layout(&ALL, &candidate, &options).map_err(|error| failure(&place, &error))?;
-    // Even in a damaged file, the regions before the damage are of interest.
+    // The report is printed even for a damaged file, since it lists the regions before the damage.
     output.report(args.json, &found, text::text)?;
     match &found.damage {
         Some(damage) => Err(Failure::of(&place.file, damage)),

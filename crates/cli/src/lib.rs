@@ -1,8 +1,8 @@
 //! The `protosplit` command: split, merge, verify, describe and fingerprint protobuf messages of
 //! any size.
 //!
-//! [`run`] is the whole command, as a function of its arguments and writers. The binary only calls
-//! this function.
+//! [`run`] runs the whole command with the given arguments and writers. The binary is a wrapper
+//! around this function.
 //!
 //! ```
 //! let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -11,8 +11,8 @@
 //! assert!(err.starts_with(b"protosplit: no such file.pb: "));
 //! ```
 //!
-//! Each subcommand has a module of the same name, which first creates a report, and then prints it
-//! as text or as JSON, so both have the same contents.
+//! Each subcommand has a module of the same name, which first creates a report. The report is then
+//! printed as text or as JSON, so both have the same contents.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -100,21 +100,22 @@ pub use named_parts::{
 };
 pub use terminal::Terminal;
 
-/// The outcome of running the command.
+/// The outcome of a command, which determines its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success; status 0.
     Done,
-    /// The data is bad, can't be split, or differs; status 1.
+    /// The data is invalid, can't be split, or differs from other data; status 1.
     Bad,
-    /// The command line is wrong, or something can't be read or written; status 2.
+    /// The command line is invalid, or something can't be read or written; status 2.
     Usage,
-    /// The run was [interrupted](Interrupt); status 130, as for a process ended by SIGINT. The binary raises the signal again instead.
+    /// The command was [interrupted](Interrupt); status 130, as for a process ended by SIGINT. The
+    /// binary doesn't return this status, but ends itself with the signal that it received.
     Interrupted,
 }
 
 impl Exit {
-    /// Returns the exit status of the process.
+    /// Returns the exit status for the outcome.
     pub fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -133,8 +134,9 @@ impl From<Exit> for ExitCode {
 
 /// Runs the command. The first argument is the command's own name, as in `std::env::args_os`.
 ///
-/// Results go to `stdout`. Errors, warnings and notes go to `stderr`, one per line, each beginning
-/// with `protosplit: `. It isn't an error if the reader of `stdout` closes the pipe.
+/// Results are written to `stdout`. Errors, warnings and notes are written to `stderr`, one per
+/// line, each starting with `protosplit: `. If `stdout` is a pipe that its reader closes, that
+/// isn't an error.
 pub fn run<I, T>(args: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Exit
 where
     I: IntoIterator<Item = T>,
@@ -143,8 +145,8 @@ where
     run_on(args, stdout, stderr, Terminal::none(), &Interrupt::new())
 }
 
-/// Runs the command like [`run`], and fits tables to the width of this terminal. An interrupt stops
-/// work that writes files.
+/// Runs the command like [`run`], but fits tables to the width of `terminal`, and can be
+/// interrupted while it writes files.
 pub fn run_on<I, T>(
     args: I,
     stdout: &mut dyn Write,

@@ -1,4 +1,4 @@
-//! `protosplit`: a thin wrapper around this package's library.
+//! The `protosplit` binary, a wrapper around this package's library.
 #![forbid(unsafe_code)]
 
 mod signals;
@@ -31,8 +31,8 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// A replacement for standard output that was closed when the process started. The runtime would
-/// replace it with `/dev/null`, and results would be lost silently.
+/// A replacement for standard output that was already closed when the process started. Otherwise,
+/// Rust's runtime would replace it with `/dev/null`, and results would be lost without an error.
 struct Closed;
 
 impl Write for Closed {

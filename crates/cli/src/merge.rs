@@ -26,17 +26,18 @@ use crate::place::{self, PLAIN, STANDARD, with_extension};
 use crate::remote;
 use crate::size;
 
-/// Maximum size of a message that protobuf reads, in bytes.
+/// Maximum size of a message that protobuf's own parsers accept, in bytes.
 const LARGEST_FOR_OTHERS: u64 = i32::MAX.unsigned_abs() as u64;
 
-/// The report of a merge.
+/// The report of a merge, as printed with `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     output: String,
     input: String,
-    /// Full name of the message's type, if known.
+    /// Full name of the message's type; `None` if unknown.
     message: Option<String>,
-    /// True if the merged bytes are the original bytes; `None` if the file doesn't record this.
+    /// True if the merged bytes are the original bytes; `None` if the file doesn't record a
+    /// checksum of them.
     byte_exact: Option<bool>,
     output_bytes: u64,
     crc32c: String,
@@ -49,14 +50,16 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(ended) = parts::run(parts, "merge", threads, limits, args.json, output) {
         return ended;
     }
-    // Opens the input before anything is written. Until then, a signal ends the wait for input.
+    // The input is opened before anything is written, so that a signal can end the process at once
+    // if the input is a pipe that blocks.
     let place = place::locate(args.input(), &args.reading.schema.companion)?;
     let streams = args.output() == Path::new(STANDARD);
     if streams && args.json {
         let message = "--json: the message is written to standard output";
         return Err(Failure::usage(message));
     }
-    // Writing to a pipe leaves nothing to clean up, and may block forever.
+    // An interrupted write to a pipe leaves nothing to clean up. It may also block forever, so a
+    // signal has to end the process at once.
     let progress = if streams {
         output.reading("merging")
     } else {
@@ -122,7 +125,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// Plans a merge on several hosts.
+/// Plans a merge in parts, which several hosts can run.
 fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
     if place::is_stream(args.input()) || args.output() == Path::new(STANDARD) {
         return Err(parts::only_chunked("merge"));
@@ -130,7 +133,7 @@ fn plan(args: &MergeArgs, input: &Input) -> Result<PartsPlan, Failure> {
     parts::plan_merge(input, args.output(), args.force, args.parts.parts)
 }
 
-/// Merges a message to an object in a store.
+/// Writes the merged message directly to an object in a store.
 fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let failed = |error: Error| Failure::of(input.file(), &error);
     let file = input.require_chunks()?;
@@ -145,18 +148,18 @@ fn to_store(input: &Input, args: &MergeArgs, output: &mut Output<'_>) -> Result<
     Ok(Exit::Done)
 }
 
-/// Warns if the result is too large for other programs.
+/// Warns if the merged message is too large for protobuf's own parsers.
 fn warn(target: &Path, bytes: u64, input: &Input, output: &mut Output<'_>) {
     if bytes > LARGEST_FOR_OTHERS {
-        // The merge is complete, so it doesn't fail if the largest parts can't be named in the
-        // warning.
+        // The merge has succeeded, so an error here only means that the warning doesn't name the
+        // largest parts.
         let view = input.typed_view_with(input.reading_options());
         let parts = view.and_then(|view| largest(&view, &FieldPath::root()));
         output.note(warning(target, bytes, &parts.unwrap_or_default()));
     }
 }
 
-/// Returns the warning about a result that is too large for other programs.
+/// Returns the warning about a merged message that is too large for protobuf's own parsers.
 fn warning(target: &Path, bytes: u64, parts: &[LargePart]) -> String {
     let (target, shown, largest) = (target.display(), size::show(bytes), largest_named(parts));
     format!(

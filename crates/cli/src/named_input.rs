@@ -1,4 +1,4 @@
-//! Inputs by name, for programs that call the library's operations themselves.
+//! Opening inputs by name, for programs that call the library's operations instead of the command.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -44,23 +44,23 @@ impl NameOptions {
         NameOptions::default()
     }
 
-    /// Sets the full name of the message's type. Default: the type according to the input, its
-    /// format, or the schema next to the input.
+    /// Sets the full name of the message's type. Default: the type that the input, its format, or
+    /// the schema next to the input specifies.
     #[must_use]
     pub fn message(mut self, name: Option<String>) -> Self {
         self.message = name;
         self
     }
 
-    /// Sets a compiled schema that defines the type, as a serialized `FileDescriptorSet`. Default:
-    /// none.
+    /// Sets a compiled schema that defines the message's type, as a serialized `FileDescriptorSet`.
+    /// Default: none.
     #[must_use]
     pub fn descriptor_set(mut self, set: Option<Vec<u8>>) -> Self {
         self.descriptor_set = set;
         self
     }
 
-    /// Sets whether files to which the input refers may be missing. Default: false.
+    /// Sets whether external files that the input refers to may be missing. Default: false.
     #[must_use]
     pub const fn allow_missing_files(mut self, allow: bool) -> Self {
         self.allow_missing_files = allow;
@@ -88,17 +88,17 @@ impl NameOptions {
             .progress(self.progress.clone())
     }
 
-    /// Returns the full name of the message's type.
+    /// Returns the full name of the message's type, if it was set.
     pub fn get_message(&self) -> Option<&str> {
         self.message.as_deref()
     }
 
-    /// Returns the compiled schema that defines the type.
+    /// Returns the compiled schema that defines the message's type, if it was set.
     pub fn get_descriptor_set(&self) -> Option<&[u8]> {
         self.descriptor_set.as_deref()
     }
 
-    /// Returns whether files to which the input refers may be missing.
+    /// Returns whether external files that the input refers to may be missing.
     pub const fn get_allow_missing_files(&self) -> bool {
         self.allow_missing_files
     }
@@ -109,18 +109,18 @@ impl NameOptions {
     }
 }
 
-/// An open input that was found by its name.
+/// An input that [`open_named`] has opened.
 #[derive(Debug)]
 pub struct NamedInput(Input);
 
 impl NamedInput {
-    /// Returns the file that contains the message. If the message consists of several files,
-    /// returns the name of the input.
+    /// Returns the path of the file that contains the message or, if the message is assembled from
+    /// several files, the name of the input.
     pub fn file(&self) -> &Path {
         self.0.file()
     }
 
-    /// Returns the folder if the input was named by its folder, and otherwise the file.
+    /// Returns the folder, if the input was named by its folder, and otherwise the file.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -134,9 +134,9 @@ impl Deref for NamedInput {
     }
 }
 
-/// Opens the input to which a name refers: a file, a prefix, or a folder of a known format. If the
-/// message's type is otherwise unknown, uses the schema next to the input. The command opens its
-/// inputs in the same way.
+/// Opens the input with the given name, as the command does. The name is that of a file, of a file
+/// without its extension, or of a folder in a known format. If nothing else specifies the message's
+/// type, the schema next to the input does.
 ///
 /// ```
 /// use protosplit_cli::{NameOptions, open_named};
@@ -151,20 +151,22 @@ impl Deref for NamedInput {
 ///
 /// # Errors
 ///
-/// Fails like the command if the input doesn't exist, its type is unknown, or it is damaged.
+/// Fails, like the command, if the input doesn't exist, has an unknown type, or is damaged.
 pub fn open_named(name: &Path, options: &NameOptions) -> Result<NamedInput, Failed> {
     let schema = options.schema();
     let opening = options.opening(&schema, &OpenObjects::default());
     Ok(NamedInput(opening.open(&file_of(name))?))
 }
 
-/// Verifies the named input with [`ops::verify`](proto_splitter::ops::verify) and these options. If
-/// `original` names a message in one piece, compares the input with this message.
+/// Opens the named input, and verifies it with [`ops::verify`](proto_splitter::ops::verify) and the
+/// given options. If `original` names a message in one piece, the input is compared with that
+/// message.
 ///
 /// # Errors
 ///
-/// The errors of [`open_named`], except that a chunked file that is too damaged to be opened
-/// results in a report. Also fails like the command if the message can't be parsed or compared.
+/// The errors of [`open_named`]. A chunked file that is too damaged to be opened isn't an error,
+/// but is reported as a problem. Also fails, like the command, if the message can't be parsed or
+/// compared.
 pub fn verify_named(
     name: &Path,
     options: &NameOptions,
@@ -197,15 +199,15 @@ pub fn verify_named(
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum ConvertedNamed {
-    /// Files of any format.
+    /// Result for an input of any format except a SavedModel folder.
     Files(ConvertReport),
-    /// The folder of a SavedModel.
+    /// Result for a SavedModel folder.
     SavedModel(ConvertSavedModelReport),
 }
 
-/// Writes the named input in another form, as [`ops::convert`](proto_splitter::ops::convert) and
-/// [`ops::convert_saved_model`](proto_splitter::ops::convert_saved_model) do. `saving` determines
-/// whether the fingerprint of a SavedModel is updated.
+/// Writes the named input in another form, with [`ops::convert`](proto_splitter::ops::convert) or,
+/// for a SavedModel folder, [`ops::convert_saved_model`](proto_splitter::ops::convert_saved_model).
+/// `saving` determines whether a SavedModel's fingerprint is updated.
 ///
 /// ```
 /// use proto_splitter::SaveOptions;
@@ -224,7 +226,7 @@ pub enum ConvertedNamed {
 ///
 /// # Errors
 ///
-/// Fails like the command if the input doesn't exist, is damaged, or can't be converted to the
+/// Fails, like the command, if the input doesn't exist, is damaged, or can't be converted to the
 /// form, or if writing fails.
 pub fn convert_named(
     name: &Path,
@@ -248,19 +250,19 @@ pub fn convert_named(
     Ok(ConvertedNamed::SavedModel(report))
 }
 
-/// Returns the main file in a folder of a known format. Returns any other name unchanged.
+/// Returns the main file of a folder in a known format. Any other name is returned unchanged.
 pub(crate) fn file_of(name: &Path) -> PathBuf {
     let mut name = name.to_owned();
     name_file(&mut name);
     name
 }
 
-/// Returns the failure that the command would report for an error about a file.
+/// Returns the error that the command would print for a library error about a file.
 pub fn failed(file: &Path, error: &Error) -> Failed {
     Failure::of(file, error).into()
 }
 
-/// Limits on the tree of a message. The defaults are the same as in `protosplit tree`.
+/// Limits on the parts that a tree lists. The defaults are those of `protosplit tree`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamedTreeOptions {
     depth: Option<usize>,
@@ -279,41 +281,42 @@ impl NamedTreeOptions {
         }
     }
 
-    /// Sets the number of levels of fields below the first. Default: unlimited.
+    /// Sets the maximum depth of listed fields below the root. Default: `None`, which means
+    /// unlimited.
     #[must_use]
     pub const fn depth(mut self, levels: Option<usize>) -> Self {
         self.depth = levels;
         self
     }
 
-    /// Sets the maximum number of members to list for each field, and of fields for each message.
-    /// Default: 10, or 5,000 on a page.
+    /// Sets the maximum number of members to list for each field, and of fields to list for each
+    /// message. Default: 10 in a report, 5,000 on a page.
     #[must_use]
     pub const fn top(mut self, count: Option<usize>) -> Self {
         self.top = count;
         self
     }
 
-    /// Sets the minimum size of a part to list, in bytes. Default: 1% of the whole, or no minimum
-    /// on a page.
+    /// Sets the minimum size of listed parts, in bytes. Default: 1% of the total size in a report,
+    /// 0 on a page.
     #[must_use]
     pub const fn min_size(mut self, bytes: Option<u64>) -> Self {
         self.min_size = bytes;
         self
     }
 
-    /// Returns the number of levels of fields below the first.
+    /// Returns the maximum depth of listed fields below the root; `None` if unlimited.
     pub const fn get_depth(&self) -> Option<usize> {
         self.depth
     }
 
-    /// Returns the maximum number of members to list for each field, and of fields for each
-    /// message.
+    /// Returns the maximum number of members to list for each field, and of fields to list for each
+    /// message; `None` for the default.
     pub const fn get_top(&self) -> Option<usize> {
         self.top
     }
 
-    /// Returns the minimum size of a part to list, in bytes.
+    /// Returns the minimum size of listed parts, in bytes; `None` for the default.
     pub const fn get_min_size(&self) -> Option<u64> {
         self.min_size
     }
@@ -329,11 +332,11 @@ impl NamedTreeOptions {
 }
 
 impl NamedInput {
-    /// Measures the message or archive, and returns the tree as a report.
+    /// Measures the input, and returns the sizes of its parts as a report.
     ///
     /// # Errors
     ///
-    /// Fails if the input is damaged, or can't be read.
+    /// Fails if the input is damaged or can't be read.
     pub fn tree(&self, options: &NamedTreeOptions) -> Result<TreeReport, Failed> {
         let limits = options.asked().of_table();
         let mut report = self
@@ -345,12 +348,12 @@ impl NamedInput {
         Ok(report)
     }
 
-    /// Measures the message or archive, and returns the tree as the page that `protosplit tree
-    /// --html` writes. The page shows as many parts as fit.
+    /// Measures the input, and returns the HTML page that `protosplit tree --html` writes. The page
+    /// shows as many parts as fit.
     ///
     /// # Errors
     ///
-    /// Fails if the input is damaged, or can't be read.
+    /// Fails if the input is damaged or can't be read.
     pub fn tree_page(&self, options: &NamedTreeOptions) -> Result<String, Failed> {
         let limits = options.asked().of_page();
         let enters = options.depth.is_none();
@@ -368,7 +371,7 @@ impl NamedInput {
     }
 }
 
-/// Returns a tree as the table that `protosplit tree` prints.
+/// Formats a tree report as the table that `protosplit tree` prints.
 pub fn tree_text(report: &TreeReport) -> String {
     tree::plain_text(report)
 }

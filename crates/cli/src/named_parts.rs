@@ -1,5 +1,5 @@
-//! Plans to split, merge or verify named inputs in parts, for programs that call the library's
-//! operations themselves.
+//! Planning splits, merges and verifications in parts, by the names of inputs, for programs that
+//! call the library's operations instead of the command.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,22 +17,23 @@ use crate::place::{self, check_file};
 use crate::remote;
 use crate::split;
 
-/// Returns access to all object stores that this build supports, for
-/// [`PartOptions`](proto_splitter::parts::PartOptions::objects). Returns `None` if it supports
-/// none.
+/// Returns access to the object stores that this build supports, to pass to
+/// [`PartOptions::objects`](proto_splitter::parts::PartOptions::objects). Returns `None` if the
+/// build supports no stores.
 pub fn object_stores() -> Option<Arc<dyn Objects>> {
     remote::stores()
 }
 
-/// Hides the passwords and tokens in these names, if they are URLs, in all later errors.
+/// Replaces passwords and tokens in the given URLs, in all later errors. Names that aren't URLs are
+/// ignored.
 pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
     let names: Vec<OsString> = names.into_iter().map(|name| name.into()).collect();
     remote::hide_secrets(&names);
 }
 
-/// Plans to split the named file or object into `PREFIX.cpb` and one file for each part, as
-/// [`Planner::split`](proto_splitter::parts::Planner::split) does. By default, there are at most 16
-/// parts or, if the options limit the size of files, as many parts as files are needed.
+/// Plans to split the named file or object into `PREFIX.cpb` and one file for each part, with
+/// [`Planner::split`](proto_splitter::parts::Planner::split). By default, there are at most 16
+/// parts. If the options limit the size of files, there is one part for each file that is needed.
 ///
 /// ```
 /// use proto_splitter::parts::{PartOptions, PlanFile};
@@ -51,8 +52,8 @@ pub fn hide_secrets<'a>(names: impl IntoIterator<Item = &'a Path>) {
 ///
 /// # Errors
 ///
-/// Fails like the command if the input doesn't exist, isn't a file, is damaged or can't be split,
-/// or if its type is unknown.
+/// Fails, like the command, if the input doesn't exist, isn't a file, is damaged, can't be split,
+/// or has an unknown type.
 pub fn plan_split_named(
     name: &Path,
     prefix: &Path,
@@ -79,14 +80,14 @@ pub fn plan_split_named(
     )?)
 }
 
-/// Plans to merge the named chunked file or object, as
-/// [`Planner::merge`](proto_splitter::parts::Planner::merge) does. By default, there are at most 16
+/// Plans to merge the named chunked file or object in parts, with
+/// [`Planner::merge`](proto_splitter::parts::Planner::merge). By default, there are at most 16
 /// parts.
 ///
 /// # Errors
 ///
-/// Fails like the command if the input doesn't exist, isn't in chunks or is damaged, or if the
-/// target exists and `force` isn't set.
+/// Fails, like the command, if the input doesn't exist, isn't in chunks or is damaged. Also fails
+/// if the target exists and `force` is false.
 pub fn plan_merge_named(
     name: &Path,
     target: &Path,
@@ -105,14 +106,14 @@ pub fn plan_merge_named(
     Ok(parts::plan_merge(&input, target, force, parts)?)
 }
 
-/// Plans to verify the named chunked file or object, as
-/// [`Planner::verify`](proto_splitter::parts::Planner::verify) does. By default, there are at most
-/// 16 parts.
+/// Plans to verify the named chunked file or object in parts, with
+/// [`Planner::verify`](proto_splitter::parts::Planner::verify). By default, there are at most 16
+/// parts.
 ///
 /// # Errors
 ///
-/// Fails like the command if the input doesn't exist, isn't in chunks, or is so damaged that it
-/// can't be opened.
+/// Fails, like the command, if the input doesn't exist, isn't in chunks, or is too damaged to be
+/// opened.
 pub fn plan_verify_named(
     name: &Path,
     names: &NameOptions,

@@ -1,4 +1,4 @@
-//! New values, given on the command line or in a file.
+//! Reading new values for a message from the command line or from files.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,8 +13,8 @@ use proto_splitter::{Error, ErrorKind, prost};
 use crate::failure::Failure;
 use crate::place;
 
-/// Encodes a string for the field that a query selects. A number or string is taken literally, and
-/// a message is parsed as JSON or protobuf's text format.
+/// Encodes a value, given as text, for the field that a query selects. Numbers and strings are
+/// given without quotes. A message is given as JSON or in protobuf's text format.
 pub(crate) fn encode(
     text: &str,
     query: &PathQuery,
@@ -56,7 +56,7 @@ fn parse(text: &str, message: &MessageDescriptor) -> Result<DynamicMessage, Stri
     Ok(parsed)
 }
 
-/// Returns the kind's name in a schema.
+/// Returns the name that a schema has for a kind of value.
 fn name(kind: &TargetKind) -> String {
     match kind {
         TargetKind::Scalar(prost_reflect::Kind::Enum(values)) => values.full_name().to_owned(),
@@ -65,7 +65,7 @@ fn name(kind: &TargetKind) -> String {
     }
 }
 
-/// Opens the new value, which is a file, or all of standard input.
+/// Opens the file with the new value, or reads standard input to its end.
 pub(crate) fn read(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     let failed = |error| Failure::io(with, &error);
     if place::is_stream(with) {

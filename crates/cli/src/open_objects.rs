@@ -1,4 +1,4 @@
-//! Objects in stores that a command reads directly.
+//! Objects in stores that a command reads without copying them to a file.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,8 +11,8 @@ use proto_splitter_object_store::{ObjectLocation, ObjectReadOptions, ObjectReade
 
 use crate::failure::Failure;
 
-/// The objects that a command has opened, by URL. Each object is opened only once, since opening
-/// takes a request.
+/// The objects that a command has opened, by URL. They are kept open, since opening an object takes
+/// a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenObjects(Arc<HashMap<PathBuf, Arc<ObjectReader>>>);
 
@@ -22,7 +22,7 @@ impl OpenObjects {
         OpenObjects(Arc::new(open))
     }
 
-    /// Returns an object as a candidate for formats to examine and open.
+    /// Returns the object at the URL `named` as a candidate, which formats can examine and open.
     pub(crate) fn candidate<'a>(&self, named: &'a Path) -> Result<Candidate<'a>, Failure> {
         let reader = match self.0.get(named) {
             Some(reader) => Arc::clone(reader),
@@ -38,7 +38,7 @@ impl OpenObjects {
     }
 }
 
-/// Opens an object.
+/// Opens the object at the URL `named`.
 pub(crate) fn open(named: &Path) -> io::Result<Arc<ObjectReader>> {
     let location = ObjectLocation::parse(named.to_str().unwrap_or_default())?;
     let reader = ObjectReader::open(&location, &ObjectReadOptions::new())?;

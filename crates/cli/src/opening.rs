@@ -1,4 +1,4 @@
-//! Opening inputs. Only this module opens inputs, and opens each only once.
+//! Opening the inputs of a command. Inputs are opened only in this module, and each only once.
 
 use std::borrow::Cow;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::open_objects::OpenObjects;
 use crate::place::{Place, locate, named_format};
 use crate::types::Types;
 
-/// Options for opening inputs.
+/// Options for opening the input of a command.
 #[derive(Clone)]
 pub(crate) struct Opening<'a> {
     schema: Cow<'a, SchemaArgs>,
@@ -31,7 +31,7 @@ pub(crate) struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    /// Creates options with the type of the message and the limits.
+    /// Creates options from the arguments for the message's type, with the given limits.
     pub(crate) fn new(
         schema: &'a SchemaArgs,
         limits: Limits,
@@ -44,7 +44,8 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Creates options with the type of the message, and with limits for chunks in several files.
+    /// Creates options from the arguments for the message's type, and for the limits on chunks in
+    /// several files.
     pub(crate) fn of_shards(
         schema: &'a SchemaArgs,
         shards: ShardArgs,
@@ -53,14 +54,14 @@ impl<'a> Opening<'a> {
         Opening::new(schema, shards.limits(), objects)
     }
 
-    /// Creates options from all arguments for reading.
+    /// Creates options from the arguments that all reading commands have.
     pub(crate) fn of(reading: &'a ReadingArgs, objects: &OpenObjects) -> Opening<'a> {
         let mut opening = Opening::new(&reading.schema, reading.limits(), objects);
         opening.options = opening.options.assume_plain(reading.assume_plain);
         opening
     }
 
-    /// Returns the objects that the command has opened.
+    /// Returns the objects in stores that the command has opened.
     pub(crate) fn objects(&self) -> &OpenObjects {
         &self.objects
     }
@@ -75,20 +76,20 @@ impl<'a> Opening<'a> {
         self
     }
 
-    /// Sets whether the message is only inspected, in which case missing external files are not an
-    /// error.
+    /// Sets whether the command only inspects the message. Missing external files aren't an error
+    /// then.
     pub(crate) fn looked_at(mut self, is_looked_at: bool) -> Self {
         self.options = self.options.allow_missing_files(is_looked_at);
         self
     }
 
-    /// Sets the Merkle root that the input must have.
+    /// Sets the Merkle root that the input must have; `None` allows any or no root.
     pub(crate) fn root(mut self, root: Option<MerkleRoot>) -> Self {
         self.options = self.options.root(root);
         self
     }
 
-    /// Sets format-specific settings.
+    /// Sets the settings of the input's format, as names and values.
     pub(crate) fn settings(mut self, settings: &[(String, String)]) -> Self {
         for (name, value) in settings {
             self.options = self.options.setting(name, value);
@@ -96,13 +97,13 @@ impl<'a> Opening<'a> {
         self
     }
 
-    /// Opens the input that an argument names.
+    /// Locates and opens the input that an argument names.
     pub(crate) fn open(self, named: &Path) -> Result<Input, Failure> {
         let place = locate(named, &self.schema.companion)?;
         self.open_at(place)
     }
 
-    /// Opens the input at a location.
+    /// Opens the input at the given location.
     pub(crate) fn open_at(self, place: Place) -> Result<Input, Failure> {
         let Opening {
             schema,
@@ -125,7 +126,7 @@ impl<'a> Opening<'a> {
         }
         let candidate = place.candidate(&objects)?;
         let failed = |error: Error| Failure::of(place.path(), &error);
-        // A record file may be in a format other than the named one.
+        // A record file may be in a different format than the one that `--input-format` specifies.
         let is_another = |format: &dyn Format| {
             let known = ALL.recognize(&candidate);
             known.is_none_or(|known| known.name() != format.name())
@@ -168,13 +169,14 @@ impl<'a> Opening<'a> {
         Ok(input)
     }
 
-    /// Removes the companion options, which apply to the other input.
+    /// Removes the companion options, for an input that they don't apply to.
     pub(crate) fn alone(mut self) -> Self {
         self.schema.to_mut().companion = CompanionArgs::default();
         self
     }
 
-    /// Opens two inputs. The companion options apply to one or both of them.
+    /// Opens two inputs. If companion options are given, they need to apply to only one of the
+    /// inputs.
     pub(crate) fn open_both(self, named: [&Path; 2]) -> Result<[Input; 2], Failure> {
         let [first, second] = named.map(|named| self.clone().open(named));
         let is_named = self.schema.companion.is_named();
@@ -187,7 +189,7 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Opens the bytes at a location as a message of any type, without detecting the format.
+/// Opens the file at the given location as a message of unknown type, without detecting its format.
 pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, Failure> {
     let source = place.candidate(objects)?.source();
     let opened = source.and_then(|bytes| Opened::of_reader(bytes, None, &OpenOptions::new()));
@@ -196,9 +198,9 @@ pub(crate) fn open_bytes(place: Place, objects: &OpenObjects) -> Result<Input, F
     Ok(Input::new(place, opened))
 }
 
-/// Returns true if the first fields of a message match a type.
+/// Returns true if the type `root` declares the first fields of a message.
 fn looks_like(opened: &Opened, root: &MessageDescriptor) -> bool {
-    /// Number of fields to compare.
+    /// Maximum number of fields to look up.
     const FIELDS: usize = 64;
     let typed = opened.reading_options().descriptor(root.clone());
     let Ok(view) = opened.view_with(typed) else {

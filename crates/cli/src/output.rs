@@ -1,4 +1,4 @@
-//! Standard output and standard error, and the rules for all output.
+//! Writing to standard output and standard error, with rules that apply to all output.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -14,27 +14,27 @@ use crate::progress::ProgressLine;
 use crate::sanitize::{self, one_line};
 use crate::terminal::Terminal;
 
-/// Size of the pieces in which a long result is printed, in bytes.
+/// Size at which a part of a long result is printed, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// The destination of results and notes.
+/// The destination of a command's results, notes and errors.
 pub(crate) struct Output<'a> {
     stdout: &'a mut dyn Write,
     stderr: &'a mut dyn Write,
     /// True once the reader of the results has closed the pipe.
     closed: bool,
-    /// True if the closed pipe ended a result early.
+    /// True if a result is incomplete because its reader closed the pipe.
     abandoned: bool,
-    /// Any other failure that ended a result early.
+    /// Any other failure because of which a result is incomplete.
     failed: Option<Failure>,
     terminal: Terminal,
     interrupt: Interrupt,
-    /// Output that is held back until all results are in place.
+    /// Results that are held back until the outputs are in the store; `None` to print them at once.
     held: Option<Vec<u8>>,
-    /// True to print only errors and results.
+    /// True to omit notes and reports of success.
     quiet: bool,
     line: ProgressLine,
-    /// Objects that the command reads directly.
+    /// Objects in stores that the command reads directly.
     objects: OpenObjects,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Output<'a> {
         self
     }
 
-    /// Returns a copy that writes results to a file.
+    /// Returns a copy of this output that writes results to `file`.
     pub(crate) fn for_file<'b>(&'b mut self, file: &'b mut dyn Write) -> Output<'b> {
         Output {
             stdout: file,
@@ -82,20 +82,21 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Returns true if a result is incomplete because its reader closed the pipe, which is not a failure.
+    /// Returns true if a result is incomplete because its reader closed the pipe. That isn't a
+    /// failure.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned
     }
 
-    /// Takes the failure that ended a result early, if there is one.
+    /// Removes and returns the failure because of which a result is incomplete, if there is one.
     pub(crate) fn failure(&mut self) -> Option<Failure> {
         self.failed.take()
     }
 
-    /// Applies the options for verbosity and progress.
+    /// Applies the command's options `--quiet`, `--verbose` and `--progress`.
     pub(crate) fn be_as(&mut self, cli: &Cli) {
         self.quiet = cli.quiet;
-        // With -v, the stages are printed instead.
+        // With `-v`, stages are printed instead of the progress line.
         let shown = match cli.progress {
             _ if cli.quiet => ProgressMode::Never,
             ProgressMode::Auto if cli.verbose > 0 => ProgressMode::Never,
@@ -104,51 +105,51 @@ impl<'a> Output<'a> {
         self.line = ProgressLine::new(shown);
     }
 
-    /// Returns a progress listener for work that only reads, and can therefore be stopped at any
+    /// Returns a progress listener for work that only reads. A signal can end the process at any
     /// moment.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing)
     }
 
-    /// Returns a progress listener for work that writes files, and therefore stops cleanly when it
-    /// is interrupted.
+    /// Returns a progress listener for work that writes files. If the command is interrupted, the
+    /// listener cancels the work, so that no incomplete files are left.
     pub(crate) fn writing(&self, doing: &'static str) -> Progress {
         self.line.bytes(doing).cancelled_by(self.interrupt.heed())
     }
 
-    /// Returns a progress listener that shows nothing, but stops the work cleanly when it is
+    /// Returns a progress listener that shows nothing, but cancels the work if the command is
     /// interrupted.
     pub(crate) fn interruptible(&self) -> Progress {
         Progress::none().cancelled_by(self.interrupt.heed())
     }
 
-    /// Returns the progress line.
+    /// Returns the line that shows progress on the terminal.
     pub(crate) fn line(&self) -> &ProgressLine {
         &self.line
     }
 
-    /// Returns the terminal for results, if there is one.
+    /// Returns the terminal that results are printed to, if there is one.
     pub(crate) fn terminal(&self) -> Terminal {
         self.terminal
     }
 
-    /// Returns the width of lines in columns; `None` if unlimited.
+    /// Returns the maximum width of printed lines, in columns; `None` if unlimited.
     pub(crate) fn width(&self) -> Option<usize> {
         self.terminal.width()
     }
 
-    /// Returns the objects that the command reads directly.
+    /// Returns the objects in stores that the command reads directly.
     pub(crate) fn objects(&self) -> &OpenObjects {
         &self.objects
     }
 
-    /// Sets the objects that the command reads directly.
+    /// Sets the objects in stores that the command reads directly.
     #[cfg(feature = "remote")]
     pub(crate) fn read_there(&mut self, objects: OpenObjects) {
         self.objects = objects;
     }
 
-    /// Holds results back until they are released.
+    /// Holds results back until [`release`](Self::release) is called.
     #[cfg(feature = "remote")]
     pub(crate) fn hold(&mut self) {
         self.held.get_or_insert_default();
@@ -163,13 +164,13 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Prints a result unchanged.
+    /// Prints part of a result unchanged.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
         self.write_out(|stdout| stdout.write_all(text.as_bytes()))
     }
 
-    /// Prints a report: as one line of JSON if requested, otherwise as text. `text` gets the
-    /// maximum number of columns.
+    /// Prints a report as one line of JSON if `json` is true, and otherwise as text. `text` formats
+    /// the report with a maximum number of columns.
     pub(crate) fn report<R: Serialize>(
         &mut self,
         json: bool,
@@ -183,12 +184,12 @@ impl<'a> Output<'a> {
         self.text(&text(report, width))
     }
 
-    /// Prints whole lines of a report.
+    /// Prints a report that is formatted as text, in whole lines.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         self.print(&sanitize::lines(&by_given_names(text)))
     }
 
-    /// Reports success, unless `--quiet` was given without `--json`.
+    /// Prints a report of success. With `--quiet`, prints it only if JSON is requested.
     pub(crate) fn done<R: Serialize>(
         &mut self,
         json: bool,
@@ -202,7 +203,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Prints a result as one line of JSON.
+    /// Prints a report as one line of JSON.
     pub(crate) fn json(&mut self, report: &impl Serialize) -> Result<(), Failure> {
         let json = to_json(report)?;
         self.write_out(|stdout| {
@@ -211,8 +212,9 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Prints a result as one line of JSON. Its last field is the list `name`, which may be too
-    /// long to hold in memory. `each` yields the values of the list; `report` has the other fields.
+    /// Prints a report with a list that may be too long for memory, as one line of JSON. `report`
+    /// has all fields except the list, which is the last field and has the name `name`. `each`
+    /// yields its elements.
     pub(crate) fn json_with_list<R: Serialize, V: Serialize>(
         &mut self,
         report: &R,
@@ -245,7 +247,7 @@ impl<'a> Output<'a> {
     /// Prints an error on one line.
     pub(crate) fn error(&mut self, message: impl std::fmt::Display) {
         self.line.clear();
-        // If this fails, there is no other place to report the error.
+        // There is no place to report an error about standard error.
         let _ = writeln!(
             self.stderr,
             "protosplit: {}",
@@ -257,7 +259,7 @@ impl<'a> Output<'a> {
         self.write_out(|stdout| stdout.flush())
     }
 
-    /// Clears the progress line before results are printed to the same terminal.
+    /// Clears the progress line if results will be printed to the same terminal.
     fn make_room(&self) {
         if self.terminal.is_there() {
             self.line.end();
@@ -285,7 +287,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// A result of any size, as bytes. Fails once the reader has closed the pipe.
+/// Writes the bytes of a result of any size. Fails once the reader has closed the pipe.
 impl Write for Output<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.make_room();
@@ -304,12 +306,12 @@ impl Write for Output<'_> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // The output is flushed when the command ends.
+        // Standard output is flushed when the command ends.
         Ok(())
     }
 }
 
-/// Returns the JSON of a value, with characters escaped that affect a terminal.
+/// Returns a value as JSON, in which characters that a terminal interprets are escaped.
 fn to_json(value: &impl Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string(value).map_err(|error| refused(&error.into()))?;
     Ok(sanitize::json(&by_given_names(&json)).into_owned())
@@ -319,7 +321,7 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("standard output: {error}"))
 }
 
-/// Removes the numbers of system errors, since a description precedes each number.
+/// Removes the numbers of system errors from a message, since a description precedes each number.
 fn without_numbers(text: &str) -> String {
     let mut pieces = text.split(" (os error ");
     let mut said = pieces.next().unwrap_or_default().to_owned();
@@ -330,12 +332,12 @@ fn without_numbers(text: &str) -> String {
     said
 }
 
-/// Formats a checksum.
+/// Formats a checksum as eight hexadecimal digits.
 pub(crate) fn hex(crc32c: u32) -> String {
     format!("{crc32c:08x}")
 }
 
-/// Returns a path to show in a column. The root gets a visible name.
+/// Returns the text for a path in a table, in which the empty path needs a visible name.
 pub(crate) fn shown_path(path: &str) -> String {
     if path.is_empty() {
         ".".to_owned()

@@ -1,4 +1,4 @@
-//! Printing to a file.
+//! Writing a command's printed output to a file instead.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::input;
 use crate::output::Output;
 use crate::place::{CHUNKED, PLAIN, STANDARD, with_extension};
 
-/// Runs a command that prints. With `-o FILE`, the output goes to the file, which appears once it
-/// is complete.
+/// Runs a command that prints a report. With `-o FILE`, the report is written to the file, which
+/// appears once it is complete.
 pub(crate) fn run(
     command: &Command,
     output: &mut Output<'_>,
@@ -39,8 +39,8 @@ pub(crate) fn run(
     Ok(exit)
 }
 
-/// Returns the file given by `-o`, whether to overwrite it, and the files that the command reads.
-/// Returns `None` if the output goes to standard output, or the command isn't listed here.
+/// Returns the file given by `-o`, true if it may be overwritten, and the files that the command
+/// reads. Returns `None` for standard output, or for a command that doesn't print a report.
 fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let (printed, read): (&OutputFileArgs, Vec<&PathBuf>) = match command {
         Command::Verify(args) => (&args.output_file, args.file.iter().collect()),
@@ -65,8 +65,8 @@ fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     Some((target, printed.force, read))
 }
 
-/// Returns the files to which arguments may refer: the arguments themselves, the files with this
-/// prefix, and the model in this folder.
+/// Returns the files that the arguments may refer to. An argument may be the name of a file, the
+/// name without its extension, or a folder that contains a model.
 pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFrom {
     let meant = read.into_iter().flat_map(|path| {
         let model = path.join(MODEL_STEM);
@@ -78,7 +78,7 @@ pub(crate) fn made_from<'p>(read: impl IntoIterator<Item = &'p Path>) -> MadeFro
     MadeFrom::files(meant.filter(|path| path.is_file()))
 }
 
-/// Fails if the target is an input, or a file in a folder that is an input.
+/// Fails if the output `target` is the input `read`, or is in the folder `read`.
 fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
     if read == Path::new(STANDARD) {
         return Ok(());

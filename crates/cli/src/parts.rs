@@ -1,4 +1,4 @@
-//! `--plan-only`, `--plan --part` and `--plan --commit`: work divided among several hosts.
+//! `--plan-only`, `--plan --part` and `--plan --commit`, which divide work among several hosts.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -20,27 +20,27 @@ use crate::sanitize::one_line;
 use crate::size;
 use crate::types::Splitter;
 
-/// Default number of parts.
+/// Default for the maximum number of parts in a plan.
 const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
-/// Creates the error for a plan whose input isn't a single chunked file or object.
+/// Creates the error for an input that can't be processed in parts, since it isn't a chunked file.
 pub(crate) fn only_chunked(verb: &str) -> Failure {
     Failure::usage(format!("hosts can only share the {verb} of a .cpb file"))
 }
 
-/// Returns a planner for at most this many parts.
+/// Returns a planner for at most the given number of parts, or for [`DEFAULT_PARTS`].
 fn planner(parts: Option<NonZeroUsize>) -> Planner {
     Planner::new(parts.unwrap_or(DEFAULT_PARTS)).objects(remote::stores())
 }
 
-/// Plans the split of a file or object to `PREFIX.cpb`.
+/// Plans a split in parts of a file or object into `PREFIX.cpb`.
 pub(crate) fn plan_split(
     (input, source): (&Input, &Source),
     prefix: &Path,
     options: &SplitOptions,
     parts: Option<NonZeroUsize>,
 ) -> Result<PartsPlan, Failure> {
-    // If the size of files is limited, there are as many parts as files.
+    // With a limit on the size of files, the planner adds a part for each file that is needed.
     let one = options.get_max_file_size().map(|_| NonZeroUsize::MIN);
     let planner = planner(parts.or(one));
     let splitter = Splitter::of(source.descriptor());
@@ -55,7 +55,7 @@ pub(crate) fn plan_split(
     plan.map_err(|error| Failure::of(file, &error))
 }
 
-/// Plans the merge of a chunked file or object.
+/// Plans a merge in parts of a chunked file or object.
 pub(crate) fn plan_merge(
     input: &Input,
     target: &Path,
@@ -71,7 +71,7 @@ pub(crate) fn plan_merge(
     plan.map_err(|error| Failure::of(input.file(), &error))
 }
 
-/// Plans the verification of a chunked file or object.
+/// Plans a verification in parts of a chunked file or object.
 pub(crate) fn plan_verify(
     input: &Input,
     parts: Option<NonZeroUsize>,
@@ -84,7 +84,7 @@ pub(crate) fn plan_verify(
     plan.map_err(|error| Failure::of(input.file(), &error))
 }
 
-/// Writes a plan to a file.
+/// Writes a plan to a file, and prints a report about it.
 pub(crate) fn write_plan(
     plan: PartsPlan,
     path: &Path,
@@ -103,8 +103,8 @@ pub(crate) fn write_plan(
     Ok(Exit::Done)
 }
 
-/// Runs a part of the plan that the arguments name, or commits the plan. Returns `None` if the
-/// arguments name no plan.
+/// Runs one part of the plan in `args`, or commits the plan. Returns `None` if `args` contains no
+/// plan.
 pub(crate) fn run(
     args: &PartsArgs,
     verb: &'static str,

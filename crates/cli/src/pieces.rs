@@ -18,7 +18,8 @@ use crate::size;
 
 pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     place::check_named(&args.output)?;
-    // Opens the input before anything is written. Until then, a signal ends the wait for input.
+    // The input is opened before anything is written, so that a signal can end the process at once
+    // if the input is a pipe that blocks.
     let place = place::locate(&args.file, &args.reading.schema.companion)?;
     let input = Opening::of(&args.reading, output.objects())
         .progress(output.writing("writing"))
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let options = PiecesOptions::new().pieces(wanted);
     let report = pieces(&input, &args.field, &args.output, &options);
     let report = report.map_err(|error| match error.kind() {
-        // An existing folder isn't overwritten.
+        // An existing folder can't be overwritten, so the hint about `--force` is omitted.
         ErrorKind::AlreadyExists => Failure::usage(error.to_string()),
         ErrorKind::InvalidPath => {
             let error = get::with_meant_in(&input, &format!("{}[0]", args.field), error);

@@ -1,5 +1,5 @@
-//! Locating an argument that names an input: a file, a prefix, a folder of a known format, an object
-//! in a store, or standard input.
+//! Locating the input that an argument names: a file, a file without its extension, a folder in a
+//! known format, an object in a store, or standard input.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,18 +21,19 @@ pub(crate) use proto_splitter::container::{
     CHUNKED_EXTENSION as CHUNKED, PLAIN_EXTENSION as PLAIN, prefix_of, with_extension,
 };
 
-/// Name of standard input and standard output.
+/// Argument that means standard input or standard output.
 pub(crate) const STANDARD: &str = "-";
 
 /// The location of an input.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The file that contains the message. If the message is assembled from several files, this is
-    /// the argument.
+    /// File that contains the message. If the message is assembled from several files, the
+    /// argument.
     pub(crate) file: PathBuf,
-    /// The folder, if the argument is a folder and one of its files is the message.
+    /// Folder that the argument names, if one of the folder's files contains the message; otherwise
+    /// `None`.
     pub(crate) folder: Option<PathBuf>,
-    /// An unnamed copy of standard input or of a pipe.
+    /// Unnamed file with a copy of standard input or of a pipe; `None` for other inputs.
     copy: Option<Arc<File>>,
 }
 
@@ -45,7 +46,7 @@ impl Place {
         }
     }
 
-    /// Returns the folder if the argument is one, and otherwise the file that contains the input.
+    /// Returns the folder, if the argument is a folder, and otherwise the file with the input.
     pub(crate) fn path(&self) -> &Path {
         self.folder.as_deref().unwrap_or(&self.file)
     }
@@ -67,7 +68,7 @@ impl Place {
     }
 }
 
-/// Replaces the path of a folder with the path of its main file.
+/// Replaces the path of a folder in a known format with the path of the folder's main file.
 pub(crate) fn name_file(named: &mut PathBuf) {
     if named.is_dir()
         && let Some(file) = recognize(named, None).and_then(|format| format.file_in(named))
@@ -76,12 +77,12 @@ pub(crate) fn name_file(named: &mut PathBuf) {
     }
 }
 
-/// Returns the format that recognizes a path, if any.
+/// Returns the format that recognizes a file or folder; `None` if no format does.
 fn recognize(path: &Path, companion: Option<&Path>) -> Option<&'static dyn Format> {
     ALL.recognize_with(&Candidate::new(path).ok()?, companion)
 }
 
-/// Fails if standard input is named twice, since it can only be read once.
+/// Fails if several arguments name standard input, since it can be read only once.
 pub(crate) fn check_single_standard<const N: usize>(named: [&Path; N]) -> Result<(), Failure> {
     let standard = named.iter().filter(|named| is_standard(named));
     if standard.count() > 1 {
@@ -98,8 +99,8 @@ pub(crate) fn is_standard(named: &Path) -> bool {
         .any(|name| named == Path::new(name))
 }
 
-/// Returns true if an input can only be read once and in sequence: standard input, or a pipe such
-/// as the shell's `<(COMMAND)`.
+/// Returns true if an input can be read only once and in sequence. This is the case for standard
+/// input, and for a pipe, such as the shell's `<(COMMAND)`.
 pub(crate) fn is_stream(named: &Path) -> bool {
     is_standard(named) || fs::metadata(named).is_ok_and(|metadata| is_pipe(&metadata))
 }
@@ -114,19 +115,21 @@ fn is_pipe(_: &fs::Metadata) -> bool {
     false
 }
 
-/// Returns the format that the arguments name for an input.
+/// Returns the format that `--input-format` specifies; `None` if the option isn't given.
 pub(crate) fn named_format(args: &CompanionArgs) -> Option<&'static dyn Format> {
     ALL.named(args.input_format.as_deref()?)
 }
 
-/// Finds an input. For a prefix, a .cpb file is preferred to a .pb file. Companion options can
-/// imply the format. Doesn't open any file except for a pipe, which is copied.
+/// Locates the input that an argument names. If the argument lacks an extension, a `.cpb` file
+/// takes precedence over a `.pb` file. Companion options can determine the format. Files aren't
+/// opened, except for a pipe, which is copied to a temporary file.
 pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failure> {
     if is_standard(named) {
         return standard_input();
     }
     if remote::is_url(named) {
-        // Objects that need a local copy have already been copied.
+        // If the command needs a local copy of an object, its argument was already replaced by the
+        // copy's path.
         return Ok(Place::new(named.to_owned(), None));
     }
     let metadata = match fs::metadata(named) {
@@ -170,10 +173,10 @@ pub(crate) fn locate(named: &Path, args: &CompanionArgs) -> Result<Place, Failur
     }))
 }
 
-/// Name of standard input in messages.
+/// Name of standard input in reports and errors.
 const STANDARD_INPUT: &str = "standard input";
 
-/// Returns standard input, which is copied unless it is a file.
+/// Returns the location of standard input. Unless standard input is a file, it is copied to one.
 #[cfg(unix)]
 fn standard_input() -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;
@@ -188,8 +191,8 @@ fn standard_input() -> Result<Place, Failure> {
     Ok(Place::new(path, None))
 }
 
-/// Copies a stream to a temporary file, since messages need random access. The file has no name, so
-/// the system always removes it.
+/// Copies a stream to a temporary file, since reading a message requires random access. The file
+/// has no name, so that the system removes it even if the process is killed.
 #[cfg(unix)]
 fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     use std::os::fd::AsRawFd;
@@ -224,12 +227,12 @@ fn copy_of(_: &mut dyn io::Read, name: &str) -> Result<Place, Failure> {
     )))
 }
 
-/// Returns true if a file that couldn't be opened is in chunks.
+/// Returns true if a file is in chunks. Returns false if it can't be read.
 pub(crate) fn is_chunked_at(file: &Path) -> bool {
     is_chunked(file).unwrap_or(false)
 }
 
-/// Fails unless `metadata` describes a file.
+/// Fails unless `metadata`, which belongs to the argument `named`, describes a file.
 pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Failure> {
     if metadata.is_file() {
         return Ok(());
@@ -242,7 +245,7 @@ pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Fa
     }))
 }
 
-/// Fails if the output is standard output, where a file is required.
+/// Fails if the output is standard output, for commands that need to write files.
 pub(crate) fn check_named(output: &Path) -> Result<(), Failure> {
     if output == Path::new(STANDARD) {
         return Err(Failure::usage(
@@ -267,7 +270,7 @@ mod tests {
         locate(named, &CompanionArgs::default())
     }
 
-    /// Returns the name of the file found, and whether it is in chunks.
+    /// Returns the name of the file that [`locate`] finds, and true if it is in chunks.
     fn found(named: &Path) -> (String, bool) {
         let place = find(named).unwrap();
         let name = place.file.file_name().unwrap().to_str().unwrap().to_owned();

@@ -23,7 +23,7 @@ use crate::types::SCHEMA_NEEDED;
 struct Report {
     /// Full name of the message's type.
     message: String,
-    /// The files. Each file comes after the files that it imports.
+    /// Files of the schema. Each file is preceded by the files that it imports.
     files: Vec<ProtoFile>,
 }
 
@@ -65,11 +65,11 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Returns a file and all its imports. Each file comes after the files that it imports. Uses no
-/// recursion, since chains of imports can be long.
+/// Returns a file and its direct and indirect imports. Each file is preceded by the files that it
+/// imports. The function isn't recursive, since chains of imports can be long.
 fn gathered(file: FileDescriptor) -> Vec<FileDescriptor> {
     let (mut files, mut seen) = (Vec::new(), HashSet::new());
-    // A file has a flag, which is true once its imports precede it.
+    // Each file has a flag, which is true if the file's imports were already added.
     let mut open = vec![(file, false)];
     while let Some((file, is_ready)) = open.pop() {
         if is_ready {
@@ -101,7 +101,8 @@ impl Report {
         }
         check_folder(folder)?;
         let failed = |error: io::Error| Failure::io(folder, &error);
-        // Writes the files next to the target, in a folder that is renamed once it is complete.
+        // The files are written to a temporary folder, which is renamed to the target once it is
+        // complete.
         let temporary = new_folder_beside(folder).map_err(|error| failed(error.kind().into()))?;
         for file in &self.files {
             let path = temporary.path().join(relative(&file.name)?);
@@ -114,7 +115,7 @@ impl Report {
     }
 }
 
-/// Creates a folder next to `target`, with the usual permissions.
+/// Creates a temporary folder next to `target`, with the permissions of an ordinary folder.
 fn new_folder_beside(target: &Path) -> io::Result<TemporaryFolder> {
     #[cfg(unix)]
     let mode = Some(std::os::unix::fs::PermissionsExt::from_mode(0o777));
@@ -123,7 +124,8 @@ fn new_folder_beside(target: &Path) -> io::Result<TemporaryFolder> {
     TemporaryFolder::beside(target, mode)
 }
 
-/// Returns an untrusted file name as a path. Fails if the path leads out of the folder.
+/// Converts a file name from an untrusted schema to a path. Fails if the path is outside of the
+/// output folder.
 fn relative(name: &str) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(name);
     let stays = path

@@ -1,4 +1,4 @@
-//! A progress line on the terminal.
+//! The line on the terminal that shows a command's progress.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -12,19 +12,19 @@ use proto_splitter::progress::Progress;
 use crate::args::ProgressMode;
 use crate::size;
 
-/// Time before the line appears, unless it is always shown.
+/// Time after which the progress line appears, unless `--progress` requests it at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Maximum number of updates per second.
+/// Maximum number of updates of the line per second.
 const PACE: u8 = 10;
 
 /// Assumed width of a terminal that doesn't report its width.
 const COLUMNS: u16 = 80;
 
-/// Text of the line, followed by a bar.
+/// Template of the line: text, followed by a bar.
 const TEMPLATE: &str = "{msg}: {percent}% of {all}, {rate}/s, {eta} left  {wide_bar}";
 
-/// A progress line, shared by consecutive pieces of work.
+/// A progress line on the terminal, which shows one task after another. Empty if no line is shown.
 #[derive(Clone, Default)]
 pub(crate) struct ProgressLine(Option<Arc<Shared>>);
 
@@ -38,21 +38,22 @@ struct Shared {
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// True once the line must not be shown again.
+    /// True once the line must not be shown any more.
     over: bool,
 }
 
-/// A piece of work, with its progress.
+/// A task, such as splitting, and its progress.
 struct Work {
     doing: String,
     of: u64,
     bar: ProgressBar,
-    /// True once the work has taken long enough to be shown.
+    /// True once the task has taken long enough to be shown.
     shown: bool,
 }
 
 impl ProgressLine {
-    /// Creates the line on standard error, if the user wants it and standard error is a terminal.
+    /// Creates a line on standard error. The line stays empty if the user doesn't want it, or
+    /// standard error isn't a terminal.
     pub(crate) fn new(shown: ProgressMode) -> ProgressLine {
         let patience = match shown {
             ProgressMode::Auto if io::stderr().is_terminal() => PATIENCE,
@@ -71,7 +72,7 @@ impl ProgressLine {
         })))
     }
 
-    /// Returns a progress listener for a new piece of work, which the line shows.
+    /// Returns a progress listener for a new task, which the line shows from now on.
     pub(crate) fn bytes(&self, doing: &'static str) -> Progress {
         match &self.0 {
             None => Progress::default(),
@@ -82,14 +83,14 @@ impl ProgressLine {
         }
     }
 
-    /// Clears the line for other output.
+    /// Clears the line, so that other output can be printed.
     pub(crate) fn clear(&self) {
         if let Some(mut state) = self.0.as_ref().and_then(|shared| shared.state.lock().ok()) {
             state.clear();
         }
     }
 
-    /// Clears the line, and stops showing it.
+    /// Clears the line for good.
     pub(crate) fn end(&self) {
         if let Some(mut state) = self.0.as_ref().and_then(|shared| shared.state.lock().ok()) {
             state.clear();
@@ -97,7 +98,7 @@ impl ProgressLine {
         }
     }
 
-    /// Returns a callback that shows the progress of copying a file.
+    /// Returns a callback that receives the progress of copying a file, and shows it.
     pub(crate) fn copies(&self) -> impl Fn(&Path, u64, u64) + Send + Sync + 'static {
         let line = self.clone();
         move |file, copied, of| {
@@ -131,7 +132,7 @@ impl Shared {
             let target = ProgressDrawTarget::term_like_with_hz((self.terminal)(), PACE);
             work.bar.set_draw_target(target);
         }
-        // Threads may report out of order.
+        // Reports from several threads may arrive out of order, so only an increase is shown.
         if done > work.bar.position() {
             work.bar.set_position(done);
         }
@@ -139,7 +140,7 @@ impl Shared {
 }
 
 impl Work {
-    /// Creates work that isn't shown yet. Its rate is measured from now on.
+    /// Creates a task that isn't shown yet, for measuring its speed from now on.
     fn new(doing: &str, of: u64) -> Work {
         let bar = ProgressBar::with_draw_target(Some(of), ProgressDrawTarget::hidden());
         bar.set_style(style().unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -154,7 +155,7 @@ impl Work {
 }
 
 impl State {
-    /// Removes the line.
+    /// Removes the line from the terminal.
     fn clear(&mut self) {
         if let Some(work) = self.work.take() {
             work.bar.finish_and_clear();
@@ -164,7 +165,8 @@ impl State {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Later output should begin on an empty line, even if the work did not finish.
+        // After a task that didn't finish, the line is still visible, but later output should begin
+        // on an empty line.
         if let Ok(state) = self.state.get_mut() {
             state.clear();
         }
@@ -191,7 +193,7 @@ fn style() -> Result<ProgressStyle, indicatif::style::TemplateError> {
         .progress_chars("=> "))
 }
 
-/// Standard error as the draw target of a line, even if it isn't a terminal.
+/// The target that draws a progress line on standard error, even if it isn't a terminal.
 #[derive(Debug)]
 struct StandardError;
 
@@ -234,7 +236,7 @@ impl TermLike for StandardError {
     }
 }
 
-/// Moves the cursor by this many columns or lines.
+/// Writes the escape sequence that moves the cursor by this number of columns or lines.
 fn escape(by: usize, direction: char) -> io::Result<()> {
     if by == 0 {
         return Ok(());
@@ -248,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// The output for a terminal of 60 columns.
+    /// Output to a simulated terminal of 60 columns.
     static WRITTEN: Mutex<String> = Mutex::new(String::new());
 
     #[derive(Debug)]
@@ -322,7 +324,7 @@ mod tests {
         drop(line);
         assert_eq!(written(), "");
 
-        // Short work is not shown.
+        // A short task isn't shown.
         let line = ProgressLine::on(|| Box::new(Written), Duration::from_secs(3600));
         line.0.as_ref().unwrap().show(1, 4, "verifying");
         line.clear();

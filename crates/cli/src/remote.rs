@@ -1,9 +1,10 @@
-//! Inputs and outputs in object stores, by their URLs.
+//! Inputs and outputs in object stores, given by URL.
 //!
 //! Some inputs are read directly from the store: a `.cpb` file that is only read, a message to
-//! split, and a message from which a value or tensor is read. A split or a merge writes its file
-//! directly to the store. Work in parts only reads and writes objects. All other URLs are copied:
-//! inputs to a temporary folder before the command runs, and outputs to the store afterwards.
+//! split, and a message from which a value or tensor is extracted. A split or merge to a single
+//! file writes that file directly to the store. Work in parts reads and writes all objects
+//! directly. In all other cases, inputs are copied to a temporary folder before the command runs,
+//! and outputs are copied to the store afterwards.
 
 mod arguments;
 
@@ -39,12 +40,12 @@ pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
     arguments(command).inputs
 }
 
-/// Returns true if an argument is the URL of an object.
+/// Returns true if an argument is the URL of an object in a store.
 pub(crate) fn is_url(named: &Path) -> bool {
     named.to_str().is_some_and(ObjectLocation::is_url)
 }
 
-/// Hides passwords and tokens of URLs in all later output.
+/// Replaces the passwords and tokens of URLs in all later output.
 pub(crate) fn hide_secrets(args: &[OsString]) {
     for arg in args.iter().filter_map(|arg| arg.to_str()) {
         let authority = arg.find("://").map_or(0, |at| at + 3);
@@ -54,8 +55,9 @@ pub(crate) fn hide_secrets(args: &[OsString]) {
         if let Cow::Owned(shown) = redact(arg) {
             rename(arg, &shown);
         }
-        // Also hides the password without the scheme, since logs may show it in this form. All
-        // objects on a host have the same password.
+        // The password is also replaced in text without the URL's scheme, since logs may contain it
+        // in this form. Other objects on the host have the same password, so the object's name
+        // isn't required to match.
         if let Some(at) = arg[..host].rfind('@')
             && let Cow::Owned(shown) = redact(&arg[..=at])
         {
@@ -64,12 +66,13 @@ pub(crate) fn hide_secrets(args: &[OsString]) {
     }
 }
 
-/// Returns a string with the secrets in URLs redacted.
+/// Returns a string in which the passwords and tokens of URLs are replaced.
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     redact(text)
 }
 
-/// Returns the scheme of a URL if no store supports it, unless a file has this name.
+/// Returns the scheme of a URL if this build supports no store for it. Returns `None` if a file has
+/// the same name.
 fn unknown_scheme(named: &Path) -> Option<&str> {
     let (scheme, _) = named.to_str()?.split_once("://")?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -95,8 +98,8 @@ fn location(named: &Path) -> Result<ObjectLocation, Failure> {
     ObjectLocation::parse(text).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Returns true if the format of an unchunked object can read it directly. Errors in the object are
-/// reported when it is opened.
+/// Returns true if an object that isn't in chunks can be opened without a copy. Also returns true
+/// if the object is damaged, since the error is reported when the object is opened again.
 fn is_opened_there(named: &Path, reader: &Arc<ObjectReader>) -> bool {
     let reader = Arc::clone(reader) as Arc<dyn ReadAt>;
     let opened = Candidate::of_source(named, reader)
@@ -104,12 +107,13 @@ fn is_opened_there(named: &Path, reader: &Arc<ObjectReader>) -> bool {
     !opened.is_err_and(|error| error.kind() == ErrorKind::NeedsFile)
 }
 
-/// Returns access to the stores of all URLs, for work in parts.
+/// Returns access to the object stores that this build supports, for work in parts.
 pub(crate) fn stores() -> Option<Arc<dyn Objects>> {
     Some(Arc::new(ObjectParts::new()))
 }
 
-/// Returns the names to try for an input: the given name, and the names of files with this prefix.
+/// Returns the names to try for an input: the given name, and the name with the extension `.cpb` or
+/// `.pb`.
 fn names(named: &Path) -> [PathBuf; 3] {
     let [chunked, plain] =
         [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(named, extension));
@@ -137,14 +141,14 @@ pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     Err(Failure::usage(format!("{location}: no such object")))
 }
 
-/// An object that is written sequentially.
+/// An object in a store that is being written sequentially.
 #[derive(Debug)]
 pub(crate) struct Target {
     writer: ObjectWriter,
 }
 
 impl Target {
-    /// Starts writing an object of about this size.
+    /// Starts writing an object. `expected` is its approximate size, in bytes.
     pub(crate) fn create(named: &Path, force: bool, expected: u64) -> Result<Target, Failure> {
         let options = ObjectWriteOptions::new()
             .force(force)
@@ -178,7 +182,7 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("{error}{hint}"))
 }
 
-/// The copies made before a command, and the copies to make after it.
+/// The temporary copies of a command's inputs and outputs, and the objects that it reads directly.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     open: HashMap<PathBuf, Arc<ObjectReader>>,
@@ -189,14 +193,14 @@ pub(crate) struct Staged {
 
 #[derive(Debug)]
 struct StagedOutput {
-    /// Temporary folder for the output.
+    /// Temporary folder that receives the output.
     folder: PathBuf,
-    /// The path that the command writes.
+    /// Path in the folder that the command writes instead of the object.
     path: PathBuf,
     location: ObjectLocation,
 }
 
-/// Returns true if an open object is read directly.
+/// Returns true if the command can read an open object directly, without a copy.
 fn is_read_there(
     named: &Path,
     in_place: InPlace,
@@ -214,7 +218,8 @@ fn is_read_there(
     })
 }
 
-/// Copies the other objects that contain chunks, after the main object was copied to a file.
+/// Copies the objects with further chunks of a message, after the main object was copied to the
+/// file `copy`.
 fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Failure> {
     let main = location(named)?;
     let file = File::open(copy).map_err(|error| Failure::io(copy, &error))?;
@@ -232,12 +237,12 @@ fn copy_parts(named: &Path, copy: &Path, output: &Output<'_>) -> Result<(), Fail
         }
         Ok(File::open(path)?)
     });
-    // If the copy can't be read, the command that reads it reports the error.
+    // If this fails because the copy is damaged, the command that reads the copy reports the error.
     drop(copied);
     failed.map_or(Ok(()), Err)
 }
 
-/// Returns true if a command plans work for several hosts.
+/// Returns true if a command only plans work, which several hosts will run.
 fn is_planned(command: &Command) -> bool {
     let parts = match command {
         Command::Split(args) => &args.parts,
@@ -248,11 +253,11 @@ fn is_planned(command: &Command) -> bool {
     parts.plan_only.is_some()
 }
 
-/// Copies inputs that a command can't read directly. If the command can't write outputs directly,
-/// redirects them to a temporary folder.
+/// Copies the inputs that a command can't read directly from a store to temporary folders.
+/// Redirects outputs that the command can't write directly to temporary folders, too.
 pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<Staged, Failure> {
     let mut staged = Staged::default();
-    // Other hosts couldn't read a copy.
+    // A plan must refer to the objects themselves, since other hosts couldn't read a copy.
     let may_copy = !is_planned(command);
     let Arguments {
         inputs, in_place, ..
@@ -264,13 +269,14 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
         }
     }
     output.read_there(OpenObjects::new(std::mem::take(&mut staged.open)));
-    // The list lacks outputs that a command writes directly.
+    // The list of outputs below lacks the outputs of these commands if they are written directly.
     match command {
         Command::Merge(args) => check_scheme(args.output())?,
         Command::Split(args) => args.output.as_deref().map_or(Ok(()), check_scheme)?,
         _ => {}
     }
-    // Which outputs are written directly depends on the inputs.
+    // The arguments are read again, since the outputs to list depend on the inputs, which have
+    // changed.
     let Arguments { outputs, force, .. } = arguments(command);
     staged.force = force;
     for named in outputs {
@@ -282,7 +288,8 @@ pub(crate) fn stage(command: &mut Command, output: &mut Output<'_>) -> Result<St
 }
 
 impl Staged {
-    /// Returns the URL of an object that is read directly, or the path of a copy.
+    /// Returns the argument to use for an input: the URL of an object that is read directly, or the
+    /// path of its copy.
     fn input(
         &mut self,
         named: &Path,
@@ -302,7 +309,7 @@ impl Staged {
                     return Ok(named.clone());
                 }
                 Ok(_) => {}
-                // The server doesn't support ranges, so the object is copied.
+                // The server doesn't support requests for byte ranges, so the object is copied.
                 Err(error) if may_copy && error.kind() == io::ErrorKind::Unsupported => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(error)),
@@ -345,7 +352,7 @@ impl Staged {
         Ok(path)
     }
 
-    /// Creates a temporary folder, which appears in errors as the URL of its object.
+    /// Creates a temporary folder, which is shown in errors as the URL `called`.
     fn folder(&mut self, called: &str) -> Result<PathBuf, Failure> {
         let folder = tempfile::tempdir();
         let folder = folder.map_err(|error| Failure::io(&std::env::temp_dir(), &error))?;
@@ -355,13 +362,14 @@ impl Staged {
         Ok(path)
     }
 
-    /// Copies the outputs of a command to the store, and prints the command's report.
+    /// Copies the outputs of a command to the store, and then prints the results that were held
+    /// back.
     pub(crate) fn finish(self, output: &mut Output<'_>) -> Result<(), Failure> {
         let options = ObjectWriteOptions::new().force(self.force);
         for staged in &self.outputs {
             let progress = output.writing("copying");
-            // The object with this name is written last, so that its readers find all other
-            // objects.
+            // The main object is written last. Once it exists, readers find all objects that it
+            // refers to.
             let is_last = |name: &str| {
                 Path::new(name).file_stem() == staged.path.file_stem()
                     || name.ends_with("saved_model.pb")

@@ -91,7 +91,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     write(&input, &args.output, &args.out, extension, make, output)
 }
 
-/// Fails if several files are requested, but the output can only be a single file.
+/// Fails if the arguments limit the size of files, but the output can only be a single file.
 pub(crate) fn check_several(
     args: &RewriteArgs,
     input: &Input,
@@ -109,7 +109,8 @@ pub(crate) fn check_several(
     Err(Failure::usage(format!("--max-file-size: {name}: {why}")))
 }
 
-/// Writes the changed file, either alone or in a copy of its folder. Prints a report.
+/// Writes the changed message and prints a report. If the input is a folder, the output is a copy
+/// of the folder.
 fn write(
     input: &Input,
     target: &Path,
@@ -130,7 +131,8 @@ fn write(
     Ok(Exit::Done)
 }
 
-/// Writes a file, alone or in a copy of its folder. Returns the path of the written file.
+/// Writes a file with `make`. If the input is a folder, the file is in a copy of the folder, and
+/// its path is returned.
 pub(crate) fn place<T>(
     input: &Input,
     target: &Path,

@@ -1,4 +1,4 @@
-//! `protosplit samediff`: the tags of SameDiff models.
+//! `protosplit samediff`: lists and changes the tags of SameDiff models.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ fn failed(path: &Path) -> impl Fn(Error) -> Failure + '_ {
 #[derive(Debug, Serialize)]
 struct Tags {
     file: String,
-    /// Tags, the oldest first. The last one is the default.
+    /// Tags, the oldest first. The last tag is the default.
     tags: Vec<TagReport>,
 }
 
@@ -52,9 +52,9 @@ struct TagReport {
     operations: usize,
     parameters: usize,
     updater_states: usize,
-    /// Size of the arrays that the tag uses, in bytes.
+    /// Total size of the arrays that the tag uses, in bytes.
     bytes: u64,
-    /// Size of the arrays that are stored in another tag's folder, in bytes.
+    /// Total size of those arrays of the tag that are stored in another tag's folder, in bytes.
     shared_bytes: u64,
 }
 
@@ -229,7 +229,8 @@ fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
 
 fn rename(args: &RenameArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let mut draft = open(&args.file)?;
-    // Names of tags have no slash, but names of variables may have one.
+    // A slash separates a tag from a variable. Variable names may contain slashes, but tag names
+    // can't.
     let renamed = match args.old.split_once('/') {
         Some((tag, variable)) => draft.rename_variable(tag, variable, &args.new),
         None => draft.rename_tag(&args.old, parse_tag(&args.new)?),
@@ -238,7 +239,7 @@ fn rename(args: &RenameArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     write(&draft, &args.out, &[&args.file], output)
 }
 
-/// Writes a model with one change.
+/// Writes a copy of a model with one change made by `change`.
 fn edit(
     args: &CopyArgs,
     output: &mut Output<'_>,
@@ -260,7 +261,8 @@ fn open(path: &Path) -> Result<Draft, Failure> {
         .map_err(failed(path))
 }
 
-/// Returns the options for a file made from these inputs. The file may replace one of the inputs.
+/// Returns the options for writing a file from the models in `read`. The file may replace one of
+/// them.
 fn options(args: &WritingArgs, read: &[&Path], output: &Output<'_>) -> SameDiffWriteOptions {
     let read = read.iter().map(|file| file.to_path_buf()).collect();
     SameDiffWriteOptions::new()
@@ -275,7 +277,7 @@ fn write(
     read: &[&Path],
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    // If there are several models, the error can't be attributed to one.
+    // With several models, the error may be about any of them, so it names the output instead.
     let named = match read {
         [one] => one,
         _ => args.output.as_path(),

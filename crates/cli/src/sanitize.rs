@@ -1,11 +1,12 @@
-//! Making names and values safe to print. They can contain any characters, including ones that a
-//! terminal interprets or that reverse the text around them.
+//! Making names and values safe to print. They may contain control characters, which a terminal
+//! interprets, or characters that reverse the text around them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Maximum length of a message on one line, in characters. A name in a message may be much longer.
+/// Maximum length of a message on one line, in characters. A name inside a message may be much
+/// longer.
 const LONGEST_MESSAGE: usize = 2000;
 
 /// Returns true if a character changes the direction of the surrounding text.
@@ -13,7 +14,8 @@ fn turns_text(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns true if a character would repaint a line or reverse its text.
+/// Returns true if a terminal would interpret a character as a command, or would reverse text
+/// because of it.
 fn harms(c: char) -> bool {
     c.is_control() || turns_text(c)
 }
@@ -23,17 +25,18 @@ pub(crate) fn harms_quoted(c: char) -> bool {
     harms(c) && !c.is_ascii() || c == '\u{7f}'
 }
 
-/// Returns the text on one line, with harmful characters escaped.
+/// Returns a string on one line. Harmful characters, including line breaks, are escaped.
 pub(crate) fn one_line(text: &str) -> String {
     escaped(text.trim_end(), harms).into_owned()
 }
 
-/// Returns a string of several lines with harmful characters escaped, except for line breaks.
+/// Returns a string of one or more lines. Harmful characters are escaped, except for line breaks.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| harms(c) && c != '\n')
 }
 
-/// Returns a string value with harmful characters escaped, except for line breaks and tabs.
+/// Returns the value of a string field. Harmful characters are escaped, except for line breaks and
+/// tabs.
 pub(crate) fn value(text: &str) -> Cow<'_, str> {
     escaped(text, |c| harms(c) && !matches!(c, '\n' | '\t'))
 }
@@ -53,14 +56,14 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns a message on one line. Very long messages are shortened in the middle, since the place
-/// and the problem are at the start, and the remedy is at the end.
+/// Returns a message on one line. A very long message is shortened in the middle, since it starts
+/// with the location and the problem, and ends with the remedy.
 pub(crate) fn message(text: &str) -> String {
     shorten(&one_line(text), LONGEST_MESSAGE)
 }
 
-/// Shortens a string to `most` characters. Omits the middle, since the ends of a path or message
-/// are more important.
+/// Shortens a string to `most` characters by omitting its middle, since the ends of a path or
+/// message are more important.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -74,8 +77,8 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     short
 }
 
-/// A JSON writer that escapes harmful characters. JSON itself only escapes ASCII control
-/// characters. Each string must be written in one piece, as `serde_json` does.
+/// A writer for JSON that escapes the harmful characters that JSON doesn't require to be escaped.
+/// Each string must be written with one call, as `serde_json` does.
 pub(crate) struct JsonWriter<W>(pub(crate) W);
 
 impl<W: Write> Write for JsonWriter<W> {
@@ -93,8 +96,7 @@ impl<W: Write> Write for JsonWriter<W> {
     }
 }
 
-/// Returns JSON in which the characters that [`JsonWriter`] escapes are escaped. They only occur in
-/// strings.
+/// Escapes the same characters as [`JsonWriter`] in JSON text. They occur only inside strings.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let is_plain = text.bytes().all(|byte| byte < 0x7f);
     if is_plain || !text.contains(harms_quoted) {
@@ -103,7 +105,7 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if harms_quoted(c) {
-            // All of these characters are in the basic plane, so one escape suffices.
+            // These characters are all in the basic multilingual plane, so one escape is enough.
             let _ = write!(shown, "\\u{:04x}", u32::from(c));
         } else {
             shown.push(c);

@@ -1,4 +1,4 @@
-//! The schemas given to a command: descriptor sets, and .proto files to compile.
+//! The schemas that the user gives to a command: descriptor sets, and `.proto` files to compile.
 
 pub(crate) mod beside;
 mod edition_sources;
@@ -18,7 +18,7 @@ use crate::args::SchemaArgs;
 use crate::failure::Failure;
 use edition_sources::EditionSources;
 
-/// Reads and compiles all given schemas into one pool.
+/// Reads or compiles the schemas in the arguments, and combines them in one pool.
 pub(crate) fn load(args: &SchemaArgs) -> Result<DescriptorPool, Failure> {
     let mut pool = DescriptorPool::new();
     if let Some(set) = &args.given {
@@ -33,7 +33,7 @@ pub(crate) fn load(args: &SchemaArgs) -> Result<DescriptorPool, Failure> {
     Ok(pool)
 }
 
-/// Reads the compiled schema in a file.
+/// Reads a file with a compiled schema.
 fn read(path: &Path) -> Result<DescriptorPool, Failure> {
     let mut pool = DescriptorPool::new();
     add_file(&mut pool, path)?;
@@ -54,14 +54,14 @@ fn add(pool: &mut DescriptorPool, path: &Path, set: &[u8]) -> Result<(), Failure
     add_descriptor_set(pool, set).map_err(|error| Failure::of(path, &error))
 }
 
-/// Returns the descriptor set of the .proto files and all their imports.
+/// Compiles the `.proto` files in the arguments to a descriptor set that includes their imports.
 fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
     let folders = if args.proto_path.is_empty() {
-        // A missing file may be built into the compiler, for example
+        // A file that doesn't exist may still be built into the compiler, as is
         // `google/protobuf/descriptor.proto`.
         let there = args.proto.iter().filter(|file| file.exists());
         let beside = there.map(|file| folder_of(file));
-        // Like protoc, also looks up files in the current folder.
+        // The compiler also looks up files in the current folder, as protoc does.
         beside.chain([PathBuf::from(".")]).collect()
     } else {
         args.proto_path.clone()
@@ -84,8 +84,9 @@ fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
     editions.mark(set).map_err(Failure::usage)
 }
 
-/// Fails if the compiler would find another file of the same name before `file`. The compiler checks
-/// only files that it opens itself, and doesn't open those that use editions.
+/// Fails if an earlier folder contains another file with the same import path as `file`, since the
+/// compiler would find that file instead. The compiler itself makes this check only for files that
+/// it can parse, which excludes files with editions.
 fn check_not_shadowed(folders: &[PathBuf], file: &Path) -> Result<(), Failure> {
     let mut named = folders.iter().enumerate().filter_map(|(at, folder)| {
         let name = IncludeFileResolver::new(folder.clone()).resolve_path(file)?;
@@ -118,11 +119,10 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Returns the failure for an error from the compiler, whose `Debug` output has the file, line and
-/// column.
+/// Converts an error from the compiler. Its `Debug` output contains the file, line and column.
 fn failure(file: &Path, error: &protox::Error, editions: &EditionSources) -> Failure {
     if !error.is_file_not_found() && error.file().is_none() {
-        // An error in a source that uses editions already names the file, line and column.
+        // An error about a source with an edition already contains the file, line and column.
         return Failure::usage(error.to_string());
     }
     let said = match error.file() {
@@ -145,13 +145,13 @@ fn failure(file: &Path, error: &protox::Error, editions: &EditionSources) -> Fai
     Failure::usage(said + hint)
 }
 
-/// Returns the messages in a pool that the user can select with `--message`.
+/// Returns the message types in a pool that the user can select with `--message`.
 pub(crate) fn messages(pool: &DescriptorPool) -> impl Iterator<Item = MessageDescriptor> + '_ {
     pool.all_messages()
         .filter(|message| !message.is_map_entry())
 }
 
-/// Returns the names of messages that aren't part of another message.
+/// Returns the full names of the message types that no field of another type contains.
 pub(crate) fn roots(pool: &DescriptorPool) -> impl Iterator<Item = String> {
     let mut held = BTreeSet::new();
     for message in pool.all_messages() {

@@ -1,4 +1,4 @@
-//! `protosplit sign`, and `protosplit verify --signature`.
+//! `protosplit sign` and `protosplit verify --signature`.
 
 use std::fs::File;
 use std::io::Read;
@@ -56,13 +56,14 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
     check_whole(&args.model)?;
     let key = read_text(&args.key).and_then(|pem| SigningKey::from_pem(&pem));
     let key = key.map_err(|error| Failure::of(&args.key, &error))?;
-    // A signature may be as public as the model, but not more public.
+    // The signature's permissions are those of the model, or narrower.
     let create = || {
         AtomicFile::create(&target, &made_from([&*args.model]), args.force)
             .map_err(|error| Failure::of(&target, &error))
     };
-    // Creates the file once, so that an error is reported before everything is hashed. Drops it, so
-    // that it isn't in the model while the model is hashed.
+    // The file is created and dropped once before the model is hashed, so that an error is reported
+    // early. The file must not exist while the model is hashed, since it may be in the model's
+    // folder.
     drop(create()?);
     let options = SignOptions::new()
         .ignore(&target)
@@ -90,14 +91,14 @@ pub(crate) fn run(args: &SignArgs, output: &mut Output<'_>) -> std::result::Resu
     Ok(Exit::Done)
 }
 
-/// Returns the model's name followed by `.sig`, even for a folder whose name ends in a slash.
+/// Returns the model's path with `.sig` appended, even if the path of a folder ends in a slash.
 fn default_target(model: &Path) -> PathBuf {
     let mut name = model.components().as_path().as_os_str().to_owned();
     name.push(".sig");
     PathBuf::from(name)
 }
 
-/// Fails if the model has chunks in other files, which a signature of this file wouldn't cover.
+/// Fails if the model has chunks in other files, which a signature of this one file wouldn't cover.
 fn check_whole(model: &Path) -> std::result::Result<(), Failure> {
     if !model.is_file() || !is_chunked_at(model) {
         return Ok(());

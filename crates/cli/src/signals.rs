@@ -1,7 +1,7 @@
-//! Signals that stop the process.
+//! Handling of signals that stop the process.
 //!
-//! If a signal stops the process, it cleans up and then ends with the same signal, instead of
-//! returning a status. Shells check for this in order to stop a loop.
+//! After such a signal, the process cleans up, and then ends itself with the same signal instead of
+//! returning an exit status. Shells check for this to decide whether to stop a loop.
 
 pub(crate) use system::watch;
 
@@ -16,29 +16,28 @@ mod system {
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::emulate_default_handler;
 
-    /// The signal for a file that exceeds the process's size limit.
+    /// Signal for a write that exceeds the process's limit on file sizes.
     const SIGXFSZ: i32 = 25;
 
-    /// The last signal received.
+    /// The last signal that was received; 0 if none was.
     pub(crate) struct Watched(Arc<AtomicI32>);
 
-    /// Interrupts the run when a signal arrives. Ends the process at once if the run has nothing to
-    /// clean up, or if another signal arrives.
+    /// Interrupts the command when a signal arrives. If the command has nothing to clean up, or a
+    /// second signal arrives, ends the process at once.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let last = Arc::new(AtomicI32::new(0));
         // With this handler, a write beyond the limit on file sizes fails like a write to a full
-        // disk. By default, the signal would end the process, and leave a partial file.
+        // disk. Without it, the signal would end the process and leave an incomplete file.
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-        // The signal isn't handled if `nohup` ignores it, or if it is unknown whether it is
-        // ignored.
+        // SIGHUP isn't handled if `nohup` has made the process ignore it, or if that is unknown.
         let hangup = is_ignored(SIGHUP) == Some(false);
         let wanted = [SIGINT, SIGTERM]
             .into_iter()
             .chain(hangup.then_some(SIGHUP));
-        // Without a handler, a signal simply ends the process.
+        // Without a handler, which this may fail to install, a signal ends the process at once.
         if let Ok(mut signals) = Signals::new(wanted) {
             let (last, interrupt) = (Arc::clone(&last), interrupt.clone());
-            // If no thread can be started, the signal keeps its default effect.
+            // If the thread can't be started, signals keep their default effect.
             let heed = move || {
                 for signal in signals.forever() {
                     last.store(signal, Ordering::Relaxed);
@@ -53,7 +52,7 @@ mod system {
     }
 
     impl Watched {
-        /// If a signal stopped the process, ends the process with the same signal.
+        /// Ends the process with the signal that was received, if there was one.
         pub(crate) fn end(&self) {
             let signal = self.0.load(Ordering::Relaxed);
             if signal != 0 {
@@ -62,7 +61,7 @@ mod system {
         }
     }
 
-    /// Returns true if the parent process made this process ignore the signal.
+    /// Returns true if the process was started with this signal ignored; `None` if that is unknown.
     fn is_ignored(signal: i32) -> Option<bool> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let mask = status
@@ -79,11 +78,11 @@ mod system {
 
     pub(crate) struct Watched;
 
-    /// Interrupts the run on Ctrl-C. Ends the process at once if the run has nothing to clean up,
-    /// or on another Ctrl-C.
+    /// Interrupts the command on Ctrl-C. If the command has nothing to clean up, or Ctrl-C is
+    /// pressed again, ends the process at once.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let interrupt = interrupt.clone();
-        // Without a handler, Ctrl-C simply ends the process.
+        // Without a handler, which this may fail to install, Ctrl-C ends the process at once.
         let _ = ctrlc::set_handler(move || {
             if !interrupt.raise() {
                 std::process::exit(Exit::Interrupted.code().into());

@@ -3,7 +3,7 @@
 pub(crate) use proto_splitter::ops::parse_size as parse;
 pub(crate) use proto_splitter::size_tree::shown_size as show;
 
-/// Formats a number and a noun, in the plural if necessary.
+/// Formats a number with a noun, such as `1 chunk` or `2 chunks`.
 pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// Opens a message that is in one piece.
+/// Opens a message to split. Fails if it is already in chunks.
 pub(crate) fn open_unsplit(opening: Opening<'_>, named: &Path) -> Result<Input, Failure> {
     let input = match opening.open(named) {
         Err(failure) if failure.exit() == Exit::Bad && is_records(named) => {
@@ -102,7 +102,7 @@ fn check_unsplit(input: &Input, named: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Returns the prefix of the output for a file.
+/// Returns the prefix of the output for a file. Fails if the output is a folder.
 pub(crate) fn prefix_for_file(input: &Path, output: &Path) -> Result<PathBuf, Failure> {
     if !output.is_dir() {
         return Ok(prefix_of(output));
@@ -120,12 +120,12 @@ fn split_already(input: &Path) -> Failure {
     ))
 }
 
-/// Returns true if the output is standard output.
+/// Returns true if the arguments send the output to standard output.
 fn streams(args: &SplitArgs) -> bool {
     args.output.as_deref() == Some(Path::new(STANDARD))
 }
 
-/// Fails if standard output can't be used with these arguments.
+/// Fails if the other arguments don't allow an output to standard output.
 fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
     let refuse = |why| Err(Failure::usage(why));
     if args.max_file_size.is_some() {
@@ -137,7 +137,7 @@ fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The report of a file written to a store.
+/// The report of a split that wrote its file to an object store.
 #[derive(Debug, serde::Serialize)]
 struct StoreReport {
     output: String,
@@ -148,13 +148,13 @@ struct StoreReport {
     merkle_root: Option<String>,
 }
 
-/// A message to split, with its destination.
+/// A message to split, with its splitter, options and output.
 struct Job {
     input: Input,
     source: Source,
     splitter: Splitter,
     options: SplitOptions,
-    /// Prefix of the output; `None` for standard output, or for a dry run without an output.
+    /// Prefix of the output file; `None` for standard output, or for a dry run without an output.
     prefix: Option<PathBuf>,
     is_folder: bool,
 }
@@ -194,7 +194,7 @@ impl Job {
         match (chunked.is_file(), plain.is_file()) {
             (false, true) => {}
             (false, false) => {
-                // The input may be a folder of a known format.
+                // Instead of a SavedModel, the input may be a folder in another known format.
                 if let Ok(place) = place::locate(args.input(), &args.schema.companion) {
                     return Job::of_model(args, opening(args, output).open_at(place)?, output);
                 }
@@ -219,7 +219,8 @@ impl Job {
         Job::new(args, input, prefix, true, output)
     }
 
-    /// Creates a job for the message assembled from a model's files.
+    /// Creates a job for the message of a folder in a known format, which is assembled from several
+    /// files.
     fn of_model(args: &SplitArgs, input: Input, output: &Output<'_>) -> Result<Job, Failure> {
         let prefix = match &args.output {
             None if !args.dry_run => {
@@ -290,7 +291,7 @@ impl Job {
         })
     }
 
-    /// Plans a split on several hosts.
+    /// Plans a split in parts, which several hosts can run.
     fn plan(&self, args: &SplitArgs) -> Result<PartsPlan, Failure> {
         let prefix = self.prefix.as_deref().filter(|_| !self.is_folder);
         let Some(prefix) = prefix else {
@@ -315,7 +316,7 @@ impl Job {
         Ok(Report::of_plan(&plan, &self.source, output, written))
     }
 
-    /// Writes the file to a store.
+    /// Writes the file to an object in a store.
     fn to_store(
         &self,
         args: &SplitArgs,
@@ -354,7 +355,7 @@ impl Job {
         Ok(Exit::Done)
     }
 
-    /// Writes the file to standard output, and prints nothing else.
+    /// Writes the file to standard output. Notes are printed to standard error.
     fn stream(&self, args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
         let written = self
             .splitter
@@ -415,7 +416,7 @@ impl Job {
     }
 }
 
-/// Returns the options for opening the input.
+/// Returns the options for opening the message to split.
 fn opening<'a>(args: &'a SplitArgs, output: &Output<'_>) -> Opening<'a> {
     let limits = Limits::new().max_message_depth(args.depth.max_depth as usize);
     Opening::new(&args.schema, limits, output.objects())
@@ -425,7 +426,8 @@ fn open(args: &SplitArgs, named: &Path, output: &Output<'_>) -> Result<Input, Fa
     opening(args, output).open(named)
 }
 
-/// Returns the message to split, which is the file, or the message that its format assembles.
+/// Returns the message to split, from the file or as assembled by the input's format. Fails if the
+/// message's type is unknown.
 pub(crate) fn source(schema: &SchemaArgs, input: &Input) -> Result<Source, Failure> {
     if input.descriptor().is_none() && !input.is_archive() {
         let (file, example) = (shown(input.file()), Types::load(schema)?.example());

@@ -6,18 +6,18 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use proto_splitter::path::PathQuery;
 use proto_splitter::size_tree::TreePlace;
 
-/// Maximum depth at which to search for a field that was named without its path.
+/// Maximum depth at which to search for a field that the user named without the path to it.
 const DEEPEST: usize = 4;
 
-/// Maximum number of messages to search for the field.
+/// Maximum number of message fields to search for the field.
 const MOST_VISITED: usize = 2000;
 
-/// Maximum length of a name for which to suggest a similar one, in bytes. The time for a comparison
-/// is proportional to the product of two lengths.
+/// Maximum length of a mistyped name, in bytes. For longer names, no similar name is suggested,
+/// since the time for comparing two names is proportional to the product of their lengths.
 const LONGEST: usize = 1000;
 
-/// Returns the candidate that is most similar to a mistyped name, if any is similar. Ignores case
-/// and packages. Returns `None` for a name of more than 1,000 bytes.
+/// Returns the candidate that is most similar to a mistyped name, ignoring case and packages.
+/// Returns `None` if no candidate is similar, or the name has more than [`LONGEST`] bytes.
 pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -32,7 +32,7 @@ pub(crate) fn nearest<'a>(
         let short = full.rsplit('.').next().unwrap_or(&full);
         [full.as_str(), short]
             .into_iter()
-            // The distance between two names is at least the difference of their lengths.
+            // The distance between two names is at least the difference between their lengths.
             .filter(|other| {
                 let lengths = [wanted.as_str(), *other].map(|name| name.chars().count());
                 lengths[0].abs_diff(lengths[1]) <= farthest
@@ -48,9 +48,9 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Suggests a valid path instead of one that the type lacks. The suggestion corrects names, adds
-/// missing indices, or adds the path to a field that was named without it. Returns `None` if the
-/// type has the path, even if the message lacks the value.
+/// Returns a valid path that is similar to an invalid one. Names are corrected, and missing indices
+/// are added. If a field was named without the path to it, the path is added. Returns `None` if the
+/// path is valid for the type, even if the message has no value there.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     let is_sound = |path: &str| PathQuery::parse(path, Some(root)).is_ok();
     if is_sound(typed) {
@@ -59,7 +59,8 @@ pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     mended(typed, root).filter(|mended| is_sound(mended))
 }
 
-/// Returns a suggestion for a path into a size tree, in which `[*]` means all elements.
+/// Returns a valid path that is similar to an invalid path into a size tree, where `[*]` means all
+/// elements.
 pub(crate) fn place(typed: &str, root: &MessageDescriptor) -> Option<String> {
     mended(typed, root).filter(|mended| TreePlace::parse(mended, Some(root)).is_ok())
 }
@@ -73,8 +74,8 @@ fn mended(typed: &str, root: &MessageDescriptor) -> Option<String> {
     (mended != typed).then_some(mended)
 }
 
-/// Splits a path into steps as the user typed them. Each step is a name, and the text in brackets
-/// after it.
+/// Splits a path into its steps. Each step is a field name, and the text in brackets after it, if
+/// any.
 fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
     let (mut steps, mut rest) = (Vec::new(), typed);
     while !rest.is_empty() {
@@ -100,8 +101,8 @@ fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
     (!steps.is_empty()).then_some(steps)
 }
 
-/// Returns the position of the bracket that closes an index, a range or conditions. Quoted keys are
-/// handled elsewhere.
+/// Returns the position in `inner` of the bracket that closes an index, a range or conditions. A
+/// key in quotes is handled by the caller.
 fn value_end(inner: &str) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -125,8 +126,8 @@ fn closing_quote(key: &str, quote: char) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// Replaces each step, starting in `message`, with the nearest valid one. Returns `None` if there
-/// is a step without a similar one.
+/// Replaces the field name in each step with the most similar one, starting in `message`, and
+/// returns the path. Returns `None` if no field has a similar name.
 fn mend(
     steps: &[(&str, Option<&str>)],
     message: &MessageDescriptor,
@@ -162,7 +163,7 @@ fn mend(
                     path.push_str(&format!("[{select}]"));
                 }
             }
-            // An index on a singular field is removed.
+            // The suggested path omits the index of a field that isn't repeated.
             Some(_) => {}
             None if field.is_list() && !is_last => path.push_str("[0]"),
             None if field.is_map() && !is_last => return None,
@@ -173,7 +174,7 @@ fn mend(
     Some(path)
 }
 
-/// Corrects the path in a bracketed condition, which compares the value at a path.
+/// Corrects a path in brackets that is part of a condition on the value at this path.
 fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, str>> {
     let operator = select.find(['=', '!', '<', '>', '~']);
     let parts = operator.map(|at| select.split_at(at));
@@ -188,7 +189,7 @@ fn mend_select<'a>(select: &'a str, field: &FieldDescriptor) -> Option<Cow<'a, s
     }
 }
 
-/// Returns true if a map has string keys and the user typed the key without quotes.
+/// Returns true if the field is a map with string keys, and the user typed the key without quotes.
 fn needs_quotes(kind: &Kind, select: &str) -> bool {
     match kind {
         Kind::Message(entry) if entry.is_map_entry() => {
@@ -211,8 +212,8 @@ fn below(kind: &Kind, is_map: bool) -> Option<MessageDescriptor> {
     }
 }
 
-/// Returns the shortest path from `root` to a message that has a field with this name, and the type
-/// of this message. Skips maps, since their keys are unknown.
+/// Returns the shortest path from `root` to a message that has a field with this name, and the
+/// message's type. Maps are skipped, since their keys are unknown.
 fn way_to(name: &str, root: &MessageDescriptor) -> Option<(String, MessageDescriptor)> {
     let mut level = vec![(String::new(), root.clone())];
     let mut visited = 0;
@@ -296,12 +297,12 @@ mod tests {
         for typed in ["", "xyzzy", "meta_graphs[0", "a[\"b]"] {
             assert_eq!(path(typed, &root), None, "{typed}");
         }
-        // Valid paths in a form that a suggestion wouldn't have.
+        // These paths are valid, although a suggestion would write them differently.
         for typed in ["2[0].2.1[3]", "metaGraphs[0]", "2[0].collection_def['a']"] {
             assert_eq!(path(typed, &root), None, "{typed}");
         }
         assert_eq!(nearest("onnx.ModelProto", ["tensorflow.GraphDef"]), None);
-        // Without a limit, comparing these names would take minutes.
+        // Without the limit on the length of names, comparing these would take minutes.
         let long = "n".repeat(200_000);
         assert_eq!(nearest(&long, [&long[1..]]), None);
         assert_eq!(nearest("n", [&long[..]]), None);

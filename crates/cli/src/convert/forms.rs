@@ -1,4 +1,4 @@
-//! `protosplit convert --to help`: the forms that an input can be written in, and their settings.
+//! `protosplit convert --to help`: lists the forms of an input, and the settings of each form.
 
 use proto_splitter::ops::{ConversionOptions, FormsReport, forms};
 

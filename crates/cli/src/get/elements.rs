@@ -1,4 +1,5 @@
-//! Printing all values that a query selects, in order. Several threads decode them in batches.
+//! Printing the values that a query selects, in order. Several threads decode the values in
+//! batches.
 
 use std::io::Write;
 
@@ -13,17 +14,17 @@ use super::value::{self, Shape};
 use crate::args::{GetArgs, GetFormat};
 use crate::text;
 
-/// Total size of values after which a batch is complete, in bytes.
+/// Total size of the values in a complete batch, in bytes.
 const BATCH_BYTES: u64 = 256 << 10;
 
-/// Number of values after which a batch is complete.
+/// Maximum number of values in a batch.
 const BATCH_COUNT: usize = 4096;
 
-/// Maximum total size of the values that are decoded at once, in bytes.
+/// Maximum total size of values that were read but not yet printed, in bytes.
 const MOST_AHEAD: u64 = 32 << 20;
 
 /// Writes all values that a query selects, one after another, and returns their number. `is_list`
-/// is true if the values are all the elements of a field, which is a list in JSON.
+/// is true if the values are the elements of one field, which are printed as one list in JSON.
 pub(super) fn write_all(
     view: &MessageView<'_>,
     query: &PathQuery,
@@ -73,7 +74,8 @@ pub(super) fn write_all(
         most,
     };
     let count = printing.print(selected, sink, |number, error| {
-        // Only errors need the location of the value, so the query is run again to find it.
+        // The path is needed only for errors, so it isn't recorded. The query is run again to find
+        // the value.
         let mut again = view.select(query, &member_names())?;
         for _ in 0..=number {
             again.next().transpose()?;
@@ -84,7 +86,7 @@ pub(super) fn write_all(
     Ok(count)
 }
 
-/// The way in which values are printed.
+/// The type of the values to print, and the way to print them.
 struct Printing {
     shape: Shape,
     format: GetFormat,
@@ -94,8 +96,8 @@ struct Printing {
 }
 
 impl Printing {
-    /// Prints the current value of the query and all later values, and returns their number.
-    /// `placed` takes the number of a value and an error about it, and adds the value's path and
+    /// Prints the query's current value and all later values, and returns their number. If the
+    /// value with the index `n` can't be printed, `placed(n, error)` adds the value's path and
     /// offset to the error.
     fn print(
         &self,
@@ -124,7 +126,7 @@ impl Printing {
             ahead,
             |batch, _| Ok(self.printed(batch?)),
             |printed: Printed| {
-                // Prints the values before an error, as if values were printed one by one.
+                // The values before an error are still printed.
                 sink.write_all(&printed.text)?;
                 count += printed.count;
                 match printed.failed {
@@ -176,13 +178,13 @@ impl Printing {
     }
 }
 
-/// A batch of values that were read, but not decoded.
+/// A batch of encoded values, one after another in `bytes`.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// End of each value.
+    /// Offset in `bytes` at which each value ends.
     ends: Vec<usize>,
-    /// Number of the first value.
+    /// Index, among all values of the query, of the first value in the batch.
     first: u64,
 }
 
@@ -190,27 +192,27 @@ struct Batch {
 #[derive(Default)]
 struct Printed {
     text: Vec<u8>,
-    /// Number of values in the text.
+    /// Number of values in `text`.
     count: u64,
-    /// The error for the value after the printed ones, if any.
+    /// Error about the value after those in `text`; `None` if the whole batch was printed.
     failed: Option<Error>,
 }
 
-/// An iterator over batches of the values that a query selects, from the current value on.
+/// An iterator over the query's current value and all later values, in batches.
 struct Batches<'a> {
     selected: Selected<'a>,
     /// Number of values in earlier batches.
     count: u64,
-    /// The end of the values, or an error that ended the iteration.
+    /// End of the iteration: an error, or `Ok` after the last value. `None` before the end.
     ended: Option<Result<(), Error>>,
 }
 
 impl Batches<'_> {
-    /// Adds the current value and later values, until the batch is complete.
+    /// Adds the current value and later values to the batch until it is complete.
     fn fill(&mut self, batch: &mut Batch) -> Result<(), Error> {
         loop {
-            // The first value may be too large for memory, so its size is checked before it is
-            // read.
+            // `value` checks the size before reading, since the first value may be too large for
+            // memory.
             if batch.ends.is_empty() {
                 batch.bytes = self.selected.value()?.into();
             } else {

@@ -8,20 +8,20 @@ use serde_json::Error;
 
 use crate::sanitize;
 
-/// Writes a value as JSON on one line. Sorts keys, since map entries are unordered. Cuts strings
-/// longer than `most` bytes, and escapes characters that a terminal interprets.
+/// Writes a value as JSON on one line. Object keys are sorted, since map entries have no order.
+/// Strings are cut after `most` bytes. Characters that a terminal interprets are escaped.
 pub(super) fn write(value: &impl Serialize, most: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     value.serialize(Sorted { out, most })
 }
 
-/// A serializer that appends to a buffer.
+/// A serializer that appends JSON with sorted keys to a buffer.
 struct Sorted<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
 }
 
 impl<'a> Sorted<'a> {
-    /// Appends a scalar that isn't text.
+    /// Appends a number, a bool or null.
     fn plain(self, value: impl Serialize) -> Result<(), Error> {
         serde_json::to_writer(self.out, &value)
     }
@@ -69,7 +69,7 @@ fn quoted(text: &str, out: &mut Vec<u8>) -> Result<(), Error> {
     serde_json::to_writer(sanitize::JsonWriter(out), text)
 }
 
-/// The elements of a list.
+/// A serializer for the elements of a list.
 struct List<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
@@ -96,7 +96,8 @@ impl SerializeSeq for List<'_> {
     }
 }
 
-/// The entries of an object. They are appended as they arrive, and sorted at the end of the object.
+/// A serializer for the entries of an object. Entries are appended in any order, and sorted at the
+/// end.
 struct Object<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
@@ -104,7 +105,8 @@ struct Object<'a> {
     entries: Vec<Entry>,
 }
 
-/// The ranges of an entry and of its key in the buffer. The key includes the opening quote.
+/// The ranges in the buffer of an object's entry and of its key. The key's range starts at the
+/// quote.
 struct Entry {
     key: Range<usize>,
     end: usize,
@@ -113,12 +115,12 @@ struct Entry {
 impl Object<'_> {
     fn begin(&mut self, key: &(impl Serialize + ?Sized)) -> Result<(), Error> {
         let start = self.out.len();
-        // Field names and map keys are never cut.
+        // Object keys, which are field names or map keys, are never cut.
         key.serialize(Sorted {
             out: self.out,
             most: usize::MAX,
         })?;
-        // The closing quote is excluded, since it would sort after a space.
+        // The key's range excludes the closing quote, since a quote would sort after a space.
         let key = start..self.out.len().saturating_sub(1);
         self.out.push(b':');
         self.entries.push(Entry { key, end: 0 });
@@ -139,7 +141,7 @@ impl Object<'_> {
     fn finish(mut self) {
         let bytes = self.out.split_off(self.start);
         let part = |range: Range<usize>| &bytes[range.start - self.start..range.end - self.start];
-        // Sorts by bytes, which is also the order of strings.
+        // For UTF-8, comparing bytes gives the same order as comparing characters.
         self.entries
             .sort_by(|a, b| part(a.key.clone()).cmp(part(b.key.clone())));
         self.out.push(b'{');
@@ -173,8 +175,8 @@ impl SerializeMap for Object<'_> {
 
 type No = Impossible<(), Error>;
 
-/// Returns the error for a kind of value that messages don't have. Messages consist of maps and
-/// lists, without structs, tuples or variants.
+/// Returns the error for serializing a struct, tuple or variant. Messages are serialized only as
+/// maps, lists and scalars.
 #[cold]
 fn no_such_value<T>() -> Result<T, Error> {
     Err(Error::custom("such a value has no form in protobuf's JSON"))
@@ -244,7 +246,8 @@ impl<'a> Serializer for Sorted<'a> {
     }
 
     fn serialize_bytes(self, _: &[u8]) -> Result<(), Error> {
-        // Messages don't have bytes here, since protobuf's JSON encodes them as base64 text.
+        // Messages are serialized without bytes, since protobuf's JSON mapping encodes them as
+        // base64 text.
         no_such_value()
     }
 

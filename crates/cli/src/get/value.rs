@@ -1,4 +1,4 @@
-//! Values as JSON and as text.
+//! Formatting values as JSON and as text.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -18,20 +18,20 @@ use super::sorted_json;
 use crate::sanitize;
 use crate::text;
 
-/// Maximum memory for decoding a message to show, in bytes. A larger message needs `--format
-/// binary` or a longer path.
+/// Maximum memory for decoding a message to print it, in bytes. For a larger message, `--format
+/// binary` or a path to a part of it is needed.
 const MAX_SHOWN_MEMORY: u64 = 512 << 20;
 
-/// Returns the value at a path in protobuf's JSON mapping.
+/// Returns the value at a path in protobuf's JSON mapping, with strings cut after `most` bytes.
 pub(super) fn json(view: &MessageView<'_>, path: &FieldPath, most: usize) -> Result<Value, Error> {
     let root = typed(view)?;
     let json = Shape::of(path, root)?.json(view.get(path)?, most);
     json.map_err(|error| error.at_path(path.display(Some(root))))
 }
 
-/// Writes the value at a path. A message is written in text format. A string is unchanged, except
-/// for characters that harm a terminal. Any other value is written as in JSON, but without quotes.
-/// If the type is unknown, it is guessed.
+/// Writes the value at a path as text. A message is written in protobuf's text format. A string is
+/// written without quotes, and only characters that a terminal would interpret are escaped. Any
+/// other value is written as in JSON, but without quotes. If the type is unknown, it is guessed.
 pub(super) fn text(
     view: &MessageView<'_>,
     path: &FieldPath,
@@ -53,7 +53,7 @@ fn untyped(
 ) -> Result<(), Error> {
     let mut selected = view.select(&PathQuery::from(path), &[])?;
     let Some(size) = selected.next().transpose()? else {
-        // This error names the actual contents.
+        // The error from `get` describes the value at the path.
         return view.get(path).map(drop);
     };
     if size > MAX_SHOWN_MEMORY {
@@ -67,7 +67,7 @@ fn untyped(
     text::untyped::value(&selected.value()?, wire, most, sink)
 }
 
-/// Shortens the strings in a JSON value.
+/// Cuts the strings in a JSON value after `most` bytes each.
 fn shorten(value: &mut Value, most: usize) {
     match value {
         Value::String(text) if text.len() > most => {
@@ -85,8 +85,8 @@ fn shorten(value: &mut Value, most: usize) {
     }
 }
 
-/// Returns the type of the whole message. Fails if the type is unknown, since values are then only
-/// bytes.
+/// Returns the type of the view's whole message. Fails if the type is unknown, since values could
+/// then only be written as bytes or guessed text.
 pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
@@ -95,23 +95,23 @@ pub(super) fn typed<'a>(view: &'a MessageView<'_>) -> Result<&'a MessageDescript
     })
 }
 
-/// The type of a value. All paths that differ only in indices and keys share it.
+/// The type of a value to print. Paths that differ only in indices and keys have the same shape.
 pub(super) enum Shape {
     Message(MessageShape),
     Scalar(Kind, Holder),
 }
 
-/// The type of a message to show.
+/// The type of a message to print.
 pub(super) struct MessageShape {
     descriptor: MessageDescriptor,
-    /// Size up to which a message is decoded without checking how much memory it takes, in bytes.
+    /// Size of an encoded message, in bytes, up to which the memory for decoding it isn't checked.
     unchecked: usize,
 }
 
 impl MessageShape {
     fn new(descriptor: MessageDescriptor) -> MessageShape {
-        /// Value of `unchecked` for messages without an `Any`, in bytes. Each byte of such a
-        /// message takes at most 130 bytes of memory.
+        /// Value of `unchecked` for messages without an `Any`, in bytes. Decoding such a message
+        /// needs at most 130 bytes of memory for each of its bytes.
         const SMALL: usize = 1 << 20;
         let mut seen = HashSet::new();
         let unchecked = if reaches_any(&descriptor, &mut seen) {
@@ -125,7 +125,7 @@ impl MessageShape {
         }
     }
 
-    /// Decodes a message, unless that would exceed the memory limit.
+    /// Decodes a message. Fails if decoding would exceed [`MAX_SHOWN_MEMORY`].
     fn decode(&self, bytes: Bytes) -> Result<DynamicMessage, Error> {
         if bytes.len() > self.unchecked {
             check_decoded_size(&bytes, &self.descriptor, MAX_SHOWN_MEMORY)?;
@@ -134,7 +134,7 @@ impl MessageShape {
     }
 }
 
-/// Returns true if a message may contain another in a `google.protobuf.Any`.
+/// Returns true if a message of this type may contain a `google.protobuf.Any`, at any depth.
 fn reaches_any(message: &MessageDescriptor, seen: &mut HashSet<String>) -> bool {
     if message.full_name() == "google.protobuf.Any" {
         return true;
@@ -162,7 +162,7 @@ impl Shape {
         }
     }
 
-    /// Decodes bytes, and returns their value in protobuf's JSON mapping.
+    /// Decodes a value from `bytes`, and returns it in protobuf's JSON mapping.
     pub(super) fn json(&self, bytes: Bytes, most: usize) -> Result<Value, Error> {
         let mut json = match self {
             Shape::Message(message) => to_json(&message.decode(bytes)?, &SerializeOptions::new()),
@@ -172,7 +172,7 @@ impl Shape {
         Ok(json)
     }
 
-    /// Decodes bytes, and appends their value in protobuf's JSON mapping, on one line.
+    /// Decodes a value from `bytes`, and appends it in protobuf's JSON mapping, on one line.
     pub(super) fn json_line(
         &self,
         bytes: Bytes,
@@ -198,7 +198,7 @@ impl Shape {
         written.map_err(undecodable)
     }
 
-    /// Decodes bytes, and writes their value.
+    /// Decodes a value from `bytes`, and writes it as text.
     pub(super) fn text(
         &self,
         bytes: Bytes,
@@ -215,7 +215,7 @@ impl Shape {
     }
 }
 
-/// A message in protobuf's JSON mapping.
+/// A message that is serialized in protobuf's JSON mapping.
 struct Json(DynamicMessage);
 
 impl Serialize for Json {
@@ -225,25 +225,26 @@ impl Serialize for Json {
     }
 }
 
-/// A scalar whose form in JSON depends only on its kind.
+/// A scalar that needs no special cases in protobuf's JSON mapping.
 enum Simple {
     Text(String),
     Number(i64),
     Bool(bool),
 }
 
-/// Decodes bytes as a scalar. Returns `None` if the kind isn't listed in [`Simple`], or the bytes
-/// are invalid.
+/// Decodes a scalar that needs no special cases in JSON. Returns `None` for other kinds, or if the
+/// bytes are invalid.
 fn simple(kind: &Kind, bytes: &Bytes) -> Option<Simple> {
     match kind {
-        // The JSON forms of these kinds have special cases.
+        // The JSON mapping of these kinds has special cases.
         Kind::Enum(_) | Kind::Float | Kind::Double | Kind::Bytes | Kind::Message(_) => return None,
         _ => {}
     }
     Some(match ScalarValue::decode(kind, bytes.clone())? {
         ScalarValue::String(text) => Simple::Text(text),
         ScalarValue::Bool(value) => Simple::Bool(value),
-        // In JSON, 64-bit numbers are strings, since many readers parse numbers as doubles.
+        // The JSON mapping has 64-bit numbers as strings, since many readers parse numbers as
+        // doubles.
         ScalarValue::Signed(value) => match kind {
             Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Simple::Text(value.to_string()),
             _ => Simple::Number(value),
@@ -260,7 +261,8 @@ fn undecodable(why: impl ToString) -> Error {
     Error::new(ErrorKind::InvalidMessage, why.to_string())
 }
 
-/// Decodes a value that isn't a message, as the only field of a message.
+/// Decodes a scalar in the form of a message that contains only this value, to get its JSON
+/// mapping.
 fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     let wire = wire_type(kind, false);
     let mut bytes = Vec::with_capacity(value.len() + 16);
@@ -280,7 +282,7 @@ fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// A message type that has the value as a field.
+/// The message type that declares a value's field, and the field.
 pub(super) struct Holder {
     message: MessageDescriptor,
     number: FieldNumber,
@@ -288,7 +290,8 @@ pub(super) struct Holder {
     is_list: bool,
 }
 
-/// Returns the message type that has the path's last field; for a map, the type of its entries.
+/// Returns the message type that declares the last field of a path. For a value in a map, returns
+/// the type of the map's entries.
 fn holder(path: &FieldPath, root: &MessageDescriptor) -> Option<Holder> {
     let mut above = path.clone();
     let step = above.pop()?;

@@ -1,4 +1,4 @@
-//! A layout as text.
+//! Formatting a layout as text.
 
 use proto_splitter::ops::{FileLayout, Layout, Region, RegionKind};
 
@@ -83,7 +83,8 @@ fn table(file: &FileLayout) -> Table<8> {
     table
 }
 
-/// Returns a table that lists the contents of regions, and unknown bytes.
+/// Returns a table with a line for each part of each region. A region without listed parts has one
+/// line.
 fn parts_table(file: &FileLayout) -> Table<4> {
     let mut table = Table::new([
         ("begin", Align::Right),

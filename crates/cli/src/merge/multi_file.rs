@@ -1,4 +1,4 @@
-//! Merging a message that consists of several files into one file.
+//! Merging a message that is assembled from several files into one file.
 
 use std::path::Path;
 
@@ -20,10 +20,10 @@ use crate::size;
 struct Report {
     output: String,
     input: String,
-    /// Full name of the message's type.
+    /// Full name of the message's type; `None` if unknown.
     message: Option<String>,
     output_bytes: u64,
-    /// The files that make up the message.
+    /// Files from which the message is assembled.
     files: Vec<String>,
     split: bool,
 }

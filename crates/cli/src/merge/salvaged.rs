@@ -1,4 +1,4 @@
-//! Merging the readable parts of a damaged file.
+//! Merging the intact chunks of a damaged file.
 
 use std::path::Path;
 

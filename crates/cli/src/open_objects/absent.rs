@@ -1,4 +1,4 @@
-//! A build without object stores.
+//! The replacement for open objects in a build without object stores.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use proto_splitter::formats::Candidate;
 
 use crate::failure::Failure;
 
-/// A map that is always empty.
+/// The map of open objects, which is always empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenObjects;
 
@@ -16,7 +16,7 @@ impl OpenObjects {
     }
 }
 
-/// Creates the error for a URL.
+/// Creates the error for a URL, which this build doesn't support.
 pub(crate) fn only_files(named: &Path) -> Failure {
     let name = named.display();
     Failure::usage(format!("{name}: this build can only read and write files"))

@@ -1,4 +1,4 @@
-//! Descriptors as `.proto` text.
+//! Printing descriptors as `.proto` text.
 
 mod edition;
 
@@ -15,10 +15,10 @@ use prost_reflect::{
 
 use crate::text;
 
-/// End of the range of field numbers.
+/// Exclusive end of the range of field numbers.
 const MAX_FIELD: i32 = 1 << 29;
 
-/// Returns a file's `.proto` text, which compiles to the same descriptor.
+/// Returns the `.proto` text of a file. Compiling the text gives the same descriptor.
 pub(super) fn file(file: &FileDescriptor) -> String {
     let proto = file.file_descriptor_proto();
     let mut printer = Printer {
@@ -52,12 +52,12 @@ pub(super) fn file(file: &FileDescriptor) -> String {
     printer.text
 }
 
-/// The language in which a file is printed.
+/// The syntax in which a file is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Language {
     Proto2,
     Proto3,
-    /// Edition 2023, for files with features that proto2 lacks.
+    /// Edition 2023, for a file with features that proto2 can't express.
     Edition,
 }
 
@@ -124,7 +124,7 @@ impl Printer {
         self.close();
     }
 
-    /// Writes everything between the braces of a message or group.
+    /// Writes the contents of a message or group, without the braces.
     fn body(&mut self, message: &MessageDescriptor, proto: &DescriptorProto) {
         let options = self.options(&message.options());
         let options = options.into_iter().filter(|(name, _)| name != "map_entry");
@@ -139,7 +139,7 @@ impl Printer {
                 self.message(&child, nested);
             }
         }
-        // A oneof is printed in place of its first field.
+        // A oneof is printed at the position of its first field.
         for (at, field) in proto.field.iter().enumerate() {
             let Some(oneof) = real_oneof(field) else {
                 self.field(field, proto, message, "");
@@ -227,7 +227,7 @@ impl Printer {
     fn label(&self, field: &FieldDescriptorProto) -> &'static str {
         match (field.label(), self.language) {
             (Label::Repeated, _) => "repeated ",
-            // A feature expresses the label instead.
+            // In an edition, a feature takes the place of the label.
             (_, Language::Edition) => "",
             (Label::Required, _) => "required ",
             (Label::Optional, Language::Proto3) if !field.proto3_optional() => "",
@@ -235,7 +235,7 @@ impl Printer {
         }
     }
 
-    /// Writes extensions, grouped by the messages that they extend.
+    /// Writes extensions, in an `extend` block for each message that they extend.
     fn extensions<'a>(
         &mut self,
         extensions: impl Iterator<Item = (&'a FieldDescriptorProto, DynamicMessage)>,
@@ -283,7 +283,7 @@ impl Printer {
             options.push(("features.enum_type".to_owned(), "CLOSED".to_owned()));
         }
         self.statements(options);
-        // Keeps the order of declaration, since the first value is the default.
+        // The declared order matters, since the first value is the default.
         for proto in &proto.value {
             let known = values.values().find(|value| value.name() == proto.name());
             let options = known.map_or(Vec::new(), |value| self.options(&value.options()));
@@ -291,7 +291,7 @@ impl Printer {
             self.line(format_args!("{name} = {number}{};", bracketed(&options)));
         }
         let ranges = proto.reserved_range.iter();
-        // In an enum, a range includes its end.
+        // In the descriptor of an enum, the end of a range is inclusive.
         let ranges = ranges.map(|range| match (range.start(), range.end()) {
             (start, i32::MAX) => format!("{start} to max"),
             (start, end) if start == end => start.to_string(),
@@ -353,7 +353,7 @@ impl Printer {
         if let Some(default) = &field.default_value {
             let default = match field.r#type() {
                 Type::String => text::scalar(&Value::String(default.clone()), &Kind::String),
-                // In a descriptor, the default of a bytes field is already escaped.
+                // A descriptor stores the default of a bytes field with escapes, so none are added.
                 Type::Bytes => format!("\"{default}\""),
                 _ => default.clone(),
             };
@@ -373,13 +373,13 @@ impl Printer {
         bracketed(&all)
     }
 
-    /// Returns options by name, with their values as text.
+    /// Returns the options that are set, by name, with their values as text.
     fn options(&self, options: &DynamicMessage) -> Vec<(String, String)> {
         let mut fields: Vec<_> = options.fields().collect();
         fields.sort_by_key(|(field, _)| field.number());
         let known = fields
             .into_iter()
-            // Features are skipped, since reading the schema has translated them to proto2.
+            // Features are omitted, since they were translated to proto2 when the schema was read.
             .filter(|(field, _)| !matches!(field.name(), "uninterpreted_option" | "features"))
             .map(|(field, value)| (field.name().to_owned(), field.kind(), value));
         let mut extensions: Vec<_> = options.extensions().collect();
@@ -404,12 +404,13 @@ impl Printer {
         all
     }
 
-    /// Returns true if a field is printed as a group, with the body of its type.
+    /// Returns true if a field is printed as a group, which includes the contents of its type.
     fn is_group(&self, field: &FieldDescriptorProto) -> bool {
         field.r#type() == Type::Group && self.language != Language::Edition
     }
 
-    /// Returns true if a type is the body of a group among these fields.
+    /// Returns true if a type is printed as part of a group, because one of `fields` is a group of
+    /// this type.
     fn is_group_of(
         &self,
         fields: &[FieldDescriptorProto],
@@ -447,7 +448,7 @@ impl Printer {
         name.to_owned()
     }
 
-    /// Returns the shortest name that resolves to this type inside `scope`.
+    /// Returns the shortest name that refers to the type `full_name` inside `scope`.
     fn shortest(&self, full_name: &str, scope: &str) -> String {
         let full_name = full_name.trim_start_matches('.');
         let mut around = Some(scope);
@@ -468,8 +469,8 @@ impl Printer {
         format!(".{full_name}")
     }
 
-    /// Returns true if a name resolves to this type. The innermost scope that contains the first
-    /// part of the name decides.
+    /// Returns true if a name, used inside `scope`, refers to the type `full_name`. As in protobuf,
+    /// the innermost scope that contains the first component of the name determines the type.
     fn means(&self, name: &str, scope: &str, full_name: &str) -> bool {
         let first = name.split('.').next().unwrap_or(name);
         let mut around = Some(scope);
@@ -489,7 +490,7 @@ impl Printer {
         }
     }
 
-    /// Returns true if a name belongs to a type, a package or a field, any of which would hide the
+    /// Returns true if a full name belongs to a type, a package or a field. Any of these hides the
     /// same name in an outer scope.
     fn has(&self, name: &str) -> bool {
         let is_package = |package: &str| {
@@ -524,13 +525,14 @@ fn bracketed(options: &[(String, String)]) -> String {
     format!(" [{}]", options.join(", "))
 }
 
-/// Returns the oneof in which a field was declared. For an `optional` field, whose oneof is
-/// synthetic, returns `None`.
+/// Returns the index of the oneof that contains a field in the source; `None` if there is none. The
+/// synthetic oneof of an `optional` field doesn't count.
 fn real_oneof(field: &FieldDescriptorProto) -> Option<i32> {
     field.oneof_index.filter(|_| !field.proto3_optional())
 }
 
-/// Returns the text for a range whose end is exclusive.
+/// Returns the text of a range with an exclusive end. If the end is `behind_all`, the text ends
+/// with `max`.
 fn span(start: i32, end: i32, behind_all: i32) -> String {
     match end.saturating_sub(1) {
         _ if end >= behind_all => format!("{start} to max"),
@@ -539,7 +541,7 @@ fn span(start: i32, end: i32, behind_all: i32) -> String {
     }
 }
 
-/// Returns the default JSON name of a field.
+/// Returns the JSON name that protobuf derives from a field's name.
 fn json_name(name: &str) -> String {
     let mut json = String::with_capacity(name.len());
     let mut upper = false;

@@ -1,4 +1,4 @@
-//! A build without object stores.
+//! The replacement for object stores in a build without them.
 
 #[allow(
     dead_code,
@@ -24,7 +24,8 @@ pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
     arguments(command).inputs
 }
 
-/// A type without contents, since nothing is copied to a store.
+/// The copies of a command's inputs and outputs; empty, since there are no stores to copy from or
+/// to.
 #[derive(Debug)]
 pub(crate) struct Staged;
 
@@ -38,7 +39,7 @@ pub(crate) fn stage(_: &mut Command, _: &mut Output<'_>) -> Result<Staged, Failu
     Ok(Staged)
 }
 
-/// Does nothing, since all arguments are paths, which contain no secrets.
+/// Does nothing. Without stores, arguments aren't URLs, so they contain no passwords or tokens.
 pub(crate) fn hide_secrets(_: &[OsString]) {}
 
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
@@ -49,7 +50,7 @@ pub(crate) fn is_url(_: &Path) -> bool {
     false
 }
 
-/// Returns `None`, since a build without stores doesn't know any scheme.
+/// Returns `None`, so that a URL is treated as the name of a file.
 fn unknown_scheme(_: &Path) -> Option<&str> {
     None
 }
@@ -66,7 +67,7 @@ pub(crate) fn find(named: &Path) -> Result<(PathBuf, OpenObjects), Failure> {
     Ok((named.to_owned(), OpenObjects))
 }
 
-/// A type without values.
+/// An object to write; can't be created in this build.
 #[derive(Debug)]
 pub(crate) struct Target;
 

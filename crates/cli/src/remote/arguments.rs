@@ -8,27 +8,27 @@ use proto_splitter::directory::MODEL_STEM;
 use super::{is_url, unknown_scheme};
 use crate::args::{Command, SameDiffCommand, SchemaArgs};
 
-/// The arguments of a command that can be URLs.
+/// The arguments of a command that can be URLs of objects.
 pub(super) struct Arguments<'a> {
     /// Arguments that name inputs.
     pub(super) inputs: Vec<&'a mut PathBuf>,
-    /// Arguments that name outputs, except for outputs that are written directly to a store.
+    /// Arguments that name outputs, except for outputs that the command writes directly to a store.
     pub(super) outputs: Vec<&'a mut PathBuf>,
-    /// The kind of input that is read directly.
+    /// Kind of input that the command reads directly from a store.
     pub(super) in_place: InPlace,
-    /// True if existing outputs are overwritten.
+    /// True if the command may overwrite existing outputs.
     pub(super) force: bool,
 }
 
-/// The kind of input that a command reads directly, rather than from a copy.
+/// The kind of input that a command reads directly from a store, rather than from a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InPlace {
     Nothing,
-    /// Files in chunks.
+    /// Chunked files only.
     Chunked,
-    /// Chunked files, and files whose format supports any source.
+    /// Chunked files, and files of a format that doesn't require local files.
     Opened,
-    /// Chunked files, and any other file as a plain message.
+    /// Chunked files, and any other file, which is read as a message in one piece.
     Message,
 }
 
@@ -71,7 +71,8 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         Command::Merge(args) => {
             replaces = args.force;
             in_place = InPlace::Chunked;
-            // The input is only examined in this case, since examining a pipe would empty it.
+            // The input is only examined if the output is an object, since examining a pipe would
+            // consume it.
             let goes_there = is_url(args.output()) && !is_url(args.input());
             if goes_there && !is_chunked(args.input()).unwrap_or(false) {
                 outputs.extend(&mut args.output);
@@ -80,7 +81,8 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
         }
         Command::Split(args) => {
             replaces = args.force;
-            // The arguments determine the type, and the input has no other files.
+            // If the message's type is known from the arguments, or from the name of a SavedModel,
+            // the input needs no other files.
             let schema = &args.schema;
             let is_typed = schema.message.is_some() || schema.delimited.is_some();
             if is_typed || is_model(args.input()) {
@@ -206,9 +208,9 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
     }
 }
 
-/// Returns the kind of input that a command for all formats reads directly. If a companion or an
-/// unknown format is given, the input is copied instead: companions are looked up next to the copy,
-/// and unknown formats are opened as files.
+/// Returns the kind of input that a command for all formats reads directly. With `--program` or
+/// `--input-format`, only chunked files are read directly: a companion is looked up next to a copy
+/// of the input, and the format may require local files.
 fn opened(schema: &SchemaArgs) -> InPlace {
     let companion = &schema.companion;
     match (&companion.program, &companion.input_format) {

@@ -1,4 +1,4 @@
-//! A compiled schema in the same folder as an input.
+//! Finding a compiled schema in the same folder as an input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,19 @@ use prost_reflect::DescriptorPool;
 
 use super::read;
 
-/// Extensions of compiled schemas.
+/// File extensions of compiled schemas.
 const EXTENSIONS: [&str; 2] = ["desc", "binpb"];
 
-/// Maximum size of a schema to read, in bytes: 16 MiB. Files with other messages may also have the
-/// extension `.binpb`.
+/// Maximum size of a schema to read, in bytes: 16 MiB. A larger `.binpb` file is more likely to
+/// contain another message.
 const LARGEST: u64 = 16 << 20;
 
-/// Maximum number of files in a folder to inspect, and of schemas among them to read.
+/// Maximum number of files to inspect in a folder, and maximum number of schemas to read.
 const MOST_FILES: usize = 10_000;
 const MOST_SCHEMAS: usize = 32;
 
-/// Finds the one compiled schema that is in the input's folder and fits the input. Returns its path
-/// and content, or `None` if no schema fits, or several do.
+/// Finds a compiled schema in the input's folder for which `fits` returns true. Returns the
+/// schema's path and contents, or `None` unless exactly one schema fits.
 pub(crate) fn find(
     input: &Path,
     fits: impl Fn(&DescriptorPool) -> bool,
@@ -42,7 +42,8 @@ pub(crate) fn find(
     Some(found)
 }
 
-/// Returns the files that may be schemas, unless there are too many to try.
+/// Returns the files in the input's folder that may be schemas; `None` if there are too many to
+/// read.
 fn candidates(input: &Path) -> Option<Vec<PathBuf>> {
     let folder = super::folder_of(input);
     let is_input = |path: &Path| path.file_name() == input.file_name();

@@ -1,7 +1,7 @@
-//! Sources that use editions, which the compiler of .proto files can't read.
+//! Compiling sources that use editions, which the compiler of `.proto` files doesn't support.
 //!
-//! These sources are rewritten to proto2 before they are compiled. Then their descriptors are marked
-//! with their edition again, so that their features apply as in a schema that protoc compiled.
+//! Each source is rewritten to proto2 before it is compiled. Its descriptor is then marked with the
+//! edition, so that features apply as in a schema that protoc compiled.
 
 mod draft;
 mod rewrite;
@@ -20,7 +20,7 @@ use protox::file::{File, FileResolver, IncludeFileResolver};
 
 use rewrite::{Rewritten, rewrite};
 
-/// Numbers of fields in `FileDescriptorSet` and `FileDescriptorProto`.
+/// Field numbers of `FileDescriptorSet` and `FileDescriptorProto`.
 mod field {
     pub(super) const FILE: u32 = 1;
     pub(super) const NAME: u32 = 1;
@@ -28,12 +28,12 @@ mod field {
     pub(super) const EDITION: u32 = 14;
 }
 
-/// The sources with editions that a compiler has opened, by import path.
+/// The sources with editions that a compiler has opened, rewritten to proto2, by import path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EditionSources(Rc<RefCell<BTreeMap<String, Rewritten>>>);
 
 impl EditionSources {
-    /// Returns a resolver that finds the sources in a folder, including those that use editions.
+    /// Returns a resolver that finds sources in a folder, and rewrites those that use editions.
     pub(super) fn in_folder(&self, folder: &Path) -> impl FileResolver + 'static {
         Folder {
             folder: folder.to_owned(),
@@ -42,7 +42,7 @@ impl EditionSources {
         }
     }
 
-    /// Reads a source. Returns `None` if it doesn't use an edition.
+    /// Rewrites and parses a source. Returns `None` if the source doesn't use an edition.
     pub(super) fn open(&self, name: &str, source: &str) -> Option<Result<File, protox::Error>> {
         let rewritten = match rewrite(source) {
             Ok(rewritten) => rewritten?,
@@ -53,7 +53,8 @@ impl EditionSources {
         Some(file)
     }
 
-    /// Marks the files of a descriptor set that come from these sources.
+    /// Marks the files in a descriptor set that were compiled from these sources with their
+    /// edition.
     pub(super) fn mark(&self, set: Vec<u8>) -> Result<Vec<u8>, String> {
         let editions = self.0.borrow();
         if editions.is_empty() {
@@ -81,8 +82,8 @@ impl EditionSources {
         Ok(set.encode_to_vec())
     }
 
-    /// Returns the text of an error from the compiler, with the column in the source instead of the
-    /// column in the rewritten text.
+    /// Returns the text of an error from the compiler, with the column in the rewritten text
+    /// replaced by the column in the source.
     pub(super) fn in_source(&self, error: &protox::Error) -> String {
         let said = format!("{error:?}");
         let in_source = || {
@@ -99,7 +100,7 @@ impl EditionSources {
     }
 }
 
-/// A folder that is searched for sources.
+/// A folder to search for sources, including those that use editions.
 struct Folder {
     folder: PathBuf,
     sources: IncludeFileResolver,

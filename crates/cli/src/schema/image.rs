@@ -1,19 +1,19 @@
-//! Descriptor sets as JSON, as `buf build -o image.json` writes them.
+//! Reading descriptor sets in JSON, as written by `buf build -o image.json`.
 
 use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage};
 use serde_json::Value;
 
-/// Editions whose names are known. Other editions must be given in binary form, in which they are
-/// numbers.
+/// Editions that may be given by name. A schema with another edition must be given in binary form,
+/// in which editions are numbers.
 const EDITIONS: [&str; 1] = ["EDITION_2023"];
 
-/// Returns true if a schema is JSON. A binary descriptor set begins with a tag instead.
+/// Returns true if a schema is in JSON rather than in binary form.
 pub(super) fn is_json(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{")
 }
 
-/// Converts a descriptor set in JSON to a serialized one. Leaves out the fields that Buf adds.
+/// Converts a descriptor set from JSON to binary form, without the fields that Buf adds.
 pub(super) fn from_json(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let no_image = |error: serde_json::Error| format!("not a descriptor set as JSON: {error}");
     let image: Value = serde_json::from_slice(bytes).map_err(no_image)?;
@@ -35,7 +35,7 @@ pub(super) fn from_json(bytes: &[u8]) -> Result<Vec<u8>, String> {
     }
     let set = DescriptorPool::global().get_message_by_name("google.protobuf.FileDescriptorSet");
     let set = set.ok_or("descriptors are not described")?;
-    // Unknown fields are accepted, since Buf marks the files that are imports, and options may be
+    // Unknown fields are accepted, since Buf adds a field to imported files, and options may be
     // custom.
     let options = DeserializeOptions::new().deny_unknown_fields(false);
     let set = DynamicMessage::deserialize_with_options(set, image, &options).map_err(no_image)?;

@@ -1,4 +1,4 @@
-//! Tests that compare sources in editions with the output of protobuf's own compiler.
+//! Comparing the descriptors of sources with editions to the output of protobuf's own compiler.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn data(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Returns the sources from which the compiled set was made.
+/// Returns the sources from which the compiled descriptor set was made.
 fn sources() -> Vec<PathBuf> {
     let entries = fs::read_dir(data("editions")).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -31,7 +31,7 @@ fn compiled(proto: Vec<PathBuf>, folder: PathBuf) -> Result<DescriptorPool, Fail
     })
 }
 
-/// Returns options as text, without features, since language-specific features are dropped.
+/// Returns options as text, without features, since language-specific features are removed.
 fn shown(mut options: DynamicMessage) -> String {
     options.clear_field_by_name("features");
     options.to_string()
@@ -45,8 +45,8 @@ fn kind(kind: &Kind) -> String {
     }
 }
 
-/// Returns a field's default as text. Returns an empty string for a message, whose default refers
-/// to its own type again.
+/// Returns a field's default as text. For a message, returns an empty string, since the default of
+/// a recursive message can't be formatted.
 fn default(kind: &Kind, value: &Value) -> String {
     match kind {
         Kind::Message(_) => String::new(),
@@ -121,7 +121,7 @@ fn say_service(said: &mut Vec<String>, of: &ServiceDescriptor) {
     }));
 }
 
-/// Returns a line for each definition of a file.
+/// Returns a line of text for each definition in a file.
 fn definitions(file: &FileDescriptor) -> Vec<String> {
     let mut said = vec![format!(
         "file {} {:?} {}",
@@ -160,7 +160,8 @@ fn sources_in_editions_compile_to_what_the_compiler_of_protobuf_makes_of_them() 
     for path in sources() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let expected = definitions(&theirs.get_file_by_name(name).unwrap());
-        // Compiled together with all sources, and with only its imports.
+        // The source is compiled alone with its imports, for comparison with compiling all sources
+        // together.
         let alone = compiled(vec![path.clone()], data("editions")).unwrap();
         for pool in [&all, &alone] {
             let found = definitions(&pool.get_file_by_name(name).unwrap());
@@ -194,7 +195,7 @@ fn the_sources_of_compiled_schemas_compile_to_the_same() {
     }
 }
 
-/// Compiles a source that isn't in a file. Imports are looked up in the folder with the sources.
+/// Compiles a source from a string. Imports are looked up in the folder with the test sources.
 fn compile_text(name: &str, source: &str) -> Result<DescriptorPool, Failure> {
     struct Text(String, String, EditionSources);
     impl FileResolver for Text {
@@ -254,7 +255,7 @@ fn what_an_edition_does_not_have_is_one_line_with_its_place() {
             "edition = \"2023\";\nmessage A { repeated int32 b = 2 [deprecated = true, packed = true]; }",
             "a.proto:2:54: an edition has no option `packed`: use features.repeated_field_encoding",
         ),
-        // Errors from the compiler have columns of the original source.
+        // The columns in errors from the compiler are those of the original source.
         (
             "edition = \"2023\";\nmessage A { string a = 1; string b == 2; }",
             "a.proto:2:37: expected an integer, but found '='",
@@ -287,7 +288,7 @@ fn what_an_edition_does_not_have_is_one_line_with_its_place() {
             "edition = \"2023\"; local message A {}",
             "a.proto:1:19: expected 'enum', 'extend', 'import', 'message', 'option', 'service', 'package' or ';', but found 'local'",
         ),
-        // Nothing else is lost together with a dropped feature.
+        // Removing a feature removes nothing else.
         (
             "edition = \"2024\";\noption features.enforce_naming_style = STYLE_LEGACY\nmessage A {}\n;",
             "a.proto:3:1: expected ';', but found 'message'",

@@ -13,10 +13,10 @@ use crate::output::{Output, shown_path};
 use crate::size;
 use crate::table::{Align, Table};
 
-/// The report of a split or of a dry run.
+/// The report of a split or of a dry run, as printed with `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// The file; `None` for a dry run without an output.
+    /// Path of the output file; `None` for a dry run without an output.
     output: Option<String>,
     split: bool,
     byte_exact: bool,
@@ -25,22 +25,23 @@ pub(super) struct Report {
     output_bytes: Option<u64>,
     chunks: Vec<Chunk>,
     dry_run: bool,
-    /// False if the output is the input itself.
+    /// False if there was nothing to write, because the input already is the output.
     written: bool,
-    /// An existing file with the same prefix, which was removed.
+    /// Path of a file with the same prefix and the other extension that was removed; `None` if
+    /// there was none.
     pub(super) removed: Option<String>,
-    /// Files from an earlier split that were removed.
+    /// Paths of further files from an earlier split that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) removed_files: Vec<String>,
-    /// The other files that contain chunks.
+    /// Files with chunks, except the main file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<OtherFile>,
-    /// The Merkle root, if the options request one.
+    /// Merkle root of the chunks; `None` if it wasn't requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     merkle_root: Option<String>,
 }
 
-/// A file with chunks, other than the main one.
+/// A file with chunks, which isn't the main file.
 #[derive(Debug, Serialize)]
 struct OtherFile {
     file: String,
@@ -66,15 +67,15 @@ struct Chunk {
     size: u64,
     stored_size: Option<u64>,
     compression: Option<String>,
-    /// Index in `files`, counted from 1; `None` for the main file.
+    /// Number of the file that contains the chunk: its index in `files` plus 1; `None` for the main
+    /// file.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<usize>,
     position: Option<u64>,
 }
 
 impl Report {
-    /// Returns the report of a plan for this output. `written` is false if the output already
-    /// exists.
+    /// Returns the report of a dry run. `written` is false if the input already is the output.
     pub(super) fn of_plan(
         plan: &SplitPlan,
         source: &Source,
@@ -112,8 +113,7 @@ impl Report {
         }
     }
 
-    /// Returns the report of a split. `changed` is false if the existing output was already up to
-    /// date.
+    /// Returns the report of a split. `changed` is false if the input already is the output.
     pub(super) fn of_written(written: &Written, source: &Source, changed: bool) -> Self {
         let chunks = written.chunks.iter().map(|chunk| Chunk {
             index: chunk.index.get(),
@@ -211,13 +211,13 @@ impl Report {
     }
 }
 
-/// Returns the reason why a message of this size wasn't split.
+/// Returns the reason why a message of `bytes` bytes isn't split.
 pub(super) fn within(bytes: u64, args: &SplitArgs) -> String {
     let (bytes, most) = (size::show(bytes), size::show(args.max_chunk_size));
     format!("{bytes}, within the maximum chunk size of {most}")
 }
 
-/// Prints the files from an earlier split that were removed.
+/// Prints a note about files from an earlier split that were removed.
 pub(crate) fn note_removed<P: AsRef<Path>>(files: &[P], output: &mut Output<'_>) {
     for removed in files {
         let removed = shown(removed.as_ref());

@@ -1,13 +1,13 @@
-//! Files that use editions, with features that proto2 lacks or expresses differently.
+//! Printing files whose features proto2 can't express, with the syntax of editions.
 
 use std::collections::HashSet;
 
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{FieldDescriptorProto, FileDescriptorProto};
 
-/// Returns true if a file has a group that proto2 can't express. In proto2, a group's type is
-/// declared together with its field, only once, and the field is named after the type. In editions,
-/// any message field can be delimited like a group.
+/// Returns true if a file has a field that is encoded as a group, but can't be declared as a group
+/// in proto2. There, a group declares both a field and its type, which is used only once and has
+/// the name of the field. With editions, any message field can be encoded in this way.
 pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
     let mut scopes = vec![(file.package().to_owned(), &file.message_type)];
     let mut fields = vec![(0, &file.extension)];
@@ -43,7 +43,7 @@ pub(super) fn is_needed(file: &FileDescriptorProto) -> bool {
     })
 }
 
-/// Expresses proto2's label, type and options as features of an edition.
+/// Adds the features of an edition that express a field's proto2 label, type and options.
 pub(super) fn say_as_features(field: &FieldDescriptorProto, options: &mut Vec<(String, String)>) {
     let packed = options.iter().position(|(name, _)| name == "packed");
     let is_packed = packed.map(|at| options.remove(at).1 == "true");

@@ -6,7 +6,7 @@ use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 
 use super::*;
 
-/// Files that are only in memory.
+/// A file resolver for files that exist only in memory, by name.
 struct Texts(HashMap<String, String>);
 
 impl FileResolver for Texts {
@@ -31,8 +31,8 @@ fn compile(texts: HashMap<String, String>) -> DescriptorPool {
     compiler.descriptor_pool()
 }
 
-/// Returns a file in which the order of nested types is normalized, since map entries and groups
-/// have no fixed place among them.
+/// Returns a file with its nested types in a fixed order, since the position of map entries and
+/// groups among the nested types may vary.
 fn plain(file: &FileDescriptorProto) -> FileDescriptorProto {
     fn sort(messages: &mut [DescriptorProto]) {
         messages.sort_by(|a, b| a.name().cmp(b.name()));
@@ -70,7 +70,7 @@ fn assert_compiles_to_the_same(pool: &DescriptorPool) {
             texts.get(name).map_or("", String::as_str)
         );
         assert_eq!(of.options().to_string(), same.options().to_string());
-        // Printing the result again changes nothing, even with custom options.
+        // Printing the recompiled file gives the same text, even with custom options.
         assert_eq!(file(&of), file(&same), "{name}");
     }
 }

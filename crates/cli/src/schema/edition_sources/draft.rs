@@ -1,21 +1,22 @@
-//! Changing a source in a way that allows mapping columns back to the original.
+//! Changing a source so that columns can be mapped back to the original.
 
 use std::ops::Range;
 
-/// A source that is being changed. Removed parts become spaces, which keeps everything after them
-/// in place.
+/// A source that is being changed. Removed parts are replaced by spaces, so that later text keeps
+/// its position.
 #[derive(Debug)]
 pub(super) struct Draft {
     text: Vec<u8>,
-    /// Inserted strings, in ascending order of their offsets.
+    /// Inserted strings and their offsets, in ascending order of the offsets.
     insertions: Vec<(usize, &'static str)>,
 }
 
-/// The text inserted into a draft.
+/// The strings inserted into a source, for mapping columns back to the original.
 #[derive(Debug)]
 pub(super) struct Insertions(Vec<Insertion>);
 
-/// An inserted string. Line and column refer to the original, and count from 0.
+/// The position and length of an inserted string. Line and column refer to the original, and count
+/// from 0.
 #[derive(Debug)]
 struct Insertion {
     line: usize,
@@ -31,12 +32,13 @@ impl Draft {
         }
     }
 
-    /// Inserts a string without line breaks, at or after the last insertion.
+    /// Inserts a string without line breaks. `offset` must not be before that of the last
+    /// insertion.
     pub(super) fn insert(&mut self, offset: usize, text: &'static str) {
         self.insertions.push((offset, text));
     }
 
-    /// Replaces a range with spaces, except for its line breaks.
+    /// Replaces a range of bytes with spaces, except for line breaks.
     pub(super) fn blank(&mut self, range: Range<usize>) {
         for byte in self.text.get_mut(range).unwrap_or_default() {
             if *byte != b'\n' {
@@ -45,7 +47,8 @@ impl Draft {
         }
     }
 
-    /// Returns the changed source, or `None` if an offset is in the middle of a character.
+    /// Returns the changed source and the insertions; `None` if an offset is in the middle of a
+    /// character.
     pub(super) fn finish(self) -> Option<(String, Insertions)> {
         let added: usize = self.insertions.iter().map(|(_, text)| text.len()).sum();
         let mut text = Vec::with_capacity(self.text.len().saturating_add(added));
@@ -73,8 +76,8 @@ impl Draft {
 }
 
 impl Insertions {
-    /// Maps a column of the changed source to the column in the original. Lines and columns count
-    /// from 1.
+    /// Returns the column in the original for a column in the changed source. Lines and columns
+    /// count from 1.
     pub(super) fn original_column(&self, line: usize, column: usize) -> usize {
         let on_line = self.0.iter().filter(|at| at.line + 1 == line);
         on_line.fold(column, |column, insertion| {

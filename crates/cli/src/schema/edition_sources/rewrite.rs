@@ -1,26 +1,27 @@
-//! A source that uses an edition, rewritten to proto2.
+//! Rewriting a source that uses an edition to proto2.
 //!
-//! The features stay in the text, as options that the compiler knows from `descriptor.proto`. Line
-//! numbers don't change.
+//! Features stay in the text, as options that the compiler accepts because its `descriptor.proto`
+//! declares them. Line numbers don't change.
 
 use std::ops::Range;
 
 use super::draft::{Draft, Insertions};
 use super::tokens::{Token, tokens};
 
-/// Features that the compiler's `descriptor.proto` lacks. They don't change the wire format.
+/// Features to remove, since the compiler's `descriptor.proto` doesn't declare them. They don't
+/// affect the wire format.
 const DROPPED: [&str; 2] = ["default_symbol_visibility", "enforce_naming_style"];
 
-/// A source that uses an edition, as text that the compiler can read.
+/// A source with an edition, rewritten to proto2 so that the compiler can read it.
 #[derive(Debug)]
 pub(super) struct Rewritten {
-    /// Number of the edition in `google.protobuf.Edition`.
+    /// Number of the source's edition in `google.protobuf.Edition`.
     pub(super) edition: i32,
     pub(super) text: String,
     pub(super) insertions: Insertions,
 }
 
-/// The enclosing definition, which determines the meaning of statements.
+/// The kind of definition that encloses a statement, which determines the statement's meaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     File,
@@ -28,7 +29,7 @@ enum Scope {
     Extend,
     Oneof,
     Enum,
-    /// Services and methods.
+    /// Any other block, such as a service or method.
     Other,
 }
 
@@ -40,12 +41,13 @@ struct Rewriter<'a> {
     draft: Draft,
 }
 
-/// Rewrites a source to proto2. Returns `None` if it doesn't use an edition.
+/// Rewrites a source with an edition to proto2. Returns `None` if the source doesn't use an
+/// edition.
 ///
 /// # Errors
 ///
-/// Fails with the line, column and message if the edition is unknown or doesn't allow a statement.
-/// All other errors are left to the compiler.
+/// Fails with the line, the column and a message if the edition is unknown or doesn't allow a
+/// statement. Other errors in the source are reported by the compiler.
 pub(super) fn rewrite(source: &str) -> Result<Option<Rewritten>, String> {
     if tokens(source)
         .next()
@@ -81,7 +83,7 @@ pub(super) fn rewrite(source: &str) -> Result<Option<Rewritten>, String> {
 }
 
 impl Rewriter<'_> {
-    /// Rewrites `edition = "..."`. Returns the index of the token after it.
+    /// Rewrites the statement `edition = "..."`. Returns the index of the token after the string.
     fn edition(&mut self) -> Result<usize, String> {
         let strings = self.tokens.get(2..).unwrap_or_default().iter();
         let strings = strings.take_while(|token| token.is_string());
@@ -103,7 +105,8 @@ impl Rewriter<'_> {
         Ok(end)
     }
 
-    /// Rewrites the statement that begins at a token. Returns the index of the token after it.
+    /// Rewrites the statement that begins at the token `at`. Returns the index of the token after
+    /// it.
     fn statement(&mut self, mut at: usize) -> Result<usize, String> {
         use Scope::{Enum, Extend, File, Message, Oneof, Other};
         let scope = self.scopes.last().copied().unwrap_or(File);
@@ -159,7 +162,8 @@ impl Rewriter<'_> {
         })
     }
 
-    /// Returns true for `export` or `local` before a definition, where it isn't the name of a type.
+    /// Returns true if the token `at` is the modifier `export` or `local` of a definition, rather
+    /// than the name of a type.
     fn is_visibility(&self, at: usize) -> bool {
         self.edition >= 1001
             && matches!(self.text_at(at), "export" | "local")
@@ -167,8 +171,9 @@ impl Rewriter<'_> {
             && self.tokens.get(at + 2).is_some_and(Token::is_name)
     }
 
-    /// Returns the index of the token that ends a statement: `;`, the `{` of its block, or the `}` of
-    /// the block around it. The braces of an option are part of its value.
+    /// Returns the index of the token that ends the statement at `at`: a `;`, the `{` that opens
+    /// the statement's block, or the `}` that closes the enclosing block. Braces in an option are
+    /// part of the option's value.
     fn statement_end(&self, at: usize, is_option: bool) -> usize {
         let mut depth = 0_usize;
         for (index, token) in self.tokens.iter().enumerate().skip(at) {
@@ -183,7 +188,7 @@ impl Rewriter<'_> {
         self.tokens.len()
     }
 
-    /// Adds the label that proto2 requires to a field without one.
+    /// Inserts the label that proto2 requires, if the field at the token `at` has none.
     fn field(&mut self, scope: Scope, at: usize) -> Result<(), String> {
         let first = self.text_at(at);
         if first == "optional" {
@@ -202,8 +207,8 @@ impl Rewriter<'_> {
         let is_map = first == "map" && self.text_at(at + 1) == "<";
         let is_type = first == "." || self.tokens.get(at).is_some_and(Token::is_name);
         if scope != Scope::Oneof && is_type && kind == at && !is_map {
-            // Inserts the label after the previous token. If this token is on an earlier line, the
-            // columns of this line stay the same.
+            // The label is inserted directly after the previous token. If that token is on an
+            // earlier line, the columns of the field's line don't change.
             let before = at.checked_sub(1).and_then(|before| self.tokens.get(before));
             self.draft.insert(before.map_or(0, Token::end), "optional ");
         }
@@ -221,12 +226,13 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Adds quotes to reserved names, which are strings in proto2.
+    /// Inserts quotes around reserved names, which are strings in proto2.
     fn quote_names(&mut self, reserved: Range<usize>) {
         if !self.tokens.get(reserved.start).is_some_and(Token::is_name) {
             return;
         }
-        // Only quotes a name after a comma, since adjacent strings would be joined into one.
+        // A name that doesn't follow a comma is an error, and isn't quoted, since adjacent strings
+        // would be joined into one.
         for at in reserved.clone() {
             let is_next = at == reserved.start || self.text_at(at - 1) == ",";
             let name = self.tokens.get(at).copied().filter(Token::is_name);
@@ -237,8 +243,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Turns an import of options into an ordinary import. Removes imports of language-specific
-    /// features, since these features are dropped.
+    /// Changes an `import option` statement into an ordinary import. Removes an import of
+    /// language-specific features, since these features are removed, too.
     fn import(&mut self, import: Range<usize>) {
         let word = self.text_at(import.start + 1);
         let is_of_options = self.edition >= 1001 && word == "option";
@@ -252,7 +258,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns the options in the brackets of a statement.
+    /// Returns the options in a statement's brackets, as ranges of tokens.
     fn options(&self, statement: Range<usize>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         let Some((open, close)) = self.brackets(statement) else {
@@ -277,7 +283,7 @@ impl Rewriter<'_> {
         (self.text_at(close) == "]").then_some((open, close))
     }
 
-    /// Removes the dropped features among the options of a statement.
+    /// Removes those of the options in a statement's brackets that are features to remove.
     fn option_list(&mut self, statement: Range<usize>) {
         let Some((open, close)) = self.brackets(statement.clone()) else {
             return;
@@ -299,15 +305,15 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns true if an option is a feature to drop. For `features = { ... }`, removes the
-    /// features to drop, and returns false.
+    /// Returns true if an option is a feature to remove. In an option `features = { ... }`, removes
+    /// such features itself, and returns false.
     fn drops_option(&mut self, option: Range<usize>) -> bool {
         if self.text_at(option.start) != "features" {
             return false;
         }
         let name = self.text_at(option.start + 2);
         match self.text_at(option.start + 1) {
-            // Features in parentheses are for one programming language.
+            // A name in parentheses means that the feature is specific to a programming language.
             "." if name == "(" || DROPPED.contains(&name) => self.is_assignment(&option),
             "=" if name == "{" => {
                 self.drop_in_message(option.start + 3..option.end);
@@ -317,8 +323,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns true if an option is a feature with a value, and nothing follows that would be lost
-    /// with the feature.
+    /// Returns true if an option consists only of a feature and its value, so that removing the
+    /// option removes nothing else.
     fn is_assignment(&self, option: &Range<usize>) -> bool {
         let mut at = option.start + 1;
         while self.text_at(at) == "." {
@@ -329,7 +335,8 @@ impl Rewriter<'_> {
             && self.after_value(at + 1, option.end) == option.end
     }
 
-    /// Returns true if a token begins the value of a feature: an enum value, a bool or a message.
+    /// Returns true if the value of a feature, which is an enum value, a bool or a message, begins
+    /// at the token `at`.
     fn is_feature_value(&self, at: usize) -> bool {
         let value = self.tokens.get(at);
         value.is_some_and(|value| value.is_name() || matches!(value.text, "{" | "<"))
@@ -352,8 +359,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns the index of the token after a value. A value is one token, or a pair of brackets
-    /// with its contents.
+    /// Returns the index of the token after the value at `at`. A value is a single token, or a pair
+    /// of brackets with its contents. The result is at most `end`, unless `end` is `at`.
     fn after_value(&self, at: usize, end: usize) -> usize {
         let mut depth = 0_usize;
         for index in at..end {
@@ -378,7 +385,7 @@ impl Rewriter<'_> {
         token.map_or(self.source.len(), |token| token.start)
     }
 
-    /// Replaces tokens, and everything between them, with spaces.
+    /// Replaces a range of tokens, with the text between them, by spaces.
     fn blank(&mut self, tokens: Range<usize>) {
         let end = tokens.end.checked_sub(1);
         let end = end.and_then(|last| self.tokens.get(last)).map(Token::end);
@@ -386,7 +393,7 @@ impl Rewriter<'_> {
         self.draft.blank(bytes);
     }
 
-    /// Returns an error with the position of a token.
+    /// Returns an error message with the line and column of the token `at`.
     fn error(&self, at: usize, message: &str) -> String {
         let before = self.source.get(..self.start_of(at)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;

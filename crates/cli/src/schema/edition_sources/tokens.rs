@@ -1,13 +1,13 @@
-//! The tokens of a .proto source.
+//! Dividing a `.proto` source into tokens.
 
 use std::iter;
 
-/// A token of a source. Comments and white space aren't tokens.
+/// A token of a `.proto` source, which is neither a comment nor white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
-    /// Identifier, number, string with its quotes, or single character.
+    /// Identifier, number, string with its quotes, or a single other character.
     pub(super) text: &'a str,
-    /// Offset in bytes.
+    /// Offset of the token in the source, in bytes.
     pub(super) start: usize,
 }
 
@@ -25,15 +25,15 @@ impl Token<'_> {
         self.text.starts_with(['"', '\''])
     }
 
-    /// Returns the content of a string, with its escapes.
+    /// Returns a string token without its quotes. Escapes stay unchanged.
     pub(super) fn unquoted(&self) -> &str {
         let content = self.text.get(1..).unwrap_or_default();
         content.strip_suffix(['"', '\'']).unwrap_or(content)
     }
 }
 
-/// Returns the tokens of a source. Characters outside of ASCII are skipped: they are allowed only in
-/// strings and comments.
+/// Returns the tokens of a source. Outside of strings and comments, characters that aren't ASCII
+/// are skipped, since they aren't allowed there.
 pub(super) fn tokens(source: &str) -> impl Iterator<Item = Token<'_>> {
     let mut start = 0_usize;
     iter::from_fn(move || {
@@ -49,7 +49,7 @@ pub(super) fn tokens(source: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-/// Returns the length of the first token, comment or character, and whether it is a token.
+/// Returns the length of the first token, comment or character, and true if it is a token.
 fn first_length(rest: &[u8]) -> Option<(usize, bool)> {
     let until = |is_end: fn(&u8) -> bool| rest.iter().position(is_end).unwrap_or(rest.len());
     Some(match rest {
@@ -60,7 +60,7 @@ fn first_length(rest: &[u8]) -> Option<(usize, bool)> {
         }
         [quote @ (b'"' | b'\''), content @ ..] => (string_length(*quote, content), true),
         [first, ..] if is_word(first) => (until(|byte| !is_word(byte)), true),
-        // A vertical tab is white space for the compiler, too.
+        // The compiler treats a vertical tab as white space, unlike `is_ascii_whitespace`.
         [b'\x0b', ..] => (1, false),
         [first, ..] => (1, first.is_ascii() && !first.is_ascii_whitespace()),
         [] => return None,
@@ -71,7 +71,8 @@ fn is_word(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || *byte == b'_'
 }
 
-/// Returns the length of a string with its quotes. An unterminated string ends with its line.
+/// Returns the length of a string token with its quotes. An unterminated string ends at the end of
+/// its line.
 fn string_length(quote: u8, content: &[u8]) -> usize {
     let mut is_escaped = false;
     for (at, byte) in content.iter().enumerate() {
