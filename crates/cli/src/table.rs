@@ -1,4 +1,4 @@
-//! Text tables with columns that fit their contents.
+//! Text tables whose columns fit their contents.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Layout};
@@ -15,13 +15,14 @@ pub(crate) enum Align {
 /// Number of spaces between two columns.
 const GAP: u16 = 2;
 
-/// Maximum number of characters in a cell.
+/// Maximum number of characters in a cell of any column.
 const WIDEST: usize = 1000;
 
-/// Number of rows to lay out at a time, since the library needs kilobytes of memory for each row.
+/// Number of rows to format at a time, since the table library needs kilobytes of memory for each
+/// row.
 pub(crate) const BLOCK: usize = 1000;
 
-/// Rows to be printed under a header.
+/// A table with all of its rows in memory.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
     columns: Columns<N>,
@@ -36,7 +37,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Hides the column with this name.
+    /// Hides the column with the given name.
     pub(crate) fn hide(&mut self, column: &str) {
         let heads = self.columns.head.iter();
         for (hidden, name) in self.columns.hidden.iter_mut().zip(heads) {
@@ -44,15 +45,15 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Adds a row. The text of each cell is put on one line, and shortened in the middle if it is
-    /// very long.
+    /// Adds a row. The text of each cell is put on one line. If it is very long, it is shortened in
+    /// the middle.
     pub(crate) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells.map(cell));
     }
 
-    /// Returns the table. If `width` is given, shortens the cells of the last column in the middle
-    /// until lines fit. The library would cut the ends of cells instead, although the ends of a
-    /// path are more important than its middle.
+    /// Returns the table as text. If `width` is given, cells of the last column are shortened in
+    /// the middle until lines fit. The table library would cut the ends of cells instead, but the
+    /// ends of a path are more important than its middle.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
         for rows in self.rows.chunks(BLOCK) {
             self.columns.widen(rows);
@@ -69,8 +70,8 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// The columns of a table whose rows are passed twice, in blocks: first to measure them, then to
-/// print them.
+/// The columns of a table whose rows aren't kept in memory. The caller passes all rows twice, in
+/// blocks: first to [`widen`](Self::widen), then to [`lines`](Self::lines).
 #[derive(Debug)]
 pub(crate) struct Columns<const N: usize> {
     head: [String; N],
@@ -92,7 +93,7 @@ impl<const N: usize> Columns<N> {
         }
     }
 
-    /// Widens the columns to fit these rows.
+    /// Widens the columns to fit the given rows.
     pub(crate) fn widen(&mut self, rows: &[[String; N]]) {
         let widths = self.layout(rows).column_max_content_widths();
         for (widest, width) in self.widths.iter_mut().zip(widths) {
@@ -100,7 +101,8 @@ impl<const N: usize> Columns<N> {
         }
     }
 
-    /// Makes lines fit into `width`. Call it after all rows were measured. Returns the header line.
+    /// Limits the last column so that lines fit in `width`, and returns the header line. Call this
+    /// after [`widen`](Self::widen) was called with all rows.
     pub(crate) fn fit(&mut self, width: Option<usize>) -> String {
         let mut head = [self.head.clone()];
         self.widen(&head);
@@ -120,14 +122,15 @@ impl<const N: usize> Columns<N> {
         self.lines(&mut head)
     }
 
-    /// Returns the lines of these rows. Call it after [`fit`](Self::fit).
+    /// Formats rows as lines. Call this after [`fit`](Self::fit).
     pub(crate) fn lines(&self, rows: &mut [[String; N]]) -> String {
         if let Some(last) = N.checked_sub(1) {
             for row in &mut *rows {
                 row[last] = shorten(&row[last], self.last);
             }
         }
-        // Adds a row with the widest cells, so that all blocks have the same column widths.
+        // With an additional row of the widest cells, the library gives all blocks the same column
+        // widths.
         let widest = self.widths.map(|width| "x".repeat(usize::from(width)));
         let block = self
             .layout(std::iter::once(&widest).chain(&*rows))
@@ -161,12 +164,13 @@ impl<const N: usize> Columns<N> {
     }
 }
 
-/// Returns the text of a cell on one line, shortened in the middle if it is very long.
+/// Returns the text of a cell on one line. If it is very long, it is shortened in the middle.
 pub(crate) fn cell(text: impl AsRef<str>) -> String {
     shorten(&one_line(text.as_ref()), WIDEST)
 }
 
-/// Minimum width of the last column on a narrow terminal.
+/// Minimum width of a table's last column, in characters, even if lines don't fit the terminal
+/// then.
 const LEAST_LAST: usize = 16;
 
 /// Formats names and values, one pair per line.

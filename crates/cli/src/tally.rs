@@ -1,4 +1,4 @@
-//! Counts and sums of the values that a query finds: `protosplit cat --count`.
+//! `protosplit cat --count`: counts and sums of the values that a query selects.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::place::{self, STANDARD};
 use crate::table::{Align, Table};
 
-/// Prints counts and sums, or writes them to the output file.
+/// Prints counts and sums or, with `-o`, writes them to a file.
 pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let is_json = match args.format {
         CatFormat::Text => false,
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// Formats the result: as a single number, or as a table.
+/// Formats counts and sums as one line or, if there are groups, as a table.
 fn text(report: &Tally, args: &TallyArgs, width: Option<usize>) -> String {
     let joined = |sums: &[Total]| {
         let sums: Vec<String> = sums.iter().map(Total::to_string).collect();

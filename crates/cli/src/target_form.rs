@@ -1,4 +1,4 @@
-//! The forms in which changed messages are written.
+//! The `--to` option of commands that write a changed message.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use proto_splitter::ops;
 use crate::failure::Failure;
 use crate::input::Input;
 
-/// Returns the form named by `--to`, if this option is given.
+/// Returns the form that `--to` names; `None` if the option isn't given.
 pub(crate) fn requested(
     to: Option<&str>,
     input: &Input,

@@ -20,10 +20,10 @@ const COLUMNS: [(&str, Align); 5] = [
     ("where", Align::Left),
 ];
 
-/// Number of offsets to show for a LoD level; `--json` includes all of them.
+/// Maximum number of offsets to print for a LoD level. With `--json`, there is no maximum.
 const SHOWN_OFFSETS: usize = 6;
 
-/// Returns a LoD level as text. Leaves out the offsets in the middle if there are many.
+/// Returns a LoD level as text. If there are many offsets, those in the middle are omitted.
 fn level(offsets: &[u64]) -> String {
     let mut shown: Vec<String> = offsets.iter().map(u64::to_string).collect();
     if shown.len() > SHOWN_OFFSETS {
@@ -60,7 +60,8 @@ pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, F
         Ended::Reading(error) => Failure::of(input.path(), &error),
         Ended::Printing(failure) => failure,
     };
-    // The list is visited twice, in blocks, since a model may have millions of tensors.
+    // Tensors are listed twice, in blocks: to measure the columns, and to print the rows. A list of
+    // all tensors may be too large, since a model may have millions of them.
     let (mut columns, mut block) = (Columns::new(COLUMNS), Vec::new());
     let mut report = tensors(&input, |tensor| -> Result<(), Ended> {
         if !args.json {
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// An error that ended the list early.
+/// An error that ended the listing early.
 enum Ended {
     Reading(Error),
     Printing(Failure),

@@ -1,8 +1,8 @@
-//! The terminal for results.
+//! The terminal that results are printed to.
 
 use std::io::IsTerminal;
 
-/// The terminal for standard output, if there is one.
+/// The properties of the terminal that standard output is connected to, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terminal {
     is_there: bool,
@@ -11,13 +11,14 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Returns the value for output without a terminal, where lines may have any length.
+    /// Returns the value for output that isn't a terminal, so that lines may have any length.
     #[must_use]
     pub fn none() -> Self {
         Terminal::default()
     }
 
-    /// Detects the terminal of this process. The variable `COLUMNS`, if set, overrides its width.
+    /// Detects the terminal that this process prints to. If the variable `COLUMNS` is set, it
+    /// overrides the terminal's width.
     #[must_use]
     pub fn detect() -> Self {
         if !std::io::stdout().is_terminal() {
@@ -33,7 +34,7 @@ impl Terminal {
         }
     }
 
-    /// Returns a terminal with this many columns.
+    /// Returns a terminal with the given number of columns.
     #[must_use]
     pub fn of_width(columns: usize) -> Self {
         Terminal {
@@ -48,27 +49,27 @@ impl Terminal {
         self.is_there
     }
 
-    /// Returns true if the terminal supports colors, and the user wants them.
+    /// Returns true if the terminal supports colors, and the user didn't disable them.
     pub(crate) fn is_colored(self) -> bool {
         self.is_colored
     }
 
-    /// Returns the width of the terminal in columns.
+    /// Returns the width of the terminal, in columns; `None` if lines may have any length.
     #[must_use]
     pub fn width(self) -> Option<usize> {
         self.width
     }
 }
 
-/// Returns true unless `NO_COLOR` is set, or the terminal doesn't support colors.
+/// Returns true unless `NO_COLOR` is set, or `TERM` says that the terminal doesn't support colors.
 fn is_colored(variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_unwanted = variable("NO_COLOR").is_some_and(|no| !no.is_empty());
     let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
     !is_unwanted && !is_dumb
 }
 
-/// Returns the width in `COLUMNS` or, if it isn't set, the terminal's width. Ignores a width of 0,
-/// which some pseudo-terminals report.
+/// Returns the width in `columns`, which is the variable `COLUMNS`, or else the terminal's own
+/// width. A width of 0, which some pseudo-terminals report, is ignored.
 fn width(columns: Option<&str>, size: Option<usize>) -> Option<usize> {
     let asked = columns.and_then(|columns| columns.trim().parse().ok());
     asked

@@ -1,5 +1,5 @@
-//! Messages in protobuf's text format, in a fixed order: fields are sorted by number, and map
-//! entries by key.
+//! Printing messages in protobuf's text format, in a fixed order: fields are sorted by number, and
+//! map entries by key.
 
 use std::io::{self, Write};
 
@@ -9,8 +9,9 @@ use crate::sanitize::harms_quoted;
 
 pub(crate) mod untyped;
 
-/// Writes a message with one line for each value, like `protoc --decode`. Unknown fields become
-/// comments. A value longer than `most` bytes is cut, followed by a comment with its length.
+/// Writes a message with a line for each value, like `protoc --decode`. Unknown fields become
+/// comments. A value longer than `most` bytes is cut, and a comment with the number of omitted
+/// bytes is added.
 pub(crate) fn message(
     message: &DynamicMessage,
     most: usize,
@@ -21,7 +22,7 @@ pub(crate) fn message(
     })
 }
 
-/// Returns the message on one line.
+/// Returns a message on one line, without cutting values.
 pub(crate) fn inline(message: &DynamicMessage) -> String {
     let mut lines = Vec::new();
     // Writing to memory doesn't fail.
@@ -63,8 +64,8 @@ fn fields(message: &DynamicMessage, depth: usize, most: usize, line: Line<'_>) -
     Ok(())
 }
 
-/// Returns true if a field has the name of its group, as in proto2. In editions, any field can be
-/// delimited like a group, and has its own name.
+/// Returns true if a field is a proto2 group, which is printed with the name of its type. With
+/// editions, any field can be encoded like a group, and is printed with its own name.
 fn is_group_by_name(field: &FieldDescriptor, group: &MessageDescriptor) -> bool {
     field.is_group()
         && field.name() == group.name().to_lowercase()
@@ -130,19 +131,19 @@ fn is_empty(message: &DynamicMessage) -> bool {
         && message.unknown_fields().next().is_none()
 }
 
-/// Formats a value that isn't a message.
+/// Formats a value that isn't a message in the text format.
 pub(crate) fn scalar(value: &Value, kind: &Kind) -> String {
     shortened(value, kind, usize::MAX)
 }
 
-/// Returns up to `most` bytes, and a comment with the number of remaining bytes. Never splits a
-/// character of a string.
+/// Returns the first `most` bytes, and a comment with the number of omitted bytes. If `is_text` is
+/// true, fewer bytes are returned if necessary, so that no character is split.
 fn cut(bytes: &[u8], most: usize, is_text: bool) -> (&[u8], String) {
     if bytes.len() <= most {
         return (bytes, String::new());
     }
     let mut end = most;
-    // Moves back over the continuation bytes of a character.
+    // Moves the end before the continuation bytes of a UTF-8 character.
     while is_text && end > 0 && bytes[end] & 0xc0 == 0x80 {
         end -= 1;
     }
@@ -185,8 +186,8 @@ fn float(text: &str) -> String {
     }
 }
 
-/// Returns bytes in quotes. Escapes all bytes except for printable ASCII and, in a string, letters
-/// of any language.
+/// Returns bytes in quotes. All bytes except printable ASCII are escaped. In a string, letters of
+/// any language aren't escaped, either.
 fn quoted(bytes: &[u8], is_text: bool) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');

@@ -32,8 +32,8 @@ use crate::size;
 use crate::suggest;
 use text::Look;
 
-/// Default number of members and fields, and default minimum size, for a table, a picture and a
-/// page. A page shows as many members and fields as fit.
+/// Default limits for a table, a picture and a page: the maximum number of members and fields, and
+/// the minimum size. If a page becomes too large, fewer are shown.
 const TEXT: (usize, LeastSize) = (10, LeastSize::Millionths(10_000));
 const PICTURE: (usize, LeastSize) = (200, LeastSize::Bytes(0));
 const PAGE: (usize, LeastSize) = (5_000, LeastSize::Bytes(0));
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     }
 }
 
-/// Returns the path to start from.
+/// Returns the path of the part to measure; empty for the whole input.
 fn path(args: &TreeArgs) -> &str {
     args.path.as_deref().unwrap_or_default()
 }
@@ -109,8 +109,8 @@ fn run_diff(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Returns the error about a message that exceeds a limit. The error ends with the message's
-/// largest parts.
+/// Returns the error about a message that is larger than `limit` bytes, with the message's largest
+/// parts.
 fn over(tree: &MeasuredTree, limit: u64) -> String {
     let size = tree.size();
     let (shown, limit, more) = (size::show(size), size::show(limit), size - limit);
@@ -118,7 +118,7 @@ fn over(tree: &MeasuredTree, limit: u64) -> String {
     format!("{shown} are {more} bytes over the limit of {limit}{largest}")
 }
 
-/// Writes the report in the requested format.
+/// Writes the report in the formats that the arguments request.
 fn show(
     args: &TreeArgs,
     output: &mut Output<'_>,
@@ -148,7 +148,7 @@ fn show(
     Ok(Exit::Done)
 }
 
-/// The limits that the user requested.
+/// The limits that the user requested; `None` for the default of the output format.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AskedLimits {
     pub(crate) depth: Option<usize>,
@@ -158,18 +158,18 @@ pub(crate) struct AskedLimits {
 }
 
 impl AskedLimits {
-    /// Returns these limits, with the defaults for a table where none are requested.
+    /// Returns the limits for a table, with the table's defaults for limits that weren't requested.
     pub(crate) fn of_table(self) -> TreeLimits {
         self.or(TEXT)
     }
 
-    /// Returns these limits, with the defaults for a page where none are requested.
+    /// Returns the limits for a page, with the page's defaults for limits that weren't requested.
     pub(crate) fn of_page(self) -> TreeLimits {
         self.or(PAGE)
     }
 
-    /// Returns these limits, with defaults where none are requested. If a number or an order is
-    /// requested, the default minimum size is 0.
+    /// Returns the limits, with the given defaults for limits that weren't requested. If a number
+    /// of parts or an order was requested, the default minimum size is 0.
     fn or(self, (top, least): (usize, LeastSize)) -> TreeLimits {
         let is_asked_for = self.top.is_some() || self.order != TreeOrder::Size;
         let least = if is_asked_for {
@@ -185,7 +185,7 @@ impl AskedLimits {
     }
 }
 
-/// Returns the requested limits; for limits that weren't requested, the defaults for a format.
+/// Returns the requested limits, with the given defaults for limits that weren't requested.
 fn limits(args: &TreeArgs, defaults: (usize, LeastSize)) -> TreeLimits {
     let asked = AskedLimits {
         depth: args.depth,
@@ -196,17 +196,18 @@ fn limits(args: &TreeArgs, defaults: (usize, LeastSize)) -> TreeLimits {
     asked.or(defaults)
 }
 
-/// Returns a tree as a table of any width, without colors.
+/// Formats a tree as a table of unlimited width, without colors.
 pub(crate) fn plain_text(report: &TreeReport) -> String {
     text::text(report, Look::default())
 }
 
-/// Returns a tree as a page that shows as many parts as fit, within the limits.
+/// Returns a page that shows the largest parts of a tree: those within the limits, or fewer so that
+/// they fit.
 pub(crate) fn page(tree: &MeasuredTree, limits: TreeLimits) -> Result<String, Failure> {
     page::page(limits, |limits| tree.report(limits))
 }
 
-/// Returns the widest default limits of the requested formats.
+/// Returns the default limits of that requested format which shows the most parts.
 fn largest(args: &TreeArgs) -> (usize, LeastSize) {
     match (&args.html, &args.svg) {
         (Some(_), _) => PAGE,
@@ -232,7 +233,8 @@ fn write(
     written.map_err(failed)
 }
 
-/// Fails if the path can't be parsed, the input has no message, or an output is the input.
+/// Fails if the path can't be parsed, the input has no message, or an output is one of the input's
+/// files.
 fn check(input: &Input, root: Option<&MessageDescriptor>, args: &TreeArgs) -> Result<(), Failure> {
     if query(path(args), root).is_none() {
         TreePlace::parse(path(args), root)
@@ -245,13 +247,14 @@ fn check(input: &Input, root: Option<&MessageDescriptor>, args: &TreeArgs) -> Re
     Ok(())
 }
 
-/// Returns the path as a query, if the message's contents determine which values it selects.
+/// Returns the path as a query, if the values that it selects depend on the message's contents;
+/// otherwise `None`.
 fn query(path: &str, root: Option<&MessageDescriptor>) -> Option<PathQuery> {
     let query = PathQuery::parse(path, root).ok();
     query.filter(|query| query.singular().0.as_path().is_none())
 }
 
-/// Returns the library's error about a path, with a suggestion if there is one.
+/// Converts an error about a path. If possible, suggests a similar path.
 fn failure(
     input: &Input,
     args: &TreeArgs,

@@ -1,4 +1,4 @@
-//! The message types known by name, and their splitters.
+//! The message types that a command can use by name, and their splitters.
 
 use std::path::Path;
 
@@ -14,34 +14,35 @@ use crate::failure::Failure;
 use crate::schema::{self, beside};
 use crate::suggest;
 
-/// Hint for a file whose type is unknown.
+/// Hint to append to an error about a file whose message type is unknown.
 pub(crate) const SCHEMA_NEEDED: &str = "give its schema with --proto or --descriptor-set";
 
-/// The type of compiled schemas, which are messages themselves.
+/// Name of the message type of compiled schemas.
 const DESCRIPTOR_SET: &str = "google.protobuf.FileDescriptorSet";
 
-/// Returns the built-in type with this full name.
+/// Returns the built-in message type with the given full name; `None` if there is none.
 pub(crate) fn built_in(name: &str) -> Option<MessageDescriptor> {
     ALL.message(name)
 }
 
-/// The types that a command knows by name. Types of the given schemas take precedence over built-in
-/// ones.
+/// The message types that a command can use by name: those of the schemas that the user gave, and
+/// the built-in ones. The former take precedence.
 pub(crate) struct Types {
     given: DescriptorPool,
-    /// The type named by `--message`, or the root of a sequence.
+    /// Type given by `--message` or, with `--delimited`, the sequence's root type; `None` if
+    /// neither is given.
     asked: Option<MessageDescriptor>,
-    /// The sequence requested by `--delimited`.
+    /// Root of the sequence that `--delimited` requests; `None` if the option isn't given.
     sequence: Option<Root>,
 }
 
 impl Types {
-    /// Loads the given schemas, and finds the requested type.
+    /// Loads the schemas in the arguments, and finds the requested type.
     pub(crate) fn load(args: &SchemaArgs) -> Result<Types, Failure> {
         Types::of_pool(schema::load(args)?, args)
     }
 
-    /// Finds the requested type among those of a schema.
+    /// Finds the requested type in the schemas `given` or among the built-in types.
     fn of_pool(given: DescriptorPool, args: &SchemaArgs) -> Result<Types, Failure> {
         let mut types = Types {
             given,
@@ -59,20 +60,20 @@ impl Types {
         Ok(types)
     }
 
-    /// Returns the root of a sequence. `name` is the type of its messages, or the field that
-    /// contains them.
+    /// Returns the root of a sequence for the value `name` of `--delimited`, which is the type of
+    /// the sequence's messages, or the field that contains them.
     fn sequence_named(&self, name: &str) -> Result<Root, Failure> {
         let parent = || self.get(name.rsplit_once('.')?.0);
         if self.get(name).or_else(parent).is_none() {
-            // If the name is unknown, this call fails with a suggestion.
+            // This call fails if the name is unknown, and suggests a similar name.
             self.named(name)?;
         }
         Root::find(name, |name| self.get(name))
             .map_err(|error| Failure::usage(format!("--delimited: {error}")))
     }
 
-    /// Loads the given schemas, and finds the requested type. If no schema is given and the type
-    /// isn't built in, uses the schema next to the input that defines the type.
+    /// Loads the schemas in the arguments, and finds the requested type. If no schema is given and
+    /// the type isn't built in, uses the schema next to the input, if exactly one defines the type.
     pub(crate) fn load_for(args: &SchemaArgs, input: &Path) -> Result<Types, Failure> {
         let name = args.message.as_deref().or(args.delimited.as_deref());
         let unknown = name.filter(|name| has_no_schema(args) && built_in(name).is_none());
@@ -89,9 +90,10 @@ impl Types {
         }
     }
 
-    /// Returns the types of the schema next to an input, if no schema was given and exactly one
-    /// fits. If the input names a type, the schema must define this type. Otherwise, exactly one of
-    /// its types must not be contained in another. In either case, `is_of` must accept the type.
+    /// Returns the schema next to an input and the type of the input's message. Returns `None` if
+    /// the user gave a schema or a type, or unless exactly one schema fits. A schema fits if it
+    /// defines the type `said` that the input records, or else has exactly one type that no other
+    /// type contains, and `is_of` accepts this type.
     pub(crate) fn beside(
         args: &SchemaArgs,
         input: &Path,
@@ -111,30 +113,30 @@ impl Types {
         Some((pool, descriptor))
     }
 
-    /// Returns the type with this full name, if known.
+    /// Returns the type with the given full name; `None` if it is unknown.
     pub(crate) fn get(&self, name: &str) -> Option<MessageDescriptor> {
         let given = self.given.get_message_by_name(name);
         given.or_else(|| built_in(name))
     }
 
-    /// Returns the requested type.
+    /// Returns the type that the user requested, if any.
     pub(crate) fn asked(&self) -> Option<&MessageDescriptor> {
         self.asked.as_ref()
     }
 
-    /// Returns the root of the requested sequence, if one was requested.
+    /// Returns the root of the sequence that the user requested, if any.
     pub(crate) fn sequence(&self) -> Option<&Root> {
         self.sequence.as_ref()
     }
 
-    /// Returns the given schemas.
+    /// Returns the schemas that the user gave.
     pub(crate) fn given(&self) -> &DescriptorPool {
         &self.given
     }
 
-    /// Returns the default type for an input that doesn't name its type: the only type in the given
-    /// schemas that no other type contains. Returns `None` if the user requested a type or gave no
-    /// schemas.
+    /// Returns the default type for an input that doesn't specify a type: the only type in the
+    /// user's schemas that no other type contains. Returns `None` if the user requested a type or
+    /// gave no schemas. Fails if there are several such types.
     pub(crate) fn only_root(&self, input: &Path) -> Result<Option<MessageDescriptor>, Failure> {
         if self.asked.is_some() {
             return Ok(None);
@@ -151,7 +153,7 @@ impl Types {
         }
     }
 
-    /// Returns an example for `--message`, which is a type that isn't part of another.
+    /// Returns the name of a type that errors can suggest for `--message`.
     pub(crate) fn example(&self) -> String {
         let mut roots = schema::roots(&self.given);
         let built_in = || {
@@ -180,7 +182,8 @@ impl Types {
             let pools = with_types().filter_map(|format| format.descriptor_pool());
             let built_in: Vec<String> = pools.flat_map(names).collect();
             let own = [DESCRIPTOR_SET.to_owned()];
-            // If several names are equally near, the first one is most likely.
+            // Among equally similar names, the first one is suggested, so the most likely names
+            // come first.
             let known = given
                 .iter()
                 .chain(&own)
@@ -200,7 +203,7 @@ impl Types {
     }
 }
 
-// Not derived, since the derived `Debug` of a recursive descriptor wouldn't end.
+// `Debug` isn't derived, since it wouldn't terminate for a recursive descriptor.
 impl std::fmt::Debug for Types {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let asked = self.asked.as_ref().map(MessageDescriptor::full_name);
@@ -210,12 +213,13 @@ impl std::fmt::Debug for Types {
     }
 }
 
-/// Returns true if the arguments specify no schema.
+/// Returns true if the arguments contain no schema.
 fn has_no_schema(args: &SchemaArgs) -> bool {
     args.given.is_none() && args.descriptor_set.is_empty() && args.proto.is_empty()
 }
 
-/// Returns the type in a pool that isn't contained in another, if there is exactly one.
+/// Returns the type in a pool that no other type contains, if there is exactly one; otherwise
+/// `None`.
 fn only_root_of(pool: &DescriptorPool) -> Option<MessageDescriptor> {
     let mut roots = schema::roots(pool);
     let root = roots.next()?;
@@ -225,7 +229,7 @@ fn only_root_of(pool: &DescriptorPool) -> Option<MessageDescriptor> {
         .then(|| pool.get_message_by_name(&root))?
 }
 
-/// Returns the first few names, for error messages.
+/// Returns up to five names and the number of further names, for error messages.
 fn some_of(names: &[String]) -> String {
     const MOST: usize = 5;
     let shown = names[..names.len().min(MOST)].join(", ");
@@ -235,7 +239,8 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-/// The splitter for a type: the splitter of the type's format, or else the general splitter.
+/// The splitter for a message type: that of the type's format or, without a format, the general
+/// one.
 #[derive(Clone, Copy)]
 pub(crate) struct Splitter(&'static (dyn ComposableSplitter + Sync));
 

@@ -1,4 +1,4 @@
-//! Clap's messages in the form of this command's messages.
+//! Printing clap's errors and help in the form of this command's messages.
 
 use std::ffi::OsString;
 
@@ -9,8 +9,8 @@ use crate::Exit;
 use crate::args::Cli;
 use crate::output::Output;
 
-/// Prints clap's message. Help and version are printed as results, and any other message as a
-/// one-line error about usage. If there are no arguments, prints the help.
+/// Prints a message from clap. Help and version are printed as results. An error is printed on one
+/// line. If the command has no arguments, prints its help.
 pub(crate) fn report(error: &clap::Error, args: &[OsString], output: &mut Output<'_>) -> Exit {
     if args.len() < 2 {
         let help = Cli::command().render_help().to_string();
@@ -40,8 +40,8 @@ pub(crate) fn report(error: &clap::Error, args: &[OsString], output: &mut Output
     Exit::Usage
 }
 
-/// Returns the error on one line. Includes the lines that clap lists below the first one, and its
-/// suggestions.
+/// Returns clap's error on one line, with any arguments that clap lists below the first line, and
+/// its suggestion.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let mut lines = text.lines().map(str::trim);
@@ -58,7 +58,7 @@ fn first_paragraph(text: &str) -> String {
     said
 }
 
-/// Returns the command that the error names for more help.
+/// Returns the command whose help an error recommends, such as `protosplit split`.
 fn asked(args: &[OsString]) -> String {
     let command = Cli::command();
     let named = args.get(1).and_then(|arg| arg.to_str());

@@ -1,4 +1,4 @@
-//! Logging from the libraries to standard error: warnings and, with `-v`, the stages of the work.
+//! Logging to standard error: warnings of the libraries and, with `-v`, the stages of their work.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -18,8 +18,8 @@ use crate::remote::redacted;
 use crate::sanitize::one_line;
 use crate::size;
 
-/// Starts logging stages and their durations, or only warnings if the verbosity is 0. Only the
-/// first call in a process has an effect.
+/// Starts logging. If `verbosity` is 0, only warnings are logged, and otherwise also stages and
+/// their durations. Only the first call in a process has an effect.
 pub(crate) fn show(verbosity: u8) {
     let level = match verbosity {
         0 => LevelFilter::WARN,
@@ -27,24 +27,25 @@ pub(crate) fn show(verbosity: u8) {
         _ => LevelFilter::TRACE,
     };
     let subscriber = Registry::default().with(StageLogger::default().with_filter(level));
-    // A program that runs the command may have its own subscriber.
+    // This fails if the program that runs the command has its own subscriber, which is then kept.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// A logger that prints stages as sentences.
+/// A logger that prints each stage as a sentence.
 #[derive(Default)]
 struct StageLogger {
-    /// The last warning, which is printed only once even if an input is opened twice.
+    /// Text of the last warning. If an input is opened twice, its warning is still printed only
+    /// once.
     warned: Mutex<String>,
 }
 
-/// A stage of the work.
+/// A stage, such as planning or writing, and its measurements.
 #[derive(Debug, Default)]
 struct Step {
     chunk: Option<u64>,
     chunks: Option<u64>,
     bytes: Option<u64>,
-    /// Input or parameters of the stage.
+    /// Inputs and parameters of the stage, as text.
     words: Vec<String>,
     begun: Option<Instant>,
     worked: Duration,
@@ -103,9 +104,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for StageLogger {
     }
 }
 
-/// Prints one line, in the same form as errors.
+/// Prints one line to standard error, in the same form as errors.
 fn tell(line: &str) {
-    // If this fails, there is no other place to report the error.
+    // There is no place to report an error about standard error.
     let _ = writeln!(
         io::stderr().lock(),
         "protosplit: {}",
@@ -114,7 +115,7 @@ fn tell(line: &str) {
 }
 
 impl Step {
-    /// Formats a stage, for example as `wrote 3 chunks, 146.7 KiB (150241 bytes), in 21.1 ms`.
+    /// Describes a stage, for example as `wrote 3 chunks, 146.7 KiB (150241 bytes), in 21.1 ms`.
     fn said(&self, name: &str) -> String {
         let mut said = vec![verb(name).to_owned()];
         if let Some(chunk) = self.chunk {
@@ -135,7 +136,7 @@ impl Step {
     }
 }
 
-/// Returns the verb for a stage of this name.
+/// Returns the past tense for the name of a stage.
 fn verb(name: &str) -> &str {
     match name {
         "plan" => "planned",
@@ -169,7 +170,7 @@ impl Visit for Step {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let value = format!("{value:?}");
         match field.name() {
-            // The empty path is the whole message.
+            // The whole message has an empty path.
             "path" if value.is_empty() => self.words.push("the message".into()),
             "path" => self.words.push(value),
             name => self.words.push(format!("{name} {value}")),
@@ -177,7 +178,7 @@ impl Visit for Step {
     }
 }
 
-/// The text of an event.
+/// The text of a logged event.
 struct EventText(String);
 
 impl Visit for EventText {

@@ -63,15 +63,15 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     told(report, &input, args, output)
 }
 
-/// Returns the report for a chunked file that can't be opened. Such a file counts as checked, and
-/// the failure is the result of the check.
+/// Returns a report with `failure` as its problem, if the file is a chunked file that is too
+/// damaged to be opened. For any other failure, nothing was verified, so returns `None`.
 pub(crate) fn unreadable(file: &Path, failure: &Failure) -> Option<VerifyReport> {
     let is_damaged = failure.exit() == Exit::Bad && place::is_chunked_at(file);
     let problem = || Error::new(ErrorKind::Record, failure.message());
     is_damaged.then(|| VerifyReport::of_unreadable(file, problem()))
 }
 
-/// Returns the file to which a report on an input refers.
+/// Returns the path of the file or folder that the report is about.
 pub(crate) fn file_of<'a>(report: &VerifyReport, input: &'a Input) -> &'a Path {
     match report.checked {
         Checked::Format { .. } => input.path(),
@@ -79,7 +79,7 @@ pub(crate) fn file_of<'a>(report: &VerifyReport, input: &'a Input) -> &'a Path {
     }
 }
 
-/// Fails if the options require a message or a known type, and the input has none.
+/// Fails if the arguments require a message, or a known message type, that the input doesn't have.
 fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
     let name = display_name::shown(input.path());
     if (args.deep || args.against.is_some()) && !input.has_message() {
@@ -99,7 +99,7 @@ fn check_message(args: &VerifyArgs, input: &Input) -> Result<(), Failure> {
     Err(Failure::usage(format!("{name}: --deep needs {how}")))
 }
 
-/// Opens the original with which to compare the merged message.
+/// Opens the original message that `--against` names; returns `None` if the option isn't given.
 fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Failure> {
     let opening =
         Opening::of(&args.reading, output.objects()).progress(output.reading("verifying"));
@@ -107,7 +107,7 @@ fn original(args: &VerifyArgs, output: &Output<'_>) -> Result<Option<Input>, Fai
     named.map(|named| open_original(named, opening)).transpose()
 }
 
-/// Opens an original in one piece, with which to compare a merged message.
+/// Opens an original message to compare with. Fails if the message isn't in one piece.
 pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input, Failure> {
     let place = place::locate(named, &CompanionArgs::default())?;
     let path = place.file.clone();
@@ -121,7 +121,8 @@ pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input,
     let input = match opening.alone().open_at(place.clone()) {
         Ok(input) => input,
         Err(_) if path.is_file() && place::is_chunked_at(&path) => return Err(in_chunks()),
-        // If a file's contents don't match its name, it is read as a plain message.
+        // If the contents don't match the format implied by the name, the file is read as a plain
+        // message.
         Err(_) if path.is_file() => opening::open_bytes(place, &objects)?,
         Err(failure) => return Err(failure),
     };
@@ -137,7 +138,7 @@ pub(crate) fn open_original(named: &Path, opening: Opening<'_>) -> Result<Input,
     Ok(input)
 }
 
-/// Plans a verification on several hosts.
+/// Plans a verification in parts, which several hosts can run.
 fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
     if place::is_stream(args.file()) {
         return Err(parts::only_chunked("verification"));
@@ -149,7 +150,7 @@ fn plan(args: &VerifyArgs, input: &Input) -> Result<PartsPlan, Failure> {
     parts::plan_verify(input, args.parts.parts)
 }
 
-/// Prints the findings, and returns the exit status.
+/// Prints the report, and returns the exit status.
 fn told(
     mut report: VerifyReport,
     input: &Input,
@@ -171,7 +172,8 @@ fn told(
     for failure in &failures {
         output.error(failure.message());
     }
-    // An unreadable file takes precedence over a damaged one.
+    // If one file can't be read and another is damaged, the exit status is that for the unreadable
+    // file.
     let worst = failures.iter().map(Failure::exit);
     let worst = worst.max_by_key(|exit| exit.code());
     Ok(worst.unwrap_or(Exit::Done))

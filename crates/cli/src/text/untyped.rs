@@ -1,4 +1,4 @@
-//! Messages of unknown type as text, with the same guesses as `protoc --decode_raw`.
+//! Printing messages of unknown type as text, with the same guesses as `protoc --decode_raw`.
 
 use std::io::Write;
 
@@ -11,14 +11,14 @@ use super::{cut, quoted};
 /// Maximum nesting depth to decode. Deeper messages are shown as bytes.
 const MAX_DEPTH: usize = 100;
 
-/// Writes a value according to its wire type, or a whole message if the wire type is `None`. Fields
-/// keep their order, and are identified by their numbers. Strings and bytes are cut to `most`
-/// bytes, and numbers are shown as they are encoded. A length-delimited value is shown as a message
-/// if it looks like one.
+/// Writes a value with the wire type `wire`, or a whole message if `wire` is `None`. Fields are
+/// printed in their encoded order, with their numbers as names. Strings and bytes are cut after
+/// `most` bytes. Numbers are printed in their encoded form. A length-delimited value is printed as
+/// a message if it looks like one.
 ///
 /// # Errors
 ///
-/// Fails if the bytes don't consist of fields, or writing fails.
+/// Fails if the bytes of a message aren't a sequence of fields, or if writing fails.
 pub(crate) fn value(
     bytes: &[u8],
     wire: Option<WireType>,
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn fields_are_guessed_as_protoc_guesses_them() {
-        // A varint, a message with a string, a group, fixed numbers of 4 and 8 bytes, and bytes.
+        // The fields are a varint, a message with a string, a group, fixed numbers of 4 and 8
+        // bytes, and bytes.
         let bytes = b"\x08\x96\x01\x12\x09\x0a\x07testing\x1b\x08\x05\x1c\x25\x01\x00\x00\x00\x29\x02\x00\x00\x00\x00\x00\x00\x00\x32\x02\xff\x00\x3a\x00";
         let mut out = Vec::new();
         value(bytes, None, 4, &mut out).unwrap();

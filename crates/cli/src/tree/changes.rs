@@ -1,4 +1,4 @@
-//! The changes between two messages, as a table.
+//! Printing the size changes between two messages as a table.
 
 use proto_splitter::ops::{SizeChange, TreeDiffReport, WhatChanged};
 
@@ -8,7 +8,7 @@ use crate::sanitize::one_line;
 use crate::size;
 use crate::table::{Align, Table};
 
-/// Returns the changes as a table.
+/// Formats size changes as a table.
 pub(super) fn text(report: &TreeDiffReport, width: Option<usize>, full_paths: bool) -> String {
     let nothing = report.old_size == report.new_size && report.lines.len() <= 1;
     if nothing && report.other_changes == 0 {
@@ -57,7 +57,7 @@ pub(super) fn text(report: &TreeDiffReport, width: Option<usize>, full_paths: bo
     text
 }
 
-/// Returns the change in the number of values.
+/// Returns the change in the number of values as text, such as `+2`; empty if there is none.
 pub(super) fn counts(row: &SizeChange) -> String {
     let (old, new) = (row.old_count.unwrap_or(0), row.new_count.unwrap_or(0));
     match new.cmp(&old) {
@@ -67,7 +67,7 @@ pub(super) fn counts(row: &SizeChange) -> String {
     }
 }
 
-/// Returns the word for a kind of change.
+/// Returns the word that describes a kind of change.
 pub(super) fn what(what: WhatChanged) -> &'static str {
     match what {
         WhatChanged::Grew => "grew",

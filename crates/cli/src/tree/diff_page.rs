@@ -1,4 +1,4 @@
-//! The changes between two messages as a self-contained page.
+//! The size changes between two messages as a self-contained HTML page.
 
 use proto_splitter::ops::{SizeChange, TreeDiffReport};
 
@@ -23,7 +23,7 @@ td.bar { width: 10rem; }
 tr:hover { background: #8882; }
 ";
 
-/// Returns the page.
+/// Returns the HTML page that shows the size changes.
 pub(super) fn page(report: &TreeDiffReport) -> String {
     let title = format!(
         "{}: what changed since {}",
@@ -89,7 +89,8 @@ fn line(depth: usize, row: &SizeChange, largest: u64) -> String {
     )
 }
 
-/// Returns a bar that starts in the middle, and extends to the right if the size grew.
+/// Returns a bar that extends from the middle to the right if the size grew, and to the left if it
+/// shrank.
 fn bar(change: i64, largest: u64) -> String {
     let permille = u128::from(change.unsigned_abs()) * 500 / u128::from(largest);
     let (class, start) = match change {

@@ -1,4 +1,4 @@
-//! The tree as a self-contained page.
+//! A size tree as a self-contained HTML page.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/page.css");
 const SCRIPT: &str = include_str!("assets/page.js");
 
-/// Maximum size of a page's data, in bytes. If the data is larger, the smallest nodes are summed up
-/// until it fits.
+/// Maximum size of the data in a page, in bytes. If there is more data, only the sums of the
+/// smallest nodes are included.
 const MOST_DATA: usize = 4 << 20;
 
-/// Maximum number of characters in a name or selector.
+/// Maximum number of characters in a path, name or selector on a page.
 const MOST_TEXT: usize = 200;
 
 #[derive(Serialize)]
@@ -26,17 +26,18 @@ struct Data<'a> {
     message: Option<&'a str>,
     chunked: bool,
     tree: Item,
-    /// The trees to zoom into, by the paths of their members.
+    /// Trees of the members that the page can zoom into, by the members' paths.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     inside: BTreeMap<String, Item>,
 }
 
-/// A field. Its JSON keys are single letters, since there may be many thousands of fields.
+/// A field in the page's data. JSON keys are single letters, since there may be many thousands of
+/// fields.
 #[derive(Serialize)]
 struct Item {
-    /// Last step of the path; for the root, the whole path.
+    /// Label: the last step of the field's path or, for the root, its whole path.
     n: String,
-    /// Type, which may be a guess.
+    /// Type of the field, which may be a guess.
     #[serde(skip_serializing_if = "Option::is_none")]
     t: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,23 +47,25 @@ struct Item {
     c: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
     k: String,
-    /// Members.
+    /// Listed members of the field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     m: Vec<Row>,
-    /// Members that aren't listed: their number and size.
+    /// Number and total size in bytes of the members that aren't listed; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     r: Option<(u64, u64)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     f: Vec<Item>,
-    /// Fields that aren't listed: their number and size.
+    /// Number and total size in bytes of the nested fields that aren't listed; `None` if there are
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     x: Option<(u64, u64)>,
 }
 
-/// A member: its selector, name, detail, size, chunk and path.
+/// A member in the page's data: its selector, name, detail, size in bytes, chunks and path.
 type Row = (String, Option<String>, Option<String>, u64, String, String);
 
-/// Returns the page for the largest report that fits. `report` makes a report within given limits.
+/// Returns a page for the largest report whose data fits. `report` returns the report within
+/// limits.
 pub(super) fn page(
     limits: TreeLimits,
     report: impl Fn(&TreeLimits) -> TreeReport,
@@ -78,7 +81,8 @@ pub(super) fn page(
         let whole = report.tree.size;
         let least = limits.get_min_size().of(whole);
         let least = least.max(whole >> 20).saturating_mul(4);
-        // It is better to show all members of one field than to show small members of every field.
+        // At first, only the minimum size is raised. Showing all members of one field is better
+        // than showing small members of every field, so after that, fewer members are shown.
         if least >= whole >> 12 {
             top = (top / 2).max(1);
         }
@@ -96,8 +100,8 @@ fn title(report: &TreeReport) -> String {
     format!("{}: sizes by field", shown(&report.file))
 }
 
-/// Returns the data for the script. Only a `<` could end the script element, and JSON can escape
-/// this character.
+/// Returns the JSON data for the page's script. Any `<` is escaped, since it could end the `script`
+/// element.
 fn data(report: &TreeReport) -> Result<String, Failure> {
     let data = Data {
         file: &shown(&report.file),
@@ -110,14 +114,15 @@ fn data(report: &TreeReport) -> Result<String, Failure> {
     Ok(json.replace('<', "\\u003c"))
 }
 
-/// Returns the tree of a member to zoom into. Returns `None` if its path is too long for the page.
+/// Returns the path and the data of a member to zoom into; `None` if the path is too long for the
+/// page.
 fn inside(field: &TreeField) -> Option<(String, Item)> {
     let is_whole = field.path.chars().count() <= MOST_TEXT;
     is_whole.then(|| (field.path.clone(), Item::of(field)))
 }
 
-/// Fills in the template. Untrusted text comes last, so that placeholders in the text aren't
-/// replaced.
+/// Returns the page's template with all placeholders replaced. Untrusted text is inserted last, so
+/// that placeholders in it aren't replaced.
 fn fill(title: &str, data: &str) -> String {
     let page = PAGE
         .replace("{{style}}", STYLE)
@@ -127,8 +132,8 @@ fn fill(title: &str, data: &str) -> String {
     [front, &escape(title), middle, data, end].concat()
 }
 
-/// Escapes text for elements and quoted attributes of XML and HTML. Drops characters that XML
-/// doesn't permit.
+/// Escapes text for elements and quoted attributes in XML and HTML. Characters that XML doesn't
+/// allow are omitted.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

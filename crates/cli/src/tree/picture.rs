@@ -1,4 +1,4 @@
-//! The tree as a static picture.
+//! A size tree as a static SVG picture.
 
 use std::fmt::Write;
 
@@ -13,23 +13,24 @@ use crate::size;
 const WIDTH: f64 = 1280.0;
 const HEIGHT: f64 = 860.0;
 const MARGIN: f64 = 24.0;
-/// Space above the treemap for its title, and below it for its legend.
+/// Heights of the space above the treemap, for its title, and below it, for its legend.
 const HEAD: f64 = 78.0;
 const FOOT: f64 = 52.0;
-/// Height of a field's label, which is above its parts.
+/// Height of a field's label, which is above the rectangles of the field's parts.
 const LABEL: f64 = 18.0;
 const PADDING: f64 = 2.0;
-/// Minimum length of the sides of a rectangle that is drawn or divided.
+/// Minimum width and height of a rectangle. A smaller rectangle isn't drawn.
 const LEAST_SIDE: f64 = 2.5;
 const LEAST_FRAME: (f64, f64) = (28.0, 18.0);
-/// Minimum area of a member that is drawn.
+/// Minimum area of the rectangle for a field's largest member. If it is smaller, no members are
+/// drawn.
 const LEAST_MEMBER: f64 = 700.0;
-/// Approximate width of a character.
+/// Approximate width of a character in a label.
 const CHARACTER: f64 = 7.0;
 
 const STYLE: &str = include_str!("assets/picture.css");
 
-/// A part of a field: another field, or a large member if members are more informative.
+/// A part of a field that has its own rectangle: a nested field, a member, or several small parts.
 enum Part<'a> {
     Field(&'a TreeField),
     Member(&'a TreeMember),
@@ -87,7 +88,8 @@ fn share(size: u64, whole: u64) -> String {
     })
 }
 
-/// Returns the kind of a field, which determines its color, as on the page.
+/// Returns the CSS class for a kind of field, which determines the field's color. The HTML page has
+/// the same colors.
 fn kind(field: &TreeField) -> &'static str {
     if !field.fields.is_empty() || field.other_fields.is_some() {
         return "message";
@@ -126,9 +128,9 @@ fn parts(field: &TreeField) -> Vec<Part<'_>> {
     parts
 }
 
-/// Returns true if members are more informative than fields. This is the case if there are several
-/// members and no nested fields, or if the members have names and no large nested field has named
-/// members.
+/// Returns true if a field's members are more informative than its nested fields. This is the case
+/// if there are several members and no nested fields. It is also the case if the members have
+/// names, and no large nested field has members with names.
 fn by_member(field: &TreeField) -> bool {
     field.members.len() > 1
         && (field.fields.is_empty() || (is_named(field) && !has_named(field, field.size / 2)))
@@ -143,7 +145,7 @@ fn has_named(field: &TreeField, least: u64) -> bool {
     large.any(|below| (below.members.len() > 1 && is_named(below)) || has_named(below, least))
 }
 
-/// Returns the picture of a report as SVG.
+/// Returns a report as an SVG picture.
 pub(super) fn svg(report: &TreeReport) -> String {
     let root = &report.tree;
     let map = Rect {
@@ -219,7 +221,7 @@ fn draw(out: &mut String, part: &Part<'_>, rect: Rect, depth: usize, whole: u64)
     }
 }
 
-/// Returns true if all parts of a field are members that are too small for their names.
+/// Returns true if all parts of a field are members whose rectangles are too small for their names.
 fn is_dust(field: &TreeField, within: &Rect) -> bool {
     let largest = field.members.first().map_or(0, |member| member.size);
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
@@ -227,8 +229,8 @@ fn is_dust(field: &TreeField, within: &Rect) -> bool {
     by_member(field) && area < LEAST_MEMBER
 }
 
-/// Writes the name and, if there is enough space, the size. The size is on the same line if there
-/// are parts below, and otherwise on the next line.
+/// Writes the label of a part and, if there is enough space, its size. If the part has further
+/// parts (`is_frame`), the size is on the same line, and otherwise on the next line.
 fn label(out: &mut String, part: &Part<'_>, rect: Rect, is_frame: bool) {
     if rect.height < LABEL - 3.0 || rect.width < 5.0 * CHARACTER {
         return;
@@ -288,7 +290,7 @@ fn legend(out: &mut String) {
     out.push('\n');
 }
 
-/// Truncates a string to `most` characters.
+/// Truncates a string to `most` characters, the last of which is then an ellipsis.
 fn fit(text: &str, most: usize) -> String {
     let mut shown: String = text.chars().take(most).collect();
     if text.chars().nth(most).is_some() {

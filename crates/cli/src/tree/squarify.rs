@@ -1,4 +1,4 @@
-//! Dividing a rectangle into parts that are as square as possible.
+//! Dividing a rectangle into rectangles that are as square as possible.
 
 /// A rectangle in a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +14,8 @@ impl Rect {
         self.width * self.height
     }
 
-    /// Returns the rectangle inside margins; `None` if it is empty.
+    /// Returns the rectangle without margins of `side` and, at the top, `top`; `None` if nothing is
+    /// left.
     pub(super) fn inset(&self, side: f64, top: f64) -> Option<Rect> {
         let inner = Rect {
             x: self.x + side,
@@ -26,9 +27,9 @@ impl Rect {
     }
 }
 
-/// Returns a rectangle for each size, in proportion to it. The sizes must be in descending order.
-/// Uses the algorithm of Bruls, Huizing and van Wijk: parts are added to a row along the shorter
-/// side as long as this makes them squarer.
+/// Divides a rectangle into one rectangle for each size, with an area in proportion to the size.
+/// The sizes must be in descending order. In the algorithm of Bruls, Huizing and van Wijk,
+/// rectangles are added to a row along the shorter side as long as that makes them squarer.
 pub(super) fn squarify(sizes: &[u64], within: Rect) -> Vec<Rect> {
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
     let sizes: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
@@ -90,7 +91,7 @@ pub(super) fn squarify(sizes: &[u64], within: Rect) -> Vec<Rect> {
         left -= sum;
         rest = behind;
     }
-    // The rectangle of parts that are too small to be drawn.
+    // Parts that are too small to be drawn get a rectangle without area.
     let none = Rect {
         width: 0.0,
         height: 0.0,

@@ -1,4 +1,4 @@
-//! The tree as a table.
+//! Printing a size tree as a table.
 
 use proto_splitter::ops::{TreeField, TreeMember, TreeReport, TreeRest};
 
@@ -6,22 +6,23 @@ use crate::sanitize::one_line;
 use crate::size;
 use crate::table::{Align, Table};
 
-/// A line: the contents of its columns, and its depth.
+/// A line of the table: the text of its columns, and its share.
 struct Line {
     cells: [String; 5],
-    /// Share of the whole; `None` for a sum.
+    /// Share of the total size, for the bar; `None` for the sum of omitted parts.
     share: Option<f64>,
     label: String,
 }
 
-/// The style of a table.
+/// The style of the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
-    /// Available width in columns.
+    /// Maximum width of lines, in columns; `None` if unlimited.
     pub(super) width: Option<usize>,
-    /// True to show whole paths of any length, instead of drawing a tree.
+    /// True to print the whole path on each line, even if it doesn't fit, instead of drawing a
+    /// tree.
     pub(super) full_paths: bool,
-    /// True to show bars next to the shares, on a terminal.
+    /// True to print a bar next to each share, which is meant for a terminal.
     pub(super) bars: bool,
     pub(super) color: bool,
 }
@@ -29,10 +30,10 @@ pub(super) struct Look {
 /// Length of a full bar, in characters.
 const BAR: usize = 10;
 
-/// The last character of a bar, by the number of filled eighths.
+/// Characters for the end of a bar. The index is the number of eighths that are filled.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Returns the tree as a table.
+/// Formats a tree as a table.
 pub(super) fn text(report: &TreeReport, look: Look) -> String {
     let mut lines = Vec::new();
     let root = &report.tree;
@@ -76,10 +77,10 @@ pub(super) fn text(report: &TreeReport, look: Look) -> String {
     if look.color { colored(&text) } else { text }
 }
 
-/// Title of the column with bars.
+/// Title of the column for bars.
 const BARS: &str = "";
 
-/// Returns a bar for a share of the whole.
+/// Returns a bar for a share, which is between 0 and 1.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -91,7 +92,7 @@ fn bar(share: f64) -> String {
     format!("{}{last}", "█".repeat(eighths / 8))
 }
 
-/// Returns the table with a bold header and colored bars.
+/// Adds escape sequences to a table for a bold header and colored bars.
 fn colored(text: &str) -> String {
     let is_bar = |c: char| c == '█' || EIGHTHS.iter().any(|part| part.starts_with(c));
     let mut lines = text.lines();
@@ -125,8 +126,8 @@ fn cells(field: &TreeField) -> [String; 5] {
     ]
 }
 
-/// Formats a set of chunks, such as `3`, `0, 3` or `0..7`. For a long set, returns the number of
-/// chunks.
+/// Formats the indices of chunks, such as `3`, `0, 3` or `0..7`. A long list is replaced by the
+/// number of chunks. `more` is true if `listed` doesn't contain all chunks.
 pub(super) fn chunks(listed: &[u64], more: bool) -> String {
     match (listed, more) {
         (_, true) => format!("{}+ chunks", listed.len()),
@@ -142,9 +143,9 @@ pub(super) fn chunks(listed: &[u64], more: bool) -> String {
     }
 }
 
-/// Appends the lines below a field: first its members, then its fields. The sizes of the members
-/// add up to the field's size, and so do the sizes of its fields together with its own bytes.
-/// Therefore, the lines of members have a different style.
+/// Appends the lines below a field: first its members, then its nested fields. The sizes of the
+/// members add up to the field's size. The sizes of the nested fields and the field's own bytes
+/// also do, so members have a different style of line.
 fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Vec<Line>) {
     let members: &[TreeMember] = if only_member(field).is_some() {
         &[]
@@ -210,7 +211,8 @@ fn field_lines(field: &TreeField, indent: &str, full_paths: bool, lines: &mut Ve
     }
 }
 
-/// Returns the member of a field that has only one member, which gets no separate line.
+/// Returns the only member of a field with a single value, since such a member has no separate
+/// line; otherwise `None`.
 fn only_member(field: &TreeField) -> Option<&TreeMember> {
     match field.members.as_slice() {
         [only] if field.count == 1 => Some(only),
@@ -255,7 +257,7 @@ fn rest_line(rest: TreeRest, tip: &str, what: &str) -> Line {
     }
 }
 
-/// Returns a member's name and detail, which are printed after its selector.
+/// Returns the text for a member's name and detail, which is printed after the member's selector.
 pub(super) fn called(name: Option<&str>, detail: Option<&str>) -> String {
     let mut text = String::new();
     if let Some(name) = name {
@@ -274,7 +276,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// Formats a number with commas between thousands.
+/// Formats a number with a comma between groups of three digits.
 pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
