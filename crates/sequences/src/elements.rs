@@ -1,4 +1,4 @@
-//! Writing the elements of a repeated field as a sequence.
+//! Writing the elements of a repeated field to a file as a sequence.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
@@ -11,13 +11,15 @@ use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor, Wir
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::{PositionReader, ReadAt, RecordWriter, RecordsMetadata, WriterOptions};
 
-/// Maximum size of an element that is copied through the search buffer, in bytes.
+/// Maximum size, in bytes, of an element that is read into the buffer of the cursor that finds
+/// elements. Larger elements are copied separately.
 const SMALL: u64 = 64 << 10;
 
-/// Minimum size of records that are streamed, in bytes. Each of these records has a separate chunk.
+/// Minimum size of elements that are streamed to records, in bytes. Each of these records has its
+/// own Riegeli chunk.
 const STREAM_FROM: u64 = 8 << 20;
 
-/// The elements of a message's repeated field, to be written as a sequence.
+/// The elements of a repeated field of a message, which can be written as a sequence.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +51,7 @@ impl std::fmt::Debug for Elements {
 }
 
 impl Elements {
-    /// Selects the elements of the field with this number in a message.
+    /// Selects the elements of the repeated field `number` in a message.
     pub fn new(message: Arc<dyn ReadAt>, number: FieldNumber) -> Elements {
         Elements {
             message,
@@ -58,23 +60,25 @@ impl Elements {
         }
     }
 
-    /// Sets whether to leave out the message's other fields, which a sequence can't contain.
-    /// Default: false, so writing fails if there are other fields.
+    /// Sets whether to omit the message's other fields, which a sequence can't contain. Default:
+    /// false, so that writing fails if the message has other fields.
     #[must_use]
     pub fn drop_others(mut self, drops: bool) -> Self {
         self.drops_others = drops;
         self
     }
 
-    /// Writes each element, preceded by its length, and returns the number of elements.
+    /// Writes each element, preceded by its length, to `sink`. Returns the number of elements.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] if the message has another field; [`ErrorKind::InvalidMessage`] if
-    /// the message breaks the wire format; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::Uncuttable`] if the message has other fields, unless these are
+    /// [omitted](Self::drop_others); [`ErrorKind::InvalidMessage`] if the message isn't valid wire
+    /// format; [`ErrorKind::Io`] if reading or writing fails; [`ErrorKind::Cancelled`] if the work
+    /// was cancelled.
     pub fn write_delimited(&self, sink: &mut impl Write, progress: &Progress) -> Result<u64> {
         self.each(progress, |cursor, element| {
-            // The element's length is copied along with it.
+            // The range includes the element's length.
             let range = element.tag_end..element.end;
             if range.end - range.start <= SMALL {
                 return Ok(sink.write_all(cursor.bytes(range)?)?);
@@ -83,13 +87,13 @@ impl Elements {
         })
     }
 
-    /// Writes each element as a record, and returns the number of elements. If the type of the
-    /// elements is given, the file records the type and its schema.
+    /// Writes each element as a record of a Riegeli file, and returns the number of elements. If
+    /// `element`, their type, is given, the file's metadata contains the type's name and schema.
     ///
     /// # Errors
     ///
     /// The errors of [`write_delimited`](Self::write_delimited); [`ErrorKind::InvalidConfig`] if
-    /// this build lacks the codec.
+    /// this build doesn't support the compression.
     pub fn write_records(
         &self,
         sink: &mut (impl Write + Seek),
@@ -128,7 +132,7 @@ impl Elements {
         Ok(count)
     }
 
-    /// Passes each element to `take`, and returns their number.
+    /// Passes each element to `take`, and returns the number of elements.
     fn each(
         &self,
         progress: &Progress,
@@ -155,8 +159,8 @@ impl Elements {
     }
 }
 
-/// Returns the serialized files of a type's schema. Each file comes after the files that it
-/// imports.
+/// Returns the serialized schema files that define a type. Each file is preceded by the files that
+/// it imports.
 fn schema_of(descriptor: &MessageDescriptor) -> Vec<Vec<u8>> {
     fn add(file: &FileDescriptor, names: &mut Vec<String>, files: &mut Vec<Vec<u8>>) {
         if names.iter().any(|name| name == file.name()) {

@@ -1,4 +1,4 @@
-//! Sequences in the registry of formats.
+//! Reading and writing sequences with a registry of formats.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,12 @@ use crate::elements::Elements;
 use crate::root::{Root, SETTING, repeated_field};
 use crate::sequence::Sequence;
 
-/// Sequences of messages. A sequence is a delimited file, or a Riegeli file whose records are
-/// messages.
+/// The format of sequences: delimited files, and Riegeli files whose records are messages.
 ///
-/// A file of records is recognized if its metadata contains the type of the records and the schema.
-/// To open any other file as a sequence, call
-/// [`open_as`](proto_splitter_core::formats::Registry::open_as) with the type of a [`Root`] in the
-/// options. Messages of any format can be written as sequences.
+/// A Riegeli file is recognized as a sequence if its metadata contains the name and the schema of
+/// the records' type. To open any other file as a sequence, call
+/// [`open_as`](proto_splitter_core::formats::Registry::open_as), and pass the type of a [`Root`] in
+/// the options. Messages of any format can be written as sequences, if they have a repeated field.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -70,10 +69,10 @@ const TARGETS: &[ConvertTarget] = &[
     ANY[1],
 ];
 
-/// Name of the setting for fields that aren't part of the sequence.
+/// Name of the setting for the message's fields that a sequence can't contain.
 const OTHERS: &str = "others";
 
-/// Name of the setting for Riegeli's options.
+/// Name of the setting for the options of Riegeli's writer.
 const WRITING: &str = "records";
 
 const SETTINGS: &[ConvertSetting] = &[
@@ -133,7 +132,7 @@ impl Format for SequenceFormat {
     }
 
     fn form_of(&self, opened: &Opened) -> Option<&'static ConvertTarget> {
-        // Only records have checksums.
+        // The input is a Riegeli file if it has checksums, and otherwise a delimited file.
         Some(&ANY[usize::from(opened.is_checked_when_read())])
     }
 
@@ -169,7 +168,7 @@ impl Format for SequenceFormat {
         };
         let threads = u32::try_from(threads::count(options.get_threads()).get()).unwrap_or(1);
         let writing = match setting(WRITING) {
-            // The text may set the number of threads.
+            // If the options in the text set the number of threads, they aren't changed.
             Some(text) if text.contains("parallelism") => text.parse()?,
             Some(text) => text.parse::<WriterOptions>()?.threads(threads),
             None => WriterOptions::new()
@@ -198,14 +197,15 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     let mut element = None;
     if input.is_chunked()? {
         if ChunkedFile::from_source(Arc::clone(&source), options.get_limits()).is_ok() {
-            // The file of a split sequence contains the sequence's type.
+            // A sequence that was split into chunks is opened as a chunked file, which contains the
+            // sequence's type.
             return Opened::of_input(input, None, options);
         }
         element = type_of_records(Arc::clone(&source));
     }
     let field = options.get_settings().get(SETTING).map(String::as_str);
     let root = match (options.get_descriptor(), element) {
-        // Callers may request the type of the records by its name.
+        // The caller may request the type of the records instead of the root's type.
         (Some(asked), Some(element)) if asked.full_name() == element.full_name() => {
             Root::of_elements(asked)?
         }
@@ -216,7 +216,7 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     let sequence = Arc::new(Sequence::open(source, &root, options.get_progress())?);
     let path = input.is_local().then_some(input.path());
     let is_checked = sequence.is_checked();
-    // Callers may request the type of the elements instead of the type of the root.
+    // The requested type may be that of the records, so it is replaced by the root's type.
     let options = options.clone().descriptor(root.descriptor().cloned());
     let opened = Opened::of_reader(Arc::clone(&sequence) as _, None, &options)?;
     let opened = opened.reading(path).with_file_offsets(sequence);
@@ -227,7 +227,8 @@ fn open(input: &Candidate<'_>, options: &OpenOptions) -> Result<Opened> {
     })
 }
 
-/// Returns the number of a repeated field, and the type of its elements if it is known.
+/// Returns the number of the repeated field that contains the elements, and the elements' type if
+/// it is known.
 fn field_of(
     descriptor: Option<&MessageDescriptor>,
     field: Option<&str>,
@@ -247,7 +248,8 @@ fn field_of(
     Ok((FieldNumber(field.number()), element))
 }
 
-/// Returns the type of the records, if the file's metadata contains the type's name and schema.
+/// Returns the type of a Riegeli file's records; `None` unless the file's metadata contains the
+/// type's name and schema.
 fn type_of_records(source: Arc<dyn ReadAt>) -> Option<MessageDescriptor> {
     let file = RecordFile::open(source, ReaderOptions::new()).ok()?;
     let metadata = RecordsMetadata::parse(&file.metadata().ok()??).ok()?;

@@ -1,4 +1,4 @@
-//! Groups of consecutive elements in a sequence, each of which is contiguous in the source.
+//! Dividing a sequence into groups of consecutive elements, as an index for reading by position.
 
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::wire::{Input, MAX_VARINT_LEN, SourceInput, decode_varint, varint_len};
@@ -7,22 +7,23 @@ use record_file::ReadAt;
 
 use crate::records::Records;
 
-/// Maximum size of a group of small elements, in bytes. Each group takes 24 bytes in the index of a
-/// file.
+/// Maximum size of a group of small elements, in bytes. Each group takes 24 bytes of memory in the
+/// index of a file.
 const GROUP_LEN: u64 = 256 << 10;
 
-/// Consecutive elements. The group ends where the next group starts.
+/// A group of consecutive elements, which ends where the next group starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    /// Offset in the message.
+    /// Offset of the group in the message that represents the sequence.
     pub(crate) start: u64,
-    /// Offset in the source: of the first element's length, or of the first record.
+    /// Offset of the group in the source: that of the first element's length, or of the first
+    /// record.
     pub(crate) at: u64,
-    /// Number of the first element.
+    /// Index of the group's first element in the sequence.
     pub(crate) first: u64,
 }
 
-/// All groups in a source. `end` is an empty group after the last one.
+/// The groups of a source, in order. `end` is an empty group that starts after the last group.
 #[derive(Debug)]
 pub(crate) struct Groups {
     groups: Vec<Group>,
@@ -30,7 +31,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Finds the elements in a delimited file by reading their lengths.
+    /// Finds the groups in a delimited file by reading the length of each element.
     pub(crate) fn of_delimited(
         source: &dyn ReadAt,
         tag_len: u64,
@@ -74,8 +75,8 @@ impl Groups {
                 group = next;
             }
             next = Group {
-                // The sum can't overflow for a file that exists, since a tag adds at most five
-                // bytes per element.
+                // For a real file, this sum can't overflow, since it adds at most five bytes for
+                // each element's tag.
                 start: next
                     .start
                     .checked_add(tag_len + stored)
@@ -96,8 +97,8 @@ impl Groups {
         Ok(Groups { groups, end: next })
     }
 
-    /// Finds the elements in a file of records. Decodes a chunk if it has several records, since
-    /// its header doesn't contain their lengths.
+    /// Makes each chunk of a record file a group. A chunk with several records is decoded, since
+    /// its header doesn't contain the records' lengths.
     pub(crate) fn of_records(
         records: &Records,
         tag_len: u64,
@@ -136,7 +137,7 @@ impl Groups {
     }
 
     /// Returns the group that contains an offset in the message: its index, the group itself, and
-    /// the next group. Returns `None` at or past the end.
+    /// the next group. Returns `None` if the offset is at or after the end of the message.
     pub(crate) fn find(&self, offset: u64) -> Option<(usize, Group, Group)> {
         if offset >= self.end.start {
             return None;

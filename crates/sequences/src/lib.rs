@@ -1,15 +1,15 @@
-//! Reading files that contain many protobuf messages as a single message of any size, and writing
-//! them.
+//! Reading a file that contains a sequence of protobuf messages as one message of any size, and
+//! writing such files.
 //!
-//! A log or a trace is often a *sequence* of messages rather than a single one. Each message is
+//! A log or a trace often isn't a single message, but a *sequence* of messages. Each of them is
 //! preceded by its length, as written by `writeDelimitedTo` in protobuf's libraries, or is a record
-//! in a Riegeli file. A [`Sequence`] reads a file like these as a message that has the sequence in
-//! a repeated field, so that all functions for messages support it. [`Elements`] does the reverse,
-//! and writes the elements of a repeated field as a sequence. [`SequenceFormat`] supports both in a
-//! registry of formats.
+//! in a Riegeli file. A [`Sequence`] presents such a file as one message with a repeated field that
+//! contains the messages, so that all functions for messages can read it. [`Elements`] writes the
+//! elements of a repeated field as a sequence. [`SequenceFormat`] does both in a registry of
+//! formats.
 //!
-//! Reading copies nothing and builds no message object. Every element stays in the file. Its tag,
-//! with the number of the repeated field, is inserted while reading.
+//! Reading neither copies the file nor builds message objects. The elements stay in the file. The
+//! tag of the repeated field is inserted before each element while reading.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -1,31 +1,32 @@
-//! A cache for recently used parts of a source.
+//! A cache for the recently used parts of a source.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proto_splitter_core::Result;
 
-/// A trait for parts, which may take memory.
+/// A trait for cached parts, some of which take almost no memory.
 pub(crate) trait Costly {
-    /// Returns true if the part takes memory in proportion to its size.
+    /// Returns true if the part takes an amount of memory in proportion to its size.
     fn is_costly(&self) -> bool;
 }
 
-/// A part, once it has been made. The thread that makes the part holds the lock.
+/// A cached part; `None` until it has been made. While a thread makes the part, it holds the lock.
 type Slot<T> = Arc<Mutex<Option<Arc<T>>>>;
 
-/// Recently used parts, by their index.
+/// A cache for parts, by the parts' indices.
 #[derive(Debug)]
 pub(crate) struct Recent<T> {
     most: u64,
-    /// Parts in the order of their last use, the most recent one last.
+    /// Index, size and slot of each part that takes memory, in the order of last use, the most
+    /// recent last.
     recent: Mutex<VecDeque<(usize, u64, Slot<T>)>>,
-    /// Parts that take almost no memory.
+    /// Parts that take almost no memory, and are never removed from the cache, by index.
     settled: Mutex<BTreeMap<usize, Arc<T>>>,
 }
 
 impl<T: Costly> Recent<T> {
-    /// Creates an empty cache for parts of at most `most` bytes in total.
+    /// Creates an empty cache, which keeps parts with a total size of at most `most` bytes.
     pub(crate) fn new(most: u64) -> Recent<T> {
         Recent {
             most,
@@ -34,9 +35,9 @@ impl<T: Costly> Recent<T> {
         }
     }
 
-    /// Returns the part with this index, whose size is `size` bytes. Calls `make` unless the part
-    /// is cached. Other threads that need the same part wait, while threads that need other parts
-    /// can make them at the same time.
+    /// Returns the part with this index, which has `size` bytes. If the part isn't cached, calls
+    /// `make`. Other threads that need the same part wait for it, but different parts can be made
+    /// at the same time.
     pub(crate) fn get_or_make(
         &self,
         index: usize,
@@ -60,7 +61,7 @@ impl<T: Costly> Recent<T> {
         Ok(part)
     }
 
-    /// Returns true if a part was made, and takes almost no memory.
+    /// Returns true if the part with this index is cached, and takes almost no memory.
     pub(crate) fn is_settled(&self, index: usize) -> bool {
         lock(&self.settled).contains_key(&index)
     }
@@ -86,7 +87,7 @@ impl<T: Costly> Recent<T> {
     }
 }
 
-/// Locks a mutex. Its content stays valid even if a thread panicked.
+/// Locks a mutex, even if a thread has panicked while holding it, since the contents stay valid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! The records of a file as one sequence of bytes, which is read by position. The records follow
-//! each other, and are decoded when they are read.
+//! Reading the records of a Riegeli file by position, as if they were concatenated. Chunks are
+//! decoded when they are read.
 
 mod decoded;
 
@@ -17,16 +17,17 @@ use record_file::{
 use crate::recent::Recent;
 use decoded::{Decoded, SpilledFile};
 
-/// Maximum size of a decoded chunk to hold in memory, in bytes. Larger chunks go to a temporary
-/// file, or are read in place.
+/// Maximum size of a decoded chunk in memory, in bytes. A larger chunk is decoded to a temporary
+/// file or, if it isn't compressed, read directly from the source.
 const MAX_IN_MEMORY: u64 = 16 << 20;
 
-/// Maximum total size of cached chunks with many records, in bytes.
+/// Maximum total size of decoded chunks in the cache, in bytes.
 const MAX_KEPT: u64 = 32 << 20;
 
-/// The records of a Riegeli file as a single run of bytes.
+/// The concatenated records of a Riegeli file, which can be read by position.
 ///
-/// Chunks are decoded on demand, and their hashes are compared.
+/// When a position is read, the chunk of records that contains it is decoded, and its hash is
+/// verified.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +50,7 @@ const MAX_KEPT: u64 = 32 << 20;
 pub struct Records {
     file: RecordFile<Arc<dyn ReadAt>>,
     chunks: Vec<Placed>,
-    /// Numbers of records that needn't be messages.
+    /// Indices of the records that needn't be messages, as sorted ranges.
     opaque: Vec<Range<u64>>,
     size: u64,
     kept: Recent<Decoded>,
@@ -65,12 +66,13 @@ impl std::fmt::Debug for Records {
     }
 }
 
-/// A chunk of records, with its range in the concatenation of all chunks.
+/// A chunk of records, and the offset `start` of its first record in the concatenation of all
+/// records.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     chunk: Chunk,
     start: u64,
-    /// Number of the chunk's first record.
+    /// Index in the file of the chunk's first record.
     first: u64,
 }
 
@@ -84,21 +86,21 @@ impl Placed {
     }
 }
 
-/// The records found so far in a file.
+/// The extent to which the records of a file have been found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Number of records in all chunks found so far.
+    /// Number of records in the chunks found so far.
     pub records: u64,
-    /// End of the last chunk found so far, as an offset in the file.
+    /// Offset in the file, in bytes, at which the last chunk found so far ends.
     pub end: u64,
 }
 
 impl Records {
-    /// Opens a file of records. Call [`find`](Self::find) to find the records.
+    /// Opens a Riegeli file. Before reading, call [`find`](Self::find) to find the records.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Record`] if the source isn't a file of records; [`ErrorKind::Io`] if the source
+    /// [`ErrorKind::Record`] if the source isn't a Riegeli file; [`ErrorKind::Io`] if the source
     /// can't be read.
     pub fn new(source: Arc<dyn ReadAt>) -> Result<Records> {
         Ok(Records {
@@ -116,8 +118,8 @@ impl Records {
         &self.file
     }
 
-    /// Returns the first record, if its size is at most `most` bytes. Returns `None` if the record
-    /// is larger, or there are no records.
+    /// Returns the first record if it has at most `most` bytes. Returns `None` if it is larger, or
+    /// there are no records.
     ///
     /// # Errors
     ///
@@ -137,12 +139,12 @@ impl Records {
         Ok((record.len() as u64 <= most).then_some(record))
     }
 
-    /// Finds records from the beginning, until `wanted` records are found or the file ends. Reads
-    /// only headers.
+    /// Finds records until at least `wanted` records have been found or the file ends. Only the
+    /// headers of chunks are read.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Record`] with the number of the record if a header is damaged;
+    /// [`ErrorKind::Record`] with the index of the next record if a header is damaged;
     /// [`ErrorKind::Io`] if the file can't be read.
     pub fn find(&mut self, wanted: u64) -> Result<Found> {
         let mut found = self.found();
@@ -177,7 +179,7 @@ impl Records {
         Ok(found)
     }
 
-    /// Returns the records that were found.
+    /// Returns the number of records found so far, and where they end.
     pub fn found(&self) -> Found {
         self.chunks
             .last()
@@ -187,15 +189,15 @@ impl Records {
             })
     }
 
-    /// Sets the records that aren't messages, as sorted ranges of their numbers. By default, all
-    /// records must be messages, and reading any other record fails.
+    /// Sets the indices of records that needn't be messages, as sorted ranges. By default, all
+    /// records must be messages. Reading a record that must be a message fails if it isn't one.
     pub fn set_opaque(&mut self, numbers: Vec<Range<u64>>) {
         self.opaque = numbers;
     }
 
-    /// Returns the range of these records in the concatenation of all records. The records must
-    /// already have been found. If the range begins or ends in the middle of a chunk, the chunk is
-    /// decoded.
+    /// Returns the range of bytes that records have in the concatenation of all records, given the
+    /// range of their indices. The records must have been [found](Self::find). If the range begins
+    /// or ends in the middle of a chunk, that chunk is decoded.
     ///
     /// # Errors
     ///
@@ -209,8 +211,8 @@ impl Records {
         Ok(start..self.start_of(records.end)?)
     }
 
-    /// Returns the chunks of records, each as the range of its bytes and the range of its records'
-    /// numbers.
+    /// Returns the byte range of each chunk in the concatenation of all records, and the range of
+    /// indices of the chunk's records.
     pub(crate) fn chunks(&self) -> impl ExactSizeIterator<Item = (Range<u64>, Range<u64>)> + '_ {
         self.chunks.iter().map(|placed| {
             let (start, first) = (placed.start, placed.first);
@@ -218,8 +220,8 @@ impl Records {
         })
     }
 
-    /// Passes each record of a chunk to `take`. Don't use this for chunks of one record, which may
-    /// be too large.
+    /// Passes each record of the chunk with the index `chunk` to `take`. Fails for a single record
+    /// that is too large for memory, so don't call this for a chunk with only one record.
     pub(crate) fn records_in(
         &self,
         chunk: usize,
@@ -260,16 +262,16 @@ impl Records {
             })
     }
 
-    /// Returns the chunk that contains the byte at `offset`, and the chunk's index; `None` at or
-    /// after the end.
+    /// Returns the chunk that contains the byte at `offset`, with the chunk's index. Returns `None`
+    /// if `offset` is at or after the end of the records.
     fn placed(&self, offset: u64) -> Option<(usize, &Placed)> {
-        // Skips chunks of empty records, which have no bytes.
+        // If several chunks start at the offset, all except the last have only empty records.
         let behind = self.chunks.partition_point(|placed| placed.start <= offset);
         let index = behind.checked_sub(1).filter(|_| offset < self.size)?;
         Some((index, self.chunks.get(index)?))
     }
 
-    /// Formats the numbers of a chunk's records, for error messages.
+    /// Returns the indices of a chunk's records as text, for error messages.
     fn numbers(placed: &Placed) -> String {
         match placed.count() {
             1 => format!("record {}", placed.first),
@@ -277,7 +279,7 @@ impl Records {
         }
     }
 
-    /// Returns a chunk, decoded and checked.
+    /// Returns the chunk with this index, from the cache or decoded and checked.
     fn decoded(&self, index: usize) -> Result<Arc<Decoded>> {
         let Some(placed) = self.chunks.get(index) else {
             let message = "there is no such chunk of records";
@@ -299,14 +301,14 @@ impl Records {
             if !decoded.as_ref().is_err_and(reaches_far) {
                 return decoded;
             }
-            // Some snappy streams can only be decompressed as a whole, but no known writer creates
-            // them.
+            // A snappy stream that refers far back can only be decompressed as a whole. No known
+            // writer creates such streams.
         }
         let decoded = Decoded::memory(&self.file.read_known_chunk(&placed.chunk)?);
         self.checked(placed, decoded)
     }
 
-    /// Decodes a chunk of one record that is too large for memory.
+    /// Decodes a chunk whose only record is too large for memory.
     fn decode_stream(&self, placed: &Placed) -> Result<Decoded> {
         let chunk = &placed.chunk;
         let kind = self.file.compression(chunk);
@@ -318,11 +320,12 @@ impl Records {
             } else {
                 let mut cursor = WireCursor::new(StreamInput::new(stream, placed.size()));
                 let hopped = hop(&mut cursor, placed.first);
-                // If the chunk is damaged, reports the damage instead of its consequences.
+                // If the chunk is damaged, this reports the damage. `hopped` may only be an error
+                // that results from it.
                 cursor.into_input().finish()?;
                 hopped?;
             }
-            // The data of the chunk ends with the record.
+            // The record is at the end of the chunk's data.
             let front = chunk.header.data_size.checked_sub(placed.size());
             let front = front.ok_or_else(too_large)?;
             return Ok(Decoded::Stored(*chunk, front));
@@ -335,8 +338,8 @@ impl Records {
         self.checked(placed, Decoded::Spilled(at, len))
     }
 
-    /// Reads a whole chunk directly into `buf`, if the chunk has one large record, which isn't
-    /// cached. For any other chunk, returns false without reading.
+    /// Reads a whole chunk directly into `buf` if its only record is too large for the cache.
+    /// Returns false, without reading, for any other chunk.
     fn read_whole(&self, index: usize, placed: &Placed, buf: &mut [u8]) -> Result<bool> {
         let is_one = placed.chunk.header.kind == ChunkType::Simple && placed.count() == 1;
         if !is_one || placed.size() <= MAX_IN_MEMORY || self.kept.is_settled(index) {
@@ -360,7 +363,7 @@ impl Records {
         Ok(true)
     }
 
-    /// Returns the chunk. Fails if a record in the chunk isn't a message, though it must be one.
+    /// Returns the decoded chunk. Fails if a record that must be a message isn't one.
     fn checked(&self, placed: &Placed, decoded: Decoded) -> Result<Decoded> {
         match &decoded {
             Decoded::Memory { data, ends } => {
@@ -448,7 +451,7 @@ impl ReadAt for Records {
     }
 }
 
-/// A record in the temporary file.
+/// A reader for a record in the temporary file.
 struct SpilledRecord<'a> {
     records: &'a Records,
     at: u64,
@@ -466,7 +469,7 @@ impl ReadAt for SpilledRecord<'_> {
     }
 }
 
-/// Skips over the fields of a record, which must be a message.
+/// Checks that a record is a message, by skipping over its fields. `number` is the record's index.
 fn hop<I: Input>(cursor: &mut WireCursor<I>, number: u64) -> Result<()> {
     loop {
         match cursor.next() {

@@ -1,4 +1,4 @@
-//! The type of the message that represents a sequence.
+//! The type of the message that represents a sequence, which has a repeated field for the elements.
 
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
@@ -7,22 +7,22 @@ use proto_splitter_core::formats::OpenOptions;
 use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// Full name of the type of a sequence, unless the caller gives another type that contains the
-/// elements.
+/// Full name of the type that represents a sequence by default. A caller can use another type with
+/// a repeated field for the elements instead.
 pub const SEQUENCE: &str = "proto_splitter.Sequence";
 
-/// Name of the only field of a [`SEQUENCE`].
+/// Name of the only field in a [`SEQUENCE`], which is repeated and contains the elements.
 const FIELD: &str = "message";
 
-/// Name of the setting, for opening and converting, that names the repeated field with the
-/// elements.
+/// Name of the setting for the name of the repeated field that contains the elements. It applies to
+/// opening and to converting.
 pub(crate) const SETTING: &str = "field";
 
-/// Number of the only field of a [`SEQUENCE`].
+/// Number of the only field in a [`SEQUENCE`].
 const NUMBER: FieldNumber = FieldNumber(1);
 
-/// Returns the type of a sequence of these elements, which is [`SEQUENCE`] with the repeated field
-/// `message`.
+/// Returns the type of a sequence with elements of the given type. Its full name is [`SEQUENCE`],
+/// and its repeated field `message` contains the elements.
 ///
 /// ```
 /// use proto_splitter_sequences::sequence_of;
@@ -36,7 +36,7 @@ const NUMBER: FieldNumber = FieldNumber(1);
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidConfig`] if the schema of the elements already has another type with the
+/// [`ErrorKind::InvalidConfig`] if the schema of the elements already defines another type with the
 /// name [`SEQUENCE`].
 pub fn sequence_of(element: &MessageDescriptor) -> Result<MessageDescriptor> {
     let mut pool = element.parent_pool().clone();
@@ -74,8 +74,8 @@ pub fn sequence_of(element: &MessageDescriptor) -> Result<MessageDescriptor> {
         .ok_or_else(|| failed("its schema is incomplete".to_owned()))
 }
 
-/// The type of the message that represents a sequence, along with the repeated field that contains
-/// the elements.
+/// The type of the message that represents a sequence, and the number of the repeated field that
+/// contains the elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     descriptor: Option<MessageDescriptor>,
@@ -83,8 +83,8 @@ pub struct Root {
 }
 
 impl Root {
-    /// Returns the root of a sequence with elements of unknown type. The root is a message that
-    /// contains them in field 1.
+    /// Returns the root of a sequence with elements of unknown type, which has the elements in
+    /// field 1.
     pub fn untyped() -> Root {
         Root {
             descriptor: None,
@@ -92,9 +92,9 @@ impl Root {
         }
     }
 
-    /// Finds a root by name. The name of a type means a [sequence](sequence_of) of this type. The
-    /// name of a repeated field, such as `perfetto.protos.Trace.packet`, means the type that
-    /// contains the field.
+    /// Finds a root by name. The name of a message type means a [sequence](sequence_of) with
+    /// elements of this type. The name of a repeated field, such as `perfetto.protos.Trace.packet`,
+    /// means the type that declares the field.
     ///
     /// ```
     /// use proto_splitter_sequences::Root;
@@ -110,14 +110,14 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if the schema has no type or field with this name, or the field
-    /// isn't a repeated message.
+    /// [`ErrorKind::InvalidConfig`] if `pool` has no type or field with this name, or the field
+    /// isn't repeated with messages as elements.
     pub fn named(pool: &DescriptorPool, name: &str) -> Result<Root> {
         Root::find(name, |name| pool.get_message_by_name(name))
     }
 
-    /// Finds a root by name like [`named`](Self::named). `known` looks up types by their full
-    /// names.
+    /// Finds a root by name, as [`named`](Self::named) does. `known` looks up a message type by its
+    /// full name.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Root {
         Err(Error::new(ErrorKind::InvalidConfig, message))
     }
 
-    /// Returns options for opening a sequence with this root as a
+    /// Returns `options` with this root added, for opening a file with a
     /// [`SequenceFormat`](crate::SequenceFormat).
     pub fn opening(&self, options: OpenOptions) -> OpenOptions {
         let options = options.descriptor(self.descriptor.clone());
@@ -146,7 +146,7 @@ impl Root {
         }
     }
 
-    /// Returns the root of a sequence of these elements.
+    /// Returns the root of a sequence with elements of the given type.
     ///
     /// # Errors
     ///
@@ -155,12 +155,14 @@ impl Root {
         Root::of_field(&sequence_of(element)?, Some(FIELD))
     }
 
-    /// Returns the root for a type that contains the elements in the field with this name or,
-    /// without a name, in its only repeated message field.
+    /// Returns the root for a message type that contains the elements in the repeated field with
+    /// the given name. If the name is `None`, the field is the type's only repeated field of
+    /// messages.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidConfig`] if there is no such field, or there are several.
+    /// [`ErrorKind::InvalidConfig`] if there is no such field or, without a name, there are
+    /// several.
     pub fn of_field(descriptor: &MessageDescriptor, field: Option<&str>) -> Result<Root> {
         let field = repeated_field(descriptor, field)?;
         Ok(Root {
@@ -169,22 +171,22 @@ impl Root {
         })
     }
 
-    /// Returns the type; `None` if it is unknown.
+    /// Returns the type of the message that represents the sequence; `None` if it is unknown.
     pub fn descriptor(&self) -> Option<&MessageDescriptor> {
         self.descriptor.as_ref()
     }
 
-    /// Returns the repeated field; `None` if its type is unknown.
+    /// Returns the repeated field that contains the elements; `None` if the root's type is unknown.
     pub fn field(&self) -> Option<FieldDescriptor> {
         self.descriptor.as_ref()?.get_field(self.number.0)
     }
 
-    /// Returns the number of the repeated field.
+    /// Returns the number of the repeated field that contains the elements.
     pub fn number(&self) -> FieldNumber {
         self.number
     }
 
-    /// Returns the tag of an element on the wire.
+    /// Returns the encoded tag that precedes each element in the message.
     pub(crate) fn tag(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, tag(self.number, WireType::Len));
@@ -192,7 +194,8 @@ impl Root {
     }
 }
 
-/// Returns the field with this name or, without a name, the only repeated message field of a type.
+/// Returns the field of a type with the given name or, without a name, the type's only repeated
+/// field of messages.
 pub(crate) fn repeated_field(
     descriptor: &MessageDescriptor,
     name: Option<&str>,

@@ -1,4 +1,4 @@
-//! A sequence of messages, which is read by position as one message.
+//! Reading a sequence of messages by position, as one message.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::recent::{Costly, Recent};
 use crate::records::Records;
 use crate::root::Root;
 
-/// Maximum total size of cached groups of small elements, in bytes.
+/// Maximum total size of groups of small elements in the cache, in bytes.
 const MAX_KEPT: u64 = 8 << 20;
 
 /// A sequence of messages, presented as one message that contains them in a repeated field.
@@ -62,11 +62,11 @@ pub struct Sequence {
     recent: Recent<Small>,
 }
 
-/// The file that contains the elements.
+/// The file that contains the sequence.
 enum Source {
-    /// Each element is preceded by its length.
+    /// Delimited file, in which each element is preceded by its length.
     Delimited(Arc<dyn ReadAt>),
-    /// Each element is a record.
+    /// Riegeli file, in which each element is a record.
     Records(Box<Records>),
 }
 
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Source {
     }
 }
 
-/// A group of small elements, with their tags.
+/// The encoded bytes of a group of small elements in the message, including tags and lengths.
 #[derive(Debug)]
 struct Small(Bytes);
 
@@ -90,13 +90,14 @@ impl Costly for Small {
 }
 
 impl Sequence {
-    /// Opens a file of records or, if it isn't one, a delimited file.
+    /// Opens a Riegeli file or, if the source isn't one, a delimited file.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the number of the message and its offset if a delimited
-    /// file ends inside a message, or lacks a length; [`ErrorKind::Record`] if a file of records is
-    /// damaged; [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::InvalidMessage`] with the index of the element and its offset if a delimited
+    /// file ends inside an element, or a length is missing; [`ErrorKind::Record`] if a Riegeli file
+    /// is damaged; [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::Cancelled`] if the
+    /// work was cancelled.
     pub fn open(source: Arc<dyn ReadAt>, root: &Root, progress: &Progress) -> Result<Sequence> {
         let tag = root.tag();
         let tag_len = tag.len() as u64;
@@ -117,23 +118,23 @@ impl Sequence {
         })
     }
 
-    /// Returns the number of messages.
+    /// Returns the number of elements in the sequence.
     pub fn len(&self) -> u64 {
         self.groups.count()
     }
 
-    /// Returns true if there are no messages.
+    /// Returns true if the sequence has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns true if the messages are records, whose checksums are compared when they are read.
+    /// Returns true if the elements are records, so that reading an element verifies its checksum.
     pub fn is_checked(&self) -> bool {
         matches!(self.source, Source::Records(_))
     }
 
-    /// Returns the bytes that precede a group's only element in the message, but aren't in the
-    /// source.
+    /// Returns the bytes that are inserted before an element that is alone in its group: the tag
+    /// and, for a record, the length.
     fn front(&self, group: Group, next: Group) -> Vec<u8> {
         let mut front = self.tag.clone();
         if self.is_checked() {
@@ -149,7 +150,7 @@ impl Sequence {
         }
     }
 
-    /// Returns the bytes that a group of several elements has in the message.
+    /// Returns the encoded bytes in the message of a group that has several elements.
     fn small(&self, index: usize, group: Group, next: Group) -> Result<Small> {
         let size = usize::try_from(next.start - group.start).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
@@ -190,7 +191,7 @@ impl Sequence {
 impl FileOffsets for Sequence {
     fn file_offset(&self, offset: u64) -> Option<u64> {
         let Source::Delimited(source) = &self.source else {
-            // The record may be compressed.
+            // Records may be compressed, so their bytes have no offsets in the file.
             return None;
         };
         let size = source.size().ok()?;

@@ -1,4 +1,4 @@
-//! Decoded chunks of records.
+//! Chunks of records that were decoded.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,20 +10,20 @@ use record_file::{Chunk, DecodedChunk, ReadAt};
 
 use crate::recent::{Costly, lock};
 
-/// A chunk that was decoded and verified.
+/// A chunk of records that was decoded and verified.
 #[derive(Debug)]
 pub(super) enum Decoded {
-    /// The records, one after another, and the end of each.
+    /// Concatenated records in memory, and the offset at which each record ends.
     Memory { data: Bytes, ends: Vec<usize> },
-    /// A single record in the temporary file, with its offset and its length.
+    /// Offset and length, in bytes, of a single record in the temporary file.
     Spilled(u64, u64),
-    /// A single record that is read from its chunk on demand: the chunk, and the number of bytes
-    /// before the record in the chunk's data.
+    /// Uncompressed chunk with a single record, which is read from the source, and the number of
+    /// bytes before the record in the chunk's data.
     Stored(Chunk, u64),
 }
 
 impl Decoded {
-    /// Holds the records of a decoded chunk in memory.
+    /// Keeps the records of a decoded chunk in memory.
     pub(super) fn memory(chunk: &DecodedChunk) -> Decoded {
         let mut total = 0;
         let ends: Vec<usize> = chunk
@@ -37,7 +37,8 @@ impl Decoded {
         Decoded::Memory { data, ends }
     }
 
-    /// Returns the end of a record, as an offset in the bytes of the chunk.
+    /// Returns the offset in the concatenated records of the chunk at which the record with this
+    /// index ends.
     pub(super) fn end_of(&self, record: usize) -> Option<u64> {
         match self {
             Decoded::Memory { ends, .. } => ends.get(record).map(|end| *end as u64),
@@ -53,7 +54,7 @@ impl Costly for Decoded {
     }
 }
 
-/// A temporary file of records that are too large for memory.
+/// A temporary file for decoded records that are too large for memory.
 #[derive(Debug, Default)]
 pub(super) struct SpilledFile {
     file: OnceLock<File>,
@@ -61,7 +62,7 @@ pub(super) struct SpilledFile {
 }
 
 impl SpilledFile {
-    /// Adds a record, and returns its offset and its length.
+    /// Appends a record, and returns its offset and length in bytes.
     pub(super) fn add(&self, mut record: impl Read) -> Result<(u64, u64)> {
         let mut end = lock(&self.len);
         let mut file = match self.file.get() {

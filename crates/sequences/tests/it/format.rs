@@ -1,4 +1,4 @@
-//! Sequences as inputs of a registry, and as forms of other messages.
+//! Opening sequences with a registry, and writing other messages as sequences.
 
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn a_record_file_that_says_its_type_is_recognized() {
     assert_eq!(opened.get("message[1].name").unwrap(), "bbb");
     assert_eq!(opened.verify().unwrap().checks, Checks::Checksums);
 
-    // The type of the elements can be requested, too, and so can a type that contains them.
+    // The requested type can be that of the elements, or a type that contains the elements.
     for asked in [element_type(), sequence_of(&element_type()).unwrap()] {
         let options = OpenOptions::new().descriptor(asked);
         let opened = FORMATS.open(&typed, &options).unwrap();

@@ -1,4 +1,4 @@
-//! Sequences made without the crate's own writer.
+//! Test data: sequences that are written without the crate's own code.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use proto_splitter_core::wire::put_varint;
 use proto_splitter_sequences::{Root, Sequence};
 use record_file::{ReadAt, RecordWriter, WriterOptions};
 
-/// Returns a message with a name of this length.
+/// Returns an encoded element, which is a file descriptor with a name of `name` bytes.
 pub(crate) fn element(number: usize, name: usize) -> Vec<u8> {
     let fill = char::from(b'a' + u8::try_from(number % 26).unwrap());
     let file = FileDescriptorProto {
@@ -20,12 +20,12 @@ pub(crate) fn element(number: usize, name: usize) -> Vec<u8> {
     file.encode_to_vec()
 }
 
-/// Returns the type of the elements.
+/// Returns the message type of the elements.
 pub(crate) fn element_type() -> MessageDescriptor {
     FileDescriptorProto::default().descriptor()
 }
 
-/// Returns elements with names of these lengths.
+/// Returns encoded elements, each with a name of the given length.
 pub(crate) fn elements(names: &[usize]) -> Vec<Vec<u8>> {
     let numbered = names.iter().enumerate();
     numbered
@@ -51,7 +51,7 @@ pub(crate) fn records(elements: &[Vec<u8>], options: &str) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Returns the message that has the elements in field 1.
+/// Returns an encoded message that has the given elements in field 1.
 pub(crate) fn message(elements: &[Vec<u8>]) -> Vec<u8> {
     let mut message = Vec::new();
     for element in elements {

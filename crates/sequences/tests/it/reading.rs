@@ -1,4 +1,5 @@
-//! Tests that a sequence reads like the message with the same elements, at every position.
+//! Tests that reading a sequence at any position gives the bytes of the message with the same
+//! elements.
 
 use proptest::prelude::*;
 use proto_splitter_core::ErrorKind;
@@ -7,7 +8,8 @@ use record_file::ReadAt;
 
 use crate::made::{delimited, element, elements, message, open, read_all, records};
 
-/// Options for record files: small chunks, transposed chunks, and one record in each chunk.
+/// Options for the record writer, which result in small chunks, transposed chunks, or a chunk for
+/// each record.
 const WRITERS: [&str; 5] = [
     "uncompressed",
     "zstd:1,chunk_size:300",
@@ -44,7 +46,8 @@ fn a_sequence_without_elements_is_an_empty_message() {
 
 #[test]
 fn each_byte_of_an_element_has_its_offset_in_a_delimited_file() {
-    // Groups of small elements, large ones alone, and empty ones.
+    // The lengths result in groups of small elements, large elements in their own groups, and empty
+    // elements.
     let names: Vec<usize> = (0..2000).map(|number| number % 300).collect();
     let elements = elements(&[&names[..], &[300_000, 0, 5, 262_144, 1]].concat());
     let file = delimited(&elements);
@@ -52,7 +55,7 @@ fn each_byte_of_an_element_has_its_offset_in_a_delimited_file() {
     let (mut start, mut at) = (0, 0);
     for element in &elements {
         let head = delimited(std::slice::from_ref(element)).len() - element.len();
-        // The tag is only in the message.
+        // Offsets in the message are larger by the tag, which isn't in the file.
         let [value, place] = [start + 1 + head, at + head];
         for within in [0, element.len() / 2, element.len().saturating_sub(1)] {
             if within < element.len() {
@@ -116,7 +119,8 @@ fn a_flipped_bit_in_a_record_is_never_read_as_something_else() {
             damaged[at] ^= 1 << (at % 8);
             let read = open(damaged).map_err(|error| error.to_string());
             let read = read.and_then(|sequence| {
-                // A file without the signature is read as a delimited file, which isn't checked.
+                // If the damage removes Riegeli's signature, the file is read as a delimited file,
+                // without checks.
                 let is_checked = sequence.is_checked();
                 let bytes = read_all(&sequence).map_err(|error| error.to_string())?;
                 Ok(is_checked.then_some(bytes))
@@ -138,8 +142,8 @@ fn a_file_that_changes_while_it_is_open_is_an_error() {
     let sequence = proto_splitter_sequences::Sequence::open(file, &root, &Default::default());
     std::fs::write(&path, delimited(&[element(0, 4), element(1, 2)])).unwrap();
     let mut bytes = [0; 7];
-    // The file has as many messages and bytes as before, so reading doesn't fail, and returns the
-    // new lengths.
+    // The changed file has the same number of messages and bytes, so reading doesn't fail, but
+    // returns the new lengths.
     sequence
         .as_ref()
         .unwrap()

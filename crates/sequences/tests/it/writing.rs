@@ -1,4 +1,4 @@
-//! The elements of a message are written as a sequence, and read back.
+//! Tests that the elements of a message can be written as a sequence and read back.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn write_delimited(elements: &Elements) -> proto_splitter_core::Result<(u64, Vec
 
 #[test]
 fn each_element_is_a_record_that_another_reader_reads() {
-    // The last element is streamed.
+    // The last element is large enough to be streamed.
     let elements = elements(&[0, 5, 100_000, 9 << 20]);
     let mut file = Cursor::new(Vec::new());
     let options: WriterOptions = "transpose,zstd:1".parse().unwrap();
