@@ -1,14 +1,13 @@
-//! Writing millions of elements to a Parquet file:
-//! `cargo bench -p proto-splitter-columns --bench columns`, or `-- PACKETS` for a number of packets
-//! other than 20 million; `-- --quick` takes 200 times fewer packets, to check that the benchmark
-//! runs.
+//! Measuring how long it takes to write millions of elements to a Parquet file: `cargo bench -p
+//! proto-splitter-columns --bench columns`. With `-- PACKETS`, the number of packets is PACKETS
+//! instead of 20 million. With `-- --quick`, it is 100,000, to check that the benchmark runs.
 //!
-//! A trace on disk becomes a Parquet file, on all cores. The time is compared with the time for
-//! only skipping over the trace, and with the time that Parquet's writer takes for the same columns
-//! in memory, on the same number of threads. The same is done for as many elements in several
-//! traces, with columns for the trace of each element. All measurements take turns, after one turn
-//! that isn't counted. The last line is the peak memory of a process that only wrote the first
-//! file.
+//! The benchmark converts a trace on disk to a Parquet file, on all cores. The time is compared
+//! with two others: the time for skipping over the fields of the trace, and the time that Parquet's
+//! writer needs to write the same columns from memory with the same number of threads. Then this is
+//! repeated with the same number of elements in 100 traces, and with columns for each element's
+//! trace. All measurements take turns. The first turn isn't counted. The last line is the peak
+//! memory of a process that only writes the first file.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -39,18 +38,18 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 5;
 const PACKETS: u64 = 20_000_000;
 
-/// Maximum time beyond the time that Parquet's writer takes, as a multiple of the time for
-/// skipping.
+/// Maximum time in addition to that of Parquet's writer, as a multiple of the time for skipping
+/// fields.
 const AIM: f64 = 3.0;
 
-/// Limit on the memory of the process, in MiB.
+/// Maximum memory of the process that only writes the first file, in MiB.
 const MEMORY_AIM: u64 = 256;
 
 /// Number of traces in the message with several traces.
 const TRACES: u64 = 100;
 
-/// Number of batches in a row group of the bare writer. Row groups then have as many rows as the
-/// table's row groups.
+/// Number of batches in a row group that only Parquet's writer writes. With this number, row groups
+/// have as many rows as those of the table.
 const BATCHES: usize = 8;
 
 fn main() -> Outcome<()> {
@@ -119,7 +118,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Writes several traces with this many elements in total as one message.
+/// Writes a message with [`TRACES`] traces, which have `packets` elements in total.
 fn write_traces(packets: u64, target: &Path) -> Outcome<()> {
     let mut out = BufWriter::new(File::create(target)?);
     for at in 0..TRACES {
@@ -132,8 +131,8 @@ fn write_traces(packets: u64, target: &Path) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
-/// Passes to `work` a table of a trace's elements, or a table of several traces' elements with
-/// their parents.
+/// Passes a table to `work`. Its rows are the elements of a trace or, if `with_parents` is true,
+/// the elements of several traces, with columns for their parents.
 fn with_table<T>(
     source: &Path,
     with_parents: bool,
@@ -155,7 +154,8 @@ fn to_parquet(source: &Path, target: &Path) -> Outcome<u64> {
     with_table(source, false, |table| write(table, target))
 }
 
-/// Writes the elements of several traces with their parents to a file next to the source.
+/// Writes the elements of several traces, with columns for their parents, to a file next to the
+/// source.
 fn parents_to_parquet(source: &Path) -> Outcome<u64> {
     with_table(source, true, |table| {
         write(table, &source.with_extension("parquet"))
@@ -192,7 +192,8 @@ fn bare_hop(source: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes the batches and discards the output. Each thread writes a row group at a time.
+/// Writes the batches as Parquet, and discards the output. Each thread writes one row group at a
+/// time.
 fn writer_alone(batches: &[RecordBatch]) -> Outcome<()> {
     let groups = Mutex::new(batches.chunks(BATCHES));
     let next = || groups.lock().ok()?.next();

@@ -1,4 +1,4 @@
-//! Columns under construction.
+//! Building Arrow columns from the fields of messages.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::shape::{MessageShape, Scalar, Shape, Slot, entries_field, entry_field
 use crate::source::Source;
 use crate::unit::Elements;
 
-/// A column under construction, with one value for each row of its parent.
+/// A column that is being built, with one value for each row of its parent.
 pub(crate) struct Column {
     nulls: NullBufferBuilder,
     values: Values,
@@ -39,7 +39,7 @@ struct MapColumn {
     value: Shape,
     key_wire: WireType,
     value_wire: WireType,
-    /// The entries of the current row.
+    /// Entries of the map in the current row.
     entries: Vec<Entry>,
 }
 
@@ -84,20 +84,20 @@ impl Column {
         }
     }
 
-    /// Adds a row without a value.
+    /// Appends a row that is null.
     pub(crate) fn append_null(&mut self) -> Result<()> {
         self.nulls.append_null();
         self.values.append_empty()
     }
 
-    /// Adds a row whose value is 0 or empty.
+    /// Appends a row with the value 0, or an empty value.
     pub(crate) fn append_empty(&mut self) -> Result<()> {
         self.nulls.append_non_null();
         self.values.append_empty()
     }
 
-    /// Appends a row. If the value is an enum number that readers treat as an unknown field, adds
-    /// no row and returns `Ok(false)`.
+    /// Appends a row with `value`. Returns `Ok(false)`, and appends nothing, if the value is an
+    /// enum number that readers treat as an unknown field.
     pub(crate) fn append(&mut self, source: Source<'_>, value: &Pending) -> Result<bool> {
         let is_taken = self.values.append(source, value)?;
         if is_taken {
@@ -106,8 +106,8 @@ impl Column {
         Ok(is_taken)
     }
 
-    /// Adds the value of a repeated field to the current row: an element, a packed run, or the
-    /// entry of a map.
+    /// Adds to the list or map in the current row the contents of one field: an element, a packed
+    /// run of elements, or a map entry.
     pub(crate) fn add(&mut self, source: Source<'_>, met: &Met) -> Result<()> {
         match &mut self.values {
             Values::List(_, items, shape) => items.add_elements(source, met, shape),
@@ -139,7 +139,7 @@ impl Column {
         Ok(())
     }
 
-    /// Completes the current row of a list or map.
+    /// Completes the list or map in the current row.
     pub(crate) fn end_row(&mut self, source: Source<'_>) -> Result<()> {
         self.nulls.append_non_null();
         match &mut self.values {
@@ -153,7 +153,8 @@ impl Column {
         self.nulls.len()
     }
 
-    /// Returns the column's rows, and empties the column. The rows' values are ranges in `bytes`.
+    /// Returns the rows as an Arrow array, and empties the column. Ranges in the rows refer to
+    /// `bytes`.
     pub(crate) fn finish(&mut self, bytes: &[u8]) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls.finish();
         self.values.finish(nulls, bytes)
@@ -180,7 +181,8 @@ impl Values {
         Ok(true)
     }
 
-    /// Returns the column's rows, and empties the column. The rows' values are ranges in `source`.
+    /// Returns the rows as an Arrow array, and empties the column. Ranges in the rows refer to
+    /// `source`.
     fn finish(&mut self, nulls: Option<NullBuffer>, source: &[u8]) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             Values::Leaf(values) => values.finish(nulls)?,
@@ -199,7 +201,7 @@ impl Values {
 }
 
 impl MapColumn {
-    /// Adds an entry to the current row.
+    /// Adds an entry to the map in the current row.
     fn add(&mut self, source: Source<'_>, met: &Met) -> Result<()> {
         let mut entry = Entry {
             key: Pending::empty(),
@@ -219,7 +221,8 @@ impl MapColumn {
         Ok(())
     }
 
-    /// Ends the row. If several entries have the same key, keeps the last one.
+    /// Completes the map in the current row. If several entries have the same key, only the last
+    /// one is kept.
     fn end_row(&mut self, source: Source<'_>) -> Result<()> {
         let entries = std::mem::take(&mut self.entries);
         let superseded = self.superseded(source, &entries);
@@ -244,7 +247,7 @@ impl MapColumn {
         push_end(&mut self.ends, self.keys.len())
     }
 
-    /// Returns the entries that a later entry with the same key replaces.
+    /// Returns the indices of the entries that are replaced by a later entry with the same key.
     fn superseded(&self, source: Source<'_>, entries: &[Entry]) -> HashSet<usize> {
         if entries.len() < 2 {
             return HashSet::new();
@@ -274,25 +277,25 @@ impl MapColumn {
     }
 }
 
-/// The columns filled from the fields of a message.
+/// The columns that are built from the fields of messages of one type.
 pub(crate) struct MessageColumns {
     shape: Arc<MessageShape>,
     columns: Vec<Member>,
-    /// Indices of the columns to which each row is appended.
+    /// Indices of the columns that are [`Member::Appended`].
     appended: Vec<usize>,
     rows: usize,
-    /// Number of rows for which the collected columns have room.
+    /// Number of rows that the [`Member::Flat`] columns have room for.
     room: usize,
-    /// The rows whose message is missing; `None` if every row has a message.
+    /// Flags that mark the rows without a message as null; `None` if every row has a message.
     nulls: Option<NullBufferBuilder>,
 }
 
-/// The column for a field, by the way it is filled.
+/// The column for one field, depending on how its values are stored.
 enum Member {
-    /// A column whose values are collected by row.
+    /// Column in which a row's value is set when its field is read.
     Flat(Flat),
-    /// A column whose rows are appended when a message ends, and the pending value of a singular
-    /// field.
+    /// Column to which a row is appended at the end of its message. The pending value is that of a
+    /// singular field.
     Appended(Column, Pending),
 }
 
@@ -319,7 +322,7 @@ impl MessageColumns {
         &self.shape
     }
 
-    /// Makes room for this many rows.
+    /// Makes room for at least `rows` rows.
     pub(crate) fn reserve(&mut self, rows: usize) {
         if rows <= self.room {
             return;
@@ -332,7 +335,7 @@ impl MessageColumns {
         }
     }
 
-    /// Begins a row without values and returns its index.
+    /// Begins a row without values, and returns the row's index.
     #[inline]
     fn begin_row(&mut self) -> usize {
         let row = self.rows;
@@ -343,7 +346,8 @@ impl MessageColumns {
         row
     }
 
-    /// Appends a row for a message, which consists of these pieces.
+    /// Appends a row for one message. The message's fields are the concatenated fields of all
+    /// `pieces`.
     pub(crate) fn append<'p>(
         &mut self,
         source: Source<'_>,
@@ -379,7 +383,7 @@ impl MessageColumns {
         Ok(())
     }
 
-    /// Appends a row for each of these elements.
+    /// Appends a row for each element with an index in `rows`.
     pub(crate) fn append_all(&mut self, elements: &Elements, rows: Range<usize>) -> Result<()> {
         self.reserve(self.rows + rows.len());
         let bytes = &elements.bytes;
@@ -402,7 +406,7 @@ impl MessageColumns {
         Ok(())
     }
 
-    /// Reads the fields of a message, or of a piece of it, into a row.
+    /// Reads the fields in the range `left`, which is a message or a piece of one, into a row.
     fn read(&mut self, source: Source<'_>, mut left: Range<usize>, row: usize) -> Result<()> {
         loop {
             self.collect(source.bytes, &mut left, row)?;
@@ -415,11 +419,11 @@ impl MessageColumns {
         }
     }
 
-    /// Collects the values of a message's first fields. Stops at the first field that isn't
-    /// [simple](MessageShape::simple), and leaves the remaining fields in `left`.
+    /// Reads fields from the front of `left` into a row, up to the first field that isn't
+    /// [simple](MessageShape::simple). Leaves the fields that weren't read in `left`.
     #[inline]
     fn collect(&mut self, bytes: &[u8], left: &mut Range<usize>, row: usize) -> Result<()> {
-        // A local variable can stay in a register, unlike `left`.
+        // Unlike `left`, which is a reference, a local variable can be kept in a register.
         let mut rest = left.clone();
         while rest.start < rest.end
             && let Some((column, bits, len)) = self.shape.simple(bytes, &rest)
@@ -466,7 +470,7 @@ impl MessageColumns {
         Ok(())
     }
 
-    /// Appends a row whose message is missing.
+    /// Appends a row without a message, which is null.
     pub(crate) fn append_null(&mut self) -> Result<()> {
         let row = self.begin_row();
         let nulls = self.nulls.get_or_insert_with(|| {
@@ -483,8 +487,8 @@ impl MessageColumns {
         Ok(())
     }
 
-    /// Returns the rows of all columns, and empties the columns. The rows' values are ranges in
-    /// `bytes`.
+    /// Returns the rows of each column as an Arrow array, and empties the columns. Ranges in the
+    /// rows refer to `bytes`.
     pub(crate) fn finish(&mut self, bytes: &[u8]) -> Result<Vec<ArrayRef>, ArrowError> {
         let nulls = self.nulls.take().and_then(|mut nulls| nulls.finish());
         let rows = std::mem::take(&mut self.rows);
@@ -497,8 +501,8 @@ impl MessageColumns {
     }
 }
 
-/// Returns the error for a field whose wire type differs from the schema's. Readers would treat it
-/// as an unknown field, so the table would lack the value.
+/// Returns the error for a field whose wire type differs from that in the schema. Protobuf parsers
+/// would treat the field as unknown, so its value would be missing from the table.
 #[cold]
 fn other_type(source: Source<'_>, met: &Met, slot: &Slot, message: &MessageShape) -> Error {
     let text = format!(

@@ -1,4 +1,4 @@
-//! Tables as comma-separated text.
+//! Writing tables as comma-separated values.
 
 use std::io::Write;
 
@@ -17,13 +17,14 @@ const UNIT: UnitSize = UnitSize {
 };
 
 impl Table<'_> {
-    /// Writes all rows as CSV and returns their number. The first line has the names of the
-    /// columns. Missing values are empty, bytes are hexadecimal, and times are in ISO 8601 format.
+    /// Writes all rows as CSV, and returns their number. The first line contains the names of the
+    /// columns. Missing values are empty, bytes are in hexadecimal, and times are in the ISO 8601
+    /// format.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if a column holds messages, lists or maps; the errors of
-    /// [`for_each_batch`](Table::for_each_batch); and any error from `sink`.
+    /// [`ErrorKind::InvalidPath`] if a column contains messages, lists or maps; the errors of
+    /// [`for_each_batch`](Table::for_each_batch); any error from writing to `sink`.
     pub fn write_csv(&self, sink: &mut dyn Write) -> Result<u64> {
         for field in self.schema().fields() {
             let what = match field.data_type() {

@@ -1,37 +1,38 @@
-//! The fields of a message in memory.
+//! Reading the fields of a message in memory.
 
 use std::ops::Range;
 
 use proto_splitter_core::wire::{Input, WireCursor, WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// A field in a buffer.
+/// A field that was read from a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Met {
     pub(crate) number: u32,
     pub(crate) wire: WireType,
-    /// Offset of the field's tag.
+    /// Offset of the field's tag in the buffer.
     pub(crate) start: usize,
-    /// The value of a varint, or the bits of a fixed number.
+    /// Value of a varint, or bits of a fixed-size number.
     pub(crate) bits: u64,
-    /// Bytes of a length-delimited value, or of a group without its tags.
+    /// Range in the buffer of a length-delimited value, or of a group without its tags.
     pub(crate) value: Range<usize>,
 }
 
-/// The position of a buffer in the message.
+/// The position of an element in a buffer and in the message it was copied from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// Offset in the buffer at which the element begins.
+    /// Offset of the element in the buffer.
     pub(crate) begin: usize,
     /// Offset of the element in the message.
     pub(crate) start: u64,
-    /// True if the buffer contains the whole element in one piece. Otherwise, only the position of
-    /// its beginning is known.
+    /// True if the buffer contains all bytes of the element in one piece. Otherwise, the positions
+    /// of its fields in the message are unknown.
     pub(crate) is_exact: bool,
 }
 
 impl Origin {
-    /// Converts an offset in the buffer to an offset in the message.
+    /// Converts an offset in the buffer to an offset in the message. Returns the element's offset
+    /// if the exact position is unknown.
     fn offset(&self, at: usize) -> u64 {
         match at.checked_sub(self.begin) {
             Some(within) if self.is_exact => self.start + within as u64,
@@ -39,8 +40,7 @@ impl Origin {
         }
     }
 
-    /// Converts an offset in the buffer to an offset in the message, as if the element were in one
-    /// piece.
+    /// Converts an offset in the buffer to an offset in the message, even if `is_exact` is false.
     fn here(&self, at: usize) -> u64 {
         self.start + at.saturating_sub(self.begin) as u64
     }
@@ -51,14 +51,15 @@ impl Origin {
         self.begin + usize::try_from(within).unwrap_or(usize::MAX - self.begin)
     }
 
-    /// Creates an error at an offset in the buffer.
+    /// Creates an error about the bytes at an offset in the buffer. The error has an offset in the
+    /// message.
     #[cold]
     pub(crate) fn broken(&self, message: impl Into<String>, at: usize) -> Error {
         Error::new(ErrorKind::InvalidMessage, message).at_offset(self.offset(at))
     }
 }
 
-/// An iterator over the fields of a message.
+/// A reader for the fields of a message in a buffer.
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -67,7 +68,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Creates an iterator over the message at `range` in a buffer.
+    /// Creates a reader for the message at `range` in a buffer.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8], range: &Range<usize>, origin: Origin) -> Self {
         Fields {
@@ -78,7 +79,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the start of the next field in the buffer.
+    /// Returns the offset in the buffer at which the next field starts.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
@@ -87,7 +88,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] if the bytes break the wire format, with the offset.
+    /// [`ErrorKind::InvalidMessage`], with the offset, if the bytes aren't valid wire format.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Met>> {
         if self.at >= self.end {
@@ -99,7 +100,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the next field if it is well-formed and not a group.
+    /// Reads the next field. Returns `None` if the field is a group or malformed.
     #[inline]
     fn read(&mut self) -> Option<Met> {
         let rest = self.bytes.get(self.at..self.end)?;
@@ -142,7 +143,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Reads the next field, which is a group or malformed, with the general parser.
+    /// Reads the next field, which is a group or malformed, with the general and slower parser.
     #[cold]
     fn read_slowly(&mut self) -> Result<Option<Met>> {
         let origin = self.origin;
@@ -169,7 +170,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Decodes the number at the start of `bytes`, and returns the number and its length.
+/// Decodes the number at the start of `bytes`, and returns the number and its length in bytes.
+/// Returns `None` if the number is incomplete or malformed.
 #[inline]
 pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
     match wire {
@@ -179,16 +181,16 @@ pub(crate) fn number(bytes: &[u8], wire: WireType) -> Option<(u64, usize)> {
     }
 }
 
-/// Mask for the bits of a packed range that hold its length.
+/// Mask for the bits of a [packed range](pack) that contain the range's length.
 pub(crate) const LEN: u64 = 0xffff_ffff;
 
-/// Packs a range in a buffer of less than 4 GiB into 64 bits.
+/// Packs a range of a buffer into 64 bits. The buffer must be smaller than 4 GiB.
 #[inline]
 pub(crate) fn pack(range: &Range<usize>) -> u64 {
     (range.start as u64) << 32 | (range.end - range.start) as u64 & LEN
 }
 
-/// Returns the range that was [packed](pack).
+/// Returns the range that [`pack`] has packed into 64 bits.
 #[inline]
 pub(crate) fn unpack(bits: u64) -> Range<usize> {
     let part = |bits: u64| usize::try_from(bits).unwrap_or(usize::MAX);
@@ -196,7 +198,7 @@ pub(crate) fn unpack(bits: u64) -> Range<usize> {
     start..start.saturating_add(part(bits & LEN))
 }
 
-/// A buffer read by offsets in the message.
+/// A buffer as input for the general parser, which uses offsets in the message.
 struct Placed<'a> {
     bytes: &'a [u8],
     origin: Origin,

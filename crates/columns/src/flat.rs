@@ -1,4 +1,4 @@
-//! Columns of single values that are collected as bits and converted all at once.
+//! Columns whose values are stored as bits while fields are read, and converted all at once.
 
 use std::sync::Arc;
 
@@ -15,17 +15,19 @@ use crate::fields::{LEN, Met, pack, unpack};
 use crate::names::EnumNames;
 use crate::shape::{FieldShape, Scalar, Shape, low};
 
-/// A column for a field that has a single value and isn't a message.
+/// A column for a singular field that isn't a message.
 ///
-/// While fields are read, a value is only stored, since a later value may replace it. Converting a
-/// whole column in one loop takes much less time than converting each value as it is read.
+/// While fields are read, each value is only stored, since a later value of the same field may
+/// replace it. Converting a whole column in one loop is much faster than converting each value when
+/// it is read.
 pub(crate) struct Flat {
-    /// For each row, the bits of a number, the index of an enum value's name, or the packed range
-    /// of bytes.
+    /// Value of each row: the bits of a number, the index of an enum value's name, or the [packed
+    /// range](pack) of a string or bytes.
     bits: Vec<u64>,
-    /// For each row, true if it has a value; `None` if absent values equal default values.
+    /// True for each row that has a value; `None` if an absent value is the same as the default
+    /// value.
     is_there: Option<Vec<bool>>,
-    /// Bits of a row without a value.
+    /// Bits to store for a row without a value.
     absent: u64,
     names: Option<Arc<EnumNames>>,
     is_bytes: bool,
@@ -33,14 +35,15 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    /// Creates an empty column; `None` if values of the field aren't collected.
+    /// Creates an empty column; `None` if the field is repeated or a message.
     pub(crate) fn new(field: &FieldShape) -> Option<Flat> {
         let (names, is_bytes) = match &field.shape {
             Shape::Scalar(scalar) => (None, matches!(scalar, Scalar::String | Scalar::Bytes)),
             Shape::Enum(names) => (Some(Arc::clone(names)), false),
             _ => return None,
         };
-        // In an open enum, 0 always has a name.
+        // An open enum always has a name for 0. A closed enum has presence, so no default is
+        // needed.
         let zero = names.as_ref().and_then(|names| names.place(0).ok()?);
         Some(Flat {
             bits: Vec::new(),
@@ -52,7 +55,7 @@ impl Flat {
         })
     }
 
-    /// Makes room for this many rows, which have no value at first.
+    /// Changes the number of rows that can be set to `rows`. New rows have no value.
     pub(crate) fn resize(&mut self, rows: usize) {
         self.bits.resize(rows, self.absent);
         if let Some(is_there) = &mut self.is_there {
@@ -60,10 +63,10 @@ impl Flat {
         }
     }
 
-    /// Sets the value of a row from the bits of a number, or a [packed range](pack).
+    /// Sets the value of a row to the bits of a number, or to a [packed range](pack).
     ///
-    /// Returns false for an enum number that readers treat as an unknown field, which doesn't
-    /// replace an earlier value.
+    /// Returns false, and keeps an earlier value, if the value is an enum number that readers treat
+    /// as an unknown field.
     #[inline]
     pub(crate) fn set(&mut self, row: usize, bits: u64) -> Result<bool> {
         let bits = match &self.names {
@@ -80,7 +83,7 @@ impl Flat {
         Ok(true)
     }
 
-    /// Sets the value of a row.
+    /// Sets the value of a row to that of a field. Returns false as [`set`](Self::set) does.
     pub(crate) fn set_met(&mut self, row: usize, met: &Met) -> Result<bool> {
         let bits = if self.is_bytes {
             pack(&met.value)
@@ -98,8 +101,8 @@ impl Flat {
         }
     }
 
-    /// Returns the first `rows` rows as a column. `nulls` marks the rows without a message. Packed
-    /// ranges refer to `bytes`.
+    /// Returns the first `rows` rows as an Arrow array, and empties the column. `nulls` marks the
+    /// rows without a message. Packed ranges refer to `bytes`.
     pub(crate) fn finish(
         &mut self,
         rows: usize,
@@ -124,7 +127,7 @@ impl Flat {
                 Arc::new(DictionaryArray::try_new(places, names)?)
             }
         };
-        // Clearing keeps the allocated memory for the next rows.
+        // `clear` keeps the allocated memory for later rows.
         self.bits.clear();
         if let Some(is_there) = &mut self.is_there {
             is_there.clear();
@@ -133,7 +136,7 @@ impl Flat {
     }
 }
 
-/// Converts the collected values to a column. Packed ranges refer to `source`.
+/// Converts stored values to an Arrow array. Packed ranges refer to `source`.
 fn array(
     scalar: Scalar,
     bits: &[u64],
@@ -182,8 +185,8 @@ fn array(
     })
 }
 
-/// Copies the bytes of packed ranges into one buffer. Returns the offsets of the values, and the
-/// buffer.
+/// Copies the bytes of packed ranges in `source` to one buffer. Returns the offset of each value in
+/// the buffer, and the buffer.
 fn joined(bits: &[u64], source: &[u8]) -> Result<(OffsetBuffer<i32>, Buffer), ArrowError> {
     let size: u64 = bits.iter().map(|bits| bits & LEN).sum();
     let size = i32::try_from(size).map_err(|_| ArrowError::OffsetOverflowError(bits.len()))?;

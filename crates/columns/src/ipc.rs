@@ -1,4 +1,4 @@
-//! Tables as Arrow IPC files.
+//! Writing tables as Arrow IPC files.
 
 use std::io::Write;
 
@@ -9,12 +9,12 @@ use proto_splitter_core::{Error, Result};
 use crate::table::{Table, of_arrow};
 
 impl Table<'_> {
-    /// Writes all rows as an Arrow IPC file, also known as Feather, and returns their number.
+    /// Writes all rows as an Arrow IPC file, also known as Feather, and returns the number of rows.
     ///
     /// # Errors
     ///
-    /// The errors of [`for_each_batch`](Table::for_each_batch), and any error from `sink`, which
-    /// may then have received part of a file.
+    /// The errors of [`for_each_batch`](Table::for_each_batch); any error from writing to `sink`.
+    /// After an error, `sink` may contain part of a file.
     pub fn write_arrow(&self, sink: &mut dyn Write) -> Result<u64> {
         let options =
             IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
@@ -30,7 +30,7 @@ impl Table<'_> {
     }
 }
 
-/// Converts a writer's error. Returns the sink's error if the sink failed.
+/// Converts an error from Arrow's writer. If the sink has failed, returns the sink's error.
 pub(crate) fn of_writer(error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, error) => error.into(),

@@ -1,4 +1,4 @@
-//! Columns without nested columns.
+//! Building Arrow columns that have no nested columns.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::shape::{Scalar, Shape, low};
 use crate::source::Source;
 use crate::time;
 
-/// The values of a column of numbers, text, enums, or messages that become one value each.
+/// The values of a column of numbers, strings, bytes, enums, or messages that have a single value
+/// in Arrow.
 pub(crate) enum LeafValues {
     Int32(Vec<i32>, Scalar),
     Int64(Vec<i64>, Scalar),
@@ -34,13 +35,13 @@ pub(crate) enum LeafValues {
     Enum(Vec<i32>, Arc<EnumNames>),
     Timestamp(Vec<i64>, TimeUnit),
     Duration(Vec<i64>, TimeUnit),
-    /// The value is in a wrapper message.
+    /// Values of wrapper messages, and the wire type of the wrapped field.
     Wrapped(Box<LeafValues>, WireType),
     Mark(BooleanBufferBuilder),
 }
 
 impl LeafValues {
-    /// Creates an empty column of numbers, text or bytes.
+    /// Creates an empty column of numbers, bools, strings or bytes.
     pub(crate) fn new(scalar: Scalar) -> LeafValues {
         match scalar {
             Scalar::Int32 | Scalar::Sint32 | Scalar::Sfixed32 => {
@@ -62,7 +63,7 @@ impl LeafValues {
         }
     }
 
-    /// Appends 0, or an empty value.
+    /// Appends the value 0, or an empty value.
     pub(crate) fn append_empty(&mut self) -> Result<()> {
         match self {
             LeafValues::Int32(values, _) => values.push(0),
@@ -73,7 +74,8 @@ impl LeafValues {
             LeafValues::Double(values) => values.push(0.0),
             LeafValues::Bool(values) | LeafValues::Mark(values) => values.append(false),
             LeafValues::Bytes { ends, bytes, .. } => return push_end(ends, bytes.len()),
-            // In an open enum, 0 always has a name.
+            // An open enum always has a name for 0. In a closed enum, the index doesn't matter,
+            // since the row is null.
             LeafValues::Enum(places, names) => places.push(names.place(0)?.unwrap_or(0)),
             LeafValues::Timestamp(values, _) | LeafValues::Duration(values, _) => values.push(0),
             LeafValues::Wrapped(values, _) => return values.append_empty(),
@@ -81,8 +83,8 @@ impl LeafValues {
         Ok(())
     }
 
-    /// Appends a value. If the value is an enum number that readers treat as an unknown field, adds
-    /// nothing and returns `Ok(false)`.
+    /// Appends a value. Returns `Ok(false)`, and appends nothing, if the value is an enum number
+    /// that readers treat as an unknown field.
     #[inline]
     pub(crate) fn append(&mut self, source: Source<'_>, value: &Pending) -> Result<bool> {
         let bits = value.bits;
@@ -127,7 +129,7 @@ impl LeafValues {
         Ok(true)
     }
 
-    /// Returns the values as an array, and empties the column.
+    /// Returns the values as an Arrow array, and empties the column.
     pub(crate) fn finish(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             LeafValues::Int32(values, _) => Arc::new(Int32Array::try_new(buffer(values), nulls)?),
@@ -168,7 +170,7 @@ impl LeafValues {
     }
 }
 
-/// Appends the end of a list or value.
+/// Appends the offset at which a list or value ends. Fails if the offset doesn't fit in an `i32`.
 #[inline]
 pub(crate) fn push_end(ends: &mut Vec<i32>, end: usize) -> Result<()> {
     let end = i32::try_from(end).map_err(|_| {
@@ -183,7 +185,7 @@ fn buffer<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> ScalarBuffer
     ScalarBuffer::from(std::mem::take(values))
 }
 
-/// Converts the ends of values to offsets, which start with 0.
+/// Converts the ends of values, preceded by 0, to Arrow offsets, and resets `ends`.
 pub(crate) fn offsets(ends: &mut Vec<i32>) -> OffsetBuffer<i32> {
     OffsetBuffer::new(ScalarBuffer::from(std::mem::replace(ends, vec![0])))
 }

@@ -1,27 +1,26 @@
-//! Elements of protobuf messages of any size as columns: Parquet, Arrow and CSV.
+//! Converting the elements of protobuf messages of any size to columns: Parquet, Arrow and CSV.
 //!
-//! A [`Table`] has one row for each element that a
-//! [`PathQuery`](proto_splitter_core::path::PathQuery) selects in a message, and one column for
-//! each requested field. Values are copied directly from the bytes of the message into columns,
-//! without building message objects. Only a few row groups are in memory at a time.
+//! A [`Table`] has a row for each element that a
+//! [`PathQuery`](proto_splitter_core::path::PathQuery) selects in a message, and a column for each
+//! requested field. Values are copied from the bytes of the message directly to columns, without
+//! building message objects. Only a few row groups are in memory at a time.
 //!
-//! | in the schema | in the table |
+//! | type in the schema | type in the table |
 //! | --- | --- |
-//! | `int32`, `int64`, `uint32`, `uint64` and their other forms | integers of the same size and
-//! sign |
-//! | `float`, `double`, `bool`, `string` | the same |
+//! | `int32`, `sint64`, `fixed32` and other integers | integers of the same size and sign |
+//! | `float`, `double`, `bool`, `string` | the same type |
 //! | `bytes` | binary |
-//! | an enum | a dictionary of names; a number without a name becomes its digits |
+//! | an enum | a dictionary of names; a number without a name has its digits as a name |
 //! | a message | a struct |
-//! | a repeated field, a map | a list, a map; empty if it has no elements |
-//! | a field with presence: `optional`, in a `oneof`, a message, any of proto2 | null if absent |
-//! | `google.protobuf.Timestamp` and `Duration` | a timestamp in UTC, a duration, in nanoseconds
-//! unless the options set another unit |
-//! | `google.protobuf.Int64Value` and the like | the value, or null |
+//! | a repeated field or a map | a list or a map; empty if it has no elements |
+//! | a field with presence (`optional`, in a `oneof`, a message, or proto2) | null if absent |
+//! | `google.protobuf.Timestamp` | a timestamp in UTC, in the [unit](TableOptions::time_unit) set |
+//! | `google.protobuf.Duration` | a duration, in the [unit](TableOptions::time_unit) set |
+//! | a wrapper such as `google.protobuf.Int64Value` | the wrapped value, or null |
 //! | a message without fields | true, or null |
 //!
-//! A column can be nested, such as `args.key`. If `args` is repeated, the column holds lists of
-//! keys.
+//! A column can be a nested field, such as `args.key`. If `args` is repeated, each value of the
+//! column is a list of keys.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -47,6 +46,6 @@ mod unit;
 pub use options::TableOptions;
 pub use stream::TableStream;
 pub use table::Table;
-/// The crates whose types appear in the signatures of this crate.
+/// The crates whose types are in the signatures of this crate's functions.
 #[doc(no_inline)]
 pub use {arrow_array, arrow_schema};

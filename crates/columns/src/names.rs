@@ -1,4 +1,4 @@
-//! The names of an enum's values, as a dictionary.
+//! The names of enum values, as an Arrow dictionary.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,15 +7,15 @@ use arrow_array::{ArrayRef, StringArray};
 use prost_reflect::EnumDescriptor;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-/// The names of an enum's values, by index in a dictionary. A number without a name is added as
-/// text when it first occurs.
+/// A dictionary with the names of an enum's values. A number without a name gets its digits as a
+/// name when it is first looked up.
 #[derive(Debug)]
 pub(crate) struct EnumNames {
-    /// Indices of the names for 0 and the numbers after it; negative for numbers without a name.
+    /// Index in the dictionary for each number from 0 to 255; negative for a number without a name.
     near: Vec<i32>,
     places: HashMap<i32, i32>,
     names: Vec<String>,
-    /// True if readers treat a number without a name as an unknown field.
+    /// True if protobuf parsers treat a number without a name as an unknown field.
     is_closed: bool,
     unnamed: Mutex<Unnamed>,
 }
@@ -24,14 +24,14 @@ pub(crate) struct EnumNames {
 struct Unnamed {
     places: HashMap<i32, i32>,
     numbers: Vec<i32>,
-    /// The dictionary, until an unnamed number is added.
+    /// The dictionary as an Arrow array; `None` until it is requested, or after a number was added.
     array: Option<ArrayRef>,
 }
 
-/// Number of values that are looked up without a map.
+/// Number of enum values, starting from 0, that are looked up in an array instead of a map.
 const NEAR: usize = 256;
 
-/// Maximum number of unnamed values, since their dictionary is held in memory.
+/// Maximum number of numbers without names. Each is added to the dictionary, which is in memory.
 const MOST_UNNAMED: usize = 1 << 16;
 
 impl EnumNames {
@@ -41,7 +41,7 @@ impl EnumNames {
         let mut near = vec![-1; NEAR];
         for value in values.values() {
             let place = i32::try_from(names.len()).unwrap_or(i32::MAX);
-            // If a number has several names, the first one is used.
+            // If several names have the same number, the first one is used.
             if places.contains_key(&value.number()) {
                 continue;
             }
@@ -61,12 +61,12 @@ impl EnumNames {
         }
     }
 
-    /// Returns the index of a number's name in the dictionary; `None` if readers treat the number
-    /// as unknown.
+    /// Returns the index in the dictionary for a number's name; `None` if the number has no name,
+    /// and protobuf parsers would treat it as an unknown field.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if there are too many numbers without names.
+    /// [`ErrorKind::LimitExceeded`] if more than [`MOST_UNNAMED`] numbers have no name.
     #[inline]
     pub(crate) fn place(&self, number: i32) -> Result<Option<i32>> {
         let near = usize::try_from(number)
@@ -102,7 +102,8 @@ impl EnumNames {
         Ok(Some(place))
     }
 
-    /// Returns the dictionary. Later dictionaries start with the same entries.
+    /// Returns the dictionary. Any dictionary that is returned later has the same entries at its
+    /// start.
     pub(crate) fn dictionary(&self) -> ArrayRef {
         let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(array) = &unnamed.array {

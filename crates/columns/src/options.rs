@@ -37,24 +37,25 @@ impl TableOptions {
         TableOptions::default()
     }
 
-    /// Sets the columns: names of fields, or of nested fields such as `args.key`. Default: all
-    /// fields with a single value.
+    /// Sets the columns, which are paths of fields, such as `args.key`. Default: all singular
+    /// fields that have a single value.
     #[must_use]
     pub fn columns<T: Into<String>>(mut self, columns: impl IntoIterator<Item = T>) -> Self {
         self.columns = Some(columns.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets whether to add columns for the parents of each row: the index or key in each list on
-    /// the query's path, and the single-valued fields of the enclosing messages. Default: false.
+    /// Sets whether to add columns for the parents of each row. For each list or map on the query's
+    /// path, they contain the index or key, and for each enclosing message, its single-valued
+    /// fields. Default: false.
     #[must_use]
     pub fn with_parent(mut self, with_parent: bool) -> Self {
         self.with_parent = with_parent;
         self
     }
 
-    /// Sets the unit for each `google.protobuf.Timestamp` or `Duration`. Finer fractions are
-    /// dropped. Default: nanoseconds, which are exact and range from 1677 to 2262.
+    /// Sets the unit of `google.protobuf.Timestamp` and `Duration` values. Finer fractions are
+    /// dropped. Default: nanoseconds, which are exact but limited to the years from 1677 to 2262.
     #[must_use]
     pub fn time_unit(mut self, unit: TimeUnit) -> Self {
         self.time_unit = unit;
@@ -68,7 +69,7 @@ impl TableOptions {
         self
     }
 
-    /// Returns the paths of the columns; `None` for all fields with a single value.
+    /// Returns the paths of the columns; `None` for all single-valued fields.
     pub fn get_columns(&self) -> Option<&[String]> {
         self.columns.as_deref()
     }
@@ -78,12 +79,12 @@ impl TableOptions {
         self.with_parent
     }
 
-    /// Returns the unit for each `google.protobuf.Timestamp` or `Duration`.
+    /// Returns the unit of `google.protobuf.Timestamp` and `Duration` values.
     pub const fn get_time_unit(&self) -> TimeUnit {
         self.time_unit
     }
 
-    /// Returns the number of threads.
+    /// Returns the number of threads; `None` for the number of cores.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }

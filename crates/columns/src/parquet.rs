@@ -1,4 +1,4 @@
-//! Tables as Parquet files.
+//! Writing tables as Parquet files.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,23 +16,24 @@ use proto_splitter_core::Result;
 use crate::table::{Plan, Table, of_arrow};
 use crate::unit::{Spare, Unit, UnitSize};
 
-/// Limits for a row group: its number of rows, and the size of these rows in the message.
+/// Maximum number of rows in a row group, and maximum size of their elements in the message, in
+/// bytes.
 const ROW_GROUP: UnitSize = UnitSize {
     rows: 512 << 10,
     bytes: 16 << 20,
 };
 
-/// Number of rows converted to columns at a time.
+/// Number of rows to convert to columns at a time.
 const BATCH: usize = 16 << 10;
 
 impl Table<'_> {
-    /// Writes all rows as a Parquet file and returns their number. Each thread makes one row group
-    /// at a time.
+    /// Writes all rows as a Parquet file, and returns the number of rows. Each thread builds one
+    /// row group at a time.
     ///
     /// # Errors
     ///
-    /// The errors of [`for_each_batch`](Table::for_each_batch), and any error from `sink`, which
-    /// may then have received part of a file.
+    /// The errors of [`for_each_batch`](Table::for_each_batch); any error from writing to `sink`.
+    /// After an error, `sink` may contain part of a file.
     pub fn write_parquet(&self, sink: &mut dyn Write) -> Result<u64> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -60,7 +61,8 @@ impl Table<'_> {
     }
 }
 
-/// Converts a unit's elements to a row group.
+/// Converts the elements of a unit to a row group, and returns the number of rows and the column
+/// chunks.
 fn row_group(
     unit: &Unit,
     plan: &Plan,
@@ -94,7 +96,8 @@ fn append(writer: &mut SerializedFileWriter<Vec<u8>>, chunks: Vec<ArrowColumnChu
     group.close().map(drop).map_err(of_arrow)
 }
 
-/// Passes the writer's output on to `sink`. The writer can't own `sink`, which isn't `Send`.
+/// Moves the writer's output to `sink`. The writer can't write to `sink` itself, since `sink` isn't
+/// `Send`.
 fn drain(writer: &mut SerializedFileWriter<Vec<u8>>, sink: &mut dyn Write) -> Result<()> {
     writer.flush().map_err(of_arrow)?;
     let bytes = writer.inner_mut();

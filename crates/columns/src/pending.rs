@@ -1,15 +1,17 @@
-//! Values that wait for the end of their message.
+//! Field values that aren't final until the end of their message.
 
 use std::ops::Range;
 
 use crate::fields::Met;
 
-/// A value that a later value of the same field may replace or extend.
+/// The value of a field so far. A later value of the same field replaces it or, for a message,
+/// extends it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) is_there: bool,
     pub(crate) bits: u64,
-    /// The value, or the last piece of a message, whose other pieces are in `before`.
+    /// Range of the value. For a message in several pieces, this is the last piece, and `before`
+    /// has the others.
     pub(crate) value: Range<usize>,
     before: Vec<Range<usize>>,
 }
@@ -29,7 +31,7 @@ impl Pending {
         self.value = met.value.clone();
     }
 
-    /// Returns an empty message or text, or the number 0.
+    /// Returns the default value: an empty message or string, or the number 0.
     pub(crate) fn empty() -> Pending {
         Pending {
             is_there: true,
@@ -37,7 +39,7 @@ impl Pending {
         }
     }
 
-    /// Returns all pieces of a message in order.
+    /// Returns the ranges of a message's pieces, in order.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Range<usize>> {
         self.before.iter().chain([&self.value])
     }

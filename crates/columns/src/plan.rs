@@ -1,4 +1,4 @@
-//! Planning columns: from requested names to the fields to read.
+//! Planning columns: finding the fields to read for the requested columns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,33 +15,33 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::names::EnumNames;
 use crate::shape::{FieldShape, MessageShape, Scalar, Shape, Slot};
 
-/// Maximum nesting of messages in a column. Parquet readers support less.
+/// Maximum nesting depth of messages in a column. Parquet readers support fewer levels.
 const MAX_DEPTH: usize = 32;
 
-/// The columns of one message type.
+/// The fields of a message type to read, and the requested columns.
 #[derive(Debug)]
 pub(crate) struct Columns {
     pub(crate) shape: Arc<MessageShape>,
     pub(crate) outputs: Vec<Output>,
 }
 
-/// A column in the table.
+/// A requested column of the table.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) field: Field,
-    /// Indices of the fields that lead to the column, the outermost first.
+    /// Indices of the fields on the column's path, the outermost first.
     place: Vec<usize>,
 }
 
 impl Output {
-    /// Returns the column, given the columns of its message.
+    /// Returns the requested column as an array, given the columns of the outermost message.
     pub(crate) fn of(&self, columns: &[ArrayRef]) -> ArrayRef {
         let (first, rest) = self.place.split_first().unwrap_or((&0, &[]));
         below(&columns[*first], rest)
     }
 }
 
-/// Returns a column nested inside a column of messages, or of lists of messages.
+/// Returns the column at the path `place` inside a column of messages, or of lists of messages.
 fn below(column: &ArrayRef, place: &[usize]) -> ArrayRef {
     let Some((first, rest)) = place.split_first() else {
         return Arc::clone(column);
@@ -60,23 +60,23 @@ fn below(column: &ArrayRef, place: &[usize]) -> ArrayRef {
     ))
 }
 
-/// A planner that chooses columns for the fields of messages.
+/// A planner, which determines the Arrow types of fields.
 pub(crate) struct Planner {
     unit: TimeUnit,
     enums: HashMap<String, Arc<EnumNames>>,
 }
 
-/// A field or an extension.
+/// A field or an extension of a message.
 #[derive(Clone)]
 enum Member {
     Field(FieldDescriptor),
     Extension(ExtensionDescriptor),
 }
 
-/// The requested fields of a message, in order.
+/// The requested fields of a message, in the order requested.
 #[derive(Default)]
 struct Wanted {
-    /// True if the whole message is requested.
+    /// True if all fields of the message are requested.
     is_whole: bool,
     fields: Vec<(Member, Wanted)>,
 }
@@ -89,8 +89,8 @@ impl Planner {
         }
     }
 
-    /// Returns the columns with these names or, without names, the columns of all single-valued
-    /// fields.
+    /// Returns the columns for fields of a message type. `names` contains the paths of the fields;
+    /// `None` means all single-valued fields.
     pub(crate) fn columns(
         &mut self,
         message: &MessageDescriptor,
@@ -116,7 +116,7 @@ impl Planner {
         Ok(Columns { shape, outputs })
     }
 
-    /// Returns the names of the single-valued fields.
+    /// Returns the names of a message type's single-valued fields.
     fn singles(&mut self, message: &MessageDescriptor) -> Vec<String> {
         let mut names = Vec::new();
         for field in message.fields() {
@@ -134,7 +134,7 @@ impl Planner {
         names
     }
 
-    /// Returns the shape of a value that isn't a message, as a column of a table.
+    /// Returns the column type for a value that isn't a message; `None` for a message.
     pub(crate) fn scalar(&mut self, kind: &Kind) -> Option<Shape> {
         match kind {
             Kind::Enum(values) => Some(Shape::Enum(self.names(values))),
@@ -240,7 +240,8 @@ impl Planner {
         Ok(Shape::Message(Arc::new(message)))
     }
 
-    /// Returns the shape of a message with an Arrow type, if the whole message is requested.
+    /// Returns the column type for a message that Arrow has a type for. Returns `None` for any
+    /// other message, or if only some of its fields are requested.
     fn well_known(&self, message: &MessageDescriptor, wanted: &Wanted) -> Option<Shape> {
         if !wanted.is_whole {
             return None;
@@ -271,8 +272,8 @@ impl Planner {
     }
 }
 
-/// Adds slots for fields that aren't columns, but whose values replace values of columns in the
-/// same oneof.
+/// Adds a slot for each field that isn't a column, but is in the same oneof as a column, since a
+/// value of this field removes the column's value.
 fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut Vec<Slot>) {
     for (at, (member, _)) in members.iter().enumerate() {
         let Some(oneof) = member.oneof() else {
@@ -297,7 +298,7 @@ fn add_rivals(members: &[(Member, Wanted)], fields: &[FieldShape], slots: &mut V
     }
 }
 
-/// Returns the column for the last field of a path.
+/// Returns the column for the last field on a path.
 fn output(name: String, path: &[Member], shape: &Arc<MessageShape>) -> Output {
     let mut place = Vec::with_capacity(path.len());
     let mut is_nullable = false;
@@ -337,7 +338,7 @@ fn output(name: String, path: &[Member], shape: &Arc<MessageShape>) -> Output {
     Output { field, place }
 }
 
-/// Returns the fields on a path such as `args.key`.
+/// Returns the fields on a path such as `args.key`, the outermost first.
 fn members(root: &MessageDescriptor, name: &str) -> Result<Vec<Member>> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidPath, message).at_path(name);
     let mut members: Vec<Member> = Vec::new();
@@ -363,7 +364,7 @@ fn members(root: &MessageDescriptor, name: &str) -> Result<Vec<Member>> {
     Ok(members)
 }
 
-/// Splits a path at the dots outside parentheses.
+/// Splits a path at its dots, except for dots in parentheses, which belong to an extension's name.
 fn parts(name: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     name.split(move |c| {
@@ -475,7 +476,7 @@ impl Member {
         }
     }
 
-    /// Returns true if one field can hold several packed values.
+    /// Returns true if one field on the wire can contain several packed values.
     fn is_packable(&self) -> bool {
         let is_number = !matches!(self.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
         self.is_list() && is_number
@@ -488,7 +489,7 @@ impl Member {
         }
     }
 
-    /// Returns the oneof to which the member belongs.
+    /// Returns the oneof that contains the field; `None` if there is none.
     fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
         match self {
             Member::Field(field) => field.containing_oneof(),

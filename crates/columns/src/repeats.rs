@@ -1,4 +1,4 @@
-//! Repeating the value of each parent for all of its rows.
+//! Repeating a parent's value for each row that belongs to the parent.
 
 use std::iter::repeat_n;
 use std::ops::Range;
@@ -13,17 +13,17 @@ use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBu
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take;
 
-/// The number of repetitions of each value in a run of values.
+/// The number of times that each of several consecutive values is repeated.
 #[derive(Debug)]
 pub(crate) struct Repeats {
-    /// Index of the first value.
+    /// Index of the first value to repeat.
     first: usize,
     counts: Vec<usize>,
 }
 
 impl Repeats {
-    /// Counts the rows in `rows` that belong to each value. `ends` has the index after the last row
-    /// of each value, in ascending order.
+    /// Counts the rows in `rows` that belong to each value. `ends` contains the index after each
+    /// value's last row, in ascending order.
     pub(crate) fn new(ends: &[usize], rows: &Range<usize>) -> Repeats {
         let first = ends.partition_point(|&end| end <= rows.start);
         let (mut start, mut counts) = (rows.start, Vec::new());
@@ -38,7 +38,7 @@ impl Repeats {
         Repeats { first, counts }
     }
 
-    /// Returns the repeated values.
+    /// Returns an array in which the values of `array` are repeated.
     pub(crate) fn of(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let values = array.slice(self.first, self.counts.len());
         let array = values.as_ref();
@@ -105,7 +105,7 @@ impl Repeats {
         repeated.finish()
     }
 
-    /// Returns the index of each row's value, counted from the first value.
+    /// Returns the index of each row's value, relative to the first value to repeat.
     fn indices(&self) -> UInt32Array {
         let counts = (0..).zip(&self.counts);
         counts
@@ -139,7 +139,7 @@ mod tests {
             Arc::new(TimestampNanosecondArray::from_iter(numbers).with_timezone("UTC")),
             Arc::new(BooleanArray::from(vec![true, false, true, true])),
         ];
-        // The second value has no rows.
+        // In these ends, the second value has no rows.
         let ends = [3, 3, 4, 9];
         let of_rows = [0, 0, 0, 2, 3, 3, 3, 3, 3];
         for (start, end) in [(0, 9), (1, 4), (3, 3), (4, 8), (2, 6)] {

@@ -1,4 +1,4 @@
-//! Protobuf types as Arrow types.
+//! Arrow types for protobuf types.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use proto_splitter_core::wire::{WireType, decode_varint, unzigzag};
 use crate::fields::{number, pack};
 use crate::names::EnumNames;
 
-/// A type that is neither a message nor an enum.
+/// A protobuf type that is neither a message nor an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Int32,
@@ -31,7 +31,7 @@ pub(crate) enum Scalar {
 }
 
 impl Scalar {
-    /// Returns the scalar type of a kind; `None` for messages and enums.
+    /// Returns the scalar type for a kind of field; `None` for messages and enums.
     pub(crate) fn of(kind: &Kind) -> Option<Scalar> {
         Some(match kind {
             Kind::Int32 => Scalar::Int32,
@@ -67,7 +67,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the wire type of an unpacked value.
+    /// Returns the wire type of a value that isn't packed.
     pub(crate) fn wire(self) -> WireType {
         match self {
             Scalar::Sfixed32 | Scalar::Fixed32 | Scalar::Float => WireType::Fixed32,
@@ -77,10 +77,11 @@ impl Scalar {
         }
     }
 
-    /// Normalizes the bits of a number, so that equal numbers have equal bits.
+    /// Normalizes the bits of a number as read from the wire, so that equal numbers have equal
+    /// bits.
     pub(crate) fn bits(self, wire: u64) -> u64 {
         match self {
-            // Drops the upper 32 bits, as every parser does.
+            // The upper 32 bits are dropped, as in all protobuf parsers.
             Scalar::Int32 | Scalar::Uint32 | Scalar::Fixed32 | Scalar::Sfixed32 | Scalar::Float => {
                 low(wire).into()
             }
@@ -92,25 +93,25 @@ impl Scalar {
     }
 }
 
-/// Returns the low 32 bits.
+/// Returns the low 32 bits of a value.
 #[inline]
 pub(crate) fn low(bits: u64) -> u32 {
     let [a, b, c, d, ..] = bits.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// The Arrow counterpart of a type.
+/// The type of a column, which determines its Arrow type.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     Scalar(Scalar),
     Enum(Arc<EnumNames>),
-    /// A `google.protobuf.Timestamp`.
+    /// A `google.protobuf.Timestamp`, counted in the given unit.
     Timestamp(TimeUnit),
-    /// A `google.protobuf.Duration`.
+    /// A `google.protobuf.Duration`, counted in the given unit.
     Duration(TimeUnit),
-    /// A message that wraps one value, such as `google.protobuf.Int64Value`.
+    /// A message that wraps a single value, such as `google.protobuf.Int64Value`.
     Wrapped(Scalar),
-    /// A message without fields. Its column is true if the message is present.
+    /// A message without fields. The column's value is true if the message is present.
     Mark,
     Message(Arc<MessageShape>),
     List(Box<Shape>),
@@ -133,7 +134,7 @@ impl Shape {
         }
     }
 
-    /// Returns the wire type of an unpacked element, or of a message that isn't a group.
+    /// Returns the wire type of an element that isn't packed, or of a message that isn't a group.
     pub(crate) fn wire(&self) -> WireType {
         match self {
             Shape::Scalar(scalar) => scalar.wire(),
@@ -142,7 +143,7 @@ impl Shape {
         }
     }
 
-    /// Returns true if the type is read from the bytes of a message.
+    /// Returns true if values of this type are encoded as messages.
     pub(crate) fn is_message(&self) -> bool {
         matches!(
             self,
@@ -155,12 +156,12 @@ impl Shape {
     }
 }
 
-/// Returns the Arrow field for the elements of a list.
+/// Returns the Arrow field for the elements of a list column.
 pub(crate) fn item_field(item: &Shape) -> Field {
     Field::new("item", item.data_type(), false)
 }
 
-/// Returns the Arrow fields for the key and value of a map's entry.
+/// Returns the Arrow fields for the keys and values of a map column.
 pub(crate) fn entry_fields(key: Scalar, value: &Shape) -> Fields {
     let key = Field::new("key", key.data_type(), false);
     let value = Field::new("value", value.data_type(), false);
@@ -171,13 +172,13 @@ pub(crate) fn entries_field(key: Scalar, value: &Shape) -> Field {
     Field::new("entries", DataType::Struct(entry_fields(key, value)), false)
 }
 
-/// A field that becomes a column.
+/// A protobuf field that becomes a column.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldShape {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) shape: Shape,
-    /// True if an absent field differs from a field that is 0 or empty.
+    /// True if an absent field differs from a field with the value 0 or an empty value.
     pub(crate) has_presence: bool,
 }
 
@@ -187,43 +188,45 @@ impl FieldShape {
     }
 }
 
-/// A field to look for on the wire.
+/// A field that the parser handles, because it becomes a column or affects one.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) number: u32,
     pub(crate) name: String,
-    /// Wire type of an unpacked value.
+    /// Wire type of a value that isn't packed.
     pub(crate) wire: WireType,
     pub(crate) is_packable: bool,
-    /// Index of the column; `None` for a field that only replaces other fields of its oneof.
+    /// Index of the field's column; `None` if the field only removes the values of other fields in
+    /// its oneof.
     pub(crate) field: Option<usize>,
-    /// Indices of the columns whose values this field replaces.
+    /// Indices of the columns for other fields of the oneof, whose values are removed by a value of
+    /// this field.
     pub(crate) rivals: Vec<usize>,
 }
 
-/// The fields of a message that become columns.
+/// The fields of a message type that become columns, with tables for looking them up.
 #[derive(Debug)]
 pub(crate) struct MessageShape {
     pub(crate) name: String,
     pub(crate) fields: Vec<FieldShape>,
     slots: Vec<Slot>,
-    /// Slots for small field numbers, counted from 1; 0 for no slot.
+    /// Index of the slot plus 1 for each field number below 64; 0 if the field has no slot.
     near: [u8; 64],
-    /// Slots for all fields, by number.
+    /// Field number and index of each slot, in ascending order of field numbers.
     far: Vec<(u32, usize)>,
-    /// Simple fields by tag.
+    /// Simple field for each tag below [`TAGS`]; `None` if the field isn't simple.
     simple: [Option<Simple>; TAGS],
 }
 
-/// A field that affects no column except its own.
+/// A field that doesn't affect any other column.
 #[derive(Clone, Copy, Debug)]
 struct Simple {
     wire: WireType,
-    /// Index of the column for a single value that isn't a message; `None` for an unknown field.
+    /// Index of the field's column; `None` if the field has no column, and is skipped.
     column: Option<u8>,
 }
 
-/// Tags below this limit are looked up in a table.
+/// Exclusive upper limit of the tags in `simple`: those of field numbers below 64.
 const TAGS: usize = 64 << 3;
 
 impl MessageShape {
@@ -255,11 +258,11 @@ impl MessageShape {
         }
     }
 
-    /// Decodes the first field of the message at a range of `bytes`. Returns the index of its
-    /// column, if it has one; the bits of a number, or the [packed range](pack) of bytes; and the
-    /// field's size, including the tag.
+    /// Decodes the first field of the message at a range of `bytes`. Returns the index of the
+    /// field's column, if it has one; the bits of its number, or the [packed range](pack) of its
+    /// bytes; and its size in bytes, including the tag.
     ///
-    /// Returns `None` if the field isn't well-formed, has a large number, or may affect other
+    /// Returns `None` if the field is malformed, has a number of 64 or more, or may affect other
     /// columns.
     #[inline]
     pub(crate) fn simple(
@@ -275,8 +278,8 @@ impl MessageShape {
         (found.2 <= message.end.saturating_sub(message.start)).then_some(found)
     }
 
-    /// Decodes a field with a tag of one byte, whose number or length ends within the next eight
-    /// bytes.
+    /// Decodes a field that has a tag of one byte, and whose number or length is in the eight bytes
+    /// after it. Returns `None` for any other field.
     #[inline]
     fn short(&self, bytes: &[u8], start: usize) -> Option<(Option<u8>, u64, usize)> {
         let &[tag, value @ ..] = bytes.get(start..)?.first_chunk::<9>()?;
@@ -299,7 +302,8 @@ impl MessageShape {
         Some((simple.column, bits, 1 + len))
     }
 
-    /// Decodes a field whose tag, number or length is longer, or that is at the end of the buffer.
+    /// Decodes a field that [`short`](Self::short) doesn't support, because it is longer or at the
+    /// end of the buffer.
     #[inline(never)]
     fn long(&self, bytes: &[u8], message: Range<usize>) -> Option<(Option<u8>, u64, usize)> {
         let rest = bytes.get(message.start..)?;
@@ -324,7 +328,7 @@ impl MessageShape {
         Some((simple.column, bits, tag_len + len))
     }
 
-    /// Returns the slot for the field with this number.
+    /// Returns the slot for a field number; `None` if the field doesn't affect any column.
     #[inline]
     pub(crate) fn slot(&self, number: u32) -> Option<&Slot> {
         let place = usize::try_from(number).unwrap_or(usize::MAX);
@@ -345,8 +349,8 @@ impl MessageShape {
     }
 }
 
-/// Decodes the varint at the start of these bytes, and returns its value and size; `None` if the
-/// varint doesn't end within the bytes.
+/// Decodes the varint at the start of eight bytes, and returns its value and its size in bytes.
+/// Returns `None` if the varint is longer than eight bytes.
 #[inline]
 fn short_varint(bytes: u64) -> Option<(u64, usize)> {
     if bytes & 0x80 == 0 {
@@ -357,15 +361,15 @@ fn short_varint(bytes: u64) -> Option<(u64, usize)> {
         return None;
     }
     let bits = bytes & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
-    // Joins neighboring groups of bits three times: groups of 7, 14 and 28 bits.
+    // These steps join pairs of neighboring groups of bits, which have 7, 14 and then 28 bits.
     let bits = bits & 0x007f_007f_007f_007f | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
     let bits = bits & 0x0000_3fff_0000_3fff | (bits & 0x3fff_0000_3fff_0000) >> 2;
     let bits = bits & 0x0fff_ffff | (bits & 0x0fff_ffff_0000_0000) >> 4;
     Some((bits, ends.trailing_zeros() as usize / 8 + 1))
 }
 
-/// Returns the field with this tag if the field is simple: it affects at most its own column, and
-/// its values are single and not messages.
+/// Returns the field with this tag if it is simple: it is singular, isn't a message, and affects at
+/// most its own column.
 fn simple(tag: u32, fields: &[FieldShape], slots: &[Slot]) -> Option<Simple> {
     let wire = WireType::from_bits(tag.into())?;
     let number = tag >> 3;

@@ -1,10 +1,10 @@
-//! The bytes from which values are read.
+//! Buffers that column values are read from.
 
 use std::ops::Range;
 
 use crate::fields::{Fields, Origin};
 
-/// A buffer from which values are read, and its position in the message.
+/// A buffer that values are read from, and the position of its element in the message.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) bytes: &'a [u8],

@@ -1,4 +1,4 @@
-//! Batches produced in the background.
+//! A stream of a table's batches, which are produced in the background.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -13,14 +13,14 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::{Table, TableOptions};
 
-/// Number of batches to prepare in advance.
+/// Maximum number of batches that wait to be consumed.
 const MOST_WAITING: usize = 1;
 
-/// A stream of a table's rows in batches, which background threads produce. Dropping the stream
+/// A stream of a table's rows, in batches that background threads produce. Dropping the stream
 /// stops the threads.
 ///
-/// Implements [`RecordBatchReader`] for Arrow's libraries. With the feature `ffi`, Arrow's
-/// `FFI_ArrowArrayStream` passes the stream to libraries in other languages.
+/// The stream implements [`RecordBatchReader`] for Arrow's libraries. With the feature `ffi`,
+/// Arrow's `FFI_ArrowArrayStream` can pass it to libraries in other languages.
 #[derive(Debug)]
 pub struct TableStream {
     schema: SchemaRef,
@@ -29,13 +29,13 @@ pub struct TableStream {
 }
 
 impl TableStream {
-    /// Starts a stream of the rows of a [`Table`], which are the elements that a query selects in
-    /// an open input.
+    /// Starts a stream of the rows of a [`Table`]. A row is an element that a query selects in an
+    /// open input.
     ///
     /// # Errors
     ///
-    /// The errors of [`Table::new`]; [`ErrorKind::Io`] if no thread can be started. Later errors
-    /// are items of the stream.
+    /// The errors of [`Table::new`]; [`ErrorKind::Io`] if no thread can be started. Errors that
+    /// occur later are items of the stream.
     pub fn new(
         opened: Arc<Opened>,
         query: PathQuery,
@@ -56,7 +56,7 @@ impl TableStream {
                 })
             });
             if let Err(error) = made.map_err(|error| opened.placed(error)) {
-                // Sending fails if the stream was dropped.
+                // This fails if the stream was dropped, so that no one needs the error.
                 drop(sender.send(Err(error)));
             }
         };

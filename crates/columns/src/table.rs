@@ -1,4 +1,4 @@
-//! The elements that a query selects, as rows.
+//! Tables with a row for each element that a query selects.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -28,11 +28,11 @@ use crate::shape::{Scalar, Shape};
 use crate::source::Source;
 use crate::unit::{Elements, LevelUnit, Spare, Unit, UnitSize, Walk};
 
-/// Maximum total size of the elements being converted at a time, in bytes.
+/// Maximum total size of the elements that are being converted at the same time, in bytes.
 const MOST_AHEAD: u64 = 64 << 20;
 
-/// A table with one row for each element that a query selects in a message. The columns are known
-/// before any element is read.
+/// A table with a row for each element that a query selects in a message. The columns depend only
+/// on the message's type and the options, so they are known before any element is read.
 ///
 /// ```
 /// use prost_reflect::ReflectMessage;
@@ -74,7 +74,7 @@ impl std::fmt::Debug for Table<'_> {
     }
 }
 
-/// The columns of rows.
+/// The columns of a table, and the fields to read for them.
 pub(crate) struct Plan {
     query: String,
     schema: SchemaRef,
@@ -82,14 +82,14 @@ pub(crate) struct Plan {
     levels: Vec<Level>,
 }
 
-/// The contents of a row.
+/// The kind of element that is a row.
 enum Row {
     Message(Columns),
-    /// A single value, whose column is the only one.
+    /// A value that isn't a message, which has a single column.
     Value(Shape),
 }
 
-/// The columns for one level of the query's path.
+/// The columns for one list, map or message on the query's path.
 struct Level {
     key: Option<Kind>,
     fields: Option<Columns>,
@@ -97,14 +97,14 @@ struct Level {
 }
 
 impl<'a> Table<'a> {
-    /// Plans the columns for the elements that `query` selects. `names` has rules for the names of
-    /// elements, as for [`MessageView::select`].
+    /// Plans the columns for the elements that `query` selects. `names` contains the rules that
+    /// give names to elements, as in [`MessageView::select`].
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SchemaNeeded`] if the type of the message is unknown;
-    /// [`ErrorKind::InvalidPath`] if a column doesn't exist or has an unsupported type, two columns
-    /// have the same name, or the table would be without columns.
+    /// [`ErrorKind::SchemaNeeded`] if the message's type is unknown; [`ErrorKind::InvalidPath`] if
+    /// a requested column doesn't exist or has an unsupported type, two columns have the same name,
+    /// or there would be no columns.
     pub fn new(
         view: MessageView<'a>,
         query: &PathQuery,
@@ -125,33 +125,33 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Returns the columns.
+    /// Returns the Arrow schema, which contains the columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.plan.schema
     }
 
-    /// Passes all rows to `take` in order, batch by batch, while other threads make the next
+    /// Passes all rows to `take` in batches, in order. Meanwhile, other threads build the next
     /// batches.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidMessage`] with the offset if an element doesn't match its type; any
-    /// error from reading chunks or from `take`.
+    /// [`ErrorKind::InvalidMessage`], with the offset, if an element doesn't match its type; any
+    /// error from reading the message or from `take`.
     pub fn for_each_batch(&self, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let size = UnitSize {
             rows: 64 << 10,
             bytes: 8 << 20,
         };
-        // Batches are finished in order, since the dictionary of each batch extends the previous
-        // one.
+        // Batches are finished in order, since the dictionary of each batch must extend that of the
+        // previous one.
         let fill = |unit, plan: &Plan, _: &Spare| plan.fill(unit);
         self.each_unit(size, fill, |filled: Filled| {
             take(filled.finish(&self.plan)?)
         })
     }
 
-    /// Processes all units on several threads, and passes the results to `take` in order. `make`
-    /// may return a unit, so that its memory is reused.
+    /// Converts all units with `make`, on several threads, and passes the results to `take` in
+    /// order. `make` may give a unit back to [`Spare`], so that its memory is reused.
     pub(crate) fn each_unit<T: Send>(
         &self,
         size: UnitSize,
@@ -190,8 +190,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// If an error has an offset, adds the path of the element at the offset, and the corresponding
-    /// offset in its chunk.
+    /// Adds the path of the element to an error with an offset in the message. If the message is in
+    /// chunks, also adds the offset in the chunk.
     #[cold]
     fn at_fault(&self, error: Error) -> Error {
         let is_placed = error.path().is_some() || error.chunk().is_some();
@@ -201,7 +201,8 @@ impl<'a> Table<'a> {
         let Ok(mut selected) = self.view.select(&self.query, &self.names) else {
             return error;
         };
-        // Only errors need the path of the element, so the query is run again to find it.
+        // Paths are needed only for errors, so they aren't recorded. The query is run again to find
+        // the element.
         while let Some(Ok(size)) = selected.next() {
             let start = selected.start();
             let is_inside = start == offset
@@ -283,7 +284,7 @@ impl Plan {
         &self.schema
     }
 
-    /// Reads the rows of a unit into columns.
+    /// Reads the rows of a unit into columns that aren't finished yet.
     pub(crate) fn fill(&self, unit: Unit) -> Result<Filled> {
         let rows = 0..unit.elements.len();
         let levels = self.levels.iter().zip(&unit.levels);
@@ -297,7 +298,8 @@ impl Plan {
         })
     }
 
-    /// Reads the rows of a unit into batches of at most this many rows.
+    /// Reads the rows of a unit into batches of at most `most` rows, and passes each batch to
+    /// `take`.
     pub(crate) fn batches(
         &self,
         unit: &Unit,
@@ -351,7 +353,8 @@ impl Plan {
     }
 }
 
-/// The columns of a unit's rows, whose dictionaries may still grow.
+/// The columns of a unit's rows before they are finished, since the dictionaries of enums may still
+/// grow.
 pub(crate) struct Filled {
     unit: Unit,
     levels: Vec<Option<MessageColumns>>,
@@ -372,7 +375,7 @@ impl Filled {
     }
 }
 
-/// The columns of rows.
+/// The columns for rows that are messages or values.
 enum RowColumns {
     Message(MessageColumns),
     Value(Box<Column>, Shape),
@@ -390,7 +393,7 @@ impl RowColumns {
 }
 
 impl Row {
-    /// Creates empty columns.
+    /// Creates columns without rows.
     fn empty(&self) -> RowColumns {
         match self {
             Row::Message(columns) => RowColumns::Message(MessageColumns::new(&columns.shape)),
@@ -425,7 +428,7 @@ impl Row {
         finished.map_err(|error| self.culprit(elements, rows, error))
     }
 
-    /// Returns an error at the offset of the row that caused `error`.
+    /// Finds the row that caused `error`, and returns an error with the row's offset.
     #[cold]
     fn culprit(&self, elements: &Elements, rows: &Range<usize>, error: ArrowError) -> Error {
         for at in rows.clone() {
@@ -445,7 +448,7 @@ impl Row {
     }
 }
 
-/// Appends a row for a value that isn't a message.
+/// Appends a row for the element with the index `at`, which isn't a message.
 fn append_value(column: &mut Column, shape: &Shape, elements: &Elements, at: usize) -> Result<()> {
     let (range, origin) = (elements.range(at), elements.origin(at));
     let source = Source {
@@ -477,7 +480,7 @@ fn append_value(column: &mut Column, shape: &Shape, elements: &Elements, at: usi
     Ok(())
 }
 
-/// Plans the columns of a level and adds them to `fields`.
+/// Plans the columns for one part of the query's path, and adds their Arrow fields to `fields`.
 fn planned(level: &QueryLevel, planner: &mut Planner, fields: &mut Vec<Field>) -> Result<Level> {
     let index = match &level.key {
         Some(key) => {
@@ -514,7 +517,7 @@ impl Level {
         Ok(Some(filled))
     }
 
-    /// Returns the columns for the elements of a level.
+    /// Returns the index or key and the requested fields of each element as arrays.
     fn finish(
         &self,
         filled: &mut Option<MessageColumns>,
@@ -535,7 +538,7 @@ impl Level {
     }
 }
 
-/// Returns an error at the offset of the element that contains the rows that caused `error`.
+/// Finds the enclosing element that caused `error`, and returns an error with the element's offset.
 #[cold]
 fn culprit(columns: &Columns, elements: &Elements, error: ArrowError) -> Error {
     let is_sound = |at: usize| {
@@ -554,7 +557,7 @@ fn culprit(columns: &Columns, elements: &Elements, error: ArrowError) -> Error {
     }
 }
 
-/// Converts the keys of a map to an array of the corresponding Arrow type.
+/// Converts map keys to an array of the Arrow type for their kind.
 fn keys(kind: &Kind, keys: &[MapKey]) -> ArrayRef {
     let scalar = Scalar::of(kind).unwrap_or(Scalar::String);
     macro_rules! of {
@@ -575,7 +578,8 @@ fn keys(kind: &Kind, keys: &[MapKey]) -> ArrayRef {
     }
 }
 
-/// Returns the name of a column of values, which is the name of the query's last field.
+/// Returns the name of the only column for rows that aren't messages: the last field name in the
+/// query.
 fn value_name(query: &PathQuery) -> String {
     let (mut name, mut depth) = (String::new(), 0_usize);
     for c in query.as_str().chars() {
@@ -590,7 +594,7 @@ fn value_name(query: &PathQuery) -> String {
     name
 }
 
-/// Converts an Arrow or Parquet error that doesn't concern the message's bytes.
+/// Converts an Arrow or Parquet error that isn't about specific bytes of the message.
 pub(crate) fn of_arrow(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidMessage, format!("the columns: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Protobuf's times and durations as numbers, and columns of these numbers.
+//! Converting protobuf's timestamps and durations to numbers, and to columns of numbers.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::shape::low;
 use crate::source::Source;
 
-/// Converts a `google.protobuf.Timestamp` to units since 1970, rounded towards the past.
+/// Converts a `google.protobuf.Timestamp` to a number of units since 1970, rounded towards the
+/// past.
 pub(crate) fn timestamp<'p>(
     source: Source<'_>,
     pieces: impl Iterator<Item = &'p Range<usize>>,
@@ -20,7 +21,7 @@ pub(crate) fn timestamp<'p>(
     count(source, pieces, unit, i32::div_euclid, "timestamp")
 }
 
-/// Converts a `google.protobuf.Duration` to units, rounded towards 0.
+/// Converts a `google.protobuf.Duration` to a number of units, rounded towards 0.
 pub(crate) fn duration<'p>(
     source: Source<'_>,
     pieces: impl Iterator<Item = &'p Range<usize>>,
@@ -54,8 +55,8 @@ fn count<'p>(
         TimeUnit::Microsecond => (1_000_000, 1_000),
         TimeUnit::Nanosecond => (1_000_000_000, 1),
     };
-    // The sum is computed first, since seconds before 1970 may be out of range until the
-    // nanoseconds are added.
+    // The sum is computed in 128 bits, since the seconds of a time before 1970 may be out of range
+    // until the nanoseconds are added.
     let all = i128::from(seconds) * each + i128::from(cut(nanos, nanos_each));
     i64::try_from(all).map_err(|_| {
         let message = format!(
@@ -67,7 +68,7 @@ fn count<'p>(
     })
 }
 
-/// Returns counted units as a column of this type, a timestamp or a duration.
+/// Returns numbers of units as an array of `data_type`, which is a timestamp or a duration.
 pub(crate) fn counted(
     values: ScalarBuffer<i64>,
     nulls: Option<NullBuffer>,

@@ -1,4 +1,4 @@
-//! Batches of elements, copied from the message to be converted to columns.
+//! Batches of elements that are copied from the message, to be converted to columns.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,36 +11,36 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::fields::Origin;
 use crate::shape::MessageShape;
 
-/// Minimum size, in bytes, of elements that are only copied in part: the fields that become
-/// columns. The other fields may be of any size.
+/// Size, in bytes, above which only the fields of an element that become columns are copied. The
+/// other fields may have any size.
 const LARGE: u64 = 64 << 10;
 
-/// Maximum size of one element in memory, in bytes.
+/// Maximum number of bytes of one element to copy to memory.
 const MOST_HELD: u64 = 1 << 30;
 
-/// Maximum size of a buffer to keep for another unit, in bytes.
+/// Maximum size, in bytes, of a buffer that is kept to be used for another unit.
 const MOST_SPARE: usize = 32 << 20;
 
-/// Elements and their parents.
+/// A batch of elements, and of the parents of these elements.
 #[derive(Default)]
 pub(crate) struct Unit {
     pub(crate) elements: Elements,
-    /// Elements of each level on the query's path.
+    /// Parents of the elements, for each list, map or message on the query's path.
     pub(crate) levels: Vec<LevelUnit>,
 }
 
-/// Buffers of finished units, to be filled again. New memory would cost time, since the system
-/// clears it page by page.
+/// The buffers of finished units, for use by other units. Allocating new memory would be slower,
+/// since the system clears each page.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Vec<Elements>>);
 
 impl Spare {
-    /// Returns empty buffers.
+    /// Returns the buffers of a finished unit, emptied, or new ones.
     fn take(&self) -> Elements {
         self.lock().pop().unwrap_or_default()
     }
 
-    /// Takes back the buffers of a unit, unless they are large.
+    /// Keeps the buffers of a finished unit, unless they are larger than [`MOST_SPARE`].
     pub(crate) fn give(&self, unit: Unit) {
         let mut elements = unit.elements;
         if elements.bytes.capacity() > MOST_SPARE {
@@ -57,34 +57,35 @@ impl Spare {
     }
 }
 
-/// The distinct elements of a level, and the rows of each.
+/// The parents of a unit's rows at one position of the query's path, and the rows of each parent.
 #[derive(Default)]
 pub(crate) struct LevelUnit {
-    /// The elements' fields that become columns, if any.
+    /// The parents' fields that become columns; without bytes if there are no such fields.
     pub(crate) elements: Elements,
     pub(crate) indices: Vec<u64>,
     pub(crate) keys: Vec<MapKey>,
-    /// For each element, the index after its last row, in ascending order; `None` if each row is
-    /// the element with the same index.
+    /// Index after the last row of each parent, in ascending order; `None` at the last position of
+    /// the path, where each element is a row itself.
     pub(crate) ends: Option<Vec<usize>>,
 }
 
-/// Consecutive messages or values.
+/// Encoded messages or values, copied to a buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
-    /// The bytes of values, and any bytes between them.
+    /// Buffer with the bytes of the elements, and possibly with other bytes between them.
     pub(crate) bytes: Vec<u8>,
     places: Vec<Place>,
-    /// Indices of elements that are incomplete or in several pieces, in order.
+    /// Indices, in ascending order, of elements that are incomplete, or in several pieces in the
+    /// message.
     partial: Vec<usize>,
 }
 
-/// The position of an element.
+/// The position of an element in the message and in the buffer.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Offset in the message.
+    /// Offset of the element in the message.
     start: u64,
-    /// Offset in the buffer.
+    /// Offset of the element in the buffer.
     begin: u32,
     len: u32,
 }
@@ -108,10 +109,10 @@ impl Elements {
         }
     }
 
-    /// Completes an element whose bytes were added to the buffer, starting at `begin`.
+    /// Adds an element whose bytes are in the buffer, from `begin` to the buffer's end.
     fn end(&mut self, start: u64, begin: usize, is_exact: bool) -> Result<()> {
         let size = self.bytes.len();
-        // The bytes of the values in a column are limited to the range of an `i32`, too.
+        // This also ensures that the bytes of a column's values can have offsets of type `i32`.
         if i32::try_from(size).is_err() {
             let message = "more than 2 GiB of elements in one part of a column";
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
@@ -124,7 +125,7 @@ impl Elements {
     }
 }
 
-/// Returns the position of an element in a buffer of less than 4 GiB.
+/// Returns the position of an element in the message and in a buffer of less than 4 GiB.
 fn place(start: u64, range: Range<usize>) -> Place {
     let part = |part: usize| u32::try_from(part).unwrap_or(u32::MAX);
     Place {
@@ -134,17 +135,17 @@ fn place(start: u64, range: Range<usize>) -> Place {
     }
 }
 
-/// Maximum size of a [`Unit`], unless it is a single element.
+/// The size at which a [`Unit`] is complete. A unit with a single element may be larger.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitSize {
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
 }
 
-/// An iterator over the elements that a query selects.
+/// An iterator over units of the elements that a query selects.
 pub(crate) struct Walk<'a> {
     selected: Selected<'a>,
-    /// The row's fields that become columns; `None` if a row is a value.
+    /// The fields of each element that become columns; `None` if the elements aren't messages.
     shape: Option<Arc<MessageShape>>,
     levels: Vec<LevelWalk>,
     size: UnitSize,
@@ -152,22 +153,22 @@ pub(crate) struct Walk<'a> {
     is_done: bool,
 }
 
-/// The current element of a level.
+/// The current parent at one position of the query's path.
 struct LevelWalk {
-    /// The fields that become columns.
+    /// The parent's fields that become columns; `None` if there are none.
     shape: Option<Arc<MessageShape>>,
-    /// True if the elements are the rows.
+    /// True at the last position of the path, where the elements are the rows.
     is_row: bool,
-    /// Offset of the element in the message, and its copied bytes. Each unit with rows in the
-    /// element gets a copy of these bytes.
+    /// Offset of the parent in the message; `None` at the start. `fields` contains the parent's
+    /// copied fields, which are added to each unit that has rows of this parent.
     start: Option<u64>,
     fields: Vec<u8>,
     is_in_unit: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// Creates a walk. For each level, `levels` has the fields that become columns, and whether the
-    /// level's elements are the rows.
+    /// Creates an iterator. For each position of the query's path, `levels` contains the fields
+    /// that become columns, and true if the elements at this position are the rows.
     pub(crate) fn new(
         selected: Selected<'a>,
         shape: Option<Arc<MessageShape>>,
@@ -216,8 +217,8 @@ impl<'a> Walk<'a> {
         Ok(Some(unit).filter(|unit| unit.elements.len() > 0))
     }
 
-    /// Adds a run of elements that are adjacent in memory. They have the same parents as the last
-    /// element.
+    /// Adds as many of the following elements as are adjacent in memory. They have the same parents
+    /// as the last element added.
     fn add_run(&mut self, unit: &mut Unit) {
         let elements = &mut unit.elements;
         let (rows, bytes) = (elements.len(), elements.bytes.len());
@@ -259,15 +260,15 @@ impl<'a> Walk<'a> {
 }
 
 impl LevelUnit {
-    /// Adds `rows` rows to the last element. If the elements are the rows, adds the elements with
-    /// the next indices.
+    /// Adds `rows` rows with the same parent as the last row. If the elements at this position are
+    /// the rows themselves, adds the indices that follow the last one.
     fn add_run(&mut self, rows: usize) {
         if let Some(ends) = &mut self.ends {
             if let Some(end) = ends.last_mut() {
                 *end += rows;
             }
         } else if let Some(&last) = self.indices.last() {
-            // An open range would check for overflow at each element.
+            // A range without an end would check for overflow at each element.
             let next = last.saturating_add(1);
             self.indices.extend(next..next.saturating_add(rows as u64));
         }
@@ -307,8 +308,8 @@ impl LevelWalk {
     }
 }
 
-/// Returns a function that selects the fields that become or affect columns. The function fails
-/// once the selected fields are too large to hold in memory.
+/// Returns a function that returns true for fields that become columns or affect columns. The
+/// function fails once the size of these fields exceeds [`MOST_HELD`].
 fn keep(shape: &MessageShape) -> impl FnMut(&Field) -> Result<bool> {
     let mut held = 0;
     move |field| {

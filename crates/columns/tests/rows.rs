@@ -1,4 +1,4 @@
-//! Tests that compare rows with the fields of completely decoded messages.
+//! Tests that compare the rows of tables with the fields of decoded messages.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -103,7 +103,7 @@ fn cells(batch: &RecordBatch, row: usize) -> Vec<Option<String>> {
         .collect()
 }
 
-/// Returns a field of a decoded message as text.
+/// Returns the field at a path of a decoded message as text; `None` if the field is absent.
 fn expected(message: &DynamicMessage, path: &str) -> Option<String> {
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     if !message.has_field_by_name(first) {
@@ -124,7 +124,7 @@ fn expected(message: &DynamicMessage, path: &str) -> Option<String> {
     })
 }
 
-/// A sequence of numbers without a pattern.
+/// A generator of pseudorandom numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -145,7 +145,7 @@ fn varint(out: &mut Vec<u8>, value: u64, padded: bool) {
     }
 }
 
-/// Appends fields in any order, some of them several times, and some unknown.
+/// Appends fields in random order. Some occur several times, and some are unknown.
 fn put_item(numbers: &mut Numbers, out: &mut Vec<u8>, depth: u64) {
     for _ in 0..numbers.below(6) {
         let number = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 100, 3000];
@@ -202,7 +202,7 @@ fn rows_have_the_values_that_a_reader_of_each_element_decodes() {
         decoded.push(DynamicMessage::decode(item.clone(), &bytes[..]).unwrap());
         put_field(&mut message, 1, &bytes);
         if at % 1000 == 0 {
-            // A field between the elements.
+            // Another field between the elements.
             put_field(&mut message, 2, b"between");
         }
     }
@@ -255,7 +255,7 @@ fn damage_in_an_element_among_many_is_an_error_at_its_offset() {
 
 #[test]
 fn an_error_has_the_path_of_the_element_that_is_wrong() {
-    // Three groups of three items, each with a string.
+    // Returns a message with three groups of three items. Each group and item has a string.
     let groups = |wrong: Option<(usize, Option<usize>)>| {
         let text = |is_wrong: bool| if is_wrong { b"\xff" } else { b"x" };
         let mut message = Vec::new();
@@ -295,7 +295,8 @@ fn an_error_has_the_path_of_the_element_that_is_wrong() {
 
 #[test]
 fn each_of_many_elements_has_its_index_and_its_parent_and_the_fields_of_that() {
-    // More rows than a batch has, in groups of several sizes; one group has none.
+    // There are more rows than fit in a batch. The groups have different sizes, and one group is
+    // empty.
     let sizes = [3, 0, 70_000, 1, 65_536, 5];
     let (mut message, mut expected) = (Vec::new(), Vec::new());
     for (at, &size) in sizes.iter().enumerate() {
@@ -304,7 +305,7 @@ fn each_of_many_elements_has_its_index_and_its_parent_and_the_fields_of_that() {
             let mut item = vec![0x08];
             put_varint(&mut item, index);
             put_field(&mut group, 2, &item);
-            // Other fields end a run of elements.
+            // This field is between elements, so it ends a run of adjacent elements.
             if index % 1000 == 7 {
                 put_field(&mut group, 1, b"earlier");
             }

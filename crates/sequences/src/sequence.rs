@@ -26,17 +26,17 @@ const MAX_KEPT: u64 = 8 << 20;
 /// | length (varint) | message |
 /// ```
 ///
-/// This is what [protobuf's libraries
-/// write](https://protobuf.dev/programming-guides/techniques/#streaming). In a file of records,
-/// each message is a record, as `record-file` describes. The message that contains the sequence
-/// consists of, for each message:
+/// This is the format that [protobuf's libraries
+/// write](https://protobuf.dev/programming-guides/techniques/#streaming). In a Riegeli file, each
+/// message is a record. The message that represents the sequence contains, for each message in the
+/// file:
 ///
 /// ```text
 /// | tag (varint) | length (varint) | message |
 /// ```
 ///
-/// The length is encoded as in the file. When the sequence is opened, all lengths are read once.
-/// The index takes 24 bytes for each 256 KiB.
+/// In a delimited file, the length's encoding is kept. When the sequence is opened, all lengths are
+/// read once. The index needs 24 bytes of memory for each 256 KiB of elements.
 ///
 /// ```
 /// use std::sync::Arc;
