@@ -74,8 +74,8 @@ impl LeafValues {
             LeafValues::Double(values) => values.push(0.0),
             LeafValues::Bool(values) | LeafValues::Mark(values) => values.append(false),
             LeafValues::Bytes { ends, bytes, .. } => return push_end(ends, bytes.len()),
-            // An open enum always has a name for 0. In a closed enum, the index doesn't matter,
-            // since the row is null.
+            // An open enum always has a name for 0. In a closed enum without 0, index 0 is the first
+            // name.
             LeafValues::Enum(places, names) => places.push(names.place(0)?.unwrap_or(0)),
             LeafValues::Timestamp(values, _) | LeafValues::Duration(values, _) => values.push(0),
             LeafValues::Wrapped(values, _) => return values.append_empty(),

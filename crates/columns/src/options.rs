@@ -37,8 +37,8 @@ impl TableOptions {
         TableOptions::default()
     }
 
-    /// Sets the columns, which are paths of fields, such as `args.key`. Default: all singular
-    /// fields that have a single value.
+    /// Sets the columns, which are paths of fields, such as `args.key`. Default: all single-valued
+    /// fields.
     #[must_use]
     pub fn columns<T: Into<String>>(mut self, columns: impl IntoIterator<Item = T>) -> Self {
         self.columns = Some(columns.into_iter().map(Into::into).collect());
