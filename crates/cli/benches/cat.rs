@@ -1,9 +1,8 @@
-//! `protosplit cat --format jsonl` of a million packets, compared with decoding and printing them one
-//! after another: `cargo bench -p proto-splitter-cli --bench cat`. With `-- --quick`, the benchmark
-//! uses 100 times fewer packets, to check that it runs.
+//! Measuring `protosplit cat --format jsonl` with a million packets, compared to decoding and printing the packets one after another:
+//! `cargo bench -p proto-splitter-cli --bench cat`. With `-- --quick`, there are 100 times fewer packets, to check that the benchmark runs.
 //!
-//! The reference decodes each packet with prost-reflect and prints it with serde_json on one thread,
-//! like a program that finds the packets by a bare walk.
+//! The reference is a program that finds the packets by skipping over the fields of the message, decodes each with prost-reflect, and
+//! prints it with serde_json, on one thread.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -25,8 +24,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 5;
 const PACKETS: u64 = 1_000_000;
 
-/// Maximum time of the command relative to the reference. The command has two cores, but also walks
-/// the message and writes the output.
+/// Maximum time of the command relative to the reference. The command uses two cores, but also resolves the query and writes the output.
 const AIM: f64 = 0.75;
 
 fn main() -> Outcome<()> {
@@ -67,7 +65,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Runs the command in this process.
+/// Runs `protosplit cat` in this process.
 fn cat(file: &Path, schema: &Path, query: &str) -> Outcome<()> {
     let mut args: Vec<OsString> =
         vec!["protosplit".into(), "cat".into(), file.into(), query.into()];
@@ -90,7 +88,7 @@ fn cat(file: &Path, schema: &Path, query: &str) -> Outcome<()> {
     }
 }
 
-/// Decodes and prints the packets, or a field of each.
+/// Decodes and prints each packet, or the field of each packet that the query names.
 fn one_by_one(file: &Path, query: &str) -> Outcome<()> {
     let root = trace_type();
     let field = root.get_field_by_name("packet").ok_or("no packets")?;

@@ -1,8 +1,8 @@
-//! Peak memory of `protosplit split` and `protosplit merge`, from file to file: `cargo bench
-//! --bench memory`.
+//! Measuring the peak memory of `protosplit split` and `protosplit merge` between files: `cargo
+//! bench --bench memory`.
 //!
-//! Fails if a limit is exceeded. Needs about 7 GiB of disk space; `-- --quick` makes the messages
-//! 16 times smaller, to check that it runs.
+//! The benchmark fails if a limit is exceeded. It needs about 7 GiB of disk space. With `--
+//! --quick`, messages are 16 times smaller, to check that the benchmark runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -21,7 +21,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const MIB: u64 = 1 << 20;
 const QUICK: u64 = 16;
 
-/// The compression of a file, and the limit on anonymous memory of its split and merge.
+/// Compressions of chunked files, each with the limit on anonymous memory for splitting and
+/// merging, in bytes.
 const LIMITS: [(&str, u64); 4] = [
     ("none", 128 * MIB),
     ("zstd:3", 256 * MIB),
@@ -29,7 +30,7 @@ const LIMITS: [(&str, u64); 4] = [
     ("auto", 256 * MIB),
 ];
 
-/// Size of the graph, and of the function in it, in bytes.
+/// Total size of a graph and a function in it, in bytes.
 const GRAPH_AND_FUNCTION: u64 = 900 * MIB;
 
 fn main() -> Outcome<()> {
@@ -55,7 +56,8 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// Splits and merges a message with each compression. Returns true if no limit was exceeded.
+/// Splits and merges a message with each compression, and prints the memory used. Returns true if
+/// no limit was exceeded.
 fn measure(
     folder: &Path,
     name: &str,

@@ -1,4 +1,4 @@
-//! Zip archives with damaged entries, incomplete models, unusual file names, and full disks.
+//! Tests for zip archives: damaged entries, incomplete models, unusual file names, and full disks.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,7 +12,7 @@ use zip::{ZipArchive, ZipWriter};
 use crate::samediff::model;
 use crate::support::{Dir, run, run_all};
 
-/// Flips a bit in an entry's stored bytes.
+/// Flips a bit in the stored bytes of an archive's entry.
 fn flip(file: &Path, entry: &str) {
     let mut archive = ZipArchive::new(File::open(file).unwrap()).unwrap();
     let index = archive.index_for_name(entry).unwrap();
@@ -62,7 +62,7 @@ fn every_verb_that_reads_an_entry_compares_its_checksum() {
                 arguments.extend((0..options.len()).map(option));
                 let ran = run_all(arguments);
                 let what = format!("{verb} {options:?} {entry} {compression:?}");
-                // The other commands only read arrays.
+                // Only `get` and `export` don't read the graph.
                 let needs_graph = !matches!(verb, "get" | "export");
                 if entry.ends_with("graph.fb") && !needs_graph {
                     assert_eq!(ran.exit, Exit::Done, "{what}: {}", ran.err);
@@ -89,7 +89,7 @@ fn every_verb_that_reads_an_entry_compares_its_checksum() {
     }
 }
 
-/// Creates an archive that contains these files.
+/// Creates an archive with the given names and contents of files.
 fn archive(dir: &Dir, name: &str, files: &[(&str, &[u8])]) -> PathBuf {
     let path = dir.path(name);
     let mut archive = ZipWriter::new(File::create(&path).unwrap());
@@ -193,7 +193,7 @@ fn a_full_disk_is_told_in_one_line_that_names_the_file() {
         ("samediff add --tag one", "added.zip"),
     ] {
         let command = env!("CARGO_BIN_EXE_protosplit");
-        // A limit of 100 blocks per file simulates a full disk.
+        // The shell limits files to 100 blocks, so that writing fails as on a full disk.
         let script = format!("trap '' XFSZ; ulimit -f 100; exec {command} {verb} \"$0\" -o \"$1\"");
         let out = dir.path(out);
         let ran = std::process::Command::new("sh")

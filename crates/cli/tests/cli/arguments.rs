@@ -1,4 +1,4 @@
-//! Valid arguments, and the errors for invalid ones.
+//! Tests for valid arguments, and for the errors about invalid ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,8 @@ fn a_folder_whose_model_is_in_chunks_by_another_name_is_split_already() {
     );
 }
 
-/// Writes a SavedModel's message to a file of this name, in chunks if the name ends in `.cpb`.
+/// Writes a SavedModel's message to a file with the given name, in chunks if the name ends in
+/// `.cpb`.
 fn model_file(dir: &Dir, name: &str) -> PathBuf {
     let plain = fixture("keras_mlp/saved_model.pb");
     match name.strip_suffix(".cpb") {
@@ -233,7 +234,7 @@ fn with_q_nothing_is_said_if_all_goes_well() {
             .chain([&"-q" as &dyn AsRef<std::path::Path>]);
         assert_eq!(run_all(command).ok(), "");
     }
-    // Requested output is printed even with `-q`.
+    // With `-q`, output that the user requested is still printed.
     assert!(!run([&"info", &cpb, &"-q"]).ok().is_empty());
     assert!(!run([&"verify", &cpb, &"-q", &"--json"]).ok().is_empty());
 }

@@ -1,5 +1,5 @@
-//! Small files that claim to be huge, with limited memory: each command returns a result or an error on one line. `tests/bombs/run.sh`
-//! tries a hundred times as much.
+//! Tests with small files that claim to be huge. With limited memory, each command returns a
+//! result, or an error on one line. `tests/bombs/run.sh` tries a hundred times as many files.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ use proto_splitter_testkit::bombs::{Scale, write};
 
 use crate::support::Dir;
 
-/// Limit on the memory that a command maps for its code, stacks and data, in KiB.
+/// Limit on the address space of a command, which includes its code, stacks and data, in KiB.
 const MOST: u64 = 1 << 20;
 
 #[test]

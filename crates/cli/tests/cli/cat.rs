@@ -1,4 +1,4 @@
-//! `protosplit cat` and `protosplit schema`.
+//! Tests for `protosplit cat` and `protosplit schema`.
 
 use std::fs;
 use std::process::Command;
@@ -99,7 +99,7 @@ fn a_delimited_field_of_an_edition_is_printed_as_one() {
         &types,
     ])
     .ok();
-    // A schema that protoc accepts, for the same bytes on the wire.
+    // The printed schema is accepted by protoc, and describes the same wire format.
     let expected = r#"// edition_2023.proto
 
 edition = "2023";
@@ -157,7 +157,8 @@ fn without_a_schema_the_text_is_guessed() {
 #[test]
 fn elements_without_a_schema_are_counted_and_shown_by_how_they_are_written() {
     let dir = Dir::new();
-    // Three messages with a number and a string, three strings, two numbers, and four bytes.
+    // The message contains three messages with a number and a string each, three strings, two
+    // numbers, and four bytes.
     let message = [
         &b"\x0a\x03\x40\xec\x07\x0a\x03\x40\xed\x07\x0a\x03\x40\xee\x07"[..],
         b"\x12\x02hi\x12\x03you\x12\x02xy\x18\x05\x18\x96\x01\x25\x01\x00\x00\x00",
@@ -192,7 +193,8 @@ fn elements_without_a_schema_are_counted_and_shown_by_how_they_are_written() {
 #[test]
 fn what_would_repaint_a_terminal_is_escaped_in_every_format() {
     let dir = Dir::new();
-    // A node's name with a C1 escape, and a character that reverses the text.
+    // The name of a node contains an escape sequence with a C1 control character, and a character
+    // that reverses text.
     let name = "a\u{9b}31m\u{202e}gpj.exe caf\u{e9}";
     let node = [
         &[0x0a, u8::try_from(name.len()).unwrap()][..],
@@ -233,7 +235,7 @@ fn what_would_repaint_a_terminal_is_escaped_in_every_format() {
 fn a_very_long_name_is_cut_in_messages_and_tables_and_whole_in_json() {
     let dir = Dir::new();
     let name = "n".repeat(100_000);
-    // An ONNX model with a TensorProto of this name.
+    // Returns an ONNX model that contains a TensorProto with the given name.
     let graph = |name: &str| {
         let field = |number: u8, value: &[u8]| {
             let mut field = vec![number << 3 | 2];
@@ -268,7 +270,7 @@ fn a_very_long_name_is_cut_in_messages_and_tables_and_whole_in_json() {
 #[test]
 fn long_values_are_cut_where_they_are_shown_unless_that_is_not_wanted() {
     let dir = Dir::new();
-    // A tensor with 10,000 bytes of content.
+    // The tensor has contents of 10,000 bytes.
     let mut tensor = b"\x08\x04\x22\x90\x4e".to_vec();
     tensor.extend(vec![b'x'; 10_000]);
     let file = dir.file("tensor.pb", tensor);
@@ -336,7 +338,7 @@ fn what_is_printed_goes_to_a_file_by_the_same_option_everywhere() {
         };
         assert_eq!(to_file().ok(), "", "{name}");
         assert_eq!(fs::read_to_string(&out).unwrap(), printed, "{name}");
-        // As with any command, an existing file isn't overwritten.
+        // Existing files aren't overwritten without `--force`.
         let line = to_file().failed(Exit::Usage);
         assert!(line.contains("--force"), "{name}: {line}");
     }

@@ -1,5 +1,5 @@
-//! Tests that files from released versions can still be read, and that the same commands still
-//! write the same bytes. `UPDATE_COMPAT=1` rewrites the files of the current version.
+//! Tests that files of released versions can still be read, and that the same commands still write
+//! the same bytes. With `UPDATE_COMPAT=1`, the stored files of the current version are rewritten.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,22 @@ use crate::onnx;
 use crate::support::{Dir, files, run_all};
 use prost_reflect::prost::Message;
 
-/// The version whose files are rewritten.
+/// Current version, whose stored files `UPDATE_COMPAT=1` rewrites.
 const VERSION: &str = "0.1.0";
 
 /// A kind of file or folder that a command writes.
 struct Form {
-    /// Folder of the form, inside the version's folder.
+    /// Name of the form's folder, inside the folder of a version.
     name: &'static str,
-    /// Source file or folder.
+    /// Path of the source file or folder.
     source: &'static str,
-    /// Command that writes the form, where `IN` is the source and `OUT` a path below the folder.
+    /// Command that writes the form. `IN` is the source, and `OUT` is a path inside the form's
+    /// folder.
     written_by: &'static str,
-    /// Command that reads the form, where `IN` is the folder and `OUT` the result.
+    /// Command that reads the form. `IN` is the form's folder, and `OUT` is the result.
     read_by: &'static str,
-    /// True if the result is the source, rather than the file stored below `reads-as`.
+    /// True if the result must equal the source; otherwise, it must equal the file stored in
+    /// `reads-as`.
     gives_back: bool,
 }
 
@@ -33,7 +35,7 @@ const SDNB: &str = "samediff/model.sdnb";
 const MODULE: &str = "xla/jax01201_dtypes_after.hlo.pb";
 const PROFILE: &str = "xla/xspace/jax01201_cpu.xplane.pb";
 
-/// A form of a `.cpb`, split with these options.
+/// Defines a form for a `.cpb` file that is split with the given options.
 macro_rules! chunked {
     ($name:literal, $options:literal) => {
         Form {
@@ -125,7 +127,8 @@ const FORMS: [Form; 19] = [
     },
 ];
 
-/// The Merkle roots of files, which somebody may have kept to check them.
+/// Merkle roots of stored files. They must not change, since users may have stored a root to check
+/// a file.
 const ROOTS: [(&str, &str); 2] = [
     (
         "merkle-root",
@@ -137,7 +140,7 @@ const ROOTS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Returns the folder of a version's files.
+/// Returns the folder with the stored files of a version.
 fn version(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/compat")
@@ -145,7 +148,7 @@ fn version(version: &str) -> PathBuf {
 }
 
 impl Form {
-    /// Runs a command of a form.
+    /// Runs a command that writes or reads the form.
     #[track_caller]
     fn run(&self, command: &str, input: &Path, output: &Path) {
         let input = input.to_str().unwrap();
@@ -163,7 +166,7 @@ impl Form {
         run_all(words.iter().map(|word| word as &dyn AsRef<Path>)).ok();
     }
 
-    /// Returns the form's source.
+    /// Returns the path of the form's source file or folder.
     fn source(&self, dir: &Dir) -> PathBuf {
         match self.source {
             MODEL => dir.file(MODEL, onnx::model().encode_to_vec()),
@@ -174,7 +177,7 @@ impl Form {
     }
 }
 
-/// Returns all files below a folder, or the file itself, with their contents.
+/// Returns the names and contents of the files in a folder and its subfolders, or of a single file.
 fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
     if path.is_file() {
         return vec![(String::new(), fs::read(path).unwrap())];
@@ -190,7 +193,7 @@ fn update() -> bool {
     std::env::var_os("UPDATE_COMPAT").is_some()
 }
 
-/// Replaces a stored file or folder.
+/// Replaces the stored file or folder `kept` with `made`.
 fn keep(made: &Path, kept: &Path) {
     let _ = fs::remove_dir_all(kept).or_else(|_| fs::remove_file(kept));
     for (name, bytes) in contents(made) {

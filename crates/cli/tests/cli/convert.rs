@@ -1,4 +1,4 @@
-//! Conversions of SavedModels, and their fingerprints.
+//! Tests for converting SavedModels, and for their fingerprints.
 
 use std::fs;
 use std::path::Path;
@@ -90,7 +90,7 @@ fn splits_and_merges_of_folders_carry_their_fingerprint_along() {
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["stored"], original["computed"]);
     assert_eq!(report["differs_in"].as_array().unwrap().len(), 5);
-    // The fingerprint, which was kept, is valid again once the model is in one piece.
+    // The original fingerprint was kept, so it is valid again once the model is in one piece.
     run([
         &"merge",
         &kept,

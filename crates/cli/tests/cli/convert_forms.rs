@@ -1,4 +1,4 @@
-//! Tests for the forms of models: listing, settings, and writing to new folders.
+//! Tests for the forms of models: listing them, their settings, and writing them to new folders.
 
 use std::fs;
 
@@ -48,7 +48,8 @@ fn sizes_take_units_and_a_setting_that_a_form_ignores_is_an_error() {
     };
     convert("four.onnx", "external", "min-size=6K").ok();
     let data = fs::metadata(dir.path("four.onnx.data")).unwrap();
-    // The data file contains only the tensor of 8,000 bytes; the others have 6,000 bytes.
+    // Only the tensor of 8,000 bytes is large enough for the data file. The other tensors have
+    // 6,000 bytes.
     assert_eq!(data.len(), 8000);
     convert("shards.onnx", "safetensors", "shards=7KiB").ok();
     for name in [
@@ -131,7 +132,7 @@ fn folders_on_the_way_to_an_output_are_made_and_go_again_if_it_fails() {
 fn a_whole_model_in_a_safetensors_file_is_an_onnx_model_to_every_command() {
     let dir = Dir::new();
     let mut model = model();
-    // Numbers in the header are JSON.
+    // The numbers in the header are written as JSON.
     let alpha = AttributeProto {
         name: Some("alpha".into()),
         f: Some(0.1),

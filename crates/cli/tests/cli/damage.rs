@@ -1,4 +1,4 @@
-//! Damaged files: recovery with `merge --skip-damaged`, and reports from `verify`.
+//! Tests for damaged files: recovering with `merge --skip-damaged`, and the reports of `verify`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::support::{Dir, Ran, fixture, run, run_all};
 
 const GRAPH: &str = "tensorflow.GraphDef";
 
-/// Splits a model into uncompressed chunks.
+/// Splits a model into uncompressed chunks. Returns the paths of the model and of the chunked file.
 fn chunked(dir: &Dir) -> (PathBuf, PathBuf) {
     let model = fixture("functions_consts").join("saved_model.pb");
     let options = ["--max-chunk-size", "10KiB", "--compression", "none"];
@@ -23,7 +23,7 @@ fn chunks(file: &Path) -> Vec<Value> {
     info["chunks"].as_array().unwrap().clone()
 }
 
-/// Copies a file with a bit flipped at this distance from the start of a chunk.
+/// Copies a file, and flips a bit in the copy, `behind` bytes after the start of a chunk's record.
 fn flipped(dir: &Dir, file: &Path, chunk: &Value, behind: u64) -> PathBuf {
     let mut bytes = fs::read(file).unwrap();
     let at = chunk["position"].as_u64().unwrap() + behind;
@@ -51,7 +51,7 @@ fn lost(ran: &Ran) -> Vec<Value> {
     report["lost"].as_array().unwrap().clone()
 }
 
-/// Returns the paths of all differences.
+/// Returns the paths of the fields in which two messages differ.
 fn differences(first: &Path, second: &Path, message: &str) -> Vec<String> {
     let args: [&dyn AsRef<Path>; 8] = [
         &"diff",
@@ -79,7 +79,7 @@ fn a_damaged_chunk_costs_its_own_path_and_nothing_else() {
     assert!(chunks.len() > 3, "{chunks:?}");
     for chunk in &chunks[1..] {
         let path = chunk["path"].as_str().unwrap();
-        // Flips a bit in the record's bytes, and one in its header.
+        // The flipped bit is either in the bytes of the chunk's record, or in its header.
         for behind in [40 + chunk["size"].as_u64().unwrap() / 2, 20] {
             let damaged = flipped(&dir, &file, chunk, behind);
             let (ran, out) = salvage(&dir, &damaged);
@@ -118,7 +118,8 @@ fn verify_says_where_a_damaged_chunk_belongs() {
             .filter_map(|problem| problem.as_str().unwrap().split_once(&marked))
             .map(|(front, _)| front.rsplit(": ").next().unwrap())
             .collect();
-        // For a slice, the path in the problem continues with the field of the elements.
+        // If the chunk is a slice of a message, the path in the problem ends with the field of the
+        // elements.
         let says = |place: &&str| {
             let rest = place.strip_prefix(path);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -158,7 +159,7 @@ fn nothing_is_had_of_a_file_without_the_chunk_that_all_belong_into() {
     assert!(!out.exists());
 }
 
-/// Creates a graph of this many nodes, every fifth with a large attribute.
+/// Creates a graph of `nodes` nodes, every fifth of which has a large attribute.
 fn graph(dir: &Dir, nodes: u32) -> PathBuf {
     let field = |number: u8, value: &[u8]| {
         let mut bytes = vec![number << 3 | 2];
@@ -208,7 +209,7 @@ fn lost_elements_put_no_value_in_a_place_that_is_not_its_own() {
         let lost = lost(&ran);
         let left = nodes(&out);
         with_slices += usize::from(left.len() < original.len());
-        // Each remaining node is unchanged, or has lost its text.
+        // Each node that is left is unchanged, except that its text may be lost.
         for node in &left {
             let was = original.iter().find(|was| was["name"] == node["name"]);
             let was = was.unwrap();
@@ -239,7 +240,7 @@ fn nodes(file: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// Options for a split of the model to several files.
+/// Options for splitting a model into several files.
 const IN_FILES: [&str; 8] = [
     "--profile",
     "extended",

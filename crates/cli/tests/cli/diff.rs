@@ -1,4 +1,4 @@
-//! `protosplit diff` of lists.
+//! Tests for `protosplit diff` with lists.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::support::{Dir, run, run_all};
 
 const GRAPH: &str = "tensorflow.GraphDef";
 
-/// Creates a graph of these nodes, each with a name and an op.
+/// Creates a file with a graph. Each node has the given name and op.
 fn graph(dir: &Dir, file: &str, nodes: &[(&str, &str)]) -> PathBuf {
     let field = |number: u8, value: &[u8]| {
         let len = u8::try_from(value.len()).unwrap();
@@ -24,7 +24,7 @@ fn graph(dir: &Dir, file: &str, nodes: &[(&str, &str)]) -> PathBuf {
     dir.file(file, bytes.concat())
 }
 
-/// Returns the differences as `PATH (NAME): HOW`.
+/// Returns the differences between two graphs, each as `PATH (NAME): HOW`.
 fn differences(first: &Path, second: &Path) -> Vec<String> {
     let args: [&dyn AsRef<Path>; 6] = [&"diff", &first, &second, &"--message", &GRAPH, &"--json"];
     let ran = run_all(args);

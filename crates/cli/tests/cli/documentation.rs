@@ -1,4 +1,4 @@
-//! Runs the commands shown in pages and compares their output.
+//! A test that runs the commands shown in the documentation, and compares their output.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::support::{Dir, fixture};
 
-/// Returns the commands of a page, each with its expected output.
+/// Returns the commands shown on a page, each with the output shown.
 fn commands(page: &str) -> Vec<(&str, &str)> {
     let blocks = page.split("```console\n").skip(1);
     let blocks = blocks.filter_map(|block| Some(block.split_once("```")?.0));

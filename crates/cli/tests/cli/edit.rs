@@ -1,4 +1,4 @@
-//! `protosplit remove`, `insert`, `strip` and `edit`, and `replace --value`.
+//! Tests for `protosplit remove`, `insert`, `strip` and `edit`, and for `replace --value`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::support::{Dir, fixture, run, run_all};
 
 const GRAPH: &str = "tensorflow.GraphDef";
 
-/// Creates a graph with nodes of these names.
+/// Creates a graph whose nodes have the given names.
 fn graph(dir: &Dir, name: &str, nodes: &[&str]) -> PathBuf {
     let mut bytes = Vec::new();
     for node in nodes {
@@ -20,12 +20,12 @@ fn graph(dir: &Dir, name: &str, nodes: &[&str]) -> PathBuf {
         bytes.extend([0x0a, u8::try_from(value.len()).unwrap()]);
         bytes.extend(value);
     }
-    // versions { producer: 7 }
+    // The field `versions { producer: 7 }`.
     bytes.extend([0x22, 0x02, 0x08, 0x07]);
     dir.file(name, bytes)
 }
 
-/// Creates the same graph in one piece and in chunks.
+/// Creates a graph, and returns it in one piece and in chunks.
 fn both(dir: &Dir, nodes: &[&str]) -> [PathBuf; 2] {
     let plain = graph(dir, "graph.pb", nodes);
     let options = ["--message", GRAPH, "--max-chunk-size", "20"];
@@ -51,15 +51,16 @@ fn value(file: &Path, path: &str) -> Value {
     serde_json::from_str(&run(args).ok()).unwrap()
 }
 
-/// Runs a command on a file, and returns the path of its output.
+/// Runs the command `verb` on a file, and returns the path of the output.
 #[track_caller]
 fn changed(dir: &Dir, verb: &str, file: &Path, rest: &[&str]) -> PathBuf {
     let extension = file.extension().unwrap();
-    // Writing one form of an output removes the other.
+    // Outputs in one piece and in chunks have different names, since writing one would remove the
+    // other.
     let stem = format!("out of {verb} {}", extension.display());
     let out = dir.path(&stem).with_extension(extension);
     let args: [&dyn AsRef<Path>; 7] = [&verb, &file, &"-o", &out, &"--message", &GRAPH, &"--force"];
-    // `replace` keeps the existing chunks.
+    // `replace` has no option for the size of chunks, since it keeps the existing chunks.
     let size = (verb != "replace").then_some(&"--max-chunk-size=40");
     let rest = rest.iter().chain(size).map(|arg| arg as &dyn AsRef<Path>);
     run_all(args.into_iter().chain(rest)).ok();
@@ -227,7 +228,7 @@ fn a_schema_that_is_in_a_file_is_in_the_changed_one_too() {
 fn a_message_of_another_type_is_not_changed_or_compared_wherever_that_shows() {
     let dir = Dir::new();
     let file = graph(&dir, "graph.pb", &vec!["a"; 2000]);
-    // The version of a graph is a number.
+    // Field 3 of a graph, `version`, is a number, but the added field is a string.
     let mut bytes = fs::read(&file).unwrap();
     bytes.extend(b"\x1a\x01x");
     let other = dir.file("other.pb", bytes);

@@ -1,4 +1,5 @@
-//! Requirements for every command: streams, status, JSON, widths, suggestions.
+//! Tests of requirements for every command: streams, exit status, JSON, width of tables, and
+//! suggestions.
 
 use std::io::pipe;
 use std::process::{Command, Output, Stdio};
@@ -10,7 +11,7 @@ use crate::support::{Dir, fixture, run_all};
 
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 
-/// Creates a folder with all inputs for the commands below.
+/// Creates a folder with the inputs for the commands below.
 pub(crate) fn prepared() -> Dir {
     let dir = Dir::new();
     for model in ["model", "other"] {
@@ -52,8 +53,8 @@ fn ran(dir: &Dir, args: &[&str]) -> Output {
     command(dir, args).output().unwrap()
 }
 
-/// Every command with a report, and whether it supports `--json`. Each command that writes has a different
-/// output.
+/// Every command that prints a report, and true if it supports `--json`. Commands that write files
+/// have different outputs.
 const REPORTING: [(&[&str], bool); 26] = [
     (&["split", "model", "--dry-run"], true),
     (&["split", "model", "-o", "split", "--force"], true),
@@ -410,7 +411,8 @@ fn progress_is_shown_where_it_is_asked_for_and_goes_before_results_come() {
         let never = ran(&dir, &[args, &["--progress", "never"]].concat());
         assert_eq!(always.status.code(), never.status.code(), "{args:?}");
         let err = String::from_utf8(always.stderr).unwrap();
-        // Short work is done before the first report, and then clears the line.
+        // The work may be done before any progress is reported, but the line is cleared in any
+        // case.
         let rest = err.rsplit("\x1b[K").next().unwrap();
         assert_eq!(
             rest,
@@ -458,7 +460,7 @@ fn tables_are_as_wide_as_the_terminal() {
             let exit = protosplit_cli::run_on(all, &mut out, &mut err, terminal, &Interrupt::new());
             assert_eq!(exit, Exit::Done, "{args:?}");
             let out = String::from_utf8(out).unwrap();
-            // Facts aren't columns: a file's name is printed in full.
+            // Facts aren't part of a table, so the name of the file is printed in full.
             let rows = out.lines().filter(|line| !line.contains(small));
             let longest = rows.map(|line| line.chars().count()).max().unwrap();
             assert!(longest <= width, "{longest} of {width}: {args:?}\n{out}");

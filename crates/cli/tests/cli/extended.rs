@@ -63,7 +63,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
     let all = info["chunks"].as_array().unwrap().len();
     assert_eq!(chunks(&layout) + in_others, all);
 
-    // A changed copy has all of its chunks in one file by default.
+    // By default, a changed copy has all of its chunks in one file.
     let one = dir.path("one.cpb");
     let recompress: [&dyn AsRef<std::path::Path>; 6] = [
         &"recompress",
@@ -85,7 +85,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
         fs::remove_file(made).unwrap();
     }
 
-    // A changed copy has several files if they are requested again.
+    // A changed copy has several files only if that is requested again.
     let several = dir.path("several");
     fs::create_dir(&several).unwrap();
     let target = several.join("m.cpb");
@@ -126,7 +126,7 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
         fs::read(&input).unwrap()
     );
 
-    // An input is never overwritten, not even with `--force`.
+    // The input's files are never overwritten, even with `--force`.
     let part = files[0]["file"].as_str().unwrap().to_owned();
     let output: [&dyn AsRef<std::path::Path>; 3] = [&"-o", &part, &"--force"];
     for mut args in [
@@ -143,8 +143,8 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
         );
     }
 
-    // Another split has a different number of files. Leftover files of this one are removed and
-    // listed.
+    // The message is split again into a different number of files. The files of the earlier split
+    // that are left over are removed and listed.
     let (exit, _, err) = split(&["--max-chunk-size", "3KiB"]);
     assert_eq!(exit, Exit::Usage, "{err}");
     let (exit, out, err) = split(&["--max-chunk-size", "3KiB", "--force"]);
@@ -246,7 +246,7 @@ fn what_the_extended_profile_is_needed_for_is_said() {
 #[test]
 fn files_are_filled_to_their_size_after_compression() {
     let dir = Dir::new();
-    // Numbers as text, which compress to less than a half.
+    // Random digits, which can be compressed to less than half of their size.
     let mut state = 1_u32;
     let mut text = || {
         let mut digits = String::new();
@@ -295,7 +295,7 @@ fn files_are_filled_to_their_size_after_compression() {
         .collect();
     assert!(parts.len() > 2, "{parts:?}");
     assert!(parts.iter().all(|size| *size <= max), "{parts:?}");
-    // Every file but the last is too full for another chunk.
+    // Except for the last file, each file is so full that another chunk wouldn't fit.
     parts.pop();
     assert!(parts.iter().all(|size| *size > max * 9 / 10), "{parts:?}");
     run([&"verify", &chunked, &"--against", &graph]).ok();

@@ -1,4 +1,4 @@
-//! SavedModels with constants moved out, and back.
+//! Tests for moving constants out of SavedModels, and back.
 
 use std::fs;
 use std::path::Path;
@@ -41,14 +41,14 @@ fn a_model_goes_out_and_comes_back_byte_for_byte() {
     let bytes = |folder: &std::path::Path| fs::read(folder.join("saved_model.pb")).unwrap();
     assert!(bytes(&again) == bytes(&model));
     assert!(bytes(&runs).len() < bytes(&model).len());
-    // A folder can't be externalized twice, nor internalized if it was never externalized.
+    // Externalizing an externalized folder is an error, and so is internalizing any other folder.
     let twice = dir.path("twice");
     run([&"externalize", &runs, &"-o", &twice]).failed(Exit::Usage);
     run([&"internalize", &model, &"-o", &twice]).failed(Exit::Usage);
     assert!(!twice.exists());
 }
 
-/// Creates a folder with a model, `model`, and its externalized form, `runs`.
+/// Creates a folder with a model called `model`, and its externalized form, called `runs`.
 fn externalized() -> Dir {
     let dir = Dir::new();
     let (model, runs) = (fixture("functions_consts"), dir.path("runs"));
@@ -104,7 +104,7 @@ fn an_externalized_model_is_shown_as_the_model_that_it_was() {
     assert_eq!(different.exit, Exit::Bad);
 }
 
-/// Returns the standard output of the command in a process, as bytes.
+/// Runs the command in a separate process, and returns the bytes that it prints.
 fn process(args: &[&dyn AsRef<Path>]) -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
     command.args(args.iter().map(|arg| arg.as_ref()));
@@ -182,7 +182,7 @@ fn a_checkpoint_is_known_by_its_prefix_and_by_any_of_its_files() {
         let data = fs::read(prefix.with_extension("data-00000-of-00001")).unwrap();
         assert!(npy.ends_with(&data[..1200]));
     }
-    // There are two data files, one of which is damaged afterwards.
+    // The constants are in two data files, one of which will be damaged.
     let info = run([&"info", &sharded, &"--json"]).json();
     assert_eq!(info["files"].as_array().unwrap().len(), 3);
     run([&"verify", &sharded]).ok();

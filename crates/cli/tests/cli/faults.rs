@@ -1,8 +1,8 @@
-//! Tests for every verb that writes. Each system call in turn fails or kills the process: a reader finds the old or the new state,
-//! and the exit status shows which.
+//! Tests that make each system call of every verb that writes fail, or kill the process there. After that, a reader must find the old or
+//! the new state, and the exit status must indicate which.
 //!
-//! `strace` injects the failures; if it is missing or may not trace, nothing is tested. `PROTOSPLIT_FAULTS=1` tests every call, as
-//! `tests/faults/run.sh` does; otherwise only each [`STRIDE`]th.
+//! `strace` injects the failures. If it is missing, or isn't permitted to trace, nothing is tested. With `PROTOSPLIT_FAULTS=1`, as set by
+//! `tests/faults/run.sh`, every call is tested; otherwise only every [`STRIDE`]th call is.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -24,10 +24,10 @@ use scenarios::{
     Found, SCENARIOS, SEVERAL, Scenario, inputs, ok, old_in_several, protosplit, read_prefix,
 };
 
-/// Interval between the tested calls in the short form of the test.
+/// Interval between tested calls, unless `PROTOSPLIT_FAULTS` sets another.
 const STRIDE: usize = 97;
 
-/// The tested calls: all calls that change a file or folder, or make a change durable.
+/// System calls to test: those that read or change files or folders, or make changes durable.
 const CALLS: [&str; 22] = [
     "openat",
     "read",
@@ -53,7 +53,7 @@ const CALLS: [&str; 22] = [
     "getdents64",
 ];
 
-/// A fault injected into a call.
+/// A fault that is injected into a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Error(&'static str),
@@ -62,7 +62,7 @@ enum Fault {
 
 const FAULTS: [Fault; 3] = [Fault::Error("EIO"), Fault::Error("ENOSPC"), Fault::Kill];
 
-/// Runs a verb with a fault in the `number`th (from 1) call of that name, on any thread.
+/// Runs a verb, and injects a fault into the `number`th call (counted from 1) of the given name on each thread.
 fn run_with(scenario: &Scenario, dir: &Dir, call: &str, number: usize, fault: Fault) -> ExitStatus {
     let how = match fault {
         Fault::Error(name) => format!("error={name}"),
@@ -88,8 +88,8 @@ fn traced_command(args: &[&str], dir: &Dir, options: &[&str]) -> ExitStatus {
     command.status().unwrap()
 }
 
-/// Returns the calls of a verb without a fault, by name and number on their thread, except for
-/// calls by the loader and calls that print.
+/// Runs a verb without a fault, and returns its calls: their names, and their numbers on their thread. Calls by the loader and calls that
+/// print are omitted.
 fn calls(scenario: &Scenario) -> Vec<(&'static str, usize)> {
     let dir = Dir::new();
     (scenario.prepare)(&dir);
@@ -100,8 +100,7 @@ fn calls(scenario: &Scenario) -> Vec<(&'static str, usize)> {
     let mut made = std::collections::BTreeMap::new();
     let mut found = BTreeSet::new();
     for line in fs::read_to_string(log).unwrap().lines() {
-        // `PID  CALL(ARGUMENTS) = RESULT`; a call interrupted by one on another thread is resumed
-        // later.
+        // A line has the form `PID  CALL(ARGUMENTS) = RESULT`. If another thread interrupts a call, the call's end is on a later line.
         let Some((thread, call)) = line.split_once(char::is_whitespace) else {
             continue;
         };
@@ -141,7 +140,7 @@ fn stride() -> usize {
     std::env::var("PROTOSPLIT_FAULTS").map_or(STRIDE, |stride| stride.parse().unwrap())
 }
 
-/// Returns new temporary files; existing ones are excluded, since the parts of a merge share one.
+/// Returns the temporary files that are new. Earlier ones don't count, since the parts of a merge share one.
 fn temporary(dir: &Dir, before: &[String]) -> Vec<String> {
     let mut left = dir.files();
     left.retain(|file| file.contains(".protosplit-") && !before.contains(file));
@@ -191,8 +190,8 @@ fn with_any_call_failing_the_status_says_whether_the_old_or_the_new_is_there() {
                         code == 0 || found == old,
                         "{what}: failed, and the new is there"
                     );
-                    // A file that can't be removed stays, and so may a file that a crash could
-                    // restore.
+                    // A temporary file may stay if the fault prevents its removal. It may also stay after a failed `fsync`, since a crash
+                    // could restore it.
                     let may_stay = ["unlink", "unlinkat", "getdents64", "openat"].contains(&call)
                         || (code == 0 && call == "fsync");
                     if !may_stay {

@@ -1,4 +1,4 @@
-//! Folders of SavedModels, split and merged as a whole.
+//! Tests for splitting and merging SavedModel folders.
 
 use std::fs;
 use std::path::Path;

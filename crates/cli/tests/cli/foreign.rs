@@ -1,4 +1,4 @@
-//! Errors name the kind of a file that isn't a message.
+//! Tests that errors about a file that isn't a message name the kind of file.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn an_error_says_what_the_file_is_instead() {
     }
 }
 
-/// Arguments for each verb, except for the file.
+/// Verbs with their arguments, except for the file.
 const VERBS: &[&[&str]] = &[
     &["info"],
     &["ls"],

@@ -1,4 +1,4 @@
-//! `protosplit get`.
+//! Tests for `protosplit get`.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,8 @@ use protosplit_cli::Exit;
 
 use crate::support::{Dir, fixture, foreign, run, run_all};
 
-/// Returns a SavedModel in one piece, and in chunks of at most 10 KiB.
+/// Returns the path of a SavedModel in one piece, and of the same model in chunks of at most 10
+/// KiB.
 fn models(dir: &Dir) -> [std::path::PathBuf; 2] {
     let plain = dir.copy(
         &fixture("functions_consts/saved_model.pb"),
@@ -19,7 +20,7 @@ fn models(dir: &Dir) -> [std::path::PathBuf; 2] {
     [plain, small]
 }
 
-/// Returns the paths of chunks, and of some values in other chunks.
+/// Returns the paths of all chunks in the message, and the paths of some values inside chunks.
 fn paths(dir: &Dir) -> Vec<String> {
     let info = run([&"info", &dir.path("small.cpb"), &"--json"]).json();
     let chunks = info["chunks"].as_array().unwrap();
@@ -73,7 +74,7 @@ fn values_are_shown_by_themselves() {
     assert!(get(version, "text").starts_with("2."));
     assert!(get(version, "json").starts_with("\"2."));
     assert_eq!(get(version, "raw") + "\n", get(version, "text"));
-    // In protobuf's JSON mapping, 64-bit integers are strings.
+    // Protobuf's JSON mapping has 64-bit integers as strings.
     assert_eq!(get("saved_model_schema_version", "json"), "\"1\"\n");
     assert_eq!(get("saved_model_schema_version", "text"), "1\n");
     assert_eq!(
@@ -89,7 +90,7 @@ fn values_are_shown_by_themselves() {
 #[test]
 fn a_float_has_no_more_digits_than_it_takes_to_tell_it() {
     let dir = Dir::new();
-    // float_val: 0.1 and 1e-10; double_val: a third.
+    // `float_val` is 0.1 and 1e-10, and `double_val` is a third.
     let floats = [0.1f32, 1e-10].map(f32::to_le_bytes).concat();
     let tensor = [
         &b"\x2a\x08"[..],
@@ -110,9 +111,10 @@ fn a_float_has_no_more_digits_than_it_takes_to_tell_it() {
 
 #[test]
 fn a_tensor_is_a_numpy_array() {
-    // dtype DT_INT16, shape [2, 3], the elements 5 and -1, the last one repeated.
+    // The tensor has the type DT_INT16, the shape [2, 3], and the elements 5 and -1. The last one
+    // is repeated.
     let by_value = b"\x08\x05\x12\x08\x12\x02\x08\x02\x12\x02\x08\x03\x3a\x0b\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
-    // dtype DT_FLOAT, shape [2], content.
+    // The tensor has the type DT_FLOAT, the shape [2], and elements in `tensor_content`.
     let by_content = b"\x08\x01\x12\x04\x12\x02\x08\x02\x22\x08\x00\x00\x80\x3f\x00\x00\x00\x40";
     let dir = Dir::new();
     for (tensor, descr, shape, elements) in [
@@ -162,7 +164,7 @@ fn a_tensor_is_a_numpy_array() {
 fn a_tensor_of_strings_is_an_array_as_wide_as_the_longest() {
     let dir = Dir::new();
     for (tensor, expected) in [
-        // dtype DT_STRING, shape [2, 2], the last string again.
+        // The tensor has the type DT_STRING and the shape [2, 2]. The last string is repeated.
         (
             &b"\x08\x07\x12\x08\x12\x02\x08\x02\x12\x02\x08\x02\x42\x03one\x42\x01a\x42\x02bc"[..],
             Ok(("|S3", "(2, 2)", &b"onea\0\0bc\0bc\0"[..])),
@@ -210,7 +212,7 @@ fn a_tensor_of_strings_is_an_array_as_wide_as_the_longest() {
 #[test]
 fn rows_of_a_tensor_are_its_first_dimension_s() {
     let dir = Dir::new();
-    // dtype DT_UINT8, shape [3, 2], content.
+    // The tensor has the type DT_UINT8, the shape [3, 2], and elements in `tensor_content`.
     let tensor = b"\x08\x04\x12\x08\x12\x02\x08\x03\x12\x02\x08\x02\x22\x06abcdef";
     let file = dir.file("tensor.pb", tensor);
     let get = |rows: &str, format: &str| {
@@ -246,7 +248,7 @@ fn rows_of_a_tensor_are_its_first_dimension_s() {
     let array = fs::read(&out).unwrap();
     assert!(String::from_utf8_lossy(&array).contains("(2, 2)"));
     assert!(array.ends_with(b"cdef") && array.len() % 64 == 4);
-    // The extension selects the format, unless another is requested.
+    // The output's extension determines the format, unless `--format` is given.
     let all: [&dyn AsRef<Path>; 7] = [&"get", &file, &".", &of[1], &"-o", &out, &"--force"];
     run_all(all).ok();
     let array = fs::read(&out).unwrap();
@@ -322,25 +324,25 @@ fn a_tensor_of_onnx_is_a_numpy_array() {
         (ran, out)
     };
     for (tensor, head, elements) in [
-        // FLOAT, dims 2 and 1, raw_data.
+        // The tensor has the type FLOAT, the dims 2 and 1, and elements in `raw_data`.
         (
             &b"\x08\x02\x08\x01\x10\x01\x42\x01n\x4a\x08\x00\x00\x80\x3f\x00\x00\x00\x40"[..],
             "'<f4', 'fortran_order': False, 'shape': (2, 1), }",
             &b"\x00\x00\x80\x3f\x00\x00\x00\x40"[..],
         ),
-        // FLOAT16, dims in one run, int32_data.
+        // The tensor has the type FLOAT16, packed dims, and elements in `int32_data`.
         (
             b"\x0a\x01\x02\x10\x0a\x2a\x04\x80\x78\x80\x7c",
             "'<f2', 'fortran_order': False, 'shape': (2,), }",
             b"\x00\x3c\x00\x3e",
         ),
-        // UINT32, no dims, uint64_data.
+        // The tensor has the type UINT32, no dims, and elements in `uint64_data`.
         (
             b"\x10\x0c\x5a\x01\x07",
             "'<u4', 'fortran_order': False, 'shape': (), }",
             b"\x07\x00\x00\x00",
         ),
-        // INT32 without elements.
+        // The tensor has the type INT32, and no elements.
         (
             b"\x08\x00\x10\x06",
             "'<i4', 'fortran_order': False, 'shape': (0,), }",
@@ -402,7 +404,7 @@ fn what_cannot_be_got_says_why() {
     let exists = run([&"get", &chunked, &"", &"-o", &plain]);
     assert!(exists.failed(Exit::Usage).contains("--force"));
 
-    // The type of this file is unknown.
+    // The file's name doesn't indicate the type of its message.
     let nameless = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "graph.pb");
     let named = run([&"get", &nameless, &"node[0].name"]).failed(Exit::Usage);
     assert!(
@@ -490,7 +492,7 @@ fn keys_may_stand_in_single_quotes() {
     assert!(error.contains(meant), "{error}");
 }
 
-/// The path of the graph in a model with functions.
+/// Path of the graph in a SavedModel.
 const GRAPH: &str = "meta_graphs[0].graph_def";
 
 #[test]
@@ -517,7 +519,7 @@ fn elements_are_told_by_name_by_value_and_from_the_end() {
     ] {
         assert_eq!(get(&path).json(), by_index, "{path}");
     }
-    // A function has the name of its signature.
+    // The name of a function is that of its signature.
     let function = get("library.function[0]").json();
     let name = function["signature"]["name"].as_str().unwrap();
     assert_eq!(
@@ -591,7 +593,7 @@ fn what_nothing_is_called_is_answered_with_what_something_is() {
         let told = format!("did you mean `{GRAPH}.{meant}`?");
         assert!(error.ends_with(&told), "{typed}: {error}");
     }
-    // A valid path without a value. Suggesting another spelling would be wrong.
+    // The path is valid, but has no value, so an error must not suggest another path.
     let error = run([
         &"get",
         &model,

@@ -1,4 +1,5 @@
-//! Output for people, compared with files beside this one. `UPDATE_GOLDEN=1` rewrites them; review the difference before committing it.
+//! Tests that compare printed text with stored files in this folder. `UPDATE_GOLDEN=1` rewrites the
+//! files; review the difference before committing it.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,8 @@ use std::process::Command;
 
 use crate::support::{Dir, fixture, foreign, riegeli};
 
-/// Runs the command in `dir`, so that the names in its output are reproducible.
+/// Runs the command in the folder `dir`, so that names in the output are reproducible, and compares
+/// the output with a stored file.
 #[track_caller]
 fn expect(dir: &Dir, golden: &str, args: &[&str]) {
     let ran = Command::new(env!("CARGO_BIN_EXE_protosplit"))

@@ -1,4 +1,5 @@
-//! Work divided among several hosts: `--plan-only`, `--plan --part`, `--plan --commit`.
+//! Tests for work divided among several hosts, with `--plan-only`, `--plan --part` and `--plan
+//! --commit`.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +10,13 @@ use crate::support::{Dir, fixture, run, run_all};
 
 const MODEL: &str = "functions_consts/saved_model.pb";
 
-/// Plans to split the model into `small.cpb`, and returns the number of parts.
+/// Plans to split the model into `small.cpb` in parts, and returns the number of parts.
 fn plan(dir: &Dir, parts: &str) -> usize {
     planned(dir, &["--value-chunk-size", "1KiB", "--parts", parts])
 }
 
-/// Plans the same split with these options.
+/// Plans to split the model into `small.cpb` with the given options, and returns the number of
+/// parts.
 fn planned(dir: &Dir, options: &[&str]) -> usize {
     let source = dir.copy(&fixture(MODEL), "saved_model.pb");
     let (prefix, plan) = (dir.path("small"), dir.path("plan"));
@@ -148,7 +150,7 @@ fn reports_can_be_given_and_what_is_missing_is_said() {
         &report(1),
     ]);
     assert!(failed.failed(Exit::Usage).contains(&missing));
-    // The folder of the plan doesn't contain any report.
+    // Without arguments, reports are looked up in the plan's folder, which contains none.
     let failed = run([&"split", &"--plan", &plan, &"--commit"]).failed(Exit::Usage);
     assert!(failed.contains("no report of part 0"), "{failed}");
     run([
@@ -255,7 +257,7 @@ fn what_a_plan_is_not_for_is_refused_in_a_line() {
     assert!(failed.failed(Exit::Bad).contains("not a plan"));
 }
 
-/// Kills processes at random moments, and runs them again.
+/// Kills the processes of parts at random moments, and runs the parts again.
 #[cfg(unix)]
 #[test]
 fn whatever_host_is_killed_the_parts_come_together() {
@@ -329,7 +331,7 @@ fn what_the_plan_says_is_refused_beside_it() {
         let said = said.failed(Exit::Usage);
         assert!(said.contains(option) && said.contains("--plan"), "{said}");
     }
-    // Options that each host sets for itself are not in the plan.
+    // Options that may differ between hosts can be given for a part.
     run([
         &"split",
         &"--plan",

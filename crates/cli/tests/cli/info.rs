@@ -1,4 +1,4 @@
-//! `protosplit info`.
+//! Tests for `protosplit info`.
 
 use prost_reflect::prost::Message;
 use proto_splitter::proto::proto_splitter::{ChunkInfo, ChunkMetadata, ChunkedMessage};
@@ -31,7 +31,8 @@ fn chunks_that_share_a_record_chunk_name_each_other() {
     for record in [&b"base"[..], b"one", b"two"] {
         writer.write_record(record).unwrap();
     }
-    // The first record chunk follows the signature, and its records are counted from there.
+    // The first record chunk begins at offset 64, after the signature. The records in it have the
+    // offsets 64, 65 and 66.
     let chunks = [(64, 4), (65, 3), (66, 3)].map(|(offset, size)| ChunkInfo {
         r#type: 1,
         size,
@@ -65,7 +66,7 @@ fn chunks_that_share_a_record_chunk_name_each_other() {
 #[test]
 fn equal_chunks_are_shown_as_one_record() {
     let dir = Dir::new();
-    // A string in an attribute in a node.
+    // The message is a node with an attribute that contains a string.
     let field = |number: u8, content: &[u8]| {
         let mut bytes = vec![number << 3 | 2];
         proto_splitter::wire::put_varint(&mut bytes, content.len() as u64);
@@ -124,7 +125,7 @@ fn a_saved_model_says_its_signatures_in_one_piece_and_in_chunks() {
             .filter(|said| said[0] == "signature")
             .filter_map(|said| said[1].as_str())
             .collect();
-        // The signatures as protobuf for Python reads them.
+        // The expected signatures were read with protobuf for Python.
         let serve = "tensorflow/serving/predict(keras_tensor float[?, 16]) -> output_0 float[?, 4]";
         assert_eq!(
             signatures,
@@ -160,7 +161,7 @@ fn a_samediff_model_says_its_variables_with_the_shapes_of_their_arrays() {
             }
         }
     }
-    // Fields missing from the file stay missing.
+    // A conversion doesn't add fields that the file lacks.
     let classic = samediff.join("classic.fb");
     run([&"convert", &classic, &"-o", &zip, &"--force"]).ok();
     run([&"convert", &zip, &"-o", &back, &"--to", &"fb"]).ok();

@@ -1,5 +1,5 @@
-//! `docs/json.schema.json` describes the `--json` reports of every command: it is compared with real
-//! reports. `UPDATE_GOLDEN=1` rewrites it.
+//! A test that compares `docs/json.schema.json`, which describes the `--json` reports of every
+//! command, with real reports. `UPDATE_GOLDEN=1` rewrites the schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::every_command::prepared;
 use crate::support::Dir;
 
-/// The name of each kind of report, and the commands that print one.
+/// Names of the kinds of reports, each with the commands that print such a report.
 const REPORTS: &[(&str, &[&str])] = &[
     (
         "split",
@@ -115,18 +115,19 @@ const REPORTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The shape of the values at one place in reports.
+/// The JSON types and fields of the values found at one position in reports.
 #[derive(Default)]
 struct Shape {
     types: BTreeSet<&'static str>,
     objects: usize,
-    /// The fields of objects, each with the number of objects that have it.
+    /// Fields of objects by name, each with the number of objects that have the field.
     fields: BTreeMap<String, (usize, Shape)>,
     items: Option<Box<Shape>>,
 }
 
 impl Shape {
-    /// Adds a value. Elements of lists called `fields`, which nest in a tree, go to `nested`.
+    /// Adds a value to the shape. The elements of any list named `fields` are added to `nested`
+    /// instead, since these lists are recursive in a tree.
     fn add(&mut self, value: &Value, nested: &mut Vec<Value>) {
         self.types.insert(match value {
             Value::Null => "null",
@@ -165,7 +166,7 @@ impl Shape {
             types.remove("integer");
         }
         let mut schema = match types.iter().collect::<Vec<_>>()[..] {
-            // The type is unknown if every report lacks the value.
+            // If the value is null or missing in every report, its type is unknown.
             [] | [&"null"] => json!({}),
             [only] => json!({ "type": only }),
             _ => json!({ "type": types }),

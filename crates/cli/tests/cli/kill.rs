@@ -1,4 +1,4 @@
-//! Killed conversions in place.
+//! Tests that kill conversions in place.
 
 #![cfg(unix)]
 
@@ -33,7 +33,8 @@ fn field(number: u64, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Creates a model with an additional meta graph, so large that a conversion takes time.
+/// Creates a model with an additional meta graph. The model is so large that a conversion takes
+/// some time.
 fn large_model(dir: &Dir) -> Vec<u8> {
     let mut bytes = fs::read(fixture("functions_consts/saved_model.pb")).unwrap();
     let mut nodes = Vec::new();
@@ -56,7 +57,7 @@ fn large_model(dir: &Dir) -> Vec<u8> {
     bytes
 }
 
-/// Returns the model as a message, in any form.
+/// Returns the bytes of a model's message, which may be in one piece or in chunks.
 fn content(model: &Path) -> Vec<u8> {
     let to = tempfile::tempdir().unwrap();
     let dir = SavedModelDir::open(model).unwrap();
@@ -75,7 +76,7 @@ fn killed_at_any_moment_the_model_is_there_and_the_next_run_finishes() {
     let whole_run = started.elapsed();
     let (mut killed, mut side_by_side) = (0, 0);
     let mut to = "pb";
-    // Steps that are coprime to the number of kills reach every moment, in mixed order.
+    // The factor and the number of kills are coprime, so each moment occurs once, in mixed order.
     for kill in 0..KILLS {
         let mut child = convert(&model, to).stderr(Stdio::null()).spawn().unwrap();
         let share = u32::try_from(kill * 73 % KILLS).unwrap();
@@ -110,12 +111,13 @@ fn killed_at_any_moment_the_model_is_there_and_the_next_run_finishes() {
             to = if to == "pb" { "cpb" } else { "pb" };
         }
     }
-    // Otherwise the machine was too fast or too slow for a meaningful test.
+    // If this fails, the machine was too fast or too slow for the test to be meaningful.
     let seen = format!("{killed} of {KILLS} were killed, {side_by_side} left both forms");
     assert!(killed > KILLS / 4 && side_by_side > 0, "{seen}");
 }
 
-/// Runs `externalize --in-place`, killed at the `number`th call of this name.
+/// Runs `externalize --in-place`, and kills the process at the `number`th system call of the given
+/// name.
 #[cfg(target_os = "linux")]
 fn externalize_killed(
     model: &Path,
@@ -177,8 +179,8 @@ fn externalize_in_place_killed_at_any_change_of_a_name_is_finished_by_the_next_r
         let model = prepare(&done, chunked);
         assert_eq!(again(&model, more).exit, protosplit_cli::Exit::Done);
         let expected = files(&model);
-        // A model that maps its constants contains its own path, so only the mapped files are
-        // compared.
+        // With `--mmap`, the model contains absolute paths of its own files, which differ.
+        // Therefore, only the mapped files are compared.
         let is_same = |file: &&String| more.is_empty() || file.contains("mapped/");
         let bytes = |model: &Path| {
             let bytes = expected.iter().filter(is_same);

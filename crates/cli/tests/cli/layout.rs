@@ -1,4 +1,4 @@
-//! `protosplit layout` accounts for every byte exactly once.
+//! Tests that `protosplit layout` describes each byte exactly once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
     of[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Checks that the regions, their parts and the totals add up to the file.
+/// Checks that the sizes of regions, parts and totals in a report add up to the size of the file.
 fn check(report: &Value) {
     let bytes = number(report, "file_bytes");
     assert_eq!(
@@ -56,7 +56,7 @@ fn check(report: &Value) {
     );
 }
 
-/// Splits a model into several chunks.
+/// Splits a model into several chunks, and returns the path of the chunked file.
 fn split(dir: &Dir, model: &Path) -> PathBuf {
     dir.split(model, "m", &["--max-chunk-size", "20KiB"])
 }
@@ -81,7 +81,7 @@ fn regions_totals_and_what_is_in_them_add_up_to_the_file() {
     let (mut blocks, mut damaged) = (0, 0);
     for file in &files {
         for option in ["--allow-outside", "--blocks"] {
-            // A damaged file has a layout up to the damage.
+            // The layout of a damaged file ends at the damage.
             let ran = run([&"layout", file, &"--json", &option]);
             if ran.out.is_empty() {
                 continue;

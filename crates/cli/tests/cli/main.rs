@@ -1,4 +1,5 @@
-//! The command as a whole: run in this process if only its results matter, otherwise in a separate process.
+//! Tests of the whole command. It runs in this process if only its results matter, and otherwise in
+//! a separate process.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;

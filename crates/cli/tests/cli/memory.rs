@@ -1,5 +1,5 @@
-//! Memory and disk reads of `tree` and `tensors`. Each test has its own process, since its peak
-//! memory is measured.
+//! Tests for the memory used and the bytes read by `tree` and `tensors`. Each test runs in its own
+//! process, since peak memory is measured for a process.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Seek, Write};
@@ -15,13 +15,13 @@ use serde_json::Value;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Limit on the peak of the process's memory, in bytes.
+/// Limit on the peak memory of the process, in bytes.
 const MOST_MEMORY: u64 = 128 << 20;
 
-/// Limit on the bytes read from a model with large constants.
+/// Limit on the number of bytes read from a model with large constants.
 const MOST_READ: u64 = 1 << 20;
 
-/// Returns a value that the system reports for this process.
+/// Returns the value `name` that the system reports for this process, from a file in `/proc/self`.
 fn told(file: &str, name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/self/{file}")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -46,11 +46,13 @@ fn head(number: u64, len: u64) -> Vec<u8> {
     head
 }
 
-/// Creates a SavedModel with three constants of a GiB each, which are holes in the file.
+/// Creates a SavedModel with three constants of 1 GiB each, which are holes in the file. Returns
+/// the model's size in bytes.
 fn large_constants(path: &Path) -> u64 {
     const CONSTANT: u64 = 1 << 30;
     let mut front = head(4, CONSTANT);
-    // node.attr["value"].tensor.tensor_content, from the inside out.
+    // These are the fields on the path `node.attr["value"].tensor.tensor_content`, the innermost
+    // first.
     for (number, key) in [(8, ""), (2, ""), (5, "\n\x05value"), (1, "")] {
         front.splice(..0, key.bytes());
         let len = front.len() as u64 + CONSTANT;
@@ -119,7 +121,7 @@ fn a_list_of_many_tensors_takes_their_names_and_two_hundred_bytes_for_each() {
         for index in 0..TENSORS {
             let name = format!("w{index}");
             names += name.len();
-            // dims [1, 2], float, the name, and no data.
+            // Each tensor has the dims [1, 2], the type FLOAT, a name, and no data.
             let mut tensor = vec![8, 1, 8, 2, 16, 1];
             tensor.extend(head(8, name.len() as u64));
             tensor.extend(name.bytes());
@@ -129,7 +131,7 @@ fn a_list_of_many_tensors_takes_their_names_and_two_hundred_bytes_for_each() {
         let mut bytes = vec![8, 10];
         bytes.extend(head(7, graph.len() as u64));
         bytes.append(&mut graph);
-        // An opset, without which no reader recognizes the model.
+        // Without an opset, the model wouldn't be recognized.
         bytes.extend([0x42, 2, 16, 21]);
         fs::write(&model, &bytes).unwrap();
         drop((graph, bytes));
@@ -151,7 +153,7 @@ fn a_list_of_many_tensors_takes_their_names_and_two_hundred_bytes_for_each() {
     });
 }
 
-/// Counts lines without storing them.
+/// A writer that counts lines without storing them.
 struct Lines(usize);
 
 impl Write for Lines {

@@ -1,4 +1,4 @@
-//! `protosplit merge` of files.
+//! Tests for merging files with `protosplit merge`.
 
 use std::fs;
 
@@ -200,12 +200,12 @@ fn the_file_that_is_named_is_the_one_that_is_merged() {
     let whole = fixture("keras_mlp/saved_model.pb");
     let chunked = dir.split(&whole, "m", &["--max-chunk-size", "10KiB"]);
     let back = dir.path("back.pb");
-    // A message whose file name is the prefix of a chunked file.
+    // `x.pb` is a message, but also the name of a chunked file without its extension.
     let named = dir.file("x.pb", b"\x0a\x01a");
     dir.copy(&chunked, "x.pb.cpb");
     run([&"merge", &named, &"-o", &back]).ok();
     assert_eq!(fs::read(&back).unwrap(), b"\x0a\x01a");
-    // Chunks under a different name, alone and beside another file.
+    // A chunked file has another extension, and may be next to a file with the same name and `.pb`.
     for beside in [false, true] {
         let named = dir.copy(&chunked, "g.chunks");
         if beside {

@@ -1,4 +1,4 @@
-//! `--merkle-root` and `--root`.
+//! Tests for `--merkle-root` and `--root`.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ const SMALL: [&str; 4] = [
 ];
 const WRONG: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// A graph in chunks, `graph.cpb`, and its root.
+/// Creates a folder with a graph in chunks, `graph.cpb`, and returns the graph's Merkle root, too.
 fn prepared() -> (Dir, String) {
     let dir = Dir::new();
     let (graph, prefix) = (fixture("graphdef_frozen_cnn/graph.pb"), dir.path("graph"));

@@ -1,4 +1,5 @@
-//! ONNX models, which every command accepts without options: in one file, with external data, in chunks.
+//! Tests that every command accepts ONNX models without options, in one file, with external data,
+//! and in chunks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::{Dir, run, run_all};
 
-/// Returns this many bytes that are not all equal.
+/// Returns `len` bytes that aren't all equal.
 fn noise(seed: u8, len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at * 31 + at / 251).to_le_bytes()[0] ^ seed)
@@ -29,8 +30,8 @@ fn tensor(name: &str, bytes: Vec<u8>) -> TensorProto {
     }
 }
 
-/// Returns a model with two initializers, one of which occurs twice, and a constant of 6-bit
-/// floats.
+/// Returns a model with two initializers, one of which is in the model twice, and with a constant
+/// of 6-bit floats.
 pub(crate) fn model() -> ModelProto {
     let six_bits = TensorProto {
         dims: vec![4],
@@ -72,7 +73,7 @@ pub(crate) fn model() -> ModelProto {
     }
 }
 
-/// Returns the same model in one file, with external data, and in chunks.
+/// Writes a model in one file, with external data, and in chunks, and returns the paths.
 fn forms(dir: &Dir) -> [PathBuf; 3] {
     let one = dir.file("one.onnx", model().encode_to_vec());
     let (pair, chunks) = (dir.path("pair.onnx"), dir.path("chunks.cpb"));
@@ -170,7 +171,8 @@ fn the_folder_of_a_model_is_taken_wherever_the_model_is() {
         };
         assert_eq!(
             ran(&folder, "of-folder-"),
-            // The names have the same length, since the references of a pair contain them.
+            // The prefixes have the same length, since the model contains the name of its data
+            // file.
             ran(&model, "of-model--"),
             "{command}"
         );
@@ -187,7 +189,7 @@ fn the_folder_of_a_model_is_taken_wherever_the_model_is() {
     run([&"split", &model, &"-o", &chunks]).ok();
     let report = run([&"verify", &chunks, &"--against", &folder, &"--json"]).json();
     assert_eq!(report["against"]["result"], "byte-exact");
-    // With two models the folder is ambiguous.
+    // If there are two models in a folder, the folder's name is ambiguous.
     fs::copy(&one, folder.join("other.onnx")).unwrap();
     for command in ["info", "tensors", "tree", "verify", "cat"] {
         let error = run([&command, &folder]);
@@ -266,7 +268,7 @@ fn a_model_goes_from_each_form_to_each_other_and_has_the_same_bytes_in_each() {
             same(&merged, &one);
         }
     }
-    // Two equal tensors are stored once.
+    // The data of two equal tensors is stored once.
     let stored = fs::metadata(dir.path("pair.onnx.data")).unwrap().len();
     assert_eq!(stored, 14_000);
 }
@@ -324,9 +326,9 @@ fn tensors_are_got_and_exported_by_name_from_each_form() {
             let has = |bytes: &[u8]| exported.windows(bytes.len()).any(|part| part == bytes);
             assert!(has(&noise(2, 8000)), "{}", out.display());
         }
-        // Elements take six bits in the model and a byte in NumPy.
+        // An element has six bits in the model, and a byte in NumPy.
         let npy = dir.path(&format!("{at}.npy"));
-        // Reads the tensor by name, and by path.
+        // The tensor is selected by name or by path.
         let name = ["c", "c", "graph.node[0].attribute[0].t"][at];
         run([
             &"get",
@@ -438,7 +440,7 @@ fn external_data_is_found_in_another_folder_or_left_where_it_is() {
     assert!(fs::read(&kept).unwrap() == fs::read(&pair).unwrap());
 }
 
-/// Arguments for each verb that changes a message, and the expected result.
+/// Verbs that change a message, each with its arguments.
 const CHANGES: [(&str, &[&str]); 5] = [
     ("edit", &["--replace", "domain=d"]),
     ("insert", &["domain", "--value", "d"]),

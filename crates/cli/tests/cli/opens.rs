@@ -1,5 +1,5 @@
-//! Every command opens an input once: its type is recognized, its trailer parsed and its message read through the same open file. The test
-//! counts system calls.
+//! Tests that every command opens each input only once: recognizing the type, parsing the trailer and reading the message use the same open
+//! file. The tests count system calls.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -11,7 +11,8 @@ use protosplit_cli::Exit;
 
 use crate::support::{Dir, fixture, run_all};
 
-/// An input, and the verbs that read it. `IN` is the argument, `TWIN` another file with the same contents, and `OUT/NAME` an output.
+/// An input, and the commands that read it. In a command, `IN` is the input, `TWIN` is another file with the same contents, and `OUT/NAME`
+/// is an output.
 struct Input {
     name: &'static str,
     argument: &'static str,
@@ -258,7 +259,7 @@ fn in_one_piece(folder: &Path) {
 }
 
 fn delimited(folder: &Path) {
-    // Two messages, each with a name.
+    // The file contains two messages, each of which has a name.
     let files = [
         &[10, 0x0a, 8],
         &b"one.prot"[..],
@@ -312,7 +313,7 @@ fn checkpoint(folder: &Path) {
     }
 }
 
-/// Runs a command line, and returns its error, if any.
+/// Runs a command line on an input, and returns the error if the command fails.
 fn run_line(line: &str, input: &Path, twin: &Path, out: &Path) -> Option<String> {
     let word = |word: &str| -> PathBuf {
         match word {

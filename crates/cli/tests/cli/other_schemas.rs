@@ -1,4 +1,4 @@
-//! Messages unrelated to TensorFlow, with schemas given at run time.
+//! Tests with messages that aren't related to TensorFlow, and schemas that are given on the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ fn root(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// Splits a file into chunks of several sizes, with its schema. Verifies, merges and compares the
-/// results.
+/// Splits a file with its schema into chunks of several sizes. After each split, verifies and merges the chunks, and compares the result
+/// with the file.
 #[track_caller]
 fn goes_through(dir: &Dir, file: &Path, message: &str, schema: [&dyn AsRef<Path>; 4]) {
     let [a, b, c, d] = schema;
@@ -51,18 +51,18 @@ fn goes_through(dir: &Dir, file: &Path, message: &str, schema: [&dyn AsRef<Path>
             report["chunks"].as_array().unwrap().len() > part / 2,
             "{report}"
         );
-        // Neither command needs the schema, since the file records every position.
+        // Verifying and merging need no schema, since the chunked file records the position of every chunk.
         let verified = run([&"verify", &prefix, &"--against", &file, &"--json"]).json();
         assert_eq!(verified["against"]["result"], "byte-exact");
         run([&"merge", &prefix, &"-o", &back, &"--force"]).ok();
         assert!(fs::read(&back).unwrap() == bytes, "{message} at {max}");
-        // With the schema, the whole message parses.
+        // With the schema, `--deep` parses the whole message.
         let deep = run([&"verify", &prefix, &"--deep", &"--json", a, b, c, d]).json();
         assert_eq!(deep["ok"], true, "{message}");
     }
 }
 
-/// Returns the output of protobuf's compiler for these files and all they import, including comments and source positions.
+/// Compiles files and their imports with protobuf's own compiler. The descriptor set includes comments and source positions.
 fn descriptor_set(files: &[&str]) -> Vec<u8> {
     let mut compiler = protox::Compiler::new([root("proto")]).unwrap();
     compiler.include_imports(true).include_source_info(true);
@@ -77,7 +77,7 @@ fn the_official_descriptor_proto_splits_by_its_own_schema() {
     let file = dir.file("descriptor.pb", descriptor_set(&[name]));
     let set = dir.file("descriptor.binpb", descriptor_set(&[name]));
     let message = "google.protobuf.FileDescriptorSet";
-    // The compiler has descriptor.proto built in; the set describes itself.
+    // The compiler has `descriptor.proto` built in. The descriptor set is a message of a type in that file.
     goes_through(&dir, &file, message, [&"--proto", &name, &"--proto", &name]);
     goes_through(
         &dir,
@@ -90,7 +90,7 @@ fn the_official_descriptor_proto_splits_by_its_own_schema() {
 #[test]
 fn where_only_the_schema_is_missing_that_is_asked_for() {
     let dir = Dir::new();
-    // Perfetto's own types are built in.
+    // The schema's types are renamed, since Perfetto's own types are built in.
     let proto = std::fs::read_to_string(root("tests/data/schemas/perfetto_like.proto")).unwrap();
     let proto = proto.replace("package perfetto.protos;", "package other.protos;");
     let proto = dir.file(
@@ -142,7 +142,7 @@ fn written(parts: &Parts) -> Vec<u8> {
     bytes
 }
 
-/// Checks that the schema covers the whole message.
+/// Parses a message with a schema, and checks that no fields are unknown.
 fn parsed(bytes: &[u8], schema: &str, message: &str) {
     let folder = root("tests/data/schemas");
     let set = protox::compile([schema], [folder]).unwrap();
@@ -152,7 +152,7 @@ fn parsed(bytes: &[u8], schema: &str, message: &str) {
     assert_eq!(decoded.unknown_fields().count(), 0);
 }
 
-/// Returns a tensor of floats: its shape, its name, and its content as bytes.
+/// Returns an encoded tensor of floats with a shape, a name, and contents of `len` bytes.
 fn tensor(name: &str, seed: u64, len: u64) -> Parts {
     Parts::new()
         .varint(1, len / 4)
@@ -161,7 +161,7 @@ fn tensor(name: &str, seed: u64, len: u64) -> Parts {
         .floats(9, seed, len)
 }
 
-/// Returns a model with weights of all sizes, a graph inside a node, and a table of strings.
+/// Returns an ONNX model with weights of various sizes, a graph inside a node, and a table of strings.
 fn onnx() -> Vec<u8> {
     let node = |index: u64| {
         Parts::new()
@@ -256,14 +256,14 @@ fn a_file_by_any_name_is_the_message_itself_or_in_chunks_by_what_it_begins_with(
     assert_eq!(info["format"], "onnx", "{info}");
 }
 
-/// Returns a packed run of varints as the content of a string field: all are below 128.
+/// Returns a packed run of varints below 128, in the form of a string field's contents.
 fn packed(count: u32, step: u32) -> String {
     (0..count)
         .map(|n| char::from_u32(n * step % 128).unwrap())
         .collect()
 }
 
-/// Returns a trace: packets of a few fields, bundles of events, packed runs, screenshots in an extension.
+/// Returns a trace with packets of a few fields, bundles of events, packed runs, and screenshots in an extension.
 fn perfetto() -> Vec<u8> {
     let event = |at: u64| {
         let switch = Parts::new()
@@ -378,7 +378,7 @@ fn messages_of_editions_split_and_show_their_values() {
         ])
         .ok();
         assert_eq!(name, "kid 3\n");
-        // These are protoc's names: a delimited field has its own name, unlike a group of proto2.
+        // The names are those that protoc prints. A delimited field has its own name, unlike a proto2 group.
         let with: [&dyn AsRef<Path>; 6] = [
             &"cat",
             &file,

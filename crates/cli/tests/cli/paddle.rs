@@ -1,4 +1,4 @@
-//! Paddle's models: every verb, the models' layouts, and messages in several files.
+//! Tests for Paddle models: all verbs, the layouts of models, and messages in several files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn paddle(name: &str) -> PathBuf {
     fixture("../paddle").join(name)
 }
 
-/// Returns the contents of a folder and its subfolders, by name.
+/// Returns the names and contents of the files in a folder and its subfolders, sorted by name.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let read = |name: String| {
         let bytes = fs::read(folder.join(&name)).unwrap();
@@ -24,7 +24,8 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files(folder).into_iter().map(read).collect()
 }
 
-/// Returns the files in a folder that belong to the model, without tensors from test runs.
+/// Returns the names and contents of the files in a folder that belong to the model, without the
+/// tensors that a test run has stored.
 fn model_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = contents(folder);
     all.retain(|(name, _)| !name.ends_with(".npy"));
@@ -260,7 +261,7 @@ fn every_layout_is_written_from_the_model_and_from_one_file_and_leads_back() {
             let back = dir.path(&format!("{to}-back"));
             run([&"convert", &there, &"-o", &back, &"--to", &home]).ok();
             let mut wanted = model_files(&model);
-            // A `.info` file accompanies a combined file; a model with separate files has none.
+            // Only a combined file has a `.info` file. A model with separate files has none.
             wanted.retain(|(name, _)| to != "separate" || !name.ends_with(".info"));
             let bytes = |all: Vec<(String, Vec<u8>)>| -> Vec<Vec<u8>> {
                 let mut bytes: Vec<_> = all.into_iter().map(|(_, bytes)| bytes).collect();
@@ -439,7 +440,8 @@ fn what_is_no_program_is_named() {
 #[test]
 fn parameters_without_their_program_are_read_by_every_verb() {
     let dir = Dir::new();
-    // The output of `paddle.static.save_vars`: no program, in one file or one per variable.
+    // The input is the output of `paddle.static.save_vars`, which writes one file, or one for each
+    // variable, and no program.
     let weights = dir.path("weights");
     fs::create_dir(&weights).unwrap();
     for name in ["fc_0.b_0", "fc_0.w_0", "fc_1.b_0", "fc_1.w_0"] {
@@ -491,7 +493,7 @@ fn parameters_without_their_program_are_read_by_every_verb() {
         };
         assert_eq!(fs::read(made).unwrap(), fs::read(original).unwrap());
     }
-    // A chunked file records its type.
+    // A chunked file records its message type, so it can't be read in another format.
     let one = dir.path("one.cpb");
     run([&"convert", &paddle("infer_fc"), &"-o", &one]).ok();
     let line = run([
@@ -638,7 +640,7 @@ fn levels_of_detail_are_listed_from_one_file_as_from_the_model() {
     run([&"convert", &parameters, &"--program", &program, &"-o", &one]).ok();
     let merged = dir.path("merged.pb");
     run([&"merge", &one, &"-o", &merged]).ok();
-    // Chunks of 64 bytes divide tensors and their levels.
+    // With chunks of 64 bytes, tensors and LoD levels are divided, too.
     let small = dir.path("small.cpb");
     let size = "--max-chunk-size";
     run([

@@ -1,4 +1,4 @@
-//! `protosplit pieces`, and other ways to read a long trace.
+//! Tests for `protosplit pieces`, and for other ways to read a long trace.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use protosplit_cli::Exit;
 
 use crate::support::{Dir, files, fixture, run_all};
 
-/// Creates a trace of this many packets, and the options for its type.
+/// Creates a trace of `packets` packets, and returns the options that specify its type, too.
 fn traced(packets: u64) -> (Dir, Vec<String>) {
     let dir = Dir::new();
     dir.file("trace.pb", trace(packets));
@@ -61,7 +61,7 @@ fn pieces_are_messages_that_together_are_the_whole() {
             }
             assert!(whole.starts_with(&together), "in order, and nothing else");
             assert_eq!(packets(&together), 10_000);
-            // A folder that isn't empty is left alone.
+            // A folder that isn't empty isn't changed.
             let error = run_all(args.iter().copied()).failed(Exit::Usage);
             assert!(error.contains("already exists"), "{error}");
         }

@@ -1,4 +1,4 @@
-//! Outputs made from private files are private, too.
+//! Tests that outputs made from private files are private, too.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
@@ -10,17 +10,18 @@ use proto_splitter::prost::Message;
 
 use crate::support::{Dir, fixture};
 
-/// Path of an element in the model.
+/// Path of a list element in the model.
 const NODE: &str = "meta_graphs[0].graph_def.node[1]";
 const NODE_NAME: &str = "meta_graphs[0].graph_def.node[1].name";
 
-/// A private key for signing.
+/// File with a private key for signing.
 const P256: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../tests/data/sign/p256.pem"
 );
 
-/// Every command that writes a file derived from its input, each with a different output.
+/// Arguments of every command that writes a new file from its input. Each command has a different
+/// output.
 const WRITING: &[&[&str]] = &[
     &["split", "model", "-o", "split", "--max-chunk-size", "20KiB"],
     &[
@@ -164,11 +165,11 @@ const WRITING: &[&[&str]] = &[
     ],
 ];
 
-/// The commands that don't write any of their input to a new file. The file that `append` extends
-/// keeps its mode.
+/// Names of the commands that don't write a new file from their input. `append` only extends an
+/// existing file, whose mode doesn't change.
 const OTHERS: &[&str] = &["append", "cat", "completions", "help", "man", "schema"];
 
-/// Runs the command in a shell whose new files are readable by everyone.
+/// Runs the command with a umask that makes new files readable by everyone.
 fn ran(dir: &Dir, args: &[&str]) -> std::process::Output {
     Command::new("sh")
         .args([
@@ -182,7 +183,7 @@ fn ran(dir: &Dir, args: &[&str]) -> std::process::Output {
         .unwrap()
 }
 
-/// Creates models in every format, readable only by their owner.
+/// Creates models in every format that only their owner can read.
 fn prepared() -> Dir {
     let dir = Dir::new();
     fs::create_dir(dir.path("model")).unwrap();
@@ -252,7 +253,7 @@ fn every_command_is_among_those_that_write_or_those_that_do_not() {
         let name = page
             .trim_start_matches("pages/protosplit")
             .trim_end_matches(".1");
-        // The page of a subcommand belongs to its parent.
+        // The page of a nested subcommand has its parent's name in front.
         let Some(command) = name
             .trim_start_matches('-')
             .split('-')

@@ -1,4 +1,5 @@
-//! Behavior that only a separate process shows: status, streams, and names that are not Unicode.
+//! Tests of behavior that requires a separate process: exit status, streams, and names that aren't
+//! Unicode.
 
 use std::io::pipe;
 use std::path::Path;
@@ -131,7 +132,8 @@ fn names_that_are_no_unicode_are_fine() {
     assert_eq!(ran.status.code(), Some(0));
 }
 
-/// Checks that options that require a file or a folder reject a pipe without waiting for input.
+/// Checks that options that require a file or folder reject a pipe at once, without waiting for
+/// input.
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_not_waited_for_where_a_folder_is_meant() {

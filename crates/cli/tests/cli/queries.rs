@@ -1,4 +1,4 @@
-//! Typical queries: repeated numbers, conditions, counts and sums.
+//! Tests for typical queries: repeated numbers, conditions, counts and sums.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ const SCHEMA: &str = r#"
     enum Kind { NONE = 0; TEXT = 1; }
 "#;
 
-/// Three documents, packed numbers in two fields, and numbers that are not packed.
+/// Message with three documents, packed numbers in two fields, and numbers that aren't packed.
 const INDEX: &[u8] = b"\x0a\x08\x0a\x01a\x10\x05\x22\x01\x03\
     \x12\x03\x01\xac\x02\
     \x0a\x09\x0a\x02ab\x10\xac\x02\x18\x01\
@@ -121,7 +121,8 @@ fn conditions_pick_all_elements_that_meet_them() {
             assert_eq!(found.join(" "), expected, "{picked} as {format}");
         }
     }
-    // If a single value is expected, several values are an error. No values are always an error.
+    // Selecting several values is an error if a single one is expected. Selecting none is always an
+    // error.
     let line = index.run("get", &["documents[size>1]"]).failed(Exit::Bad);
     assert!(
         line.contains("the path selects several values instead of one"),
@@ -212,7 +213,7 @@ fn what_precedes_a_value_that_cannot_be_read_is_printed_and_its_path_is_named() 
     let documents = |wrong: Option<usize>| {
         let mut bytes = Vec::new();
         for number in 0..10_000 {
-            // Two bytes of invalid UTF-8.
+            // The wrong path consists of two bytes that aren't valid UTF-8.
             let path: &[u8] = if wrong == Some(number) {
                 b"\xff\xfe"
             } else {

@@ -1,4 +1,5 @@
-//! `protosplit diff`, `recompress` and `replace`, and documents generated from all commands.
+//! Tests for `protosplit diff`, `recompress` and `replace`, and for documents that are generated
+//! from all commands.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +11,7 @@ use crate::support::{Dir, files, fixture, foreign, messages, run};
 
 const PATH: &str = "meta_graphs[0].graph_def.node[0].name";
 
-/// Creates a SavedModel in chunks, in a folder.
+/// Creates a folder with a SavedModel in chunks.
 fn small(dir: &Dir) -> std::path::PathBuf {
     let small = dir.path("small");
     let model = fixture("functions_consts");
@@ -89,12 +90,12 @@ fn a_replaced_value_is_the_only_difference() {
     let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(json["differences"].as_array().unwrap().len(), 1);
     assert_eq!(json["differences"][0]["path"], PATH);
-    // The result is the same as after a merge, a change and a split, including the fingerprint.
+    // The fingerprint is updated, as it would be by merging, changing and splitting the model.
     let fingerprint = run([&"fingerprint", &out, &"--json"]).json();
     assert_eq!(fingerprint["agrees"], true, "{fingerprint}");
     assert!(files(&out).contains(&"fingerprint.pb".to_owned()));
 
-    // The same holds for a model in one piece.
+    // Replacing the value in a model in one piece gives the same message.
     let plain = dir.copy(
         &fixture("functions_consts/saved_model.pb"),
         "saved_model.pb",
@@ -129,7 +130,7 @@ fn a_recompressed_file_merges_to_the_same_bytes() {
             "{how}"
         );
     }
-    // The same holds for a file written by TensorFlow.
+    // A file written by TensorFlow can be recompressed, too.
     let theirs = dir.copy(&foreign("functions_consts.nested.none.cpb"), "theirs.cpb");
     let out = dir.path("theirs-small.cpb");
     run([

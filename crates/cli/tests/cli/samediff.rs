@@ -1,4 +1,4 @@
-//! SameDiff models: features of all formats, and `protosplit samediff`.
+//! Tests for SameDiff models: commands that support all formats, and `protosplit samediff`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 
 use crate::support::{Dir, Ran, run, run_all};
 
-/// Returns a model in a form that other programs write.
+/// Returns the path of a SameDiff model in a file format of other programs.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/samediff")
         .join(name)
 }
 
-/// The values of `w` in all fixtures.
+/// Values of the tensor `w` in all fixtures.
 const W: [f32; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5];
-/// The bytes of `b`.
+/// Bytes of the tensor `b` in all fixtures.
 const B: [u8; 6] = [0xff, 0xff, 0x2c, 0x01, 7, 0];
 
 fn floats(values: [f32; 6]) -> Vec<u8> {
@@ -33,7 +33,7 @@ fn array(dtype: Nd4jType, shape: &[u64], bytes: &[u8]) -> Array {
     Array::from_bytes(info, bytes.to_vec()).unwrap()
 }
 
-/// Returns a tag with a variable, the variable's state, and a constant.
+/// Returns a tag that contains a variable, the variable's state, and a constant.
 fn content(first: f32) -> TagContent {
     let mut graph = Graph::default();
     graph.variables = vec![
@@ -52,7 +52,7 @@ fn content(first: f32) -> TagContent {
         .updater_states("layer/w", [state])
 }
 
-/// Creates a model with three checkpoints that differ in one parameter: `one`, `two` and `Three`.
+/// Creates a model with three checkpoints, `one`, `two` and `Three`, which differ in one parameter.
 pub(crate) fn model(dir: &Dir) -> PathBuf {
     let mut draft = Draft::new();
     for (tag, first) in [("one", 1.0), ("two", 2.0), ("Three", 3.0)] {
@@ -63,7 +63,7 @@ pub(crate) fn model(dir: &Dir) -> PathBuf {
     path
 }
 
-/// Returns the bytes of a tensor.
+/// Returns the bytes of the tensor with the given name.
 #[track_caller]
 fn raw(dir: &Dir, file: &Path, name: &str) -> Vec<u8> {
     let out = dir.path("raw");
@@ -79,7 +79,7 @@ fn names(file: &Path) -> Vec<String> {
     tensors.iter().map(name).collect()
 }
 
-/// Returns the names of the tags, oldest first.
+/// Returns the names of a model's tags, the oldest first.
 #[track_caller]
 fn tags(file: &Path) -> Vec<String> {
     let listed = run([&"samediff", &"tags", &file, &"--json"]).json();
@@ -88,7 +88,7 @@ fn tags(file: &Path) -> Vec<String> {
     tags.iter().map(name).collect()
 }
 
-/// Returns the warnings for a valid model. The same crate examines safetensors files.
+/// Verifies a valid model, and returns the warnings.
 #[track_caller]
 fn verified(file: &Path) -> Vec<String> {
     let ran = run([&"verify", &file, &"--json"]);
@@ -130,7 +130,7 @@ fn tensors_are_listed_and_got_by_tag_and_name() {
         ("one/layer/w", 1.0),
         ("TWO/layer/w", 2.0),
         ("three/layer/w", 3.0),
-        // Without a tag, the newest tag is used.
+        // Without the name of a tag, the newest tag is used.
         ("layer/w", 3.0),
     ] {
         let expected = floats(W.map(|value| value + first));
@@ -183,7 +183,7 @@ fn shared_files_are_counted_once_and_said() {
         .iter()
         .filter(|entry| entry["location"].as_str().unwrap().contains("params/"))
         .collect();
-    // There are three arrays of `layer/w`, and one of `b`.
+    // There are four arrays: three for `layer/w`, and one for `b`.
     assert_eq!(arrays.len(), 4, "{listed}");
     let shared = entries
         .iter()
@@ -255,7 +255,7 @@ fn models_are_compared_by_their_tensors() {
     );
 }
 
-/// Converts a file, and returns the path of the output.
+/// Converts a file to the form `to`, and returns the path of the output.
 #[track_caller]
 fn converted(dir: &Dir, file: &Path, to: &str, name: &str) -> PathBuf {
     let out = dir.path(name);
@@ -276,7 +276,7 @@ fn models_of_every_form_are_read_and_converted() {
         let file = fixture(name);
         let listed = names(&file);
         assert_eq!(listed.len(), 2, "{name}: {listed:?}");
-        // Only the fixture from another writer has warnings.
+        // Only `other.zip`, which another program has written, has warnings.
         let odd = match name {
             "other.zip" => vec![
                 "tags.txt is not the first entry",
@@ -286,7 +286,7 @@ fn models_of_every_form_are_read_and_converted() {
         };
         assert_eq!(verified(&file), odd, "{name}");
         let zip = converted(&dir, &file, "samediff", "model.zip");
-        // The output is valid, although extra files are copied, too.
+        // The conversion corrects the order of entries, but copies the extra file.
         assert_eq!(verified(&zip), odd.get(1..).unwrap_or_default(), "{name}");
         assert_eq!(
             tags(&zip),
@@ -372,7 +372,7 @@ fn tensors_are_exported_by_tag_and_name() {
     );
 }
 
-/// Runs a `samediff` command that writes a file, and returns the file's path.
+/// Runs a `samediff` command that writes a file, and returns the path of the file.
 #[track_caller]
 fn edited(dir: &Dir, name: &str, args: &[&dyn AsRef<Path>]) -> PathBuf {
     let out = dir.path(name);
@@ -408,7 +408,7 @@ fn tags_are_listed_with_what_they_share() {
         ),
         (&json!(2), &json!(1), &json!(0))
     );
-    // The constant and the state are shared with the first tag.
+    // The second tag shares the constant and the state with the first tag.
     assert_eq!(second["bytes"], first["bytes"]);
     let shared = second["shared_bytes"].as_u64().unwrap();
     assert!(
@@ -475,7 +475,7 @@ fn checkpoints_are_added() {
     verified(&file);
     assert_eq!(tags(&file), ["start", "next"]);
     assert_eq!(raw(&dir, &file, "next/w"), floats(W));
-    // All arrays are equal, so all of them are shared.
+    // All arrays of the tags are equal, so all of them are shared.
     let report = run([&"samediff", &"tags", &file, &"--json"]).json();
     assert_eq!(
         report["tags"][1]["shared_bytes"],
@@ -548,7 +548,7 @@ fn files_that_nothing_refers_to_are_collected() {
             .filter(|there| there == b"params/9.fb")
             .count()
     };
-    // The name of an entry is both before its data and in the directory.
+    // The archive contains an entry's name twice: before the entry's data, and in the directory.
     let file = fixture("other.zip");
     assert_eq!(bytes(&file), 2);
     let copy = converted(&dir, &file, "samediff", "copy.zip");

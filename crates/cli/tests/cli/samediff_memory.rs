@@ -1,4 +1,5 @@
-//! Memory use for SameDiff models whose arrays are larger than the limit.
+//! Tests for the memory that commands use for SameDiff models, whose arrays are larger than the
+//! limit.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,10 +14,10 @@ const MIB: u64 = 1 << 20;
 /// Limit on anonymous memory, in bytes.
 const MOST: u64 = 64 * MIB;
 
-/// Size of two arrays, which are holes in the file.
+/// Size of each array in a file, in bytes. Arrays are holes in the file, except for the last byte.
 const ARRAY: u64 = 96 * MIB;
 
-/// Writes a safetensors file; `last` is the last byte of its second tensor.
+/// Writes a safetensors file with two tensors. `last` is the last byte of the second tensor.
 fn tensors(path: &Path, last: u8) {
     let tensor =
         |from: u64| json!({"dtype": "U8", "shape": [ARRAY], "data_offsets": [from, from + ARRAY]});
@@ -56,7 +57,7 @@ fn models_are_made_edited_and_converted_without_holding_an_array() {
         assert!(peak.anonymous <= MOST, "{arguments}: {peak:?}");
     }
     let size = |name: &str| folder.path().join(name).metadata().unwrap().len();
-    // Three arrays: one is shared by both checkpoints.
+    // The model contains three arrays, since both checkpoints share one.
     assert_eq!(size("model.zip") / ARRAY, 3);
     assert_eq!(size("a"), ARRAY);
 }

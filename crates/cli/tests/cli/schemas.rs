@@ -1,4 +1,4 @@
-//! Types that aren't built in, with schemas given on the command line.
+//! Tests with message types that aren't built in, and schemas that are given on the command line.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,8 @@ const EVENT: &str = r#"
     message Event { uint64 time = 1; string name = 2; }
 "#;
 
-/// Creates two .proto files, one of which imports the other, and a message of their type: 64 events of about 30 bytes.
+/// Creates two `.proto` files, one of which imports the other, and a message of their type with 64
+/// events of about 30 bytes.
 fn schema(dir: &Dir) {
     fs::create_dir_all(dir.path("protos/perf")).unwrap();
     dir.file("protos/perf/trace.proto", TRACE);
@@ -108,7 +109,7 @@ fn a_descriptor_set_and_source_say_the_same() {
         ])
         .json()
     };
-    // A set that is given twice, and a file that is found by the name under which it is imported.
+    // The same descriptor set is given twice, or a `.proto` file is found by its import path.
     let by_set = split([&"--descriptor-set", &set, &"--descriptor-set", &set]);
     let by_source = split([&"--proto", &"perf/trace.proto", &"-I", &folder]);
     assert_eq!(by_set, by_source);
@@ -133,7 +134,7 @@ fn the_commands_that_read_take_a_schema_too() {
         &"perf.Trace",
     ])
     .ok();
-    // The file names its type; the schema defines it.
+    // The file specifies the name of its type, and the schema defines that type.
     let name = run([
         &"get",
         &prefix,
@@ -238,7 +239,7 @@ fn what_is_wrong_with_a_schema_is_said_in_one_line_with_what_to_do() {
         let line = run([&"split", &file, &"--message", &message, how, what]).failed(Exit::Usage);
         assert!(line.contains(expected), "{line}");
     }
-    // Without a name, the type is the only one that no other type contains.
+    // Without `--message`, the type is the only one that no other type contains.
     let set_name = set.to_str().unwrap();
     dir.split(&file, "named", &["--descriptor-set", set_name]);
     let line = run([&"split", &file, &"-I", &dir.path("protos")]).failed(Exit::Usage);

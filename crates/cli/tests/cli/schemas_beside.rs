@@ -1,4 +1,4 @@
-//! Compiled schemas beside the input, and Buf's images.
+//! Tests for compiled schemas in the input's folder, and for Buf's images.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use protosplit_cli::Exit;
 
 use crate::support::{Dir, fixture, run};
 
-/// Returns a descriptor set with one file.
+/// Compiles a `.proto` source, and returns a descriptor set with one file.
 fn set_of(proto: &str) -> Vec<u8> {
     let dir = Dir::new();
     dir.file("schema.proto", proto);
@@ -46,7 +46,7 @@ fn the_only_schema_beside_an_input_that_fits_is_taken() {
     };
     let (_, err) = get("events[0].name", &[]);
     assert!(!err.contains("schema from"), "{err}");
-    // Messages, text and schemas of other messages don't fit.
+    // Files that are no schemas, and schemas of other messages, are ignored.
     dir.file("message.binpb", b"\x0a\x04host");
     dir.file("text.desc", "this is not a descriptor set");
     let other = "syntax = \"proto3\"; message Other { uint64 host = 1; }";
@@ -59,10 +59,10 @@ fn the_only_schema_beside_an_input_that_fits_is_taken() {
             || err.contains("took the schema from perf.desc"),
         "{err}"
     );
-    // A named type is chosen among all types.
+    // With `--message`, any type in the schema can be used.
     let (out, err) = get("name", &["--message", "perf.Event"]);
     assert!(out.is_empty() && !err.contains("no message type"), "{err}");
-    // If two schemas fit, neither is used.
+    // If two schemas fit the input, neither is used.
     dir.file("again.binpb", perf());
     let (out, err) = get("events[0].name", &[]);
     assert!(out.is_empty() && err.contains("both fit"), "{err}");
@@ -81,7 +81,7 @@ fn a_file_in_chunks_that_names_its_type_finds_the_schema_beside_it() {
     get().failed(Exit::Usage);
 }
 
-/// Adds Buf's extension to each file of a set.
+/// Adds the field that Buf adds to each file of a descriptor set.
 fn image(set: &[u8]) -> Vec<u8> {
     let mut image = Vec::new();
     for file in FileDescriptorSet::decode(set).unwrap().file {

@@ -1,5 +1,5 @@
-//! `--delimited`: files with many messages as inputs for every verb, and `convert --to
-//! delimited|records`.
+//! Tests for `--delimited`, with which every verb reads files of many messages, and for `convert
+//! --to delimited|records`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ const SCHEMA: &str = r#"
     message Event { string name = 1; int64 time = 2; }
 "#;
 
-/// Three events, each preceded by its length.
+/// Contents of a delimited file with three events.
 const EVENTS: &[u8] = b"\x08\x0a\x04load\x10\x05\x05\x0a\x03run\x08\x0a\x04stop\x10\x09";
 
-/// The same events as a `log.Log`.
+/// Encoded `log.Log` that contains the events in [`EVENTS`].
 const LOG: &[u8] = b"\x1a\x08\x0a\x04load\x10\x05\x1a\x05\x0a\x03run\x1a\x08\x0a\x04stop\x10\x09";
 
 struct Log {
@@ -34,7 +34,7 @@ fn log() -> Log {
 }
 
 impl Log {
-    /// Runs a verb on a file with the schema.
+    /// Runs a verb on a file, with the options that specify the schema.
     fn run(&self, verb: &str, file: &Path, args: &[&str]) -> Ran {
         let front: [&dyn AsRef<Path>; 2] = [&verb, &file];
         let args = args.iter().map(|arg| arg as &dyn AsRef<Path>);
@@ -144,7 +144,7 @@ fn records_say_what_they_are_and_others_are_read_as_asked() {
         &[&to[..], &["--delimited", "log.Event"]].concat(),
     )
     .ok();
-    // No option is needed, since the file has the type and its schema.
+    // The file needs no options, since it contains the type and its schema.
     assert!(
         run([&"cat", &records, &"message[2].name"])
             .ok()
@@ -156,7 +156,7 @@ fn records_say_what_they_are_and_others_are_read_as_asked() {
     run([&"convert", &records, &"-o", &back, &"--to", &"delimited"]).ok();
     assert_eq!(fs::read(&back).unwrap(), EVENTS);
 
-    // Without a type, the file is neither a message in chunks nor recognized.
+    // Without its type, a record file is neither recognized as a sequence nor a chunked message.
     let untyped = log.dir.path("untyped.riegeli");
     run([
         &"convert",
@@ -225,7 +225,7 @@ fn an_edited_sequence_keeps_its_form() {
 #[test]
 fn an_error_in_a_message_has_its_number_and_its_offset_in_the_file() {
     let mut log = log();
-    // The name of the second event is a number.
+    // In the second event, the field for the name contains a number.
     let bytes = b"\x08\x0a\x04load\x10\x05\x02\x08\x07\x08\x0a\x04stop\x10\x09";
     log.file = log.dir.file("other.log", bytes);
     for format in ["jsonl", "json", "text"] {
@@ -258,7 +258,7 @@ fn what_is_wrong_is_said_in_a_line_and_nothing_is_written() {
         "{line}"
     );
 
-    // The host would be lost.
+    // A sequence can't contain the log's `host` field.
     let host = [LOG, b"\x22\x01h"].concat();
     let host = log.dir.file("host.pb", &host);
     let out = log.dir.path("out.log");

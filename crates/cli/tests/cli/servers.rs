@@ -1,4 +1,5 @@
-//! Stores that respond wrongly or not at all, each accessed by a process with a separate environment.
+//! Tests with servers that respond wrongly or not at all. Each command runs in its own process,
+//! with a separate environment.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,22 +11,23 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Dir, fixture, run};
 
-/// The behavior of a server.
+/// The behavior of a test server.
 enum Server {
-    /// No response for some seconds.
+    /// Sends no response for five seconds.
     Silent,
-    /// A response with this status.
+    /// Responds with this status, and no body.
     Refusing(u16),
-    /// A 404 response with this body.
+    /// Responds with the status 404 and this body.
     Lacking(&'static str),
-    /// The whole file for any range; other paths don't exist.
+    /// Sends the whole file at this path, even if a range is requested. No other path exists.
     Sending(&'static str, Vec<u8>),
-    /// The whole file without its length; if `true`, in pieces with an end marker.
+    /// Sends the whole file without its length. If the flag is true, the transfer is chunked, so
+    /// the client can recognize the end.
     Untold(Vec<u8>, bool),
-    /// Ranges of a file. A range that counts from the end of the file is announced with more bytes
-    /// than are sent.
+    /// Sends ranges of a file. For a range that is counted from the end of the file, the body is
+    /// shorter than announced.
     Short(Vec<u8>),
-    /// Something with this `Content-Range`.
+    /// Sends a partial response with this `Content-Range` header.
     WrongRange(&'static str),
 }
 
@@ -38,7 +40,8 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = Arc::clone(&server);
-                // A client that disconnects only ends its connection.
+                // An error in a connection, for example because the client disconnects, ends only
+                // that connection.
                 thread::spawn(move || drop(server.answer(&stream)));
             }
         });
@@ -65,8 +68,8 @@ impl Server {
                 range = asked.to_owned();
             }
         }
-        // Reads the body first, since closing a socket with unread bytes resets the connection, and
-        // the client may lose the response.
+        // The request's body is read before responding. Otherwise, closing the socket would reset
+        // the connection, and the client might not receive the response.
         std::io::copy(&mut reader.take(body_len), &mut std::io::sink())?;
         let mut words = request.split_whitespace();
         let is_get = words.next() == Some("GET");
@@ -94,7 +97,7 @@ impl Server {
         stream.write_all(body)
     }
 
-    /// Sends the range, or all of the file, in a way that few servers would.
+    /// Sends a range of the file, or the whole file, in a way that few real servers would.
     fn send_oddly(&self, range: &str, mut stream: &TcpStream) -> std::io::Result<()> {
         let front = "Connection: close\r\nLast-Modified: Sun, 22 Nov 2026 12:00:00 GMT\r\n";
         match self {
@@ -139,7 +142,8 @@ impl Server {
     }
 }
 
-/// Runs the command without the environment's settings for stores, except for these variables.
+/// Runs the command with the given environment variables, and without other settings for object
+/// stores.
 fn asked(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
     for (name, _) in std::env::vars() {
@@ -150,7 +154,7 @@ fn asked(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
             command.env_remove(name);
         }
     }
-    // These servers are local, so a proxy must not be used.
+    // The test servers are local, so requests must not use a proxy.
     command.env("NO_PROXY", "*").env("no_proxy", "*");
     command.envs(variables.iter().copied());
     command.args(arguments).output().unwrap()
@@ -186,11 +190,11 @@ fn a_file_of_a_server_without_ranges_is_copied_first() {
         let of_file = of_file.replace(file.to_str().unwrap(), &url);
         assert_eq!(of_url, of_file);
     }
-    // A web server can't list folders either.
+    // Since web servers can't list folders, a missing file is reported.
     let missing = format!("http://{server}/other");
     let error = said(&asked(&["ls", &missing], &[]));
     assert_eq!(error, format!("protosplit: {missing}: no such object\n"));
-    // Files shared by hosts can't be copied.
+    // A plan for several hosts can't refer to a local copy, so the server must support ranges.
     let plan = dir.path("plan");
     let arguments = ["verify", &url, "--plan-only", plan.to_str().unwrap()];
     let error = said(&asked(&arguments, &[]));
@@ -210,7 +214,8 @@ fn a_file_of_a_server_that_does_not_tell_its_size_is_copied_first() {
         let said = String::from_utf8(got.stderr).unwrap();
         assert!(got.status.success(), "{said}");
         assert!(fs::read(&out).unwrap() == bytes);
-        // A connection that broke early would look the same.
+        // Without an end marker, the file may be incomplete because the connection broke, so there
+        // is a warning.
         let warning =
             format!("protosplit: warning: {url}: the server doesn't report the object's size");
         assert_eq!(said.starts_with(&warning), !has_end, "{said}");

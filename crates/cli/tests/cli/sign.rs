@@ -1,4 +1,4 @@
-//! `protosplit sign`, and `protosplit verify --signature`.
+//! Tests for `protosplit sign` and `protosplit verify --signature`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ fn data(name: &str) -> PathBuf {
     .join(name)
 }
 
-/// A folder with a model, `model`.
+/// Creates a folder with a model called `model`.
 fn prepared() -> Dir {
     let dir = Dir::new();
     fs::create_dir_all(dir.path("model/variables")).unwrap();

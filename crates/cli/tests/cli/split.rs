@@ -1,4 +1,4 @@
-//! `protosplit split` of files.
+//! Tests for splitting files with `protosplit split`.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ const SIZES: [(&str, u64); 4] = [
 fn concatenated_messages_come_back_byte_for_byte_and_what_cannot_is_refused_if_asked() {
     let dir = Dir::new();
     let node = |name: &str| [&[0x0a, 40, 0x0a, 38][..], name.repeat(38).as_bytes()].concat();
-    // Nodes, a version, and nodes again, as in the output of `cat a b`.
+    // The graph has nodes, a version, and nodes again, like the output of `cat a b`.
     let graph = |name: &str| [node(name).repeat(40), vec![0x22, 2, 0x08, 27]].concat();
     let trace = dir.file("trace.pb", [graph("a"), graph("b")].concat());
     let turns = [node("c"), vec![0x18, 1]].concat().repeat(400);
@@ -275,7 +275,7 @@ fn who_names_a_cpb_gets_one_whatever_the_size() {
         &dir.path("n.cpb"),
     ])
     .ok();
-    // The input isn't an existing output.
+    // `m.pb`, which is the input, isn't removed as if it were an earlier output.
     let beside = run([
         &"split",
         &file,
@@ -343,7 +343,7 @@ fn what_is_in_the_way_is_replaced_only_by_force() {
 #[test]
 fn any_type_that_tensorflow_has_will_do() {
     let dir = Dir::new();
-    // dtype, and 300 strings of 10 bytes.
+    // The tensor has a dtype, and 300 strings of 10 bytes.
     let tensor = [
         &[0x08, 7][..],
         &[&[0x42, 10][..], b"0123456789"].concat().repeat(300),

@@ -1,4 +1,4 @@
-//! Memory use for splitting and merging messages larger than the limit.
+//! Tests for the memory that commands use to split and merge messages larger than the limit.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -13,7 +13,8 @@ use proto_splitter_testkit::workloads::graph_and_function;
 
 const MIB: u64 = 1 << 20;
 
-/// Limit on anonymous memory for splitting or merging files of any size, in bytes.
+/// Limit on anonymous memory for splitting or merging files of any size without compression, in
+/// bytes.
 const MOST: u64 = 128 * MIB;
 const MOST_COMPRESSED: u64 = 256 * MIB;
 
@@ -23,13 +24,13 @@ fn write(message: &Parts, path: &Path) {
     out.flush().unwrap();
 }
 
-/// Runs the command, and checks that it takes at most `most` bytes.
+/// Runs the command, and checks that it uses at most `most` bytes of anonymous memory.
 fn run(folder: &Path, arguments: &str, most: u64) {
     run_to(folder, arguments, most, Stdio::null());
 }
 
-/// Does the same as [`run`] with standard output in a pipe that is read after a delay, so as much output as possible is
-/// prepared ahead.
+/// Runs the command as [`run`] does, but with standard output in a pipe. The pipe is read after a
+/// delay, so that the command prepares as much output in advance as it can.
 fn run_to_slow_reader(folder: &Path, arguments: &str, most: u64) {
     let (mut pipe, output) = io::pipe().unwrap();
     let reader = thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! `-`: standard input, from a file or a pipe, and standard output.
+//! Tests for `-`, which means standard input from a file or a pipe, or standard output.
 #![cfg(unix)]
 
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::support::{Dir, fixture};
 
-/// Runs the command with input from a pipe.
+/// Runs the command with a pipe as standard input.
 fn piped(args: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_protosplit"))
         .args(args)
@@ -17,7 +17,7 @@ fn piped(args: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that fails early may not have read its input.
+    // If the command fails early, it doesn't read all of its input, so writing may fail.
     match child.stdin.take().unwrap().write_all(input) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         written => written.unwrap(),
@@ -25,7 +25,7 @@ fn piped(args: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Runs the command like [`piped`], with the file itself as standard input.
+/// Runs the command with a file as standard input.
 fn from_file(args: &[&str], input: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_protosplit"))
         .args(args)
@@ -251,7 +251,7 @@ message Layer {
 }
 ";
 
-/// Creates a named pipe, and a thread that writes to it once it is opened.
+/// Creates a named pipe, and starts a thread that writes `bytes` to it once it is opened.
 fn named_pipe(dir: &Dir, name: &str, bytes: &[u8]) -> PathBuf {
     let pipe = dir.path(name);
     if !pipe.exists() {
@@ -259,7 +259,8 @@ fn named_pipe(dir: &Dir, name: &str, bytes: &[u8]) -> PathBuf {
         assert!(made.success());
     }
     let (bytes, target) = (bytes.to_vec(), pipe.clone());
-    // The thread isn't joined, since it doesn't end if a failing command never opens the pipe.
+    // The thread isn't joined, since it would wait forever if the command fails without opening the
+    // pipe.
     std::thread::spawn(move || fs::write(target, bytes));
     pipe
 }
@@ -273,7 +274,7 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
     let bytes = fs::read(&chunked).unwrap();
     let (file, chunked) = (file.to_str().unwrap(), chunked.to_str().unwrap());
 
-    // A named pipe.
+    // The input can also be a named pipe.
     let pipe = named_pipe(&dir, "pipe", &bytes);
     let pipe = pipe.to_str().unwrap();
     assert!(done(piped(&["merge", pipe, "-o", "-"], b"")) == model);
@@ -308,7 +309,7 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
         "{said}"
     );
 
-    // The names of standard input.
+    // These names mean standard input, too.
     for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
         assert!(
             done(piped(&["merge", name, "-o", "-"], &bytes)) == model,
@@ -321,7 +322,7 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
     let said = String::from_utf8(twice.stderr).unwrap();
     assert!(said.contains("- can be given only once"), "{said}");
 
-    // Two pipes at once, as a shell makes them.
+    // The shell passes two pipes as arguments.
     let script = r#"exec "$0" diff <(cat "$1") <(cat "$2")"#;
     let compared = Command::new("bash")
         .args([
@@ -334,12 +335,12 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
         .output();
     match compared {
         Ok(ran) => assert!(String::from_utf8(done(ran)).unwrap().contains("/dev/fd/")),
-        // Not every system has bash.
+        // The test is skipped on systems without bash.
         Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound),
     }
 }
 
-/// Runs the command with its standard output closed, and returns its status and errors.
+/// Runs the command with standard output closed, and returns its exit status and standard error.
 fn without_stdout(args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" \"$@\" >&-"]);
@@ -377,7 +378,7 @@ fn a_result_for_a_standard_output_that_is_closed_is_an_error() {
         );
         assert_eq!(code, Some(2), "{args:?}");
     }
-    // Without output nothing is lost.
+    // If the command prints nothing, closed standard output isn't an error.
     let back = dir.path("back.pb");
     let to_file = ["merge", chunked, "-o", back.to_str().unwrap(), "--quiet"];
     assert_eq!(without_stdout(&to_file), (Some(0), String::new()));

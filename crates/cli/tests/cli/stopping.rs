@@ -1,7 +1,7 @@
-//! Interrupted commands, and full disks.
+//! Tests for interrupted commands, and for full disks.
 //!
-//! Each test has its own process, since a file locked by another test would stay locked while a starting child process has it
-//! open.
+//! Each test runs in its own process. A child process has all open files of its parent for a moment when it starts, so a file that another
+//! test has locked would stay locked.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -23,7 +23,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Creates a graph with many small nodes, and one with an incompressible attribute of this size.
+/// Creates a graph with many small nodes, and one node with an incompressible attribute of `bytes` bytes. Returns the graph's bytes.
 fn graph(dir: &Path, bytes: usize) -> Vec<u8> {
     let mut seed = 1u64;
     let noise: Vec<u8> = (0..bytes)
@@ -34,7 +34,7 @@ fn graph(dir: &Path, bytes: usize) -> Vec<u8> {
         .collect();
     let mut graph = Vec::new();
     for piece in noise.chunks(300_000) {
-        // node { name }
+        // The field `node { name }`.
         let mut node = vec![0x0a];
         prost_reflect::prost::encoding::encode_varint(piece.len() as u64, &mut node);
         node.extend_from_slice(piece);
@@ -46,7 +46,7 @@ fn graph(dir: &Path, bytes: usize) -> Vec<u8> {
     graph
 }
 
-/// Returns a SavedModel with this graph.
+/// Returns the bytes of a SavedModel that contains the graph.
 fn model_of(graph: &[u8]) -> Vec<u8> {
     let field = |content: &[u8]| {
         let mut field = vec![0x12];
@@ -66,7 +66,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
         let dir = folder.path();
         let graph_bytes = graph(dir, 2_000_000);
         fs::write(dir.join("value"), vec![b'v'; 800_000]).unwrap();
-        // The limit on the size of files, in the shell's blocks. A write beyond it is an error if the signal is ignored.
+        // The shell limits the size of files to a number of blocks. Since the signal is ignored, a write beyond the limit fails.
         let in_shell = |blocks: u64, command: &str| {
             let script = format!("trap '' XFSZ; ulimit -f {blocks}; {command}");
             let mut command = Command::new("sh");
@@ -77,7 +77,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
             let command = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_protosplit"));
             in_shell(blocks, &command)
         };
-        // A block has 512 bytes or 1 KiB.
+        // Depending on the shell, a block has 512 bytes or 1 KiB, so its size is measured.
         in_shell(1, "head -c 5000 /dev/zero > block");
         let block = fs::metadata(dir.join("block")).unwrap().len();
         let out = dir.join("out");
@@ -118,12 +118,12 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
             "recompress chunked -o out/other --compression none".to_owned(),
             "tree graph.pb --message tensorflow.GraphDef --html out/page.html".to_owned(),
         ] {
-            // Without the size limit, the command succeeds.
+            // With a limit that is never reached, the command succeeds.
             let output = limited(1_000_000, &command);
             assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
             let largest = empty(&out);
             let last = (largest - 1) / block;
-            // The limits range from the first byte to the last block, which contains the trailer.
+            // The limits are at positions from the first byte to the last block, which contains the trailer.
             for blocks in [
                 0,
                 1,
@@ -148,7 +148,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
     });
 }
 
-/// Removes the contents of a folder, and returns the size of the largest file.
+/// Removes the contents of a folder, and returns the size of the largest file in it, in bytes.
 fn empty(folder: &Path) -> u64 {
     let mut largest = 0;
     for name in names(folder) {
@@ -171,14 +171,14 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
         let dir = folder.path();
         let out = dir.join("out");
         fs::create_dir(&out).unwrap();
-        // A value of many zeros, which take no disk space, but a long time to compress or copy.
+        // Creates a file that ends with many zeros. They need no disk space, but compressing or copying them takes a long time.
         let sparse = |name: &str, front: &[u8], len: u64| {
             fs::write(dir.join(name), front).unwrap();
             let file = File::options().append(true).open(dir.join(name)).unwrap();
             file.set_len(front.len() as u64 + len).unwrap();
         };
         let len = 2_u64 << 30;
-        // The tags and lengths of nested fields.
+        // Returns the tags and lengths of nested fields with these numbers.
         let heads = |numbers: &[u8]| {
             let mut heads = Vec::new();
             for number in numbers {
@@ -192,7 +192,7 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
         sparse("tensor.pb", &heads(&[4]), len);
         sparse("value", b"", len);
         fs::create_dir(dir.join("model")).unwrap();
-        // meta_graphs, graph_def, node, attr, value, tensor, tensor_content.
+        // These are the numbers of meta_graphs, graph_def, node, attr, value, tensor and tensor_content.
         let front = heads(&[4, 8, 2, 5, 1, 2, 2]);
         sparse("model/saved_model.pb", &front, len);
         let type_name = "--message tensorflow.TensorProto";
@@ -238,7 +238,7 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
     });
 }
 
-/// Runs the command until it reports progress, sends it these signals, and returns the one that ended it.
+/// Runs the command until it reports progress, and then sends signals to it. Returns the signal that ended the process.
 fn stopped(dir: &Path, mut command: Command, signals: &[&str]) -> Option<i32> {
     command.current_dir(dir);
     let mut child = command
@@ -266,7 +266,7 @@ fn what_is_interrupted_ends_by_that_signal_and_leaves_nothing() {
     in_own_process(|| {
         let folder = TempDir::new().unwrap();
         let dir = folder.path();
-        // With this compression, a split takes many seconds.
+        // With the compression below, splitting this graph takes many seconds.
         let graph_bytes = graph(dir, 40_000_000);
         fs::create_dir(dir.join("out")).unwrap();
         let how = ["--compression", "zstd:19", "--progress", "always"];
@@ -281,7 +281,7 @@ fn what_is_interrupted_ends_by_that_signal_and_leaves_nothing() {
         assert_eq!(stopped(dir, protosplit(&arguments), &["-INT"]), Some(2));
         assert!(names(&dir.join("out")).is_empty());
 
-        // Ignores hangups, as `nohup` does.
+        // The process ignores SIGHUP, as if it were run by `nohup`.
         let mut hangups_ignored = Command::new("sh");
         let script = "trap '' HUP; exec \"$0\" \"$@\"";
         hangups_ignored.args(["-c", script, env!("CARGO_BIN_EXE_protosplit")]);
@@ -329,13 +329,13 @@ fn what_writes_to_a_pipe_that_nobody_empties_ends_at_once() {
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // Only the first byte in the pipe is read, so that more data fills it.
+            // Only one byte of the output is read, so that the pipe becomes full.
             let mut pipe = child.stdout.take().unwrap();
             pipe.read_exact(&mut [0]).unwrap();
             let pid = child.id().to_string();
             let sent = Command::new("kill").args(["-INT", &pid]).status();
             assert!(sent.unwrap().success());
-            // A command that waits for the pipe never ends.
+            // A command that waited for the pipe to be read would never end.
             let ended = (0..6000).find_map(|_| {
                 sleep(Duration::from_millis(10));
                 child.try_wait().unwrap()

@@ -1,5 +1,6 @@
-//! In every format, a stored checksum is verified whenever all bytes that it covers are read.
-//! Therefore, a verb that reads a file with a flipped bit fails, or its result is unchanged.
+//! Tests that stored checksums are verified in every format whenever all bytes that they cover are
+//! read. If a bit in a file is flipped, a verb that reads the file must fail, or its result must
+//! not change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,17 +18,18 @@ use sha1::{Digest, Sha1};
 
 use crate::support::{Dir, files, fixture, run_all};
 
-/// Number of bits to flip in each input, for each verb.
+/// Number of bits to flip in each input for each verb.
 const FLIPS: usize = 24;
 
-/// A model, its files covered by checksums, and the verbs that read all of these files.
+/// A model, its files that checksums cover, and the verbs that read all of these files.
 struct Input {
     name: &'static str,
-    /// Argument of the verbs, below the folder that `make` fills.
+    /// Path of the model, relative to the folder that `make` fills.
     argument: &'static str,
-    /// Files covered by checksums; if empty, all files in the folder.
+    /// Files that checksums cover; if empty, all files in the folder.
     covered: &'static [&'static str],
-    /// `IN` is the argument, `TWIN` an undamaged copy, and `OUT/NAME` an output.
+    /// Command lines, in which `IN` is the model, `TWIN` is an undamaged copy, and `OUT/NAME` is an
+    /// output.
     verbs: &'static [&'static str],
     make: fn(&Path),
 }
@@ -199,7 +201,7 @@ const INPUTS: &[Input] = &[
     },
 ];
 
-/// Options of a split to several files.
+/// Options for a split into several files.
 const SEVERAL: &str = " --profile extended --max-file-size 64KiB";
 
 const IN_CHUNKS: &[&str] = &[
@@ -285,7 +287,7 @@ fn archive(folder: &Path, compression: ZipCompression) {
     draft.write(folder.join("model.zip"), &options).unwrap();
 }
 
-/// Creates a model with tensors in a file, and the SHA-1 of that file.
+/// Creates a model whose tensors are in an external file, with the SHA-1 of that file.
 fn onnx_pair(folder: &Path) {
     let mut model = crate::onnx::model();
     let tensors = &mut model.graph.as_mut().unwrap().initializer;
@@ -323,8 +325,8 @@ fn executable(folder: &Path) {
     fs::copy(executable, folder.join("executable.aot")).unwrap();
 }
 
-/// Returns the length of the part at the start of a file that checksums cover: in an archive, the
-/// entries without the directory.
+/// Returns the number of bytes at the start of a file that checksums cover. In an archive, these
+/// are the entries without the directory.
 fn covered_len(name: &str, bytes: &[u8]) -> u64 {
     let end = bytes.len().saturating_sub(22);
     match name.strip_suffix(".zip") {
@@ -335,7 +337,7 @@ fn covered_len(name: &str, bytes: &[u8]) -> u64 {
     }
 }
 
-/// Returns the contents of all files in a folder and its subfolders.
+/// Returns the names and contents of the files in a folder and its subfolders.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let read = |name: String| (name.clone(), fs::read(folder.join(&name)).unwrap());
     files(folder).into_iter().map(read).collect()
@@ -388,20 +390,20 @@ fn no_verb_of_any_format_takes_a_flipped_bit_for_a_sound_byte() {
             }
         }
         let all = FLIPS * input.verbs.len();
-        // The other flips are in names, padding, or redundant data.
+        // Flips in names, padding or redundant data don't cause an error.
         assert!(refused * 4 > all, "{}: {refused} of {all}", input.name);
     }
 }
 
-/// Splits an input into `model.cpb` in the folder.
+/// Splits an input into the file `model.cpb` in a folder.
 fn split_again(input: &Path, folder: &Path, options: &str) {
     let line = format!("split IN -o TWIN --max-chunk-size 1KiB --profile extended{options}");
     let words = words(&line, input, &folder.join("model"), folder);
     assert_eq!(ran(&words).exit, Exit::Done);
 }
 
-/// Rewrites a chunked file with a wrong checksum for the whole message. The records, the chunks and
-/// their checksums stay intact.
+/// Rewrites a chunked file so that only the checksum of the whole message is wrong. The records,
+/// the chunks and their checksums stay valid.
 fn with_checksum_of_another_message(path: &Path) {
     let file = ChunkedFile::open(path).unwrap();
     let mut metadata = file.trailer().metadata().clone();
@@ -420,7 +422,7 @@ fn with_checksum_of_another_message(path: &Path) {
     fs::write(path, writer.finish().unwrap()).unwrap();
 }
 
-/// Verbs that merge the chunks of a message of any type.
+/// Command lines that merge the chunks of a message of any type.
 const OF_ANY_MESSAGE: &[&str] = &[
     "verify IN",
     "verify IN --deep",
@@ -430,8 +432,8 @@ const OF_ANY_MESSAGE: &[&str] = &[
     "recompress IN -o OUT/m.cpb --compression zstd:1",
 ];
 
-/// The name of an input, a function that makes its `model.cpb`, and the verbs of its format that read
-/// the whole file.
+/// The name of an input, a function that creates its `model.cpb` in a folder, and command lines for
+/// its format that read the whole file.
 type InChunks = (&'static str, fn(&Path), &'static [&'static str]);
 
 const MADE_OF_ANOTHER: &[InChunks] = &[

@@ -1,4 +1,5 @@
-//! Arguments that are URLs of objects. The store `memory://` belongs to this process.
+//! Tests with the URLs of objects as arguments. The store `memory://` is in the memory of this
+//! process.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,8 @@ use protosplit_cli::Exit;
 
 use crate::support::{Dir, fixture, run, run_all};
 
-/// Creates a chunked file and its source in a folder, and the same file in a store.
+/// Splits a model to a file in a folder, and to an object in a store. Returns the paths of the
+/// model and of the file, and the object's URL.
 fn split_to(dir: &Dir, name: &str) -> (std::path::PathBuf, std::path::PathBuf, String) {
     let source = dir.path("saved_model.pb");
     fs::copy(fixture("functions_consts/saved_model.pb"), &source).unwrap();
@@ -40,7 +42,8 @@ fn what_reads_a_file_in_chunks_reads_an_object_alike() {
             .map(|file| run([&command, &file]).ok().replace(file, "F"));
         assert_eq!(of_file, of_object, "{command}");
     }
-    // Reading the storage details of a chunk would take a request.
+    // For an object, `ls` omits these fields, since reading them would take a request for each
+    // chunk.
     let [mut of_file, of_object] = [here.to_str().unwrap(), &there]
         .map(|file| run([&"ls", &file, &"--json"]).json()["chunks"].take());
     for chunk in of_file.as_array_mut().unwrap() {
@@ -108,7 +111,7 @@ fn tensors_of_an_object_are_those_of_the_file() {
             let name = has_width.unwrap()["name"].as_str().unwrap();
             let (one, all) = (dir.path("one.npy"), dir.path("all.safetensors"));
             run([&"get", &input, &"--tensor", &name, &"-o", &one, &"--force"]).ok();
-            // The format lacks strings, which causes a note.
+            // The model's strings can't be exported to safetensors, so a note is printed.
             let exported = run([&"export", &input, &"-o", &all, &"--force"]);
             assert_eq!(exported.exit, Exit::Done, "{}", exported.err);
             (
@@ -188,7 +191,7 @@ fn errors_name_what_was_given() {
     );
 }
 
-/// Executes all parts of a plan, and commits it.
+/// Runs all parts of a plan, and commits the plan.
 fn run_parts(verb: &str, plan: &str) -> String {
     let mut part = 0;
     loop {

@@ -1,4 +1,4 @@
-//! A temporary folder, runs of the command, and fixtures.
+//! Helpers for tests: a temporary folder, functions that run the command, and fixtures.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +9,8 @@ use protosplit_cli::Exit;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The result of a run of the command.
+/// The exit status of a command, and the text that it printed to standard output and standard
+/// error.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: Exit,
@@ -18,7 +19,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Returns the output of a run that succeeded without notes.
+    /// Checks that the command succeeded without notes, and returns its output.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(
@@ -35,7 +36,8 @@ impl Ran {
         serde_json::from_str(&self.ok()).unwrap()
     }
 
-    /// Returns the error from a failed run: one line, without the command's name.
+    /// Checks that the command failed with the given status, and returns its error. The error must
+    /// be on one line, and is returned without the command's name.
     #[track_caller]
     pub(crate) fn failed(self, exit: Exit) -> String {
         assert_eq!(self.exit, exit, "{self:?}");
@@ -54,7 +56,7 @@ pub(crate) fn run<const N: usize>(args: [&dyn AsRef<Path>; N]) -> Ran {
     run_all(args)
 }
 
-/// Runs the command like [`run`], with any number of arguments.
+/// Runs the command in this process, with any number of arguments.
 pub(crate) fn run_all<'a>(args: impl IntoIterator<Item = &'a dyn AsRef<Path>>) -> Ran {
     let args = args
         .into_iter()
@@ -72,7 +74,7 @@ pub(crate) fn run_all<'a>(args: impl IntoIterator<Item = &'a dyn AsRef<Path>>) -
     }
 }
 
-/// A temporary folder, removed with its contents when dropped.
+/// A temporary folder, which is removed with its contents on drop.
 pub(crate) struct Dir(TempDir);
 
 impl Dir {
@@ -84,19 +86,19 @@ impl Dir {
         self.0.path().join(name)
     }
 
-    /// Writes a file.
+    /// Writes a file in the folder, and returns its path.
     pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, content).unwrap();
         path
     }
 
-    /// Copies a fixture.
+    /// Copies a fixture to the folder, and returns the path of the copy.
     pub(crate) fn copy(&self, from: &Path, name: &str) -> PathBuf {
         self.file(name, fs::read(from).unwrap())
     }
 
-    /// Splits a message in a file, with options, and returns the path of `NAME.cpb`.
+    /// Splits a message to `NAME.cpb` in the folder, with the given options, and returns that path.
     #[track_caller]
     pub(crate) fn split(&self, message: &Path, name: &str, options: &[&str]) -> PathBuf {
         let prefix = self.path(name);
@@ -106,13 +108,13 @@ impl Dir {
         self.path(&format!("{name}.cpb"))
     }
 
-    /// Returns all files in the folder and its subfolders, sorted.
+    /// Returns the names of all files in the folder and its subfolders, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         files(self.0.path())
     }
 }
 
-/// Returns all files in a folder and its subfolders, sorted.
+/// Returns the names of all files in a folder and its subfolders, sorted.
 pub(crate) fn files(root: &Path) -> Vec<String> {
     let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = open.pop() {
@@ -135,21 +137,21 @@ pub(crate) fn files(root: &Path) -> Vec<String> {
     found
 }
 
-/// Returns a file or folder written by TensorFlow.
+/// Returns the path of a fixture that TensorFlow has written.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/tensorflow")
         .join(name)
 }
 
-/// Returns a chunked file from another writer.
+/// Returns the path of a chunked file that another program has written.
 pub(crate) fn foreign(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/tensorflow_cpb")
         .join(name)
 }
 
-/// Returns a record file from another writer.
+/// Returns the path of a record file that another program has written.
 pub(crate) fn riegeli(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/data/riegeli")
@@ -163,7 +165,7 @@ pub(crate) const SAVED_MODELS: [&str; 4] = [
     "tf1_two_metagraphs",
 ];
 
-/// Returns all messages written by TensorFlow, with their types.
+/// Returns the paths of all messages that TensorFlow has written, with their types.
 pub(crate) fn messages() -> Vec<(PathBuf, &'static str)> {
     MESSAGES
         .map(|(file, message)| (fixture(file), message))

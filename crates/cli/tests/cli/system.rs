@@ -1,4 +1,5 @@
-//! System limits (threads, file sizes, modes), and signals that end a waiting run.
+//! Tests for limits of the system (on threads, file sizes and modes), and for signals that end a
+//! waiting command.
 
 #![cfg(unix)]
 
@@ -25,7 +26,7 @@ fn model(dir: &Dir) {
     );
 }
 
-/// Runs the command in a shell after other commands.
+/// Runs the command in a shell, after the commands in `before`.
 fn in_shell(dir: &Dir, before: &str, arguments: &str) -> Output {
     let script = format!(
         "{before}; exec {} {arguments}",
@@ -40,7 +41,7 @@ fn in_shell(dir: &Dir, before: &str, arguments: &str) -> Output {
 fn where_threads_cannot_begin_the_work_is_done_without_them() {
     let dir = Dir::new();
     model(&dir);
-    // There is not enough memory for the stacks of this many threads.
+    // With this limit, there isn't enough memory for the stacks of many threads.
     let most = if cfg!(target_os = "linux") {
         "ulimit -v 200000"
     } else {
@@ -196,7 +197,7 @@ fn one_signal_ends_what_waits_for_its_input() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // After the command has read this much, it waits for more input.
+        // After reading these bytes, the command waits for more input.
         let mut pipe = child.stdin.take().unwrap();
         std::io::Write::write_all(&mut pipe, &[8; 200_000]).unwrap();
         let pid = child.id().to_string();
@@ -207,7 +208,8 @@ fn one_signal_ends_what_waits_for_its_input() {
                 .unwrap()
                 .success()
         );
-        // A command that continued to wait would never end: its input stays open until here.
+        // If the signal didn't end the command, it would wait forever, since its input is still
+        // open here.
         assert_eq!(child.wait().unwrap().signal(), Some(15), "{command}");
         drop(pipe);
         assert_eq!(dir.files(), before, "{command}");
@@ -217,7 +219,8 @@ fn one_signal_ends_what_waits_for_its_input() {
 #[test]
 fn no_name_in_a_file_speaks_to_the_terminal() {
     let dir = Dir::new();
-    // A node whose name clears the screen, and reverses the text after it.
+    // The name of a node contains characters that clear the screen, and reverse the text after
+    // them.
     let name = "n\u{1b}[2J\u{202e}x";
     let field = |number: u8, content: &[u8]| {
         [
@@ -282,7 +285,8 @@ fn a_folder_that_may_be_written_to_but_not_read_is_no_reason_to_fail() {
     let dir = Dir::new();
     model(&dir);
     fs::create_dir(dir.path("out")).unwrap();
-    // The superuser may read any folder, so in that case the command runs as another user.
+    // The superuser may read any folder, so if the test runs as superuser, the command runs as
+    // another user.
     let is_super = fs::metadata(dir.path("out")).unwrap().uid() == 0;
     let protosplit = |command: &str| {
         let mut run = Command::new(env!("CARGO_BIN_EXE_protosplit"));

@@ -1,5 +1,5 @@
-//! Flipped bits in TensorFlow's checkpoints and in externalized models: every verb that reads a whole tensor verifies its checksum, and
-//! names the file, the tensor and the offset.
+//! Tests that flip bits in TensorFlow's checkpoints and in externalized models. Every verb that
+//! reads a whole tensor must verify its checksum, and report the file, the tensor and the offset.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use crate::support::{Dir, Ran, fixture, run_all};
 /// Number of bits to flip in each file.
 const FLIPS: usize = 16;
 
-/// Returns places at which to flip a bit, the same in every run of the test.
+/// Returns pseudorandom positions of bits to flip, as offsets and bit numbers. Each test run has
+/// the same positions.
 fn places(len: usize, count: usize) -> impl Iterator<Item = (usize, u8)> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(move || {
@@ -32,7 +33,8 @@ fn command(words: &[&dyn AsRef<Path>]) -> Ran {
     run_all(words.iter().copied())
 }
 
-/// Reads tensors like the wheel's `tensors[...]` and `tensors.load()`.
+/// Reads tensors one by one, like `tensors[...]` in the Python wheel, and all together, like
+/// `tensors.load()`. Returns the error of each.
 fn as_the_wheel(path: &Path, wanted: impl Fn(&TensorInfo) -> bool) -> [Option<String>; 2] {
     let open = || {
         let opened = formats::ALL.open(path, &OpenOptions::new()).unwrap();
@@ -119,7 +121,7 @@ fn every_verb_that_reads_a_tensor_of_a_checkpoint_compares_its_checksum() {
         assert_eq!(ran.exit, Exit::Done, "{verb}: {ran:?}");
     }
     assert_eq!(as_the_wheel(&prefix, is_number), [None, None]);
-    // Counts the flips in tensors of numbers.
+    // Number of flips in tensors of numbers.
     let mut of_numbers = 0;
     for (at, bit) in places(sound.len(), FLIPS).chain([(sound.len() - 1, 0)]) {
         let mut bytes = sound.clone();
@@ -147,7 +149,7 @@ fn every_verb_that_reads_a_tensor_of_a_checkpoint_compares_its_checksum() {
     assert!(of_numbers > 0);
 }
 
-/// Externalizes a model to `name`.
+/// Externalizes a model to the folder `name`, and returns that folder's path.
 fn externalized(dir: &Dir, name: &str, mapped: bool) -> PathBuf {
     let (model, runs) = (fixture("functions_consts"), dir.path(name));
     let mut words: Vec<&dyn AsRef<Path>> = vec![&"externalize", &model, &"-o", &runs];
@@ -363,7 +365,7 @@ fn every_verb_that_reads_or_copies_a_model_in_a_folder_compares_its_variables() 
     check(Exit::Done, "");
     for file in &files {
         let sound = fs::read(source.join("variables").join(file)).unwrap();
-        // No checksum covers an index's footer of 48 bytes, which are mostly padding.
+        // The last 48 bytes of an index file aren't covered by a checksum. They are mostly padding.
         let summed = sound.len() - if file.ends_with("index") { 48 } else { 0 };
         for (at, bit) in places(summed, FLIPS / 4) {
             let mut bytes = sound.clone();

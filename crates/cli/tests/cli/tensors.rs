@@ -1,4 +1,4 @@
-//! Tensors by name: `tensors`, `get --tensor` and `export`.
+//! Tests for commands that select tensors by name: `tensors`, `get --tensor` and `export`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::support::{Dir, fixture, run, run_all};
 
 const TYPE: [&dyn AsRef<Path>; 2] = [&"--message", &"tensorflow.GraphDef"];
 
-/// Returns a graph with constants, as one message and in chunks.
+/// Creates a graph with constants, and returns it in one piece and in chunks.
 fn graphs(dir: &Dir) -> [PathBuf; 2] {
     let plain = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "graph.pb");
     let options = [
@@ -29,7 +29,7 @@ fn tensors(file: &Path) -> Vec<Value> {
     listed["tensors"].as_array().unwrap().clone()
 }
 
-/// Returns the bytes of a tensor, written to a file.
+/// Extracts a tensor to a file, and returns the file's bytes.
 fn bytes(dir: &Dir, file: &Path, name: &str, format: &str) -> Vec<u8> {
     let out = dir.path("out");
     let args: [&dyn AsRef<Path>; 9] = [
@@ -200,7 +200,8 @@ fn a_numpy_archive_has_every_tensor_as_get_gives_it() {
         if text(&tensor, "dtype") != "float32" {
             continue;
         }
-        // Stored uncompressed, after an entry's header that ends with its name.
+        // The NumPy file is stored uncompressed, directly after the entry's header, which ends with
+        // its name.
         let entry = [
             format!("{name}.npy").as_bytes(),
             &bytes(&dir, &plain, name, "npy"),

@@ -1,11 +1,11 @@
-//! `protosplit tree`.
+//! Tests for `protosplit tree`.
 
 use protosplit_cli::{Exit, Interrupt, Terminal};
 use serde_json::Value;
 
 use crate::support::{Dir, fixture, messages, run};
 
-/// Checks that the sizes of the fields add up.
+/// Checks that the sizes of a field's nested fields add up, and counts the fields.
 fn check(field: &Value, shown: &mut usize) {
     *shown += 1;
     let size = |field: &Value| field["size"].as_u64().unwrap();
@@ -114,8 +114,8 @@ fn a_path_that_is_shown_can_be_asked_for() {
             continue;
         }
         let again = run([&"tree", &model, &path, &"--json", &"--depth", &"0"]).json();
-        // As the root of a tree, a member has the size of its value, without tag, length and map
-        // entry, so it may be smaller.
+        // If a member is the root of a tree, its size is that of the value alone. Otherwise, the
+        // size includes the tag, the length and the map entry.
         let size = |field: &Value| field["size"].as_u64().unwrap();
         let (asked_for, shown) = (size(&again["tree"]), size(&field));
         assert_eq!(again["tree"]["path"], path);
@@ -144,7 +144,8 @@ fn a_mistyped_path_is_answered_with_the_one_that_was_meant() {
             "meta_graphs[0].graph_def.node",
             Exit::Usage,
         ),
-        // Below `[*]`, a field is looked up in the existing elements.
+        // After `[*]`, the field is looked up in the elements of the message, so the status is that
+        // for bad data.
         (
             "meta_graphs[*].graph_def.nod[*]",
             "meta_graphs[*].graph_def.node[*]",
@@ -237,7 +238,7 @@ fn pages_and_pictures_are_written_like_any_file() {
     assert_eq!(run([&"tree", &model, &"--svg", &"-"]).ok(), picture_text);
 }
 
-/// Returns the data for a page's script.
+/// Returns the JSON data in a page.
 fn data_of(page: &std::path::Path) -> serde_json::Value {
     let text = std::fs::read_to_string(page).unwrap();
     let (_, data) = text.split_once("id=\"data\">").unwrap();
@@ -260,14 +261,14 @@ fn a_page_lists_the_members_of_every_level_and_what_is_in_each() {
     let functions = step(&step(&step(&graphs, "graph_def"), "library"), "function[*]");
     assert_eq!(functions["m"].as_array().unwrap().len(), 8);
     assert!(functions.get("r").is_none(), "no others: {functions}");
-    // A function, and a node in it.
+    // The page can zoom into a function, and into a node in the function.
     let path = functions["m"][0][5].as_str().unwrap();
     let nodes = step(&data["inside"][path], "node_def[*]");
     let node = nodes["m"][0][5].as_str().unwrap();
     assert!(node.starts_with(&format!("{path}.node_def[")), "{node}");
     step(&data["inside"][node], "attr[*]");
 
-    // Thousands of small nodes are listed separately.
+    // Even thousands of small nodes are listed separately.
     let node = |at: u32| [&[0x0a, 10, 0x0a, 8][..], format!("{at:08}").as_bytes()].concat();
     let many = dir.file("many.pb", (0..3645).flat_map(node).collect::<Vec<u8>>());
     let typed = "tensorflow.GraphDef";
@@ -308,7 +309,7 @@ fn what_is_asked_for_by_number_or_order_is_shown_however_small_it_is() {
     let count = report["tree"]["count"].as_u64().unwrap();
     assert_eq!(members as u64, count.min(50));
 
-    // The most frequent field of a node may be the smallest.
+    // The field that occurs most often in nodes may be the smallest one.
     let by_count = run([&"tree", &model, &nodes, &"--sort", &"count", &"--json"]).json();
     let fields = by_count["tree"]["fields"].as_array().unwrap();
     let counts: Vec<u64> = fields

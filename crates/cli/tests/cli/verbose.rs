@@ -1,4 +1,4 @@
-//! The log of `-v` and `-vv`.
+//! Tests for the log that `-v` and `-vv` print.
 
 use std::process::Command;
 
@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::support::{Dir, fixture};
 
-/// A finished step: whether it is a stage, its verb, and its bytes.
+/// A logged step: its verb, its number of bytes, and true if it is a stage rather than work on a
+/// chunk.
 #[derive(Debug)]
 struct Told {
     is_stage: bool,
@@ -14,7 +15,7 @@ struct Told {
     bytes: Option<u64>,
 }
 
-/// Runs the command, and returns its log.
+/// Runs the command, and returns the steps that it logs.
 fn told(dir: &Dir, args: &str) -> Vec<Told> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
     let command = command.args(args.split(' ')).current_dir(dir.path(""));
@@ -24,7 +25,8 @@ fn told(dir: &Dir, args: &str) -> Vec<Told> {
     err.lines().filter_map(step).collect()
 }
 
-/// Parses `protosplit: wrote 3 chunks, 2.0 KiB (2048 bytes), in 1.5ms`; steps for a chunk are indented.
+/// Parses a line such as `protosplit: wrote 3 chunks, 2.0 KiB (2048 bytes), in 1.5ms`. Lines about
+/// a single chunk are indented.
 fn step(line: &str) -> Option<Told> {
     let said = line.strip_prefix("protosplit: ")?;
     let (said, _time) = said.rsplit_once(", in ")?;
@@ -38,7 +40,7 @@ fn step(line: &str) -> Option<Told> {
     })
 }
 
-/// Returns the bytes of the steps with this name, in ascending order.
+/// Returns the numbers of bytes of all steps with the given verb, in ascending order.
 fn bytes(told: &[Told], is_stage: bool, verb: &str) -> Vec<u64> {
     let steps = told
         .iter()
@@ -79,7 +81,7 @@ fn stages_are_told_with_their_bytes_and_with_vv_each_chunk() {
             assert_eq!(bytes(told, true, "wrote"), [all]);
             assert_eq!(bytes(told, false, "read"), chunks);
         }
-        // Small neighboring chunks are written to a file together.
+        // Small consecutive chunks are written together, so only the total size is known.
         assert_eq!(bytes(&plain, false, "wrote").iter().sum::<u64>(), all);
         assert!(bytes(&plain, false, "compressed").is_empty());
         assert_eq!(bytes(&compressed, false, "compressed"), chunks);

@@ -1,4 +1,4 @@
-//! `protosplit verify`.
+//! Tests for `protosplit verify`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ fn what_is_found_does_not_depend_on_the_threads() {
         whole.len() / 60,
     ] {
         let mut damaged = whole.clone();
-        // The flipped bits are neither in the signature nor in the trailer.
+        // No bits are flipped in the signature and the trailer.
         let last = whole.len() - whole.len() / 8;
         (100..last)
             .skip(step)
@@ -80,7 +80,7 @@ fn what_is_found_does_not_depend_on_the_threads() {
 #[test]
 fn a_merge_can_be_equal_as_a_message_without_being_byte_exact() {
     let dir = Dir::new();
-    // A tensor whose content has an overlong length of two bytes, in a message of five.
+    // The lengths of the tensor and of its contents are encoded with more bytes than necessary.
     let value = [&[0x42, 0x8b, 0x00, 0x22, 0x88, 0x00][..], b"contents"].concat();
     let original = dir.file("graph.pb", &value);
     let written = run([
@@ -169,7 +169,7 @@ fn without_a_type_messages_are_compared_as_they_are_written() {
 #[test]
 fn deep_finds_what_no_checksum_can() {
     let dir = Dir::new();
-    // A node with a name that is not UTF-8, and enough data around it to be split.
+    // The node has a name that isn't valid UTF-8, and enough data around the name to be split.
     let node = [&[0x0a, 200, 1][..], &[0xff; 200]].concat();
     let graph = [&[0x0a, 203, 1][..], &node].concat().repeat(3);
     let original = dir.file("graph.pb", graph);
@@ -241,8 +241,8 @@ fn the_file_that_is_named_is_the_one_that_is_compared() {
     let named = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "x.pb");
     let chunked = dir.path("x.pb.cpb");
     fs::rename(split(&dir, "keras_mlp"), &chunked).unwrap();
-    // The same message, encoded differently, so that it is read completely. The contents of `x.pb.cpb` aren't even of this
-    // type.
+    // The original has an additional field, so the messages must be compared field by field.
+    // `x.pb.cpb` contains a message of a different type, and must not be used.
     let bytes = fs::read(&named).unwrap();
     let original = dir.file("same.pb", [&bytes[..], &[0x18, 0x00]].concat());
     let ran = run([

@@ -1,14 +1,15 @@
-//! Files that can't grow, as on a full disk.
+//! Tests with a limit on the size of files, which has the same effect as a full disk.
 
 use std::process::{Command, Stdio};
 
 use super::scenarios::{SCENARIOS, Scenario};
 use crate::support::Dir;
 
-/// Runs a verb that may write at most a kilobyte to a file, and returns its status and output.
+/// Runs a verb with files limited to one block. Returns true if it succeeded, and what it printed
+/// to standard error.
 fn run_without_room(scenario: &Scenario, dir: &Dir) -> (bool, String) {
     let mut command = Command::new("sh");
-    // Without the signal, a write beyond the limit fails as on a full disk.
+    // Since the signal is ignored, a write beyond the limit fails as on a full disk.
     command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\""]);
     command
         .arg(env!("CARGO_BIN_EXE_protosplit"))
@@ -19,14 +20,14 @@ fn run_without_room(scenario: &Scenario, dir: &Dir) -> (bool, String) {
     (ran.status.success(), said)
 }
 
-/// Returns prefixes of output names. An error must contain one of them.
+/// Returns the beginnings of names, one of which must be in the error message.
 fn named(scenario: &Scenario, dir: &Dir) -> Vec<String> {
     let beside = |name: &str| vec![name.to_owned(), dir.path(name).display().to_string()];
     match scenario.args {
-        // The data of a pair is written first.
+        // An external data file is written before the model that refers to it.
         ["convert", _, "-o", to, "--to", "external", ..] => beside(&format!("{to}.data")),
         ["convert", from, "--in-place", ..] => beside(&format!("{from}/saved_model.")),
-        // This folder replaces another one once it is complete.
+        // The output is written to a temporary folder, which is renamed once it is complete.
         ["convert", ..] => beside(".protosplit-"),
         ["split", "--plan", ..] => beside("m."),
         ["merge", "--plan", ..] => beside(".protosplit-"),
@@ -37,7 +38,7 @@ fn named(scenario: &Scenario, dir: &Dir) -> Vec<String> {
     }
 }
 
-/// Returns true if a string begins with this name, as a whole word.
+/// Returns true if `text` begins with `name`, and the name isn't part of a longer word.
 fn begins_with(text: &str, name: &str) -> bool {
     let rest = text.strip_prefix(name);
     rest.is_some_and(|rest| {
@@ -54,7 +55,7 @@ fn a_verb_that_finds_no_room_names_the_file_that_it_writes() {
         let old = (scenario.read)(&dir);
         let (is_done, said) = run_without_room(scenario, &dir);
         if is_done {
-            // Combining the parts of a merge writes nothing.
+            // Only committing the parts of a merge succeeds, since it writes nothing.
             assert!(scenario.args.contains(&"--commit"), "{}", scenario.name);
             continue;
         }

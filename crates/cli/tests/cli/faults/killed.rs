@@ -1,4 +1,4 @@
-//! Tests that repeat a command after its process was killed.
+//! Tests that kill the process of a command, and run the command again.
 
 use std::fs;
 
@@ -56,7 +56,7 @@ fn a_split_to_several_files_that_is_killed_at_any_of_its_last_steps_is_done_by_t
             let is_there = dir.path("m.cpb").exists();
             placed += usize::from(!is_there && dir.files().len() > 3);
             let again = protosplit(&dir, &split).status().unwrap();
-            // A complete output already exists, as after a run that wasn't killed.
+            // The second run fails if the output was already complete, since it isn't overwritten.
             assert_eq!(again.success(), !is_there, "{call} {number}");
             let mut files = dir.files();
             if is_there {
@@ -201,7 +201,7 @@ fn files_replaced_by_a_commit_that_was_killed_are_removed_by_the_next() {
     assert!(killed > 3 && left > 2, "{killed} killed, {left} left files");
 }
 
-/// Prepares a merge to a new file, with all parts done.
+/// Prepares a merge in parts to a new file. All parts are done, but not committed.
 fn merge_in_parts(dir: &Dir) {
     inputs(dir);
     let typed = [

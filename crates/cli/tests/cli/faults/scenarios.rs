@@ -1,4 +1,5 @@
-//! The verbs that write, the files before each run, and the state that a reader finds.
+//! The scenarios for faults: a verb that writes, the files before it runs, and a reader for its
+//! output.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +11,12 @@ use proto_splitter::prost::Message as _;
 
 use crate::support::{Dir, fixture};
 
-/// The contents of a verb's output, as found by a reader.
+/// The output of a verb, as found by a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
     Message(Vec<u8>),
-    /// A state that no reader should ever find.
+    /// State that no reader may ever find, with the reader's error.
     Broken(String),
 }
 
@@ -26,19 +27,19 @@ fn found(read: proto_splitter::Result<impl AsRef<[u8]>>) -> Found {
     }
 }
 
-/// A verb and the files before its run.
+/// A verb, the files before it runs, and a reader for its output.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
-    /// Creates the files before the run.
+    /// Creates the files that exist before the verb runs.
     pub(super) prepare: fn(&Dir),
     pub(super) args: &'static [&'static str],
     pub(super) read: fn(&Dir) -> Found,
 }
 
 impl Scenario {
-    /// Returns true if a failed run may leave this file. Only chunks written by a part of a split
-    /// may stay: they are named after their contents, no reader uses them without the part's
-    /// report, and another host that executes the same part may already use the same file.
+    /// Returns true if a failed run may leave this file behind. Only the chunks of a part of a
+    /// split may be left: their names depend on their contents, readers need the part's report to
+    /// use them, and another host that runs the same part may already use the same file.
     pub(super) fn may_leave(&self, file: &str) -> bool {
         self.name == PART_OF_A_SPLIT && file.starts_with("m.0") && file.ends_with(".cpb")
     }
@@ -119,7 +120,7 @@ pub(super) fn old_in_several(dir: &Dir) {
     );
 }
 
-/// Creates an input in several files, and an older one to overwrite.
+/// Creates an input in several files, and an older output in several files to overwrite.
 fn read_and_old_in_several(dir: &Dir) {
     old_in_several(dir);
     ok(
@@ -216,7 +217,7 @@ fn read_source_folder(dir: &Dir) -> Found {
     read_folder_at(&dir.path("from"))
 }
 
-/// Creates two models.
+/// Creates two ONNX models.
 pub(super) fn onnx_models(dir: &Dir) {
     dir.file("a.onnx", crate::onnx::model().encode_to_vec());
     let mut other = crate::onnx::model();
@@ -242,14 +243,14 @@ pub(super) fn read_onnx(dir: &Dir) -> Found {
     found(opened.and_then(|opened| opened.bytes()))
 }
 
-/// Plans work in two parts, and executes the second.
+/// Plans work in two parts, and runs the second part.
 fn plan_and_do_one(dir: &Dir, work: &[&str]) {
     let planned = ["--force", "--plan-only", "plan", "--parts", "2"];
     ok(dir, &[work, &planned].concat());
     ok(dir, &[work[0], "--plan", "plan", "--part", "1"]);
 }
 
-/// Executes all but one part, next to an older file with the name of the result.
+/// Plans a split in parts, and runs all parts except one. An older file has the name of the result.
 fn one_part_is_left(dir: &Dir) {
     old_in_one(dir);
     let split = [
@@ -279,7 +280,7 @@ fn all_parts_of_a_merge_are_done(dir: &Dir) {
     ok(dir, &["merge", "--plan", "plan", "--part", "0"]);
 }
 
-/// Commits with the report of the first part, if there is one, and reads the result.
+/// Commits the parts if the first part has a report, and reads the result.
 fn read_committed(dir: &Dir, verb: &str, read: fn(&Dir) -> Found) -> Found {
     if !dir.path("plan.00000.report").exists() {
         return Found::Nothing;

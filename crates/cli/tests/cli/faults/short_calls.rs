@@ -1,4 +1,4 @@
-//! Calls that do only part of their work, or are interrupted.
+//! Tests with system calls that do only part of their work, or are interrupted.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -6,10 +6,12 @@ use std::process::{Command, Stdio};
 use super::scenarios::{Found, SCENARIOS, ok, protosplit};
 use crate::support::Dir;
 
-/// Number of random choices of short calls for each verb; `PROTOSPLIT_FAULTS` increases the number.
+/// Number of random selections of calls to shorten, for each verb. `PROTOSPLIT_FAULTS` increases
+/// it.
 const SEEDS: u64 = 3;
 
-/// Returns the library that shortens calls; `None` without a C compiler.
+/// Compiles a library that shortens system calls, and returns its path; `None` without a C
+/// compiler.
 fn library(dir: &Dir) -> Option<PathBuf> {
     let source = concat!(
         env!("CARGO_MANIFEST_DIR"),
