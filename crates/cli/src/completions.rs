@@ -1,4 +1,4 @@
-//! `protosplit completions` and `protosplit man`.
+//! The commands `protosplit completions` and `protosplit man`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! `protosplit convert`.
+//! The `protosplit convert` command.
 
 mod forms;
 

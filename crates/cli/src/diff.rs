@@ -1,4 +1,4 @@
-//! `protosplit diff`.
+//! The `protosplit diff` command.
 
 use proto_splitter::ops::{DiffDetails, DiffOptions, DiffReport, MessageDifference, Outcome, diff};
 

@@ -1,4 +1,4 @@
-//! `protosplit remove`, `insert`, `strip` and `edit`.
+//! The commands `protosplit remove`, `insert`, `strip` and `edit`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

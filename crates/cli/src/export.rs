@@ -1,4 +1,4 @@
-//! `protosplit export`.
+//! The `protosplit export` command.
 
 use proto_splitter::ops::{self, ExportOptions, ExportReport};
 

@@ -1,4 +1,4 @@
-//! `protosplit externalize` and `protosplit internalize`.
+//! The commands `protosplit externalize` and `protosplit internalize`.
 
 use proto_splitter::externalize::ExternalizeOptions;
 use proto_splitter::ops::{Constant, ExternalizeReport, ExternalizeTo, externalize, internalize};

@@ -1,4 +1,4 @@
-//! `protosplit fingerprint`.
+//! The `protosplit fingerprint` command.
 
 use proto_splitter::directory::FingerprintOutcome;
 use proto_splitter::ops::{FingerprintReport, fingerprint};

@@ -1,4 +1,4 @@
-//! `protosplit get`.
+//! The `protosplit get` command.
 
 mod elements;
 mod sorted_json;

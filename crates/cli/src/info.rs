@@ -1,4 +1,4 @@
-//! `protosplit info`.
+//! The `protosplit info` command.
 
 use proto_splitter::ops::{ChunkInfo, FormatInfo, Info, MessageInfo, OtherFile, info};
 

@@ -1,4 +1,4 @@
-//! `protosplit layout`.
+//! The `protosplit layout` command.
 
 mod text;
 

@@ -1,4 +1,4 @@
-//! `protosplit ls`.
+//! The `protosplit ls` command.
 
 use proto_splitter::ops::{ListOptions, ListedChunk, ListedEntry, Listing, list};
 

@@ -1,4 +1,4 @@
-//! `protosplit merge`.
+//! The `protosplit merge` command.
 
 mod multi_file;
 mod salvaged;

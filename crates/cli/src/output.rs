@@ -25,7 +25,7 @@ pub(crate) struct Output<'a> {
     closed: bool,
     /// True if a result is incomplete because its reader closed the pipe.
     abandoned: bool,
-    /// Any other failure because of which a result is incomplete.
+    /// Failure, except for a closed pipe, that left a result incomplete; `None` if there is none.
     failed: Option<Failure>,
     terminal: Terminal,
     interrupt: Interrupt,
@@ -88,7 +88,7 @@ impl<'a> Output<'a> {
         self.abandoned
     }
 
-    /// Removes and returns the failure because of which a result is incomplete, if there is one.
+    /// Removes and returns the failure that left a result incomplete, if there is one.
     pub(crate) fn failure(&mut self) -> Option<Failure> {
         self.failed.take()
     }
@@ -214,7 +214,7 @@ impl<'a> Output<'a> {
 
     /// Prints a report with a list that may be too long for memory, as one line of JSON. `report`
     /// has all fields except the list, which is the last field and has the name `name`. `each`
-    /// yields its elements.
+    /// yields the list's elements.
     pub(crate) fn json_with_list<R: Serialize, V: Serialize>(
         &mut self,
         report: &R,

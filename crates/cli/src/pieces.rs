@@ -1,4 +1,4 @@
-//! `protosplit pieces`.
+//! The `protosplit pieces` command.
 
 use proto_splitter::ErrorKind;
 use proto_splitter::ops::{PiecesOptions, PiecesReport, pieces};

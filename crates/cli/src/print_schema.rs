@@ -1,4 +1,4 @@
-//! `protosplit schema`.
+//! The `protosplit schema` command.
 
 mod print;
 

@@ -1,4 +1,4 @@
-//! `protosplit recompress` and `protosplit replace`.
+//! The commands `protosplit recompress` and `protosplit replace`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `protosplit sign` and `protosplit verify --signature`.
+//! The commands `protosplit sign` and `protosplit verify --signature`.
 
 use std::fs::File;
 use std::io::Read;

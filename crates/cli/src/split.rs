@@ -1,4 +1,4 @@
-//! `protosplit split`.
+//! The `protosplit split` command.
 
 mod report;
 

@@ -1,4 +1,4 @@
-//! `protosplit tensors`.
+//! The `protosplit tensors` command.
 
 use proto_splitter::Error;
 use proto_splitter::ops::{TensorEntry, tensors};

@@ -1,4 +1,4 @@
-//! `protosplit tree`.
+//! The `protosplit tree` command.
 
 mod changes;
 mod diff_page;

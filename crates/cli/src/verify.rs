@@ -1,4 +1,4 @@
-//! `protosplit verify`.
+//! The `protosplit verify` command.
 
 use std::path::Path;
 

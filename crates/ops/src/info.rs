@@ -66,8 +66,8 @@ pub struct MessageInfo {
     pub join_version: Option<i32>,
     /// Versions of readers that can't read the file.
     pub bad_consumers: Vec<i32>,
-    /// Merkle root computed from the hashes in the trailer; `None` without hashes. This root isn't
-    /// compared with the chunks, which only `verify` does.
+    /// Merkle root computed from the hashes in the trailer; `None` without hashes. Only `verify`
+    /// compares the chunks with it.
     #[cfg_attr(
         feature = "serde",
         serde(

@@ -53,8 +53,8 @@ impl EditionSources {
         Some(file)
     }
 
-    /// Marks the files in a descriptor set that were compiled from these sources with their
-    /// edition.
+    /// Sets the edition of each file in a descriptor set that was compiled from one of these
+    /// sources.
     pub(super) fn mark(&self, set: Vec<u8>) -> Result<Vec<u8>, String> {
         let editions = self.0.borrow();
         if editions.is_empty() {

@@ -76,8 +76,8 @@ impl Draft {
 }
 
 impl Insertions {
-    /// Returns the column in the original for a column in the changed source. Lines and columns
-    /// count from 1.
+    /// Converts a column in the changed source to the column in the original. Lines and columns count
+    /// from 1.
     pub(super) fn original_column(&self, line: usize, column: usize) -> usize {
         let on_line = self.0.iter().filter(|at| at.line + 1 == line);
         on_line.fold(column, |column, insertion| {

@@ -283,7 +283,7 @@ impl Rewriter<'_> {
         (self.text_at(close) == "]").then_some((open, close))
     }
 
-    /// Removes those of the options in a statement's brackets that are features to remove.
+    /// Removes the options in a statement's brackets that are features to remove.
     fn option_list(&mut self, statement: Range<usize>) {
         let Some((open, close)) = self.brackets(statement.clone()) else {
             return;
