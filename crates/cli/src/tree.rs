@@ -207,7 +207,7 @@ pub(crate) fn page(tree: &MeasuredTree, limits: TreeLimits) -> Result<String, Fa
     page::page(limits, |limits| tree.report(limits))
 }
 
-/// Returns the default limits of that requested format which shows the most parts.
+/// Returns the default limits of the requested format that shows the most parts.
 fn largest(args: &TreeArgs) -> (usize, LeastSize) {
     match (&args.html, &args.svg) {
         (Some(_), _) => PAGE,

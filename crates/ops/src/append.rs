@@ -119,8 +119,8 @@ pub struct AppendReport {
 }
 
 /// Appends a tensor to the parameters of a Paddle model. The parameters must be in one file with
-/// the `sized` layout. The file is changed in place. `data` is a NumPy file or, with a
-/// [shape](AppendOptions::shape), only the elements. Error messages call the source `tensor`.
+/// the `sized` layout, which is changed in place. `data` is a NumPy file or, with a
+/// [shape](AppendOptions::shape), only the elements. `tensor` is its name in error messages.
 ///
 /// `file` is the parameter file, which may be empty, or the folder or program of a model. The
 /// existing tensors aren't read. If appending fails, the file is truncated to its old size.

@@ -37,8 +37,8 @@ impl Decoded {
         Decoded::Memory { data, ends }
     }
 
-    /// Returns the offset in the concatenated records of the chunk at which the record with this
-    /// index ends.
+    /// Returns the end of the record with this index, as an offset in the chunk's concatenated
+    /// records.
     pub(super) fn end_of(&self, record: usize) -> Option<u64> {
         match self {
             Decoded::Memory { ends, .. } => ends.get(record).map(|end| *end as u64),
