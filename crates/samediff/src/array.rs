@@ -1,4 +1,5 @@
-//! Arrays: their shape, the location of their bytes, and the format of an array's file.
+//! Arrays: their shapes, the locations of their data, and the format of the files that contain
+//! them.
 
 mod flat;
 mod info;

@@ -23,15 +23,15 @@ use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
 /// First bytes of a zip archive with entries.
 pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 
-/// Reads a model in another format as the content of a tag. The file may be a classic FlatBuffers
-/// file, SDNB (a single file or shards), SDZ, or safetensors. All tensors of a safetensors file
-/// become variables.
+/// Reads a model in another format, and returns it as the content of a new tag. The file may be a
+/// classic FlatBuffers file, SDNB (a single file or shards), SDZ, or safetensors. All tensors of a
+/// safetensors file become variables.
 ///
-/// The arrays are not copied until they are written.
+/// The data of the arrays isn't copied until the tag is written.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidGraph`] or [`ErrorKind::InvalidArray`], or another error in the file;
+/// [`ErrorKind::InvalidGraph`], [`ErrorKind::InvalidArray`] or another error in the file;
 /// [`ErrorKind::NotConvertible`] if the file already is a model in this crate's format, or has
 /// content that this format can't represent; [`ErrorKind::Io`] if the file can't be read.
 ///
@@ -54,7 +54,7 @@ pub fn import(path: impl AsRef<Path>) -> Result<TagContent> {
     import_with(path, &ModelOptions::new())
 }
 
-/// Imports a model with options. Otherwise the same as [`import`].
+/// Reads a model in another format like [`import`], with options.
 ///
 /// # Errors
 ///

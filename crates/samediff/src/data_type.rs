@@ -1,4 +1,4 @@
-//! Types of elements, and kinds of variables, with their codes in files.
+//! Element types of arrays, kinds of variables, and the codes that represent them in files.
 
 use std::fmt;
 
@@ -52,9 +52,9 @@ struct Row {
     dtype: Nd4jType,
     code: i8,
     name: &'static str,
-    /// Size of an element, in bytes.
+    /// Size of an element, in bytes; `None` for strings.
     width: Option<u8>,
-    /// Bits of the type in shape information.
+    /// Bits that represent the type in an array's shape information.
     extras: i64,
 }
 
@@ -70,7 +70,7 @@ const fn row(dtype: Nd4jType, code: i8, name: &'static str, width: u8, extras: i
     }
 }
 
-/// Properties, in the order of [`Nd4jType`]'s variants.
+/// Properties of each type, in the order of [`Nd4jType`]'s variants.
 const ROWS: [Row; 14] = [
     row(Nd4jType::Bool, 1, "BOOL", 1, 1 << 19),
     row(Nd4jType::Half, 3, "HALF", 2, 1 << 12),
@@ -88,7 +88,7 @@ const ROWS: [Row; 14] = [
     row(Nd4jType::Utf8, 50, "UTF8", 0, 1 << 20),
 ];
 
-/// Names for the codes of unsupported types.
+/// Names of the unsupported types, by code.
 const OTHERS: [(i8, &str); 7] = [
     (0, "INHERIT"),
     (2, "FLOAT8"),
@@ -99,7 +99,7 @@ const OTHERS: [(i8, &str); 7] = [
     (52, "UTF32"),
 ];
 
-/// Mask of the type's bits in shape information.
+/// Mask of the bits that represent the type in an array's shape information.
 pub(crate) const TYPE_BITS: i64 = {
     let mut bits = 1 << 22 | 1 << 24;
     let mut index = 0;
@@ -138,16 +138,16 @@ impl Nd4jType {
         self.row().code
     }
 
-    /// Returns the bits that represent the type in shape information.
+    /// Returns the bits that represent the type in an array's shape information.
     pub(crate) fn extras(self) -> i64 {
         self.row().extras
     }
 
-    /// Returns the type with this code.
+    /// Returns the type that this code represents in files.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnsupportedArray`] if the type is obsolete or unknown.
+    /// [`ErrorKind::UnsupportedArray`] if the code represents an obsolete type, or is unknown.
     pub fn from_code(code: i8) -> Result<Nd4jType> {
         if let Some(row) = ROWS.iter().find(|row| row.code == code) {
             return Ok(row.dtype);
@@ -188,13 +188,13 @@ impl std::str::FromStr for Nd4jType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VarType {
-    /// A variable with values that training changes.
+    /// A variable with values that training can change.
     Variable,
     /// A variable with fixed values.
     Constant,
     /// A result of an operation.
     Array,
-    /// An input, supplied by the caller of the graph.
+    /// An input of the graph, whose values the graph's caller supplies.
     Placeholder,
 }
 
@@ -206,7 +206,8 @@ impl VarType {
         VarType::Placeholder,
     ];
 
-    /// Returns true if variables of this kind have values, and therefore a line in `params.txt`.
+    /// Returns true if variables of this kind have values in the model. Each of these variables has
+    /// a line in `params.txt`.
     #[must_use]
     pub fn has_values(self) -> bool {
         matches!(self, VarType::Variable | VarType::Constant)

@@ -1,4 +1,4 @@
-//! A model to be written, which consists of existing and new tags.
+//! Drafts: models to be written, made of tags from existing models and of new tags.
 
 mod contents;
 mod dedup;
@@ -18,12 +18,12 @@ use crate::layout::Role;
 use crate::zip::{Archive, EntryIndex};
 use crate::{Array, Tag};
 
-/// The description of a model to be written.
+/// A model to be written.
 ///
 /// Each tag lists the names of its arrays, and the file that contains each array. Unchanged content
-/// isn't decoded. The folder for each file is only chosen when the model is written: a file goes
-/// into the folder of the oldest tag that uses it. Thus, a file that a tag shares with a dropped
-/// tag is kept automatically, and every file is written once.
+/// isn't decoded. The folder of each file is only chosen when the model is written: a file goes
+/// into the folder of the oldest tag that uses it. Thus, if a dropped tag shared a file with
+/// another tag, the file is kept automatically. Every file is written once.
 ///
 /// ```
 /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions};
@@ -56,7 +56,7 @@ pub struct Draft {
     /// Tags, oldest first.
     tags: Vec<DraftTag>,
     files: Vec<DraftFile>,
-    /// Entries that don't belong to a tag.
+    /// Entries outside of all tags' folders, by name.
     others: Vec<(String, Content)>,
 }
 
@@ -67,16 +67,17 @@ struct FileIndex(usize);
 #[derive(Clone, Debug)]
 struct DraftTag {
     tag: Tag,
-    /// A number that identifies the tag even after it was renamed.
+    /// Number that identifies the tag, even after it was renamed.
     identity: u64,
     graph: Content,
     training_config: Option<Content>,
     parameters: Vec<Item>,
-    /// `None` if the tag has no `updater.txt`.
+    /// States of the updater; `None` if the tag has no `updater.txt`.
     states: Option<Vec<Item>>,
-    /// Files in the tag's folders to which no list refers.
+    /// Array files in the tag's folder to which no list of arrays refers.
     unreferenced: Vec<FileIndex>,
-    /// Entries in the tag's folder that the format doesn't define, by their relative paths.
+    /// Entries in the tag's folder that the format doesn't define, by their paths relative to the
+    /// folder.
     others: Vec<(String, Content)>,
 }
 
@@ -96,7 +97,7 @@ impl DraftTag {
     }
 }
 
-/// A name and its files.
+/// The name of a variable, and the files that contain its arrays.
 #[derive(Clone, Debug)]
 struct Item {
     name: String,
@@ -107,11 +108,12 @@ struct Item {
 struct DraftFile {
     role: Role,
     content: Content,
-    /// Original tag (by identity) and name of the file.
+    /// Identity of the tag from whose folder the file was read, and the file's name there; `None`
+    /// for a new file.
     home: Option<(u64, String)>,
-    /// Older files whose content may equal this file's.
+    /// Older files whose content may turn out to equal this file's.
     candidates: Vec<FileIndex>,
-    /// The file's array, once opened.
+    /// The file's array, once it was opened.
     opened: OnceLock<Array>,
 }
 
@@ -126,7 +128,7 @@ impl DraftFile {
         }
     }
 
-    /// Returns the file's array. If the file is deflated, it is opened only once.
+    /// Returns the file's array, which is opened on the first call only.
     fn array(&self) -> crate::Result<&Array> {
         if let Some(array) = self.opened.get() {
             return Ok(array);
@@ -136,10 +138,10 @@ impl DraftFile {
     }
 }
 
-/// The content of an entry.
+/// The content of an entry to be written.
 #[derive(Clone)]
 enum Content {
-    /// An entry in another archive.
+    /// An entry in an existing archive.
     Entry(Archive, EntryIndex),
     Bytes(Vec<u8>),
     Array(Array),
@@ -159,7 +161,7 @@ impl fmt::Debug for Content {
 }
 
 impl Content {
-    /// Returns the array in the content.
+    /// Returns the array that the content represents. Fails for plain bytes.
     fn array(&self) -> crate::Result<Array> {
         match self {
             Content::Entry(archive, index) => Array::open(archive, *index),
@@ -173,13 +175,13 @@ impl Content {
 }
 
 impl Draft {
-    /// Creates a model without tags. Writing it requires at least one.
+    /// Creates a draft without tags. Writing it requires at least one tag.
     #[must_use]
     pub fn new() -> Draft {
         Draft::default()
     }
 
-    /// Returns the tags, oldest first.
+    /// Returns the names of the tags, oldest first.
     pub fn tags(&self) -> impl ExactSizeIterator<Item = &Tag> {
         self.tags.iter().map(|tag| &tag.tag)
     }

@@ -1,75 +1,76 @@
-//! The error type of this crate: the problem, the entry, and the line or offset.
+//! The error type of this crate, which names the problem, the entry, and the line or byte offset.
 
 use std::fmt;
 use std::io;
 
 use proto_splitter_core as core;
 
-/// The kind of an error. Kinds are stable, so callers can branch on them.
+/// The kind of an [`Error`]. Kinds are stable, so callers can branch on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The file is not a zip archive.
     NotAnArchive,
-    /// The archive's records contradict each other, or the size of the file.
+    /// The archive's records contradict each other or the file's size.
     DamagedArchive,
     /// Two entries in the archive have the same name.
     DuplicateEntry,
-    /// An entry's name leads outside the archive, or is not a plain relative path.
+    /// An entry's name is not a plain relative path, so it could lead outside of a folder.
     UnsafeName,
-    /// Two entries claim the same bytes of the archive.
+    /// Two entries of the archive occupy the same bytes.
     OverlappingEntries,
-    /// An entry is encrypted, or compressed by a method other than deflate.
+    /// An entry is encrypted, or its compression method isn't deflate.
     UnsupportedEntry,
-    /// The bytes of an entry don't match the checksum in the archive.
+    /// The bytes of an entry don't match its checksum in the archive.
     ChecksumMismatch,
-    /// An entry that the format requires is missing.
+    /// An entry that the SameDiff format requires is missing.
     MissingEntry,
-    /// A text file is not UTF-8, or contains a blank line or a NUL.
+    /// A text file of the model is not UTF-8, or contains a blank line or a NUL.
     InvalidText,
     /// A tag's name is not allowed.
     InvalidTag,
-    /// Two tags are equal, or differ only in case.
+    /// Two tags have the same name, except perhaps for its case.
     DuplicateTag,
-    /// The tag doesn't exist.
+    /// The model has no tag with this name.
     UnknownTag,
     /// A line of `params.txt` or `updater.txt` doesn't follow the grammar.
     InvalidLine,
-    /// A line of `params.txt` has a type column, which this reader doesn't support.
+    /// A line of `params.txt` has a third column with a type, which this reader doesn't support.
     UnsupportedLineType,
-    /// Two lines in a file have the same name.
+    /// Two lines of `params.txt` or `updater.txt` have the same name.
     DuplicateLine,
-    /// A reference is not `id` or `tag/id`.
+    /// A reference to an array's file is not in the form `id` or `tag/id`.
     InvalidReference,
-    /// A reference points to a missing file.
+    /// A reference points to an array's file that doesn't exist.
     DanglingReference,
     /// `graph.fb`, or the graph of a classic file, can't be decoded.
     InvalidGraph,
     /// Two variables, or two operations, in a graph have the same name.
     DuplicateName,
-    /// An operation uses a variable that the graph doesn't have.
+    /// An operation refers to a variable that the graph doesn't have.
     UnknownVariable,
-    /// An operation's arguments don't have as many names as values.
+    /// The number of an operation's arguments differs from the number of the arguments' names.
     ArgumentMismatch,
-    /// A variable or constant has no parameter file, or no parameter has this name.
+    /// A variable or constant of the graph has no values, or no parameter has the requested name.
     MissingParameter,
-    /// A line names a variable that has no values, according to the graph.
+    /// A parameter or updater state belongs to a variable that can't have it, according to the
+    /// graph.
     UnexpectedParameter,
-    /// The bytes of an array are inconsistent.
+    /// The data or the description of an array is inconsistent.
     InvalidArray,
     /// An array has an unsupported kind or type.
     UnsupportedArray,
-    /// The array differs from its declaration in the graph.
+    /// The type or shape of an array differs from its variable's in the graph.
     ArrayMismatch,
-    /// The array is too large for a FlatBuffer, whose limit is 2 GiB.
+    /// An array is too large for a FlatBuffer, whose limit is 2 GiB.
     ArrayTooLarge,
-    /// A name can't be written to one of the format's text files, since it contains whitespace.
+    /// A name contains whitespace, so it can't be written to `params.txt` or `updater.txt`.
     NameNotRepresentable,
-    /// The target format can't represent the source's content.
+    /// The target format of a conversion can't represent the source's content.
     NotConvertible,
-    /// A limit of this reader was exceeded.
+    /// The input exceeds one of the reader's limits.
     LimitExceeded,
-    /// An argument is out of range.
+    /// An argument or option has an invalid value.
     InvalidConfig,
     /// The output file already exists.
     AlreadyExists,
@@ -83,8 +84,8 @@ pub enum ErrorKind {
 
 /// A failed read, check, edit or write.
 ///
-/// Displays as one line in lower case: the file, the entry, the line, the problem, and the byte
-/// offset.
+/// Displays as one line in lower case: the file, the entry, the line number, the problem, and the
+/// byte offset.
 ///
 /// ```
 /// use proto_splitter_samediff::{ErrorKind, Tag};
@@ -103,7 +104,7 @@ struct Inner {
     entry: Option<String>,
     line: Option<u64>,
     offset: Option<u64>,
-    /// True if the message already names a field.
+    /// True if the message already begins with the name of a field.
     in_field: bool,
     source: Option<core::Error>,
 }
@@ -135,40 +136,40 @@ impl Error {
         self.inner.kind
     }
 
-    /// Returns the entry of the archive, if known.
+    /// Returns the name of the archive entry with the problem, if known.
     #[must_use]
     pub fn entry(&self) -> Option<&str> {
         self.inner.entry.as_deref()
     }
 
-    /// Returns the line of a text file, counted from 1, if known.
+    /// Returns the number of the line with the problem in a text file, counted from 1, if known.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
         self.inner.line
     }
 
-    /// Returns the byte offset, if known. It is relative to the entry if there is one, and
-    /// otherwise to the file.
+    /// Returns the byte offset of the problem, if known. It is relative to [`entry`](Self::entry)
+    /// if there is one, and otherwise to the file.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }
 
-    /// Sets the entry, unless the cause of the error has set one.
+    /// Sets the entry's name, unless it is already set.
     #[must_use]
     pub(crate) fn in_entry(mut self, entry: impl fmt::Display) -> Self {
         self.inner.entry.get_or_insert_with(|| entry.to_string());
         self
     }
 
-    /// Sets the line, unless the cause of the error has set one.
+    /// Sets the line number, unless it is already set.
     #[must_use]
     pub(crate) fn on_line(mut self, line: u64) -> Self {
         self.inner.line.get_or_insert(line);
         self
     }
 
-    /// Sets the byte offset, unless the cause of the error has set one.
+    /// Sets the byte offset, unless it is already set.
     #[must_use]
     pub(crate) fn at_offset(mut self, offset: u64) -> Self {
         self.inner.offset.get_or_insert(offset);
@@ -185,14 +186,14 @@ impl Error {
         self
     }
 
-    /// Prefixes the message with the kind and name of its subject.
+    /// Prefixes the message with the kind and the name of the thing that has the problem.
     #[must_use]
     pub(crate) fn about(mut self, what: &str, name: &str) -> Self {
         self.inner.message = format!("{what} {name:?}: {}", self.inner.message);
         self
     }
 
-    /// Sets the file, unless the cause of the error has set one.
+    /// Sets the file's name, unless it is already set.
     #[must_use]
     pub(crate) fn in_file(mut self, file: impl fmt::Display) -> Self {
         self.inner.file.get_or_insert_with(|| file.to_string());
@@ -250,7 +251,7 @@ impl From<core::Error> for Error {
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
-        // Unwraps an error of this crate that was passed through `io::Read` or `io::Write`.
+        // Unwraps an [`Error`] that was passed through `io::Read` or `io::Write`.
         match error.downcast::<Error>() {
             Ok(own) => own,
             Err(error) => Error::from(core::Error::from(error)),
@@ -275,7 +276,8 @@ impl From<Error> for io::Error {
 
 impl From<Error> for core::Error {
     fn from(mut error: Error) -> Self {
-        // Unwraps an error of `core` to which nothing was added, along with its cause.
+        // An error of `core` that got no file, entry, line or offset is returned unchanged, to keep
+        // its cause.
         let text = error.to_string();
         if let Some(own) = error.inner.source.take_if(|own| own.to_string() == text) {
             return own;

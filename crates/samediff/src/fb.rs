@@ -1,4 +1,4 @@
-//! FlatBuffers: tables with the schemas under `schemas/`, read on demand and written in one pass.
+//! FlatBuffers: tables with the schemas in `schemas/`, read on demand and written in one pass.
 //!
 //! The code that `planus` and `flatc` generate needs `unsafe`, and the whole buffer in memory.
 //! Instead, this module treats the schema as data: [`schema`] is generated from the `.fbs` files,
@@ -26,22 +26,22 @@ pub(crate) use object::{Object, Span, Value};
 pub(crate) use read::{Unknown, read};
 pub(crate) use write::{MAX_BUFFER_LEN, write};
 
-/// A table of a schema.
+/// A table type in a schema.
 #[derive(Debug)]
 pub(crate) struct TableType {
     pub(crate) name: &'static str,
-    /// Fields of the table, by slot.
+    /// Fields of the table. A field's index is its slot in the vtable.
     pub(crate) fields: &'static [FieldType],
 }
 
-/// A field of a table.
+/// A field in a schema.
 #[derive(Debug)]
 pub(crate) struct FieldType {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
 }
 
-/// Type of a field. Enumerations and `bool` are bytes.
+/// Type of a field. Enumerations and `bool` are [`I8`](Kind::I8).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     I8,
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     I64,
     String,
     Table(&'static TableType),
-    /// The bytes of an array, which aren't read together with the table.
+    /// The bytes of an array, which stay in the buffer when the table is read.
     Payload,
     I8s,
     I32s,

@@ -1,4 +1,4 @@
-//! Array files, each of which is a FlatBuffer with a FlatArray as its root.
+//! Array files. Each is a FlatBuffer whose root table is a `FlatArray`.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -21,7 +21,7 @@ const ALIGNMENT: usize = 64;
 /// Limit on the decoded size of the tables in an array's file, in bytes.
 const HEADER_BUDGET: u64 = 64 << 10;
 
-/// An array: its type, shape and the location of its bytes, which are read on demand.
+/// An array: its type, its shape and its data, which is read on demand.
 ///
 /// ```
 /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType};
@@ -40,10 +40,11 @@ pub struct Array {
 
 #[derive(Clone)]
 enum Data {
-    /// Bytes without a checksum, or with a checksum that was already compared.
+    /// Range of a source whose checksum needn't be compared: it has none, or it was already
+    /// compared.
     Positioned(Span, Arc<dyn ReadAt>),
     Stored(Span, StoredEntry),
-    /// Bytes after the header of a deflated entry.
+    /// Range of the uncompressed bytes of a deflated archive entry.
     Deflated(Span, Archive, EntryIndex),
 }
 
@@ -57,11 +58,11 @@ impl fmt::Debug for Array {
 }
 
 impl Array {
-    /// Creates an array in memory.
+    /// Creates an array from bytes in memory.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if `info` requires a different number of bytes.
+    /// [`ErrorKind::InvalidArray`] if the number of bytes isn't the size that `info` requires.
     pub fn from_bytes(info: ArrayInfo, bytes: impl Into<Bytes>) -> Result<Array> {
         let bytes = bytes.into();
         let len = bytes.len() as u64;
@@ -72,8 +73,8 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if `info` requires a different number of bytes, or the source is
-    /// shorter; [`ErrorKind::Io`] if the source can't be read.
+    /// [`ErrorKind::InvalidArray`] if `len` isn't the size that `info` requires, or the source ends
+    /// before the range; [`ErrorKind::Io`] if the source can't be read.
     pub fn from_source(
         info: ArrayInfo,
         source: Arc<dyn ReadAt>,
@@ -95,7 +96,8 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if `shape` requires a different number of strings.
+    /// [`ErrorKind::InvalidArray`] if the number of `texts` isn't the number of elements in
+    /// `shape`.
     pub fn from_strings<S: AsRef<str>>(shape: impl Into<Vec<u64>>, texts: &[S]) -> Result<Array> {
         let info = ArrayInfo::new(Nd4jType::Utf8, shape)?;
         if info.element_count() != texts.len() as u64 {
@@ -105,7 +107,7 @@ impl Array {
         Array::from_bytes(info, super::strings::encode(texts))
     }
 
-    /// Opens the array in an entry, reading only the entry's beginning.
+    /// Opens the array in an archive entry. Usually reads only the beginning of the entry.
     pub(crate) fn open(archive: &Archive, index: EntryIndex) -> Result<Array> {
         let open = || {
             let len = archive.record(index).len;
@@ -139,7 +141,7 @@ impl Array {
                 let data = Data::Deflated(span, archive.clone(), index);
                 Ok(Array { info, data })
             }
-            // Some writers put the table after the data.
+            // Some writers put the table after the data, where the prefix doesn't reach.
             Err(error) if error.kind() == ErrorKind::Io => {
                 let whole = archive.positioned(index)?;
                 let (info, span) = parse(&whole)?;
@@ -150,13 +152,14 @@ impl Array {
         }
     }
 
-    /// Returns the type, shape and order.
+    /// Returns the array's type, shape, element order and byte order.
     #[must_use]
     pub fn info(&self) -> &ArrayInfo {
         &self.info
     }
 
-    /// Returns the size of the data, in bytes. For strings, this includes their offsets.
+    /// Returns the size of the data, in bytes. For an array of strings, this includes the table of
+    /// their offsets.
     #[must_use]
     pub fn data_len(&self) -> u64 {
         self.span().len
@@ -168,12 +171,12 @@ impl Array {
         }
     }
 
-    /// Returns the bytes as stored. In an archive, reading the last byte compares the checksum of
-    /// the whole entry.
+    /// Returns the array's data as stored. If the array is in an archive, reading the last byte
+    /// compares the checksum of the array's whole entry.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the bytes can't be read, or an error in the archive.
+    /// [`ErrorKind::Io`] if the data can't be read; any error in the archive.
     pub fn bytes(&self) -> Result<ArrayElements> {
         let span = self.span();
         let inner: Box<dyn Read + Send> = match &self.data {
@@ -194,7 +197,7 @@ impl Array {
         })
     }
 
-    /// Returns the bytes in the stored order of elements, each element in little-endian order.
+    /// Returns the elements in their stored order, each converted to little-endian.
     ///
     /// # Errors
     ///
@@ -207,15 +210,16 @@ impl Array {
         })
     }
 
-    /// Returns the width of the elements if their bytes must be swapped.
+    /// Returns the size of an element in bytes if converting it to little-endian swaps its bytes,
+    /// and otherwise `None`.
     pub(crate) fn swapped_width(&self) -> Option<usize> {
         let width = self.info.dtype().width()?;
         let swapped = self.info.byte_order() == ArrayByteOrder::Big && width > 1;
         swapped.then_some(width.into())
     }
 
-    /// Returns the bytes in the form that other libraries expect: in C order, with little-endian
-    /// elements.
+    /// Returns the data in the form that other libraries expect: elements in C order, each in
+    /// little-endian order.
     ///
     /// # Errors
     ///
@@ -248,13 +252,13 @@ impl Array {
         Ok(ArrayElements { inner, len })
     }
 
-    /// Returns the strings, in the stored order.
+    /// Returns the elements of an array of strings, in their stored order.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::UnsupportedArray`] if the elements aren't strings; [`ErrorKind::LimitExceeded`]
-    /// if the strings have more than [`MAX_STRINGS_SIZE`](crate::MAX_STRINGS_SIZE) bytes;
-    /// [`ErrorKind::InvalidArray`] if a string isn't UTF-8, or is outside of the array.
+    /// if the data has more than [`MAX_STRINGS_SIZE`](crate::MAX_STRINGS_SIZE) bytes;
+    /// [`ErrorKind::InvalidArray`] if a string isn't UTF-8, or extends beyond the data.
     pub fn strings(&self) -> Result<Vec<String>> {
         if self.info.dtype() != Nd4jType::Utf8 {
             let message = format!("elements of type {} are not strings", self.info.dtype());
@@ -289,19 +293,19 @@ impl Array {
         a.equals(b)
     }
 
-    /// Returns the description to write to a file, where the elements are little-endian and keep
-    /// their order.
+    /// Returns the description to write to the array's file. The written elements are
+    /// little-endian, and keep the stored element order.
     pub(crate) fn written_info(&self) -> ArrayInfo {
         self.info.clone().with_byte_order(ArrayByteOrder::Little)
     }
 
-    /// Returns the offset of the data in its source.
+    /// Returns the offset of the data within the archive entry or other source that contains it.
     pub(crate) fn offset_in_entry(&self) -> u64 {
         self.span().offset
     }
 }
 
-/// The bytes of an array as a stream.
+/// A stream of an array's data.
 pub struct ArrayElements {
     inner: Box<dyn Read + Send>,
     len: u64,
@@ -316,24 +320,24 @@ impl fmt::Debug for ArrayElements {
 }
 
 impl ArrayElements {
-    /// Returns the number of bytes.
+    /// Returns the total size of the data, in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns true if there are no bytes.
+    /// Returns true if the array has no data.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Reads all bytes into memory.
+    /// Reads the array's data into memory.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitExceeded`] if there are more than `limit` bytes; [`ErrorKind::Io`] if the
-    /// bytes can't be read, or an error in the archive.
+    /// [`ErrorKind::LimitExceeded`] if the data has more than `limit` bytes; [`ErrorKind::Io`] if
+    /// the data can't be read; any error in the archive.
     pub fn read_to_vec(mut self, limit: u64) -> Result<Vec<u8>> {
         if self.len > limit {
             let message = format!("the array has {} bytes; the limit is {limit}", self.len);
@@ -351,7 +355,7 @@ impl ArrayElements {
         }
     }
 
-    /// Reverses the bytes of each element.
+    /// Reverses the bytes of each element, which has `width` bytes.
     pub(crate) fn swapped(self, width: usize) -> ArrayElements {
         self.map(|inner| Box::new(Swapped::new(inner, width)))
     }
@@ -379,7 +383,7 @@ impl Read for ArrayElements {
     }
 }
 
-/// A range of a source as a stream.
+/// A stream of a byte range of a source.
 struct Positioned {
     source: Arc<dyn ReadAt>,
     at: u64,
@@ -404,7 +408,7 @@ impl Read for Positioned {
     }
 }
 
-/// The beginning of a longer stream. Reading beyond it fails.
+/// The first bytes of a longer stream. A read that starts after them fails.
 struct Prefix {
     bytes: Vec<u8>,
     len: u64,
@@ -433,7 +437,8 @@ impl ReadAt for Prefix {
     }
 }
 
-/// Reads the tables of an array's file.
+/// Parses the FlatBuffer in an array's file. Returns the array's description, and the range of its
+/// data.
 fn parse(source: &dyn ReadAt) -> Result<(ArrayInfo, Span)> {
     let kind = ErrorKind::InvalidArray;
     let mut budget = Budget::new(HEADER_BUDGET);
@@ -447,7 +452,8 @@ fn parse(source: &dyn ReadAt) -> Result<(ArrayInfo, Span)> {
     from_table(table)
 }
 
-/// Returns the description of a FlatArray with shape information, and the span of its bytes.
+/// Converts a `FlatArray` table whose shape field contains ND4J's shape information. Returns the
+/// array's description, and the range of its data.
 pub(crate) fn from_table(mut table: Object) -> Result<(ArrayInfo, Span)> {
     let dtype = Nd4jType::from_code(table.take_i8(flat_array::DTYPE))?;
     let byte_order = ArrayByteOrder::from_code(table.take_i8(flat_array::BYTE_ORDER))?;
@@ -466,7 +472,7 @@ pub(crate) fn from_table(mut table: Object) -> Result<(ArrayInfo, Span)> {
     Ok((info, span))
 }
 
-/// Fails unless an array with this description can have `len` bytes.
+/// Fails unless the data of an array with this description can have `len` bytes.
 fn check_len(info: &ArrayInfo, len: u64) -> Result<()> {
     let expected = match info.data_len() {
         Some(expected) if expected == len => return Ok(()),
@@ -507,7 +513,7 @@ pub(crate) fn header(info: &ArrayInfo, data_len: u64) -> Result<Vec<u8>> {
     if whole > MAX_BUFFER_LEN {
         return Err(too_large(info, data_len));
     }
-    // Both values fit into 32 bits, since their sum does.
+    // `data` and `data_len` fit into 32 bits, since their sum does.
     let narrow = |value: u64| u32::try_from(value).map_err(|_| too_large(info, data_len));
     let mut bytes = Vec::with_capacity(data);
     bytes.extend(TABLE.to_le_bytes());

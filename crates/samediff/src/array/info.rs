@@ -6,10 +6,10 @@ use crate::{Error, ErrorKind, Nd4jType, Result};
 /// Maximum number of dimensions in an array.
 pub(crate) const MAX_RANK: usize = 32;
 
-/// Bit in the extras that marks an array without elements.
+/// Bit in the extras of shape information that marks an array without elements.
 const EXTRA_EMPTY: i64 = 8;
-/// Bits for buffers that contain more than just the elements: sparse, compressed, ragged, CSR, CSC,
-/// COO, complex, quantized.
+/// Bits in the extras that mark unsupported kinds of arrays, whose buffers contain more than just
+/// the elements: sparse, compressed, ragged, CSR, CSC, COO, complex, quantized.
 const EXTRA_OTHER_KINDS: i64 = 2 | 4 | 16 | 32 | 64 | 128 | 512 | 1024;
 
 /// The order of elements in memory.
@@ -55,17 +55,16 @@ impl ArrayByteOrder {
     }
 }
 
-/// The type, shape and order of an array.
+/// The type, shape, element order and byte order of an array.
 ///
-/// In files, it is stored as *shape information*, a list of 64-bit numbers:
+/// Files store all of this except the byte order as *shape information*, a list of 64-bit numbers:
 ///
 /// ```text
 /// rank | dimensions (rank) | strides in elements (rank) | extras | element-wise stride | 99 'c' or 102 'f'
 /// ```
 ///
-/// Each bit of the extras has a meaning: the bit with the value 8 marks an empty array, and other
-/// bits represent the type. A scalar has rank 0 and one element, whereas an empty array of rank 0
-/// has none.
+/// In the extras, the bit with the value 8 marks an empty array, and other bits represent the type.
+/// A scalar has rank 0 and one element, whereas an empty array of rank 0 has none.
 ///
 /// ```
 /// use proto_splitter_samediff::{ArrayInfo, Nd4jType};
@@ -88,8 +87,8 @@ impl ArrayInfo {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] if there are more than 32 dimensions, or the number of elements
-    /// overflows.
+    /// [`ErrorKind::InvalidArray`] if there are more than 32 dimensions, or the size of the
+    /// elements overflows.
     pub fn new(dtype: Nd4jType, shape: impl Into<Vec<u64>>) -> Result<ArrayInfo> {
         let shape = shape.into();
         if shape.len() > MAX_RANK {
@@ -139,7 +138,7 @@ impl ArrayInfo {
         self
     }
 
-    /// Sets the order of bytes.
+    /// Sets the order of the bytes in an element.
     #[must_use]
     pub const fn with_byte_order(mut self, byte_order: ArrayByteOrder) -> ArrayInfo {
         self.byte_order = byte_order;
@@ -176,22 +175,23 @@ impl ArrayInfo {
         self.element_count
     }
 
-    /// Returns true if the array has rank 0 and no element. A scalar has one element.
+    /// Returns true if the array has rank 0 and no elements. A scalar, in contrast, has one
+    /// element.
     #[must_use]
     pub fn is_empty_scalar(&self) -> bool {
         self.shape.is_empty() && self.element_count == 0
     }
 
-    /// Returns the size of the elements in bytes; `None` for strings.
+    /// Returns the total size of the elements, in bytes; `None` for strings, whose sizes vary.
     #[must_use]
     pub fn data_len(&self) -> Option<u64> {
-        // This can't overflow, since the constructor checked this.
+        // This can't overflow, since the constructor checked the product.
         self.dtype
             .width()
             .map(|width| self.element_count * u64::from(width))
     }
 
-    /// Returns the shape information to store in a file.
+    /// Returns the shape information, as a file stores it.
     pub(crate) fn to_shape_info(&self) -> Vec<i64> {
         let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let mut info = vec![signed(self.shape.len() as u64)];
@@ -208,8 +208,8 @@ impl ArrayInfo {
         info
     }
 
-    /// Returns the distance between neighboring elements in each dimension, in elements. All
-    /// distances are zero for an empty array.
+    /// Returns the stride of each dimension: the distance between neighboring elements, counted in
+    /// elements. All strides of an empty array are zero.
     fn strides(&self) -> Vec<i64> {
         let mut strides = vec![0; self.shape.len()];
         if self.element_count == 0 {
@@ -282,8 +282,8 @@ impl ArrayInfo {
             return Err(Error::new(ErrorKind::UnsupportedArray, message));
         }
         let empty = extras & EXTRA_EMPTY != 0;
-        // Accepts other bits for empty arrays, since DL4J has written some with the bits of another
-        // type.
+        // The type bits of an empty array aren't compared, since DL4J has written some of these
+        // arrays with the bits of another type.
         if !empty && extras & TYPE_BITS != self.dtype.extras() {
             let message = format!(
                 "the type is {}, but the extras of {extras} are for another type",
@@ -311,7 +311,7 @@ impl ArrayInfo {
         }
         let dense = self.strides();
         let dims = self.shape.iter().zip(strides.iter().zip(&dense));
-        // The stride of a dimension of length one is unused.
+        // Skips dimensions of length one, whose strides are unused.
         let differs = dims
             .into_iter()
             .any(|(&dim, (stride, dense))| dim != 1 && stride != dense);
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn shape_information_is_as_nd4j_writes_it() {
-        // The same numbers as in files from DL4J's own tests.
+        // These numbers are the same as in files from DL4J's own tests.
         let info = ArrayInfo::new(Nd4jType::Float, [2, 3]).unwrap();
         assert_eq!(info.to_shape_info(), [2, 2, 3, 3, 1, 8192, 1, 99]);
         let info = ArrayInfo::empty(Nd4jType::Int32);

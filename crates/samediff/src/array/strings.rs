@@ -4,12 +4,13 @@
 //! i64 (n + 1): the beginning of each string and the end of the last, little-endian | the strings
 //! ```
 //!
-//! The offsets are always little-endian, even if the array's flag is big-endian: Java writes its
-//! memory unchanged, and just sets the flag.
+//! The offsets are always little-endian, even if the array's byte order field is big-endian: Java
+//! writes its memory unchanged, and only sets the field.
 
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum total size of strings that are read at once: 256 MiB.
+/// Maximum size of an array of strings to read into memory, including the offsets of the strings:
+/// 256 MiB.
 pub const MAX_STRINGS_SIZE: u64 = 256 << 20;
 
 /// Returns the minimum size of `count` strings in bytes, which is the size of their offsets.
@@ -78,7 +79,7 @@ mod tests {
         for texts in [&["a", "", "näher"][..], &[""], &["only"]] {
             assert_eq!(decode(&encode(texts), texts.len() as u64).unwrap(), texts);
         }
-        // An empty string in the form that DL4J writes.
+        // DL4J writes an empty string like this.
         assert_eq!(decode(&[0; 16], 1).unwrap(), [""]);
     }
 

@@ -1,4 +1,4 @@
-//! Array elements whose bytes are stored in reverse order.
+//! Reading array elements that are stored with their bytes in reverse order.
 
 use std::io::{self, Read};
 
@@ -10,7 +10,7 @@ pub(super) struct Swapped<R> {
     at: usize,
 }
 
-/// Number of bytes swapped at once: 64 KiB, a multiple of every width.
+/// Number of bytes swapped at once: 64 KiB, a multiple of the width of every element type.
 const SWAPPED: usize = 64 << 10;
 
 impl<R: Read> Swapped<R> {

@@ -1,4 +1,4 @@
-//! Reading arrays in C order that are stored in Fortran order.
+//! Reading an array in C order from a source that stores it in Fortran order.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 use proto_splitter_core::atomic::check_space;
 use record_file::ReadAt;
 
-/// Number of bytes reordered at once: 16 MiB.
+/// Maximum number of bytes reordered at once: 16 MiB.
 const BLOCK: u64 = 16 << 20;
 
-/// Minimum size of a read, if a file is larger than a block: 4 KiB.
+/// Minimum size of a read from an array that is larger than [`BLOCK`]: 4 KiB.
 const PIECE: u64 = 4 << 10;
 
 /// Number of columns copied together, so that adjacent elements of a row are written at once.
 const GROUP: usize = 16;
 
-/// A reader that returns elements in C order that are stored in Fortran order.
+/// A reader that returns the elements of an array in C order, from a source in Fortran order.
 ///
 /// Elements that differ only in the first index form a *column*, and are contiguous in the source.
-/// Elements with the same first index form a *row*, and are contiguous in C order. A block of rows
-/// needs a piece of each column. If these pieces would be small, the source is first copied to a
-/// temporary file: it is read once from beginning to end, one *slab* of columns at a time, and the
-/// rows of each slab become contiguous. In both cases, every byte of the source is read once, and
-/// no read is small.
+/// Elements with the same first index form a *row*, and are contiguous in C order. The reader
+/// assembles a block of rows at a time, for which it reads a part of each column. If these parts
+/// would be small, the reader first copies the source to a temporary file, one *slab* of several
+/// columns at a time. The copy stores the slabs one after another, with the rows of each slab
+/// contiguous. Either way, every byte of the source is read once, and no read is small.
 pub(super) struct Transposed {
     source: Arc<dyn ReadAt>,
     offset: u64,
-    /// Dimensions, without those of length one.
+    /// Length of each dimension, without dimensions of length one.
     dims: Vec<u64>,
     width: usize,
     block: u64,
@@ -34,11 +34,11 @@ pub(super) struct Transposed {
     plan: Option<Plan>,
 }
 
-/// The strategy for reordering the elements.
+/// The method of reordering the elements.
 enum Plan {
     Blocks(Blocks),
-    /// Rows that are larger than a block. Each row is itself an array in Fortran order, which is
-    /// reordered separately.
+    /// Rows that are larger than a block. The elements of each row are themselves in Fortran order,
+    /// and are reordered separately for each row.
     Rows {
         slabs: Arc<Slabs>,
         next: u64,
@@ -63,8 +63,8 @@ impl Transposed {
     fn plan(&self) -> io::Result<Plan> {
         let width = self.width as u64;
         let (&first, others) = self.dims.split_first().unwrap_or((&1, &[]));
-        // This can't overflow unless a dimension is zero, since the product was checked along with
-        // the shape.
+        // The product was checked along with the shape, so it can't overflow. If a dimension is
+        // zero, a product of the other dimensions might.
         let (rows, columns): (u64, u64) = if self.dims.contains(&0) {
             (0, 0)
         } else {
@@ -141,14 +141,14 @@ impl Read for Transposed {
     }
 }
 
-/// Rows and columns of elements, stored one slab of columns after another. In each slab, the rows
-/// follow each other. If a slab has a single column, this is Fortran order.
+/// A matrix of elements, stored one slab of columns after another. Within a slab, the rows are
+/// stored one after another. With one column in each slab, this is Fortran order.
 struct Slabs {
     source: Arc<dyn ReadAt>,
     offset: u64,
     rows: u64,
     columns: u64,
-    /// Number of columns in each slab; the last one may have fewer.
+    /// Number of columns in each slab, except that the last slab may have fewer.
     per_slab: u64,
     width: usize,
 }
@@ -163,13 +163,13 @@ impl Slabs {
         self.per_slab.min(self.columns - slab * self.per_slab)
     }
 
-    /// Returns the offset of a slab's row in the source.
+    /// Returns the byte offset in the source of a slab's row.
     fn position(&self, slab: u64, row: u64) -> u64 {
         let element = slab * self.per_slab * self.rows + row * self.columns_of(slab);
         self.offset + element * self.width as u64
     }
 
-    /// Appends some rows of a slab.
+    /// Appends `rows` rows of a slab to `buf`, starting with `row`.
     fn read(&self, slab: u64, row: u64, rows: u64, buf: &mut Vec<u8>) -> io::Result<()> {
         let len = rows * self.columns_of(slab) * self.width as u64;
         let start = buf.len();
@@ -178,7 +178,7 @@ impl Slabs {
         self.source.read_exact_at(at, &mut buf[start..])
     }
 
-    /// Copies the elements to a temporary file, in slabs with more columns.
+    /// Copies the elements to a temporary file, in slabs of `per_slab` columns.
     fn respooled(self, per_slab: u64, whole: u64) -> io::Result<Slabs> {
         check_space(&std::env::temp_dir().join("transposed"), whole).map_err(io::Error::other)?;
         let mut file = tempfile::tempfile()?;
@@ -209,7 +209,7 @@ impl Slabs {
     }
 }
 
-/// A single row, whose columns are in Fortran order.
+/// A single row of a matrix as a source. Its elements are in Fortran order.
 struct Row {
     slabs: Arc<Slabs>,
     row: u64,
@@ -235,13 +235,13 @@ impl ReadAt for Row {
     }
 }
 
-/// Rows that are read in blocks.
+/// A reader that assembles rows in C order, one block at a time.
 struct Blocks {
     slabs: Slabs,
     rows_at_once: u64,
-    /// Dimensions after the first.
+    /// Length of each dimension after the first.
     others: Vec<u64>,
-    /// First row that isn't part of a block yet.
+    /// First row that hasn't been read yet.
     next: u64,
     bytes: Vec<u8>,
     at: usize,
@@ -265,8 +265,8 @@ impl Blocks {
             for slab in slab..until {
                 slabs.read(slab, self.next, rows, &mut self.slab)?;
             }
-            // The number of columns in this slab, and the distances between columns and between
-            // rows.
+            // The number of columns in this slab, and the distances, in elements, between its
+            // columns and between its rows.
             let own = to_usize(slabs.columns_of(slab))?;
             let (own, from) = if single {
                 (to_usize(until - slab)?, (count, 1))
@@ -310,9 +310,10 @@ impl Read for Blocks {
     }
 }
 
-/// Positions in a row. The columns come in Fortran order, and the row is in C order.
+/// A counter that goes through columns in Fortran order, and returns the position of each column in
+/// a row in C order.
 struct Places {
-    /// The length of each dimension, the distance between its elements, and the current index.
+    /// For each dimension: its length, its stride in C order, and the current index.
     dims: Vec<(u64, u64, u64)>,
     place: u64,
 }
@@ -327,7 +328,7 @@ impl Places {
         }
     }
 
-    /// Returns the position of the next column, and advances.
+    /// Returns the position of the current column, and advances to the next.
     fn take(&mut self) -> u64 {
         let place = self.place;
         for (dim, step, index) in &mut self.dims {
@@ -343,8 +344,9 @@ impl Places {
     }
 }
 
-/// Copies columns to their positions in each row of `columns` elements. `from` has the distances
-/// between columns and between rows in the source.
+/// Copies columns of elements to the positions `places` in each row of `target`, which has rows of
+/// `columns` elements. `from` has the distances, in elements, between columns and between rows in
+/// `source`.
 fn scatter<const W: usize>(
     source: &[u8],
     from: (usize, usize),
@@ -361,7 +363,8 @@ fn scatter<const W: usize>(
     }
 }
 
-/// Transposes columns into rows, one square at a time. Each square fits into the processor's cache.
+/// Transposes columns into rows, one square of elements at a time. A square fits into the
+/// processor's cache.
 fn turn<const W: usize>(columns: &[u8], rows: &mut [u8], (width, height): (usize, usize)) {
     const SIDE: usize = 32;
     let (columns, _) = columns.as_chunks::<W>();
@@ -387,7 +390,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns an array in Fortran order. The value of each element is its index in C order.
+    /// Returns the bytes of an array in Fortran order, in which the value of each element is its
+    /// index in C order.
     fn stored(shape: &[u64]) -> Vec<u8> {
         let count: u64 = shape.iter().product();
         let mut bytes = vec![0; usize::try_from(4 * count).unwrap()];
@@ -410,8 +414,9 @@ mod tests {
         bytes
     }
 
-    /// Reads an array of this shape in C order, with blocks and pieces of these sizes. Returns the
-    /// elements, and the offset and length of each read.
+    /// Reads the array that [`stored`] returns for this shape, with this block size and minimum
+    /// size of a read, in bytes. Returns the elements in C order, and the offset and length of each
+    /// read.
     fn read(shape: &[u64], block: u64, piece: u64) -> (Vec<u32>, Vec<(u64, u64)>) {
         let source = Arc::new(Watched {
             bytes: stored(shape),
@@ -463,7 +468,7 @@ mod tests {
         for shape in shapes {
             let count: u64 = shape.iter().product();
             let expected: Vec<u32> = (0..u32::try_from(count).unwrap()).collect();
-            // The blocks have very different sizes, from the whole array to less than a row.
+            // The sizes of the blocks range from less than a row to the whole array.
             for block in [16, 36, 64, 200, 1000, 1 << 20] {
                 for piece in [4, 8, 64, 4096] {
                     let (found, reads) = read(shape, block, piece);

@@ -1,4 +1,4 @@
-//! Reading classic files: one FlatGraph that contains its arrays.
+//! Reading classic files, each of which is one FlatGraph that contains the arrays of a model.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use crate::{
     TagContent, VarType,
 };
 
-/// The fields of arrays whose data is outside of their table, and the data's location in words.
+/// The fields that an array's table has if the data is outside of the table, and a description of
+/// the data's location.
 const ELSEWHERE: [(usize, &str); 4] = [
     (flat_array::BUFFER_CHUNKS, "in chunks"),
     (flat_array::EXTERNAL_FILE, "in another file"),
@@ -41,7 +42,7 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<T
         Unknown::Refused,
         &mut budget,
     )?;
-    // A table without fields could be arbitrary bytes, so it isn't accepted.
+    // Rejects a table without fields, since almost any bytes could be parsed as one.
     if table.is_empty() {
         let message = "not a model: neither a graph, nor a zip archive, SDNB or safetensors";
         return Err(Error::new(ErrorKind::InvalidGraph, message));
@@ -58,9 +59,10 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<T
     })
 }
 
-/// Converts a FlatGraph, whose bytes come from `source`, to a tag. `open` opens its arrays.
+/// Converts a FlatGraph to the content of a tag. `source` is the buffer that contains the graph,
+/// and `open` opens an array, given its table.
 ///
-/// Content for which the format has no field is stored unchanged in the schema's `classic` field.
+/// Content that a tag has no field for is kept unchanged in the `classic` field of the tag's graph.
 pub(super) fn convert(
     mut table: Object,
     source: &dyn ReadAt,
@@ -100,7 +102,7 @@ pub(super) fn convert(
     let mut states = Vec::new();
     if let Some(Value::Tables(tables)) = table.get_mut(slots::UPDATER_STATE) {
         for table in tables {
-            // The names of the states stay in the `classic` field, since the format can't represent
+            // The names of the states stay in the `classic` field, since a tag can't represent
             // them.
             let arrays = table.take_tables(updater_state::UPDATER_STATE_VALUES);
             let Some(Value::String(name)) = table.get(updater_state::PARAM_NAME) else {
@@ -124,7 +126,7 @@ pub(super) fn convert(
         content = content.parameter(name, array);
     }
     for (name, arrays) in states {
-        // A variable without states isn't listed.
+        // An updater without states has no line in `updater.txt`.
         if !arrays.is_empty() {
             content = content.updater_states(name, arrays);
         }
@@ -135,7 +137,7 @@ pub(super) fn convert(
     }
 }
 
-/// Fails unless an updater's states have no names, or one name for each value.
+/// Fails unless a variable's updater states have no names, or a name for each value.
 fn check_keys(table: &Object, values: usize) -> Result<()> {
     let keys = match table.get(updater_state::UPDATER_STATE_KEYS) {
         Some(Value::Strings(keys)) => keys.len(),
@@ -148,7 +150,8 @@ fn check_keys(table: &Object, values: usize) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidGraph, message))
 }
 
-/// Returns the shape of an array as a graph represents it.
+/// Returns an array's shape with signed dimensions, as in a graph; `None` if a dimension doesn't
+/// fit.
 fn dims(array: &Array) -> Option<Vec<i64>> {
     let dims = array.info().shape().iter();
     dims.map(|&dim| i64::try_from(dim).ok()).collect()
@@ -163,7 +166,8 @@ pub(super) fn read_id(table: &Object) -> Id {
     )
 }
 
-/// Reads a variable, and returns it with its id and its array's table.
+/// Reads a variable from its table. Also returns the variable's id, and the table of its array, if
+/// any.
 fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Object>)> {
     let Some(name) = table.take_string(flat_variable::NAME) else {
         let message = "a variable has no name";
@@ -178,7 +182,7 @@ fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Obje
     let kind = table.take_i8(flat_variable::VARIABLE_TYPE);
     let shape = table.take_i64s(flat_variable::SHAPE);
     if let Some(shape) = &shape {
-        // Most files omit this field. If it is present, it is kept, so that it survives a round
+        // Most files omit the shape. If a file has it, it is kept, so that it survives a round
         // trip.
         table.set(flat_variable::SHAPE, Value::I64s(shape.clone()));
     }
@@ -252,14 +256,14 @@ fn numbered<T>(prefix: &str, values: Vec<T>) -> Arguments<T> {
         .collect()
 }
 
-/// Wraps JSON in a `trainingConfig.fb`.
+/// Returns the bytes of a `trainingConfig.fb` that contains this JSON.
 pub(super) fn config_from_json(json: &str) -> Result<Vec<u8>> {
     let mut table = Object::default();
     table.set(training_config::JSON, Value::String(json.to_owned()));
     Ok(fb::write(&table)?.0)
 }
 
-/// Returns the JSON text in a `trainingConfig.fb`.
+/// Returns the JSON text that a `trainingConfig.fb` contains.
 pub(crate) fn config_to_json(bytes: &[u8]) -> Result<String> {
     let mut budget = Budget::new(bytes.len() as u64 + 1024);
     let kind = ErrorKind::NotConvertible;

@@ -1,4 +1,4 @@
-//! Writing classic files.
+//! Writing tags as classic files.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufWriter, Read, Write};
@@ -18,13 +18,13 @@ use crate::{
     SameDiffVariable, TagView, VarType,
 };
 
-/// Alignment of an array's data: 64 bytes.
+/// Alignment of an array's data in a classic file: 64 bytes.
 const ALIGNMENT: u64 = 64;
 
-/// Writes a tag as a classic file, and returns its size in bytes. The file is one FlatGraph that
-/// contains all arrays. Names of arguments are left out, since the format doesn't have them;
-/// [`left_out_of_classic`] reports this. Content that came from a classic file is restored
-/// unchanged.
+/// Writes a tag as a classic file, and returns the file's size in bytes. The file is one FlatGraph
+/// that contains all arrays. Names of arguments are omitted, since the classic format has none;
+/// [`left_out_of_classic`] reports the omission. Content that originally came from a classic file
+/// is restored unchanged.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn write_classic(
         bytes.clear();
         let mut buf = vec![0; 1 << 20];
         for payload in &payloads {
-            // The length immediately precedes the data.
+            // Starts with the data's length, which immediately precedes the data.
             let gap = payload.start - 4 - at;
             io::copy(&mut io::repeat(0).take(gap), &mut output)?;
             output.write_all(&payload.len.to_le_bytes())?;
@@ -74,7 +74,7 @@ pub fn write_classic(
 }
 
 /// Describes, in one line for the user, the content of a tag that a classic file can't contain;
-/// `None` if a classic file can contain everything.
+/// `None` if a classic file can contain the whole tag.
 ///
 /// ```
 /// use proto_splitter_samediff::{Draft, Graph, Model, Operation, SameDiffWriteOptions, TagContent};
@@ -120,8 +120,7 @@ pub fn left_out_of_classic(tag: &TagView<'_>) -> Result<Option<String>> {
     )))
 }
 
-/// Returns true if the names of arguments differ from the names that reading a classic file
-/// assigns.
+/// Returns true if arguments have names other than those assigned when reading a classic file.
 fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
     let mut numbered = arguments.iter().enumerate();
     numbered.any(|(at, (name, _))| *name != format!("{prefix}{at}"))
@@ -131,11 +130,11 @@ fn is_named<T>(prefix: &str, arguments: &Arguments<T>) -> bool {
 struct Payload {
     array: Array,
     len: u32,
-    /// Start of the data.
+    /// Offset of the data in the file.
     start: u64,
 }
 
-/// Writes the tables, and returns them with the payloads that must follow.
+/// Returns a buffer with the tables of a classic file, and the arrays to write after it.
 fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
     let mut export = Export::default();
     let table = export.graph(tag)?;
@@ -167,7 +166,7 @@ fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
 #[derive(Default)]
 struct Export {
     arrays: Vec<Array>,
-    /// Index of each file's array. Several tables may share an array.
+    /// Index of each file's array in `arrays`. Several tables may refer to the same file.
     known: HashMap<ArrayFile, usize>,
 }
 
@@ -195,7 +194,7 @@ impl Export {
         let nodes = graph.operations.iter().zip(&ids.nodes);
         let nodes = nodes.map(|(operation, &id)| write_node(operation, id, &ids));
         table.set(slots::NODES, Value::Tables(nodes.collect()));
-        // Keeps the list absent if the original classic file had none.
+        // A graph that came from a classic file without a list of placeholders must not get a list.
         if graph.classic.is_empty() {
             let placeholders = graph.variables.iter();
             let placeholders =
@@ -215,7 +214,7 @@ impl Export {
         Ok(table)
     }
 
-    /// Returns the table of an array, whose data will follow the tables.
+    /// Returns the table of an array. The array's data is written later, after all tables.
     fn array(&mut self, arrays: &Arrays<'_>, file: &ArrayFile) -> Result<Object> {
         let number = match self.known.get(file) {
             Some(&number) => number,
@@ -239,8 +238,8 @@ impl Export {
         Ok(table)
     }
 
-    /// Returns the updater's states. The states from the original classic file come first, with the
-    /// file's order and names, even if they no longer have values.
+    /// Returns the tables of the updater's states. The states from the original classic file come
+    /// first, in the original order and with their original names.
     fn states(&mut self, table: &mut Object, states: &Arrays<'_>) -> Result<Vec<Object>> {
         let mut all = Vec::new();
         let mut done = HashSet::new();
@@ -252,7 +251,7 @@ impl Export {
             let named = matches!(keys, Some(Value::Strings(keys)) if !keys.is_empty());
             match states.get(&name) {
                 Some(files) => self.set_states(&mut state, states, files)?,
-                // The values of this state were removed from the list.
+                // The tag no longer has values for these states.
                 None if named => continue,
                 None => {}
             }
@@ -268,7 +267,7 @@ impl Export {
         Ok(all)
     }
 
-    /// Sets the values of an updater's states. States without names are numbered.
+    /// Sets the states in an updater's table. States without names are numbered.
     fn set_states(
         &mut self,
         state: &mut Object,
@@ -296,8 +295,9 @@ struct Ids<'g> {
 }
 
 impl<'g> Ids<'g> {
-    /// Assigns numbers. Numbers from the original classic file are kept. Otherwise, the outputs of
-    /// an operation share the operation's number, and every other variable gets a new number.
+    /// Assigns numbers to variables and operations. Keeps the numbers from an original classic
+    /// file. Otherwise, the outputs of an operation share the operation's number, and every other
+    /// variable gets a new number.
     fn of(graph: &'g Graph) -> Ids<'g> {
         let mut variables: HashMap<&str, (i32, i32)> = HashMap::new();
         for variable in &graph.variables {
@@ -371,7 +371,7 @@ fn write_variable(variable: &SameDiffVariable, id: (i32, i32), array: Option<Obj
     table
 }
 
-/// Returns true if the shape information of an array begins with this shape.
+/// Returns true if the shape information in an array's table specifies this shape.
 fn has_shape(array: &Object, shape: &[i64]) -> bool {
     let Some(Value::I64s(info)) = array.get(flat_array::SHAPE) else {
         return false;

@@ -19,13 +19,14 @@ use crate::{
     TagView, VarType,
 };
 
-/// Maximum size of a header that the library `safetensors` reads, in bytes.
+/// Maximum size of a header that the crate `safetensors` accepts, in bytes.
 const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// Size in bytes of the header's length, a little-endian number before the header.
+/// Size of the little-endian number before the header that specifies the header's length, in bytes.
 const LEN_LEN: u64 = 8;
 
-/// Returns the length of the header, if the file begins with one.
+/// Returns the length of a safetensors file's header, or `None` if the source isn't a safetensors
+/// file.
 pub(super) fn read_header_len(source: &dyn ReadAt) -> Result<Option<u64>> {
     let mut head = [0; 9];
     let size = source.size()?;
@@ -36,8 +37,8 @@ pub(super) fn read_header_len(source: &dyn ReadAt) -> Result<Option<u64>> {
     Ok(header_len(&head, size))
 }
 
-/// Returns the length of the header, if a file of this size begins with one. After the length, the
-/// header begins with `{`.
+/// Returns the length of the safetensors header in a file of `size` bytes that begins with `head`;
+/// `None` if there is no such header. A header begins with `{`, after its length.
 pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     let (len, rest) = head.split_first_chunk()?;
     let len = u64::from_le_bytes(*len);
@@ -45,11 +46,11 @@ pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
     (rest.first() == Some(&b'{') && fits).then_some(len)
 }
 
-/// Reads a file, whose tensors all become variables. All other content in the header becomes
-/// metadata of the graph.
+/// Reads a safetensors file. Its tensors all become variables, and the other content of its header
+/// becomes metadata of the graph.
 pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagContent> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidArray, message);
-    // The header isn't larger than the file.
+    // The header is no longer than the file.
     let mut header = vec![0; usize::try_from(header_len).unwrap_or(usize::MAX)];
     source.read_exact_at(LEN_LEN, &mut header)?;
     let metadata: Metadata = serde_json::from_slice(&header)
@@ -143,10 +144,11 @@ fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
     })
 }
 
-/// Writes the parameters of a tag as a safetensors file, and returns its size in bytes. Arrays are
-/// in C order. They are sorted by descending width and then by name, so that all of them are
-/// aligned. If names share a file, each of them gets a copy. An array of rank 0 without elements
-/// becomes an array of shape `[0]`. The graph's metadata becomes `__metadata__`.
+/// Writes the parameters of a tag as a safetensors file, and returns the file's size in bytes. The
+/// file stores arrays in C order, sorted by descending element size and then by name, so that every
+/// array is aligned. If several parameters share an array file, each of them gets a copy. An array
+/// of rank 0 without elements becomes an array of shape `[0]`. The graph's metadata becomes
+/// `__metadata__`.
 ///
 /// # Errors
 ///
@@ -186,7 +188,7 @@ pub fn write_safetensors(
     write().map_err(|error: Error| error.in_file(path.display()))
 }
 
-/// Returns the arrays of a tag in the order in which the file stores them.
+/// Returns the arrays of a tag with their names and types, in the order of the safetensors file.
 fn arrays(tag: &TagView<'_>) -> Result<Vec<(String, Dtype, Array)>> {
     let parameters = tag.parameters()?;
     let mut arrays = Vec::new();
@@ -220,7 +222,7 @@ fn said(graph: &Graph) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// Returns the header, padded so that the data is aligned to 8 bytes, and the length of the data.
+/// Returns the header, padded to align the data to 8 bytes, and the total length of the data.
 fn header(
     arrays: &[(String, Dtype, Array)],
     said: &BTreeMap<&str, &str>,
@@ -252,7 +254,8 @@ fn header(
     let metadata = metadata.map_err(|error| not_convertible(error.to_string()))?;
     let mut header = serde_json::to_vec(&metadata).map_err(io::Error::other)?;
     if !said.is_empty() {
-        // The library would write the metadata in a different order each time.
+        // Serializes the metadata here, since the crate `safetensors` would write it in a different
+        // order each time.
         let said = serde_json::to_string(said).map_err(io::Error::other)?;
         let comma = if arrays.is_empty() { "" } else { "," };
         let said = format!("\"__metadata__\":{said}{comma}");

@@ -1,5 +1,5 @@
-//! Reading SDNB files, which consist of a FlatGraph and large arrays, and SDZ files, which are zip
-//! archives of SDNB files.
+//! Reading SDNB files, which contain a FlatGraph and the data of large arrays, and SDZ files, which
+//! are zip archives of SDNB files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::{Array, ArrayInfo, Error, ErrorKind, Nd4jType, Order, Result, TagCont
 /// First bytes of an SDNB file.
 pub(crate) const MAGIC: &[u8] = b"SDNB";
 
-/// The header, with big-endian numbers:
+/// Size of an SDNB file's header, in bytes. The header's numbers are big-endian:
 ///
 /// ```text
 /// 0 "SDNB" | 4 i32 version 1 | 8 i64 manifest's offset | 16 i64 its length | 24 i64 graph's offset, 32
@@ -35,19 +35,20 @@ const HEADER: usize = 32;
 
 const VERSION: i32 = 1;
 
-/// Maximum number of shards in a model. Each shard is an open file.
+/// Maximum number of shards in a model, each of which is kept open as a file.
 const MAX_SHARDS: u32 = 4096;
 
-/// An SDNB file, which is a whole model or a shard.
+/// An SDNB file, which contains a whole model or a shard of a model.
 struct Part {
     source: Arc<dyn ReadAt>,
-    /// The graph, whose spans are in the section after the header.
+    /// The graph. Its spans are relative to the end of the file's header.
     graph: Object,
-    /// Offset in the file at which the data of large arrays begins.
+    /// Offset in the file of the data of large arrays.
     blobs: u64,
 }
 
-/// Reads an open SDNB file. If it is a shard, also reads the other shards.
+/// Reads an open SDNB file. If it is a shard, also reads the model's other shards, from the same
+/// folder.
 pub(super) fn read_files(
     file: Arc<dyn ReadAt>,
     path: &Path,
@@ -82,8 +83,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
     if directory.find(layout::TAGS).is_some() {
         return Err(not_convertible("the file already is a model with tags"));
     }
-    // Chooses files as Java's loader does: a single file, a file with one of the usual names, or
-    // shards.
+    // Chooses entries like Java's loader: the only one, one with a usual name, or shards.
     let all: Vec<_> = directory.files().map(|(index, _)| index).collect();
     let mut shards = BTreeMap::new();
     for (index, record) in directory.files() {
@@ -127,13 +127,14 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Resu
     convert(parts, &mut budget)
 }
 
-/// Returns the prefix that the names of a file's shards have in common, and the number of shards.
+/// Returns the common prefix of the paths of a model's shards, and the number of shards. Returns
+/// `None` if the file isn't a shard.
 fn shard(path: &Path) -> Option<(String, u32)> {
     let (base, _, count) = parse_shard(path.to_str()?)?;
     Some((base.to_owned(), count))
 }
 
-/// Parses `BASE.shardI-of-N.sdnb`.
+/// Parses a shard's name, `BASE.shardI-of-N.sdnb`, and returns BASE, I and N.
 fn parse_shard(name: &str) -> Option<(&str, u32, u32)> {
     let (base, numbers) = name.strip_suffix(".sdnb")?.rsplit_once(".shard")?;
     let (number, count) = numbers.split_once("-of-")?;
@@ -195,8 +196,8 @@ impl Part {
         })
     }
 
-    /// Opens an array. In these files, the shape is a plain list of dimensions, and the "byte
-    /// order" means the order of elements.
+    /// Opens an array, given its table. In SDNB files, the table's shape is a plain list of
+    /// dimensions, and its "byte order" specifies the element order.
     fn array(&self, mut table: Object) -> Result<Array> {
         let dtype = Nd4jType::from_code(table.take_i8(flat_array::DTYPE))?;
         let order = match table.take_i8(flat_array::BYTE_ORDER) {
@@ -231,7 +232,8 @@ impl Part {
     }
 }
 
-/// Returns the offset and length of an array's data in the section for large arrays.
+/// Returns the offset and length of an array's data in the section for large arrays; `None` if the
+/// data is elsewhere.
 fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
     let number = |slot| match table.get(slot) {
         Some(&Value::I64(value)) => value,
@@ -255,7 +257,7 @@ fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
     }
 }
 
-/// Returns the size of the data of large arrays, in bytes.
+/// Returns the size of the section for large arrays, in bytes.
 fn blobs_len(graph: &Object) -> Result<u64> {
     let mut end = 0;
     let mut see = |array: &Object| -> Result<()> {
@@ -281,7 +283,8 @@ fn blobs_len(graph: &Object) -> Result<u64> {
     Ok(end)
 }
 
-/// Combines shards. The first shard has the graph, and the others have the arrays of variables.
+/// Combines the shards of a model. The first has the graph, and the others have arrays of its
+/// variables.
 fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
     let mut parts = parts.into_iter();
     let Some(mut first) = parts.next() else {
@@ -317,7 +320,7 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
             .into_iter()
             .filter(|variable| !known.contains(&name(variable))),
     );
-    // Arrays from other shards are inserted by number, in a slot that SDNB files leave empty.
+    // Arrays from other shards get a number, stored in a slot that SDNB files leave empty.
     let mut arrays = Vec::new();
     for variable in &mut variables {
         if let Some((part, array)) = found.remove(&name(variable)) {
@@ -360,9 +363,9 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
     classic::convert(graph, &section, budget, open)
 }
 
-/// Fails if a shard has content, other than variables, that the first shard lacks.
+/// Fails if a shard has content that the first shard lacks, except for variables.
 fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
-    // These fields describe the file itself.
+    // These fields may differ, since they describe the shard itself.
     let own = [
         slots::ID,
         slots::VARIABLES,
@@ -384,7 +387,7 @@ fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the table of an array whose data is in the graph, in the form that classic files use.
+/// Returns a table that contains the array's data, in the form that classic files use.
 fn embedded(array: &Array, budget: &mut Budget) -> Result<Object> {
     budget.spend(array.data_len())?;
     let info = array.info();

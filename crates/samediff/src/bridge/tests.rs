@@ -1,4 +1,4 @@
-//! Round trips for real graphs and for files in other formats.
+//! Round trips of graphs from DL4J, and of files in other formats.
 
 mod fields;
 mod large;
@@ -12,7 +12,7 @@ use crate::fb::schema::flat_graph::{
 use crate::fb::{self, Budget, Object, TableType, Unknown, Value};
 use crate::{ArrayByteOrder, ArrayInfo, Draft, Model, SameDiffWriteOptions, TagContent};
 
-/// Returns graphs from DL4J's own tests, if they are available.
+/// Returns the paths of graphs from DL4J's own tests; empty if they aren't available.
 #[expect(clippy::print_stderr, reason = "a test that skips says so")]
 fn real_graphs() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/samediff");
@@ -27,8 +27,8 @@ fn real_graphs() -> Vec<PathBuf> {
     paths
 }
 
-/// Reads a classic file as a table with all of its content. Treats absent and empty values as
-/// equal, and both byte orders as equal.
+/// Reads a classic file as a table with all of its content. Normalizes what may differ: absent and
+/// empty values, and the byte order of arrays.
 fn table(path: &Path) -> Object {
     let bytes = std::fs::read(path).unwrap();
     let mut budget = Budget::new(1 << 30);
@@ -69,7 +69,7 @@ fn lowest_byte_first(array: &mut Object) {
             .chunks_exact_mut(width.into())
             .for_each(<[u8]>::reverse);
     }
-    // The stride of a dimension of length one is unused, so it may have any value.
+    // The stride of a dimension of length one is unused, so it may have any value in the file.
     if let Some(Value::I64s(info)) = array.get_mut(flat_array::SHAPE) {
         let known = ArrayInfo::from_shape_info(info, dtype, ArrayByteOrder::Little);
         *info = known.unwrap().to_shape_info();
@@ -157,8 +157,8 @@ fn real_graphs_come_back_as_they_were() {
     assert!(arrays == 0 || arrays > 50, "{arrays}");
 }
 
-/// Returns a FlatVariable for an SDNB file. The data of its array is either `data` in the table, or
-/// `blob` after the graph.
+/// Returns a FlatVariable for an SDNB file. The array's data is either `data`, in the table itself,
+/// or at the offset `blob` in the section for large arrays.
 fn variable(
     index: i32,
     name: &str,
@@ -193,8 +193,7 @@ fn variable(
     variable
 }
 
-/// Returns an SDNB file, which consists of a header, the graph, the data of large arrays, and a
-/// manifest.
+/// Returns an SDNB file with these variables and these bytes of large arrays.
 fn sdnb_file(variables: Vec<Object>, blobs: &[u8]) -> Vec<u8> {
     let mut graph = Object::default();
     graph.set(slots::ID, Value::I64(1));
@@ -225,7 +224,7 @@ fn values_of(content: &TagContent) -> Vec<(String, Vec<u8>)> {
 }
 
 const SMALL: &[u8] = &[1, 0, 2, 0];
-/// An array of two rows and three columns, stored column by column.
+/// Data of a 16-bit array of two rows and three columns, stored column by column.
 const COLUMNS: &[u8] = &[1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6, 0];
 const ROWS: &[u8] = &[1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0];
 
@@ -252,7 +251,7 @@ fn sdnb_files_have_small_arrays_inside_and_large_ones_behind() {
         .into_result()
         .unwrap();
 
-    // Inside a zip archive, deflated, the same file is an SDZ file.
+    // A zip archive that contains the same file, deflated, is an SDZ file.
     let mut archive = ::zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = ::zip::write::SimpleFileOptions::default()
         .compression_method(::zip::CompressionMethod::Deflated);

@@ -2,9 +2,9 @@
 
 use crate::{Array, Graph};
 
-/// The graph of a new tag, and its arrays.
+/// The content of a new tag: a graph, and its arrays.
 ///
-/// Arrays are small handles. Their bytes are copied only when they are written.
+/// Arrays are small handles. Their data is copied only when a draft with the tag is written.
 #[derive(Clone, Debug)]
 pub struct TagContent {
     pub(super) graph: Graph,
@@ -14,7 +14,7 @@ pub struct TagContent {
 }
 
 impl TagContent {
-    /// Creates the content of a graph that has no values yet.
+    /// Creates the content of a tag with this graph, and without any values.
     #[must_use]
     pub fn new(graph: Graph) -> TagContent {
         TagContent {
@@ -31,31 +31,32 @@ impl TagContent {
         &self.graph
     }
 
-    /// Returns the values of the graph's variables and constants, by name.
+    /// Returns the values of the variables and constants added so far, with their names.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &Array)> {
         self.parameters.iter().map(|(name, array)| (&**name, array))
     }
 
-    /// Returns the updater states of the graph's variables, by name.
+    /// Returns the updater's states added so far, with the names of their variables.
     pub fn states(&self) -> impl ExactSizeIterator<Item = (&str, &[Array])> {
         let states = self.states.as_deref().unwrap_or_default().iter();
         states.map(|(name, arrays)| (&**name, &**arrays))
     }
 
-    /// Returns the tag's `trainingConfig.fb`, if it has one.
+    /// Returns the bytes of the tag's `trainingConfig.fb`, if it has one.
     #[must_use]
     pub fn config(&self) -> Option<&[u8]> {
         self.training_config.as_deref()
     }
 
-    /// Adds the values of a variable or constant.
+    /// Adds the values of a variable or constant of the graph.
     #[must_use]
     pub fn parameter(mut self, name: impl Into<String>, array: Array) -> TagContent {
         self.parameters.push((name.into(), array));
         self
     }
 
-    /// Adds the states of a variable's updater in the updater's order, such as Adam's M and V.
+    /// Adds the updater's states for a variable, in the updater's own order, such as M and V for
+    /// Adam.
     #[must_use]
     pub fn updater_states(
         mut self,
@@ -67,7 +68,7 @@ impl TagContent {
         self
     }
 
-    /// Sets `trainingConfig.fb`, for which the format has no schema.
+    /// Sets the bytes of `trainingConfig.fb`. The format has no schema for this file.
     #[must_use]
     pub fn training_config(mut self, bytes: impl Into<Vec<u8>>) -> TagContent {
         self.training_config = Some(bytes.into());

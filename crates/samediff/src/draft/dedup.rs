@@ -1,4 +1,4 @@
-//! Deduplicating equal arrays.
+//! Deduplication of equal arrays in a draft.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,13 +9,14 @@ use crate::layout::Role;
 use crate::{Array, Result};
 
 impl Draft {
-    /// Makes equal arrays share one file. Arrays with the same type, shape and checksum are
-    /// compared byte by byte. For an array that isn't in a file yet, the checksum is only computed
-    /// if another array has the same length.
+    /// Makes equal arrays share one file. Files with the same size and checksum are compared byte
+    /// by byte if their arrays have the same type and shape. For an array that isn't in a file yet,
+    /// the checksum is only computed if another array's file has the same size.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if arrays can't be read, or an error in the archive.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if an array can't be read; any error in the
+    /// archives.
     pub fn deduplicate(&mut self) -> Result<()> {
         let referenced = self.referenced();
         let mut lens: HashMap<(Role, u64), u64> = HashMap::new();
@@ -64,8 +65,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Returns the files to which lists refer, without duplicates. The files of the oldest tag come
-    /// first.
+    /// Returns the files that occur in the lists of the tags, without duplicates. The files of the
+    /// oldest tag come first.
     fn referenced(&self) -> Vec<FileIndex> {
         let mut all = Vec::new();
         let mut seen = vec![false; self.files.len()];
@@ -81,7 +82,7 @@ impl Draft {
     }
 }
 
-/// The properties in which two files must agree before they are compared.
+/// Properties that two files must have in common before their arrays are compared.
 #[derive(PartialEq, Eq, Hash)]
 struct Print {
     role: Role,
@@ -89,7 +90,8 @@ struct Print {
     crc: u32,
 }
 
-/// Returns the current or future size of an array's file, in bytes.
+/// Returns the size of an array's file, in bytes. If the file isn't written yet, this is its future
+/// size.
 fn file_len(file: &DraftFile) -> Result<u64> {
     Ok(match &file.content {
         Content::Entry(archive, index) => archive.record(*index).len,
@@ -101,7 +103,7 @@ fn file_len(file: &DraftFile) -> Result<u64> {
     })
 }
 
-/// Returns the checksum that an array's file will have.
+/// Returns the checksum that an array's file will have when it is written.
 fn checksum(array: &Array) -> Result<u32> {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&header(&array.written_info(), array.data_len())?);

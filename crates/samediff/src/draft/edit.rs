@@ -10,19 +10,20 @@ use crate::text::check_name;
 use crate::{Array, ArrayInfo, Error, ErrorKind, Graph, Result, Tag, VarType, graph};
 
 impl Draft {
-    /// Adds a tag, which becomes the newest one.
+    /// Adds a tag with new content. It becomes the newest tag.
     ///
     /// An array isn't written again if it equals the array with the same name in the previous tag.
-    /// Arrays are compared while the older ones are written, so that each older array is read only
-    /// once.
+    /// The arrays are only compared when the model is written: while an older array is written, new
+    /// arrays are compared with it, so the older array is read only once.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::DuplicateTag`] if the tag already exists; [`ErrorKind::MissingParameter`] if a
-    /// variable or constant has no values, [`ErrorKind::UnexpectedParameter`] if any other variable
-    /// has values; [`ErrorKind::NameNotRepresentable`] if a name with values contains whitespace;
-    /// [`ErrorKind::ArrayMismatch`] if an array's type or shape differs from the graph's;
-    /// [`ErrorKind::ArrayTooLarge`] if an array is too large for a file; any error in the graph.
+    /// variable or constant has no values; [`ErrorKind::UnexpectedParameter`] if a variable of
+    /// another kind has values; [`ErrorKind::NameNotRepresentable`] if the name of a variable with
+    /// values contains whitespace; [`ErrorKind::ArrayMismatch`] if the type or shape of an array
+    /// differs from the graph's; [`ErrorKind::ArrayTooLarge`] if an array is too large for a file;
+    /// any error in the graph.
     pub fn add_tag(&mut self, tag: Tag, content: TagContent) -> Result<()> {
         self.check_new(&tag)?;
         let TagContent {
@@ -57,14 +58,15 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds a copy of another tag, which becomes the newest tag. The copy has the same graph, and
-    /// shares all arrays except for these parameters.
+    /// Adds a copy of the tag `base` that differs in the given parameters. It becomes the newest
+    /// tag. It has the same graph as `base`, and shares all other arrays with it.
     ///
     /// # Errors
     ///
-    /// The errors of [`add_tag`](Self::add_tag); [`ErrorKind::UnknownTag`] if the tag doesn't
-    /// exist; [`ErrorKind::MissingParameter`] if it has no parameter with one of the names;
-    /// [`ErrorKind::ArrayMismatch`] if a parameter's type or shape differs.
+    /// The errors of [`add_tag`](Self::add_tag); [`ErrorKind::UnknownTag`] if `base` doesn't exist;
+    /// [`ErrorKind::MissingParameter`] if `base` has no parameter with one of the names;
+    /// [`ErrorKind::ArrayMismatch`] if the type or shape of a parameter differs from that in
+    /// `base`.
     pub fn add_tag_like(
         &mut self,
         tag: Tag,
@@ -125,8 +127,8 @@ impl Draft {
         self.check_strange(tag)
     }
 
-    /// Fails if the model has a folder with this name that doesn't belong to a tag, since readers
-    /// don't accept two folders with the same name.
+    /// Fails if the draft has a folder with this tag's name that doesn't belong to a tag, since
+    /// readers reject an archive with two such folders.
     fn check_strange(&self, tag: &Tag) -> Result<()> {
         let folder = |name: &str| name.split_once('/').map(|(folder, _)| fold(folder));
         let mut strange = self.others.iter().filter_map(|(name, _)| folder(name));
@@ -148,7 +150,8 @@ impl Draft {
         })
     }
 
-    /// Adds files for arrays. Files of the newest tag become candidates for comparison.
+    /// Adds a file for each array. A file of the newest tag with the same name becomes a candidate
+    /// for comparison.
     fn add_arrays(&mut self, role: Role, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<Item>> {
         let mut before: HashMap<String, Vec<FileIndex>> = HashMap::new();
         if let Some(tag) = self.tags.last() {
@@ -172,7 +175,7 @@ impl Draft {
             let mut files = Vec::new();
             for (index, array) in arrays.into_iter().enumerate() {
                 let info = array.written_info();
-                // Fails early if the array is too large.
+                // Fails early if the array is too large for a file.
                 crate::array::header(&info, array.data_len())
                     .map_err(|error| error.about("array", &name))?;
                 let candidates = match older.get(index) {
@@ -189,7 +192,8 @@ impl Draft {
         Ok(items)
     }
 
-    /// Returns an older file and its own candidates, if they may equal the new array.
+    /// Returns the files that may turn out to equal a new array: an older file and its own
+    /// candidates. If the older file's array has a different type or shape, returns no files.
     fn candidates(&self, older: FileIndex, info: &ArrayInfo) -> Result<Vec<FileIndex>> {
         let file = self.file(older);
         if file.array()?.written_info() != *info {
@@ -200,7 +204,8 @@ impl Draft {
         Ok(candidates)
     }
 
-    /// Drops all tags except this one. Files that it shares with dropped tags are kept.
+    /// Drops all tags except this one. Files that the remaining tag shares with dropped tags are
+    /// kept.
     ///
     /// # Errors
     ///
@@ -217,7 +222,7 @@ impl Draft {
     /// # Errors
     ///
     /// [`ErrorKind::UnknownTag`] if the tag doesn't exist; [`ErrorKind::InvalidConfig`] if it is
-    /// the only one.
+    /// the draft's only tag.
     pub fn drop_tag(&mut self, name: &str) -> Result<()> {
         let at = self.position(name)?;
         if self.tags.len() == 1 {
@@ -228,13 +233,13 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds all tags from another draft, which become the newest tags.
+    /// Adds all tags of another draft. They become the newest tags.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::DuplicateTag`] if both drafts have the same tag (rename one first);
-    /// [`ErrorKind::DuplicateEntry`] if both have the same entry that the format doesn't define. On
-    /// error, the draft is unchanged.
+    /// [`ErrorKind::DuplicateTag`] if both drafts have a tag with the same name (rename one of them
+    /// first); [`ErrorKind::DuplicateEntry`] if both have an entry with the same name that doesn't
+    /// belong to a tag. On error, the draft is unchanged.
     pub fn merge(&mut self, mut other: Draft) -> Result<()> {
         for tag in &other.tags {
             self.check_new(&tag.tag)?;
@@ -271,7 +276,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Removes the files to which no list refers.
+    /// Removes array files that no tag uses.
     pub fn collect_garbage(&mut self) {
         for tag in &mut self.tags {
             tag.unreferenced.clear();
@@ -279,8 +284,8 @@ impl Draft {
     }
 }
 
-/// Fails unless the arrays can be values of the graph's variables, and all states belong to trained
-/// variables.
+/// Fails unless each array has the type and shape of its variable in the graph. Also fails if a
+/// variable that isn't trained has states.
 fn check_arrays(
     graph: &Graph,
     parameters: &[(String, Vec<Array>)],
@@ -307,8 +312,8 @@ fn check_arrays(
     Ok(())
 }
 
-/// Sorts the arrays of a graph in the order of its variables. Fails unless there are arrays for all
-/// variables with values, and for no others.
+/// Sorts arrays in the order of the graph's variables. Fails unless every variable or constant has
+/// arrays, and no other variable has any.
 fn in_order(graph: &Graph, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<(String, Vec<Array>)>> {
     let by_name = graph.by_name();
     let mut places = Vec::with_capacity(arrays.len());

@@ -1,4 +1,4 @@
-//! Creating a draft from an existing model.
+//! Creation of a draft from an existing model.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,8 @@ use crate::zip::EntryIndex;
 use crate::{Model, Result};
 
 impl Draft {
-    /// Creates a draft from a model. Reads the model's lists, but no graphs or arrays.
+    /// Creates a draft of an existing model. Reads the model's lists of tags and arrays, but no
+    /// graphs or arrays.
     ///
     /// # Errors
     ///
@@ -60,7 +61,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Adds each unreferenced file to the tag whose folder contains the file.
+    /// Adds each file that isn't in any list to the tag whose folder contains the file.
     fn keep_unreferenced(&mut self) {
         let mut referenced = vec![false; self.files.len()];
         for tag in &self.tags {
@@ -85,13 +86,13 @@ fn items(arrays: &Arrays<'_>, files: &HashMap<EntryIndex, FileIndex>) -> Vec<Ite
     let find = |file: &ArrayFile| files.get(&file.index()).copied();
     let items = arrays.iter().map(|(name, own)| Item {
         name: name.to_owned(),
-        // The file of every array is present, so no line is skipped.
+        // Every array's file was added to `files`, so no array is skipped.
         files: own.iter().filter_map(find).collect(),
     });
     items.collect()
 }
 
-/// Returns true if the format doesn't define an entry with this path in a tag's folder.
+/// Returns true if `path`, relative to a tag's folder, isn't an entry that the format defines.
 fn is_unknown(path: &str) -> bool {
     let lists = [
         layout::GRAPH,

@@ -1,4 +1,4 @@
-//! The entries in a draft's archive.
+//! The entries of the archive to which a draft is written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,23 +10,27 @@ use crate::{Error, ErrorKind, Result};
 /// An entry to be written.
 pub(super) enum Entry<'d> {
     Content(String, &'d Content),
-    /// The file of an array, which isn't written if it turns out to equal an older file.
+    /// The name and file of an array. The entry isn't written if the file turns out to equal an
+    /// older file.
     Array(String, FileIndex),
-    /// The list of a tag's arrays, which depends on which files turn out to be equal.
+    /// The name of a list of arrays, with the index of its tag. The list's text depends on which
+    /// files turn out to be equal.
     List(String, usize, Role),
 }
 
-/// The entries of a model, in the order in which they are written, and the locations of its arrays.
+/// The entries of a model, in the order of writing, and the locations of its array files.
 pub(super) struct Plan<'d> {
     draft: &'d Draft,
     pub(super) entries: Vec<Entry<'d>>,
-    /// Index of the tag whose folder will contain each file, and the file's name in that folder.
+    /// For each file, the index of the tag whose folder will contain it, and its name in that
+    /// folder.
     places: HashMap<FileIndex, (usize, String)>,
 }
 
 impl<'d> Plan<'d> {
-    /// Plans the entries. `tags.txt` comes first. The tags follow, the oldest first, each with its
-    /// graph, its arrays and its lists.
+    /// Plans the entries of a draft. The tags are ordered from the oldest to the newest, and each
+    /// has its graph first, followed by its arrays and lists. `tags.txt`, which precedes all
+    /// entries, isn't part of the plan.
     pub(super) fn of(draft: &'d Draft) -> Result<Plan<'d>> {
         if draft.tags.is_empty() {
             let message = "a model without tags can't be written";
@@ -71,8 +75,9 @@ impl<'d> Plan<'d> {
         }
     }
 
-    /// Assigns a location to each file whose oldest user is this tag. A file in the tag's own
-    /// folder keeps its name; any other file gets the next free number.
+    /// Chooses names for the files whose oldest user is this tag, and returns these files. A file
+    /// that is already in the tag's folder keeps its name; any other file gets the next free
+    /// number.
     fn place_files(&mut self, index: usize, role: Role) -> Vec<FileIndex> {
         let tag = &self.draft.tags[index];
         let mut own = Vec::new();
@@ -101,7 +106,8 @@ impl<'d> Plan<'d> {
         own
     }
 
-    /// Returns the lines of a list. Call it once all equal files have been found.
+    /// Returns the lines of a tag's list of arrays. `instead` must already contain all files to
+    /// replace with equal older files.
     pub(super) fn lines(
         &self,
         tag: usize,
@@ -123,7 +129,7 @@ impl<'d> Plan<'d> {
     }
 }
 
-/// Returns true if an id is a number without leading zeros.
+/// Returns true if the id of a file is a decimal number without leading zeros.
 fn is_canonical(id: &str) -> bool {
     id.bytes().all(|byte| byte.is_ascii_digit()) && (id == "0" || !id.starts_with('0'))
 }

@@ -1,4 +1,4 @@
-//! Renaming tags and variables.
+//! Renaming of tags and variables in a draft.
 
 use super::{Content, Draft};
 use crate::fb::Unknown;
@@ -23,16 +23,17 @@ impl Draft {
         Ok(())
     }
 
-    /// Renames a variable of a tag, in its graph and in its lists of files. Other tags keep the old
-    /// name, and the files stay shared. `trainingConfig.fb` is unchanged, since it has no schema.
+    /// Renames a variable of a tag, in the tag's graph and its lists of arrays. Other tags keep the
+    /// old name, and still share the variable's files. `trainingConfig.fb` is unchanged, since it
+    /// has no schema.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::UnknownTag`] if the tag doesn't exist; [`ErrorKind::UnknownVariable`] if the
     /// variable doesn't exist; [`ErrorKind::DuplicateName`] if another variable has the new name;
     /// [`ErrorKind::NameNotRepresentable`] if the variable has values and the new name isn't
-    /// allowed in a list; [`ErrorKind::NotConvertible`] if the graph, which is written again, has
-    /// unknown fields; any error in the graph. On error, the draft is unchanged.
+    /// allowed in a list; [`ErrorKind::NotConvertible`] if the graph, which must be encoded again,
+    /// has unknown fields; any error in the graph. On error, the draft is unchanged.
     ///
     /// ```
     /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, TagContent, VarType, SameDiffVariable};
@@ -56,7 +57,7 @@ impl Draft {
             if items.iter().any(|item| item.name == from) {
                 check_name(to)?;
             }
-            // The new name is used in a list, though not in the graph.
+            // The graph has no variable with the new name, but a list may already contain the name.
             if from != to && items.iter().any(|item| item.name == to) {
                 let message = format!("{} has a line for {to:?} already", role.list());
                 return Err(Error::new(ErrorKind::DuplicateName, message));

@@ -1,4 +1,4 @@
-//! Writing a draft.
+//! Writing a draft to an archive.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -16,7 +16,7 @@ use crate::array::{ArrayElements, header};
 use crate::zip::{ArchiveWriter, Seen, ZipCompression};
 use crate::{Array, Error, Result, layout, text};
 
-/// Options for writing a model.
+/// Options for writing a draft.
 #[derive(Clone, Debug, Default)]
 pub struct SameDiffWriteOptions {
     pub(crate) force: bool,
@@ -37,22 +37,22 @@ impl SameDiffWriteOptions {
         }
     }
 
-    /// Sets whether to replace an existing file. Default: false.
+    /// Sets whether to replace the output file if it exists. Default: false.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Sets the files from which the model was made. A new file doesn't get wider permissions than
-    /// these files have. Default: none.
+    /// Sets the files from which the model was made. The output file doesn't get wider permissions
+    /// than they have. Default: none.
     #[must_use]
     pub fn made_from(mut self, made_from: MadeFrom) -> Self {
         self.made_from = made_from;
         self
     }
 
-    /// Sets the compression of entries. Default: [`ZipCompression::Keep`].
+    /// Sets the compression of the archive's entries. Default: [`ZipCompression::Keep`].
     #[must_use]
     pub const fn compression(mut self, compression: ZipCompression) -> Self {
         self.compression = compression;
@@ -66,7 +66,7 @@ impl SameDiffWriteOptions {
         self
     }
 
-    /// Returns whether to replace an existing file.
+    /// Returns whether to replace the output file if it exists.
     pub const fn get_force(&self) -> bool {
         self.force
     }
@@ -76,7 +76,7 @@ impl SameDiffWriteOptions {
         &self.made_from
     }
 
-    /// Returns the compression of entries.
+    /// Returns the compression of the archive's entries.
     pub const fn get_compression(&self) -> ZipCompression {
         self.compression
     }
@@ -87,27 +87,29 @@ impl SameDiffWriteOptions {
     }
 }
 
-/// A summary of a written model.
+/// A summary of a model that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenSameDiff {
-    /// Size of the file, in bytes.
+    /// Size of the model's file, in bytes.
     pub size: u64,
-    /// Number of array files.
+    /// Number of array files written.
     pub arrays: u64,
-    /// Number of new arrays that equal older ones and share the older ones' files.
+    /// Number of new arrays that weren't written, since they share the file of an equal older
+    /// array.
     pub shared: u64,
 }
 
 impl Draft {
-    /// Writes the model to a file, atomically. With `force`, this may be the file from which the
-    /// draft was opened.
+    /// Writes the model to a file, atomically. If `force` is set, this may be the same file from
+    /// which the draft was opened.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file exists and `force`
     /// isn't set; [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no tag;
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io), or any error in the source archives.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be written; any error in the
+    /// archives that contain unchanged content.
     pub fn write(
         &self,
         path: impl AsRef<Path>,
@@ -122,7 +124,7 @@ impl Draft {
             Ok(written)
         };
         write().map_err(|error: Error| match error.kind() {
-            // The message already contains the path.
+            // The error's message already contains the path.
             crate::ErrorKind::AlreadyExists | crate::ErrorKind::NoFolder => error,
             _ => error.in_file(path.display()),
         })
@@ -171,7 +173,7 @@ impl Draft {
         lens.sum()
     }
 
-    /// Returns the files that may turn out to equal each planned file.
+    /// Returns, for each file, the planned files that may turn out to equal it.
     fn waiting(&self, plan: &Plan<'_>) -> HashMap<FileIndex, Vec<FileIndex>> {
         let mut waiting: HashMap<_, Vec<_>> = HashMap::new();
         for entry in &plan.entries {
@@ -190,9 +192,9 @@ struct Run<'d, W: Write + Seek> {
     draft: &'d Draft,
     writer: ArchiveWriter<W>,
     meter: Meter,
-    /// For each file, the files that may turn out to equal it.
+    /// For each file, the later files that may turn out to equal it.
     waiting: HashMap<FileIndex, Vec<FileIndex>>,
-    /// Files that turned out to equal older files, and the older files that replace them.
+    /// Files that turned out to equal older files, each with the older file that replaces it.
     instead: HashMap<FileIndex, FileIndex>,
     /// Files that have been written.
     done: HashSet<FileIndex>,
@@ -233,8 +235,8 @@ impl<W: Write + Seek> Run<'_, W> {
             seen.as_mut().map_or(Ok(()), |seen| seen(bytes))
         };
         let added = match content {
-            // `zip` isn't used to copy entries, since it loses their alignment. Copying the entry
-            // here also compares its checksum.
+            // Entries aren't copied with the crate `zip`, since it doesn't keep their alignment.
+            // Streaming the entry also compares its checksum.
             Content::Entry(archive, index) => archive
                 .stream(*index)
                 .and_then(|stream| writer.add(name, stream, written)),
@@ -248,7 +250,7 @@ impl<W: Write + Seek> Run<'_, W> {
         added.map_err(|error| error.in_entry(name))
     }
 
-    /// Writes an array, and finds the later arrays that equal it.
+    /// Writes an array's file. Adds the later files that turn out to equal it to `instead`.
     fn array(&mut self, name: &str, file: FileIndex) -> Result<()> {
         self.arrays += 1;
         self.done.insert(file);
@@ -264,7 +266,8 @@ impl<W: Write + Seek> Run<'_, W> {
         }
         let older = self.draft.file(file).array()?;
         let (starts, swapped) = match content {
-            // An entry is copied unchanged, so its bytes are compared in their stored order.
+            // An entry is copied with its stored byte order, so later arrays are compared in that
+            // order.
             Content::Entry(..) => (older.offset_in_entry(), older.swapped_width()),
             _ => (
                 header(&older.written_info(), older.data_len())?.len() as u64,
@@ -274,7 +277,8 @@ impl<W: Write + Seek> Run<'_, W> {
         let mut rivals = Vec::new();
         for later in waiting {
             let array = self.draft.file(later).array()?;
-            // Even with the same shape, strings may have different lengths.
+            // Arrays of strings can have data of different lengths, even if their shapes are the
+            // same.
             if array.data_len() == older.data_len() {
                 rivals.push(Rival::new(later, array, swapped)?);
             }
@@ -288,7 +292,7 @@ impl<W: Write + Seek> Run<'_, W> {
         let seen: Seen = Box::new(move |bytes| seen.borrow_mut().see(bytes));
         self.content(name, content, Some(seen))?;
         let compared = compared.borrow();
-        // An array that wasn't compared completely may differ.
+        // An array whose comparison is incomplete may still differ.
         let whole = compared.at >= compared.data.end;
         let same = compared.rivals.iter().filter(|rival| whole && rival.same);
         self.instead.extend(same.map(|rival| (rival.file, file)));
@@ -296,9 +300,9 @@ impl<W: Write + Seek> Run<'_, W> {
     }
 }
 
-/// Arrays that are compared with a file's data while the file is written.
+/// A comparison of later arrays with an array's file while the file is written.
 struct Compared {
-    /// Range of the data in the file.
+    /// Range of the array's data in the file.
     data: Range<u64>,
     /// Number of bytes written to the file so far.
     at: u64,
@@ -311,7 +315,7 @@ impl Compared {
         self.at += bytes.len() as u64;
         let from = self.data.start.clamp(before, self.at) - before;
         let to = self.data.end.clamp(before, self.at) - before;
-        // Both offsets are within the bytes.
+        // Both offsets are at most the length of `bytes`.
         let part = usize::try_from(from).ok().zip(usize::try_from(to).ok());
         let part = part
             .and_then(|(from, to)| bytes.get(from..to))
@@ -320,7 +324,7 @@ impl Compared {
     }
 }
 
-/// An array that may equal the one being written.
+/// A later array that may equal the array being written.
 struct Rival {
     file: FileIndex,
     data: ArrayElements,
@@ -330,8 +334,8 @@ struct Rival {
 }
 
 impl Rival {
-    /// Opens an array to compare. If `swapped` is the width of an element, swaps the bytes of each
-    /// element.
+    /// Opens an array for the comparison. If the file being written is big-endian, `swapped` is the
+    /// width of an element, whose bytes are then swapped.
     fn new(file: FileIndex, array: &Array, swapped: Option<usize>) -> Result<Rival> {
         let data = array.little_endian()?;
         Ok(Rival {

@@ -1,9 +1,9 @@
-//! The limit on decoded memory.
+//! The limit on the memory of decoded tables.
 
 use crate::{Error, ErrorKind, Result};
 
-/// A limit on decoded memory. Since tables may share their content, decoding a small buffer could
-/// take any amount of memory.
+/// A limit on the memory of decoded tables. Since the tables of a buffer may share their content,
+/// even a small buffer could otherwise take any amount of memory.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,

@@ -1,4 +1,4 @@
-//! A table as a value.
+//! A FlatBuffers table as a value in memory.
 
 use record_file::ReadAt;
 
@@ -12,7 +12,7 @@ pub(crate) struct Span {
     pub(crate) len: u64,
 }
 
-/// The value of a table's field.
+/// The value of a field in a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     I8(i8),
@@ -20,9 +20,9 @@ pub(crate) enum Value {
     I64(i64),
     String(String),
     Table(Object),
-    /// Bytes that stay in the buffer.
+    /// Location of bytes that stay in the buffer.
     Span(Span),
-    /// The index of bytes that a writer puts after the tables.
+    /// Index of a payload that the caller of the writer puts after the tables.
     Deferred(usize),
     Bytes(Vec<u8>),
     I8s(Vec<i8>),
@@ -34,13 +34,13 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Returns true if the value is the default of an absent field.
+    /// Returns true if the value equals that of an absent field.
     fn is_default(&self) -> bool {
         matches!(self, Value::I8(0) | Value::I32(0) | Value::I64(0))
     }
 }
 
-/// A table, with the fields that are present, sorted by slot.
+/// A table: the fields that are present, sorted by slot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
     fields: Vec<(usize, Value)>,
@@ -71,7 +71,7 @@ impl Object {
         Some(&mut self.fields[at].1)
     }
 
-    /// Sets a field. If the value is 0, leaves the field out.
+    /// Sets a field. If the value is the default, 0, removes the field instead.
     pub(crate) fn set(&mut self, slot: usize, value: Value) {
         let found = self.fields.binary_search_by_key(&slot, |field| field.0);
         match (found, value.is_default()) {
@@ -161,21 +161,21 @@ impl Object {
         }
     }
 
-    /// Sets a string field, unless the string is empty.
+    /// Sets a string field if the string isn't empty.
     pub(crate) fn set_string(&mut self, slot: usize, text: &str) {
         if !text.is_empty() {
             self.set(slot, Value::String(text.to_owned()));
         }
     }
 
-    /// Sets a string list field, unless the list is empty.
+    /// Sets a field with a list of strings if the list isn't empty.
     pub(crate) fn set_strings(&mut self, slot: usize, texts: &[String]) {
         if !texts.is_empty() {
             self.set(slot, Value::Strings(texts.to_vec()));
         }
     }
 
-    /// Reads the bytes that stayed in the table's buffer.
+    /// Replaces each span in the table with the bytes in its range of `source`.
     pub(crate) fn inline(&mut self, source: &dyn ReadAt, budget: &mut Budget) -> Result<()> {
         for (_, value) in &mut self.fields {
             match value {

@@ -1,4 +1,4 @@
-//! Reading a table by its schema, from any source.
+//! Reading a table from any source, according to its schema.
 
 use std::cell::RefCell;
 
@@ -7,21 +7,22 @@ use record_file::ReadAt;
 use super::{Budget, Kind, Object, Span, TableType, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// Size of a read: 16 KiB.
+/// Size of the window read at once: 16 KiB.
 const WINDOW_LEN: usize = 16 << 10;
 
-/// The treatment of fields that aren't in the schema.
+/// The treatment of fields that aren't in a table's schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// Ignores unknown fields, as newer writers expect older readers to do.
+    /// Ignores the fields, as writers of newer schemas expect older readers to do.
     PassedOver,
-    /// Fails on unknown fields, since a copy of the table would lose them.
+    /// Fails, since a copy of the table would lose the fields.
     Refused,
 }
 
-/// Reads the root table of a buffer. Payloads stay in the buffer, and are returned as spans.
+/// Reads the root table of a buffer. Array bytes stay in the buffer, and their locations are
+/// returned.
 ///
-/// Errors have the kind `kind`, and the offset in the buffer.
+/// Errors have the kind `kind`, and the byte offset in the buffer.
 pub(crate) fn read(
     source: &dyn ReadAt,
     root: &'static TableType,
@@ -84,7 +85,7 @@ impl Reader<'_, '_> {
         Ok(object)
     }
 
-    /// Fails if a table has a field that isn't in its schema.
+    /// Fails if a table has a field in a slot that isn't in its schema.
     fn refuse_unknown(
         &mut self,
         at: u64,
@@ -152,7 +153,7 @@ impl Reader<'_, '_> {
         Ok(chunks.iter().map(|chunk| parse(*chunk)).collect())
     }
 
-    /// Iterates over the elements of a vector of offsets.
+    /// Calls `element` with the position of each offset in a vector, and returns the results.
     fn elements<T>(
         &mut self,
         at: u64,
@@ -167,7 +168,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A random-access buffer that is read one window at a time.
+/// A buffer that is read one window at a time.
 struct Buffer<'a> {
     source: &'a dyn ReadAt,
     len: u64,
@@ -196,7 +197,7 @@ impl<'a> Buffer<'a> {
         Error::new(self.kind, message).at_offset(at)
     }
 
-    /// Returns the position to which the offset at `at` points.
+    /// Returns the position that the offset stored at `at` points to.
     fn follow(&self, at: u64) -> Result<u64> {
         let offset = u32::from_le_bytes(self.array(at)?);
         let target = at.saturating_add(offset.into());
@@ -206,7 +207,8 @@ impl<'a> Buffer<'a> {
         Ok(target)
     }
 
-    /// Returns the offset of a vector's elements, and their number.
+    /// Returns the position of a vector's elements, and their number. The vector's offset is stored
+    /// at `at`.
     fn vector(&self, at: u64, width: u64) -> Result<(u64, u32)> {
         let at = self.follow(at)?;
         let count = u32::from_le_bytes(self.array(at)?);
@@ -240,14 +242,14 @@ impl<'a> Buffer<'a> {
         let window = &mut *window;
         window.start = at;
         window.bytes.resize(len.min(WINDOW_LEN), 0);
-        // Uses the bytes that the source has in memory. Reads the whole window only if they aren't
-        // enough.
+        // Tries to use bytes that the source already has in memory. If they aren't enough, reads
+        // the whole window.
         let mut read = self.source.read_at(at, &mut window.bytes);
         if matches!(read, Ok(read) if read < buf.len()) {
             let all = self.source.read_exact_at(at, &mut window.bytes);
             read = all.map(|()| window.bytes.len());
         }
-        // If the read was incomplete, the window must not appear to contain more bytes.
+        // After a failed or short read, the window must only contain the bytes that were read.
         window.bytes.truncate(*read.as_ref().unwrap_or(&0));
         read?;
         buf.copy_from_slice(&window.bytes[..buf.len()]);

@@ -1,24 +1,26 @@
-//! Writing a table, followed by everything to which it refers.
+//! Writing a FlatBuffers table, followed by everything it refers to.
 
 use std::collections::HashMap;
 
 use super::{Object, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size of a buffer, in bytes. Offsets are signed, and so are Java's indices.
+/// Maximum size of a buffer, in bytes, since some offsets and Java's indices are signed 32-bit
+/// numbers.
 pub(crate) const MAX_BUFFER_LEN: u64 = i32::MAX as u64;
 
-/// An offset that the caller has to fill in, since it points to a payload after the tables.
+/// An offset in a written buffer that points to a payload after the tables. The caller has to fill
+/// it in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deferred {
     /// Position of the offset in the buffer.
     pub(crate) field: usize,
-    /// Number of the payload to which the offset points.
+    /// Index of the payload to which the offset points.
     pub(crate) payload: usize,
 }
 
-/// Writes a buffer with this root table. Returns the buffer, and the offsets that the caller has to
-/// fill in.
+/// Writes a buffer whose root table is `root`. Returns the buffer, and the offsets in it that the
+/// caller has to fill in.
 pub(crate) fn write(root: &Object) -> Result<(Vec<u8>, Vec<Deferred>)> {
     let mut writer = Writer::default();
     writer.bytes.extend([0; 4]);
@@ -44,13 +46,13 @@ struct Writer {
 }
 
 impl Writer {
-    /// Appends zeros until the position is aligned after another `ahead` bytes.
+    /// Appends zeros until the position after another `ahead` bytes is aligned to `to` bytes.
     fn align(&mut self, to: usize, ahead: usize) {
         let len = (self.bytes.len() + ahead).next_multiple_of(to) - ahead;
         self.bytes.resize(len, 0);
     }
 
-    /// Makes the offset at `from` point to the current position.
+    /// Makes the offset stored at `from` point to the end of the buffer.
     fn arrive(&mut self, from: usize) -> Result<()> {
         let distance = (self.bytes.len() - from) as u64;
         let distance = i32::try_from(distance).map_err(|_| too_large(distance))?;
@@ -58,7 +60,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a table, and makes the offset at `from` point to it.
+    /// Writes a table, and makes the offset stored at `from` point to it.
     fn table(&mut self, from: usize, table: &Object) -> Result<()> {
         let (vtable, len) = lay_out(table)?;
         let vtable_at = match self.vtables.get(&vtable) {
@@ -98,7 +100,7 @@ impl Writer {
             Value::String(text) => self.string(field, text)?,
             Value::Table(table) => self.table(field, table)?,
             &Value::Deferred(payload) => self.deferred.push(Deferred { field, payload }),
-            // Callers replace spans before a table is written.
+            // Callers replace each span before they write the table.
             Value::Span(_) => {
                 let message = "the bytes of an array are in another file";
                 return Err(Error::new(ErrorKind::InvalidGraph, message));
@@ -150,7 +152,8 @@ impl Writer {
         self.vector(from, N, values.len(), all)
     }
 
-    /// Reserves a vector of offsets, which is filled in later.
+    /// Writes a vector with space for `count` offsets, and returns the position of the first
+    /// offset.
     fn offsets(&mut self, from: usize, count: usize) -> Result<usize> {
         self.vector(from, 4, count, std::iter::repeat_n(0, 4 * count))?;
         Ok(self.bytes.len() - 4 * count)
@@ -158,14 +161,14 @@ impl Writer {
 
     fn string(&mut self, from: usize, text: &str) -> Result<()> {
         self.vector(from, 1, text.len(), text.bytes())?;
-        // Readers in other languages expect a terminating zero.
+        // Readers in other languages expect a zero after the string.
         self.bytes.push(0);
         Ok(())
     }
 }
 
-/// Returns the vtable of a table, and the table's length. 8-byte fields come first, followed by
-/// 4-byte and 1-byte fields.
+/// Returns the vtable of a table, and the table's size in bytes. The table's 8-byte fields come
+/// first, followed by its 4-byte and 1-byte fields.
 fn lay_out(table: &Object) -> Result<(Vec<u16>, usize)> {
     let width = |value: &Value| match value {
         Value::I64(_) => 8,

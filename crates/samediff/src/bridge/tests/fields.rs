@@ -1,4 +1,4 @@
-//! Tests that every field of a classic file either survives a round trip, or is refused by name.
+//! Tests that every field of a classic file survives a round trip, or is refused by name.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::format::SameDiffFormat;
 use crate::{Array, Graph, Nd4jType, SameDiffVariable, VarType};
 use proto_splitter_core::formats::{Candidate, Format, OpenOptions};
 
-/// Returns a table with a value in each of its fields, and in each field of its nested tables.
+/// Returns a table with a value in each of its fields and in each field of its nested tables.
 fn filled(own: &'static TableType) -> Object {
     if std::ptr::eq(own, &FLAT_ARRAY) {
         return array(&[1, -2]);
@@ -39,7 +39,7 @@ fn filled(own: &'static TableType) -> Object {
     table
 }
 
-/// Returns a vector of 16-bit integers, as Java writes it: big-endian.
+/// Returns the table of an array of 16-bit integers. The data is big-endian, as Java writes it.
 fn array(values: &[i16]) -> Object {
     let info = ArrayInfo::new(Nd4jType::Int16, [values.len() as u64]).unwrap();
     let mut table = Object::default();
@@ -116,7 +116,8 @@ fn full_graph() -> Object {
     graph
 }
 
-/// Counts the schema's fields that a table has, and the fields that it could have.
+/// Counts the fields that a table and its nested tables have, and the fields that their schema
+/// permits.
 fn used(
     table: &Object,
     own: &'static TableType,
@@ -151,7 +152,7 @@ fn every_field_of_a_classic_file_comes_back() {
     let graph = full_graph();
     let (mut has, mut all) = (BTreeSet::new(), BTreeSet::new());
     used(&graph, &FLAT_GRAPH, &mut has, &mut all);
-    // Fields in which SDNB and other formats store the data of arrays.
+    // SDNB and other formats store the data of arrays in these fields.
     let elsewhere = FLAT_ARRAY.fields[flat_array::BUFFER_CHUNKS..].iter();
     let elsewhere: BTreeSet<String> = elsewhere
         .map(|field| format!("FlatArray.{}", field.name))
@@ -294,7 +295,7 @@ fn states_and_training_of_a_model_become_those_of_a_classic_file_and_come_back()
     assert_eq!(config, Some(&Value::String(json.to_owned())));
     let states = table.clone().take_tables(slots::UPDATER_STATE);
     assert_eq!(states.len(), 1);
-    // The format has no names for states, but Java requires them.
+    // A tag has no names for states, but Java requires them.
     let keys = states[0].get(updater_state::UPDATER_STATE_KEYS);
     assert_eq!(keys, Some(&texts(&["0", "1", "2"])));
 
@@ -480,7 +481,7 @@ fn values_of_a_placeholder_come_from_sdnb_as_a_classic_file_has_them() {
 #[test]
 fn states_that_lie_behind_an_sdnb_graph_are_read_from_there() {
     let folder = tempfile::tempdir().unwrap();
-    // The data that Java writes: the values of the variable, followed by those of its state.
+    // The data as Java writes it: the values of the variable, followed by those of its state.
     let mut state = variable(0, "", &[2], 0, &[9, 0, 8, 0], Some(4));
     let array = state.take_table(flat_variable::NDARRAY).unwrap();
     let mut adam = Object::default();

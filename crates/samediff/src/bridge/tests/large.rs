@@ -1,4 +1,5 @@
-//! Content that is too large for a FlatBuffer. The tests declare it without writing it.
+//! Tests with content that is too large for a FlatBuffer. Its size is declared, but the content
+//! isn't written.
 
 use std::io;
 
@@ -8,7 +9,7 @@ use super::*;
 use crate::array::header;
 use crate::{Array, Graph, ModelOptions, Nd4jType, SameDiffVariable, VarType, graph};
 
-/// A file that consists of zeros, except for some pieces.
+/// A source that consists of zeros, except for some byte ranges.
 #[derive(Default)]
 struct Sparse {
     pieces: Vec<(u64, Vec<u8>)>,
@@ -45,8 +46,8 @@ impl ReadAt for Sparse {
     }
 }
 
-/// Returns an archive of stored entries. Each entry has a name, a beginning, and a length that
-/// includes the zeros after the beginning.
+/// Returns an archive of stored entries. Each entry is given by its name, its first bytes, and its
+/// length. Zeros fill the rest of the entry.
 fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     let mut file = Sparse::default();
     let mut directory = Vec::new();
@@ -86,7 +87,7 @@ fn archive(entries: Vec<(&str, Vec<u8>, u64)>) -> Sparse {
     file
 }
 
-/// Returns a model with arrays of these sizes, which are all zeros.
+/// Returns a model with arrays of these sizes, in bytes. All values are zero.
 fn model_of(lens: &[u64]) -> Model {
     let mut graph = Graph::default();
     let mut lines = String::new();
@@ -136,7 +137,7 @@ fn a_model_over_2_gib_does_not_become_a_classic_file_and_it_is_said_what_to_do()
         );
         let advice = "keep it as a zip archive, or convert it to safetensors";
         assert!(text.contains(advice), "{text}");
-        // Nothing was written.
+        // The failed export left no file.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
@@ -175,7 +176,7 @@ fn an_array_over_2_gib_behind_sdnb_is_refused_when_it_is_added() {
     array.set(flat_array::APPENDED_DATA_LENGTH, appended);
     let mut graph = Object::default();
     graph.set(slots::VARIABLES, Value::Tables(vec![variable]));
-    // The file has a hole in place of the array.
+    // The array is a hole in the file.
     let (graph, _) = fb::write(&graph).unwrap();
     let at = 32 + graph.len() as u64 + len;
     let mut head = b"SDNB\0\0\0\x01".to_vec();
