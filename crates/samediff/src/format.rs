@@ -1,4 +1,4 @@
-//! The SameDiff formats, for the format registry.
+//! The SameDiff formats, in the form that the registry of formats requires.
 
 mod properties;
 mod tensors;
@@ -23,10 +23,10 @@ use crate::{
 };
 use tensors::Tensors;
 
-/// Default name of the tag that an import creates.
+/// Default name of the tag that the import of another format creates.
 pub const IMPORTED_TAG: &str = "model";
 
-/// The conversion setting that names a tag.
+/// Name of the conversion setting that specifies a tag.
 const TAG: &str = "tag";
 
 const SETTINGS: &[ConvertSetting] = &[ConvertSetting {
@@ -49,12 +49,12 @@ const SAFETENSORS: ConvertTarget = ConvertTarget {
     title: "safetensors file of a tag's parameters",
 };
 
-/// SameDiff models: the zip format, and the older classic, SDNB and SDZ files.
+/// SameDiff models: zip archives of tags, and the older classic, SDNB and SDZ files.
 ///
-/// Tensors are called `TAG/NAME`, and the states of updaters `TAG/updater/NAME#0`, `#1` and so on.
-/// A name without a tag refers to the newest tag. An input that isn't in the zip format has one
-/// tag, [`IMPORTED_TAG`]. The conversion setting `tag` names the tag to write or, for an import,
-/// the tag to create.
+/// A tensor of a parameter is called `TAG/NAME`, and those of an updater's states
+/// `TAG/updater/NAME#0`, `#1` and so on. Without a tag, a name refers to the newest tag. A file in
+/// one of the older formats is read as a model with a single tag, [`IMPORTED_TAG`]. The conversion
+/// setting `tag` specifies the tag to write or, for a file in another format, the tag to create.
 ///
 /// ```
 /// use proto_splitter_core::formats::{ConvertOptions, Format, OpenOptions, Registry};
@@ -99,7 +99,7 @@ impl Format for SameDiffFormat {
         }
         let head = candidate.head();
         let is_zip = head.starts_with(bridge::ZIP_MAGIC);
-        // The name of an archive's first entry is at offset 30.
+        // The local header of an archive's first entry stores the entry's name at offset 30.
         let first = head.get(30..).unwrap_or_default();
         let extension = candidate.extension();
         match extension.as_deref() {
@@ -107,7 +107,7 @@ impl Format for SameDiffFormat {
             _ if head.starts_with(bridge::SDNB_MAGIC) => Some(Confidence::Certain),
             Some("sdz") if is_zip => Some(Confidence::Likely),
             _ if is_zip => recognize_archive(candidate, first),
-            // A FlatBuffer begins with no distinguishing bytes, and other formats also use this
+            // A FlatBuffer has no magic bytes at its beginning, and other formats also use this
             // extension.
             Some("fb" | "sd") => Some(Confidence::Possible),
             _ => None,
@@ -161,8 +161,7 @@ impl Format for SafetensorsFormat {
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
         let named = candidate.extension().as_deref() == Some("safetensors");
         let known = bridge::safetensors_header(candidate.head(), candidate.size()).is_some();
-        // Other formats that store models in safetensors files recognize these with more
-        // confidence.
+        // Formats whose models are safetensors files recognize these files with more confidence.
         (named && known).then_some(Confidence::Likely)
     }
 
@@ -193,9 +192,10 @@ impl Format for SafetensorsFormat {
     }
 }
 
-/// Looks for a model in a zip archive whose first entry is called `first`. Other writers may put
-/// the list of tags after other entries. If the archive is truncated or lacks the list, any other
-/// file of a model suffices, so that opening the archive reports the problem.
+/// Recognizes a model in a zip archive whose first entry's name begins with `first`. The list of
+/// tags may be any entry, since other writers don't put it first. If the archive is truncated or
+/// has no list of tags, another entry of a model suffices, so that the file is opened and the
+/// problem is reported.
 fn recognize_archive(candidate: &Candidate<'_>, first: &[u8]) -> Option<Confidence> {
     let file = candidate.source().ok()?;
     let Ok(archive) = zip::Archive::open(file, &SameDiffLimits::new()) else {
@@ -240,8 +240,8 @@ fn convert(
     Ok(left_out.into_iter().fold(converted, Converted::note))
 }
 
-/// Converts a file. Returns the number of bytes written, and a line that describes the content that
-/// was left out.
+/// Converts a model to the target format. Returns the number of bytes written, and a description of
+/// the content that the target format can't contain, if any.
 fn write(
     any: Any,
     target: &ConvertTarget,
@@ -261,7 +261,8 @@ fn write(
         };
         return Ok((draft.write(output, options)?.size, None));
     }
-    // Other formats are written from a model, so an import is first converted to one.
+    // The other target formats are written from a model, so first converts imported content to a
+    // model.
     let folder = tempfile::tempdir()?;
     let model = match any {
         Any::Model(model) => model,
@@ -294,7 +295,7 @@ fn imported(content: TagContent, tag: Option<&str>) -> Result<Draft> {
     Ok(draft)
 }
 
-/// A model, or the content of another format.
+/// A model, or content that was imported from another format.
 enum Any {
     Model(Model),
     Imported(TagContent),
@@ -307,11 +308,11 @@ impl Any {
         Any::of_file(Arc::new(file), path)
     }
 
-    /// Reads a model from an open file.
+    /// Reads a model or a file in another format.
     fn of_file(file: Arc<dyn ReadAt>, path: &Path) -> Result<Any> {
         let content = match import_open(Arc::clone(&file), path) {
             Ok(content) => content,
-            // The file already has tags, or content that this format can't represent.
+            // The file is a model already, or it has content that a tag can't represent.
             Err(error) if error.kind() == crate::ErrorKind::NotConvertible => {
                 return match Model::of_file(file, path, &ModelOptions::new()) {
                     Err(other) if other.kind() == crate::ErrorKind::NotAnArchive => {

@@ -19,18 +19,18 @@ use crate::{Nd4jType, VarType};
 pub struct SameDiffVariable {
     /// Name, unique among the variables.
     pub name: String,
-    /// Type of the variable's elements, if known.
+    /// Type of the variable's elements; `None` if it is unknown.
     pub dtype: Option<Nd4jType>,
     /// Kind of the variable.
     pub kind: VarType,
-    /// Length of each dimension, or -1 for a variable length; `None` if the shape is unknown.
+    /// Length of each dimension, or -1 if the length varies; `None` if the shape is unknown.
     pub shape: Option<Vec<i64>>,
-    /// Content from a classic file for which this struct has no field.
+    /// Content of the variable in a classic file that no other field represents.
     pub(crate) classic: Object,
 }
 
 impl SameDiffVariable {
-    /// Creates a variable with this name.
+    /// Creates a variable of the given name, kind, element type and shape.
     ///
     /// ```
     /// use proto_splitter_samediff::{Nd4jType, VarType, SameDiffVariable};
@@ -53,24 +53,25 @@ impl SameDiffVariable {
     }
 }
 
-/// Named arguments of an operation, in order.
+/// Arguments of an operation in their order, each with its name.
 pub type Arguments<T> = Vec<(String, T)>;
 
-/// An operation.
+/// An operation of a graph, which computes variables from other variables.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Operation {
     /// Name, unique among the operations.
     pub name: String,
-    /// The operation performed, such as `add`.
+    /// Name of the operation's function, such as `add`.
     pub op_name: String,
-    /// Family of a legacy operation, or [`CUSTOM`](Self::CUSTOM) for any other operation.
+    /// Code of the operation's family if it is a legacy operation, and otherwise
+    /// [`CUSTOM`](Self::CUSTOM).
     pub op_type: i8,
     /// Number of the operation within its family.
     pub op_num: i64,
-    /// Variables that the operation reads.
+    /// Names of the variables that the operation reads.
     pub inputs: Vec<String>,
-    /// Variables that the operation computes.
+    /// Names of the variables that the operation computes.
     pub outputs: Vec<String>,
     /// Integer arguments.
     pub i_args: Arguments<i64>,
@@ -78,9 +79,9 @@ pub struct Operation {
     pub t_args: Arguments<f64>,
     /// Boolean arguments.
     pub b_args: Arguments<bool>,
-    /// Type arguments.
+    /// Arguments that are element types.
     pub d_args: Arguments<Nd4jType>,
-    /// Content from a classic file for which this struct has no field.
+    /// Content of the operation in a classic file that no other field represents.
     pub(crate) classic: Object,
 }
 
@@ -88,7 +89,8 @@ impl Operation {
     /// The [`op_type`](Self::op_type) of operations that are identified by name.
     pub const CUSTOM: i8 = 21;
 
-    /// Creates a custom operation with this name, without inputs, outputs or arguments.
+    /// Creates a custom operation that has no inputs, outputs or arguments yet. `op_name` is its
+    /// function.
     ///
     /// ```
     /// use proto_splitter_samediff::Operation;
@@ -107,7 +109,7 @@ impl Operation {
     }
 }
 
-/// A graph.
+/// A graph, which consists of variables and operations.
 ///
 /// ```
 /// use proto_splitter_samediff::{Nd4jType, Graph, VarType, SameDiffVariable};
@@ -118,13 +120,13 @@ impl Operation {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Graph {
-    /// Variables, in the order of `params.txt`.
+    /// Variables, in the order of their lines in `params.txt`.
     pub variables: Vec<SameDiffVariable>,
     /// Operations.
     pub operations: Vec<Operation>,
-    /// Variables that training minimizes.
+    /// Names of the variables that training minimizes.
     pub loss_variables: Vec<String>,
-    /// Content from a classic file for which this struct has no field.
+    /// Content of the graph in a classic file that no other field represents.
     pub(crate) classic: Object,
 }
 

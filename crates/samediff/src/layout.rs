@@ -1,4 +1,4 @@
-//! The names of the entries in an archive.
+//! The names of the entries in a model's archive.
 //!
 //! ```text
 //! tags.txt                  one tag per line, oldest first
@@ -10,16 +10,16 @@
 //! TAG/updater/ID.fb         one array
 //! ```
 
-/// Name of the tag list, which is the first entry.
+/// Name of the list of tags, which this crate writes as the archive's first entry.
 pub(crate) const TAGS: &str = "tags.txt";
 pub(crate) const GRAPH: &str = "graph.fb";
 pub(crate) const PARAMS: &str = "params.txt";
 pub(crate) const UPDATER: &str = "updater.txt";
 pub(crate) const TRAINING_CONFIG: &str = "trainingConfig.fb";
-/// Suffix of array file names.
+/// Suffix of the names of array files.
 pub(crate) const ARRAY_SUFFIX: &str = ".fb";
 
-/// The folder below a tag that contains an array's file.
+/// The use of an array, which determines the folder that contains the array's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// `params/`: the values of a variable or constant.
@@ -29,7 +29,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the folder's name.
+    /// Returns the name of the folder in a tag's folder that contains arrays with this use.
     #[must_use]
     pub const fn folder(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Role {
         }
     }
 
-    /// Returns the name of the text file that lists the folder's files.
+    /// Returns the name of the text file in a tag's folder that lists arrays with this use.
     #[must_use]
     pub const fn list(self) -> &'static str {
         match self {
@@ -48,17 +48,18 @@ impl Role {
     }
 }
 
-/// Returns true if the format defines this path in a tag's folder.
+/// Returns true if the format defines an entry with this path, relative to a tag's folder.
 pub(crate) fn is_known(path: &str) -> bool {
     [GRAPH, PARAMS, UPDATER, TRAINING_CONFIG].contains(&path) || array_id(path).is_some()
 }
 
-/// Returns the path of an array's file, relative to its tag's folder.
+/// Returns the path of an array's file, relative to the tag's folder.
 pub(crate) fn array_path(role: Role, id: &str) -> String {
     format!("{}/{id}{ARRAY_SUFFIX}", role.folder())
 }
 
-/// Returns the role and the id of an array's file. `path` is relative to its tag's folder.
+/// Returns the role and the id of the array file with this path, relative to a tag's folder; `None`
+/// if it isn't the path of an array file.
 pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
     let (folder, file) = path.split_once('/')?;
     let role = [Role::Parameter, Role::UpdaterState]
@@ -68,7 +69,7 @@ pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
     (!id.is_empty() && !id.contains('/')).then_some((role, id))
 }
 
-/// Returns true if a file with this name, in any folder, may be part of a model.
+/// Returns true if an entry with this name may be part of a model, in any folder.
 pub(crate) fn is_of_model(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or_default();
     let names = [TAGS, GRAPH, PARAMS];

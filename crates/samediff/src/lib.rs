@@ -1,10 +1,11 @@
-//! Writing, reading, checking and editing models of any size in the SameDiff zip and FlatBuffers
-//! format.
+//! Writes, reads, checks and edits models of any size in the SameDiff format, a zip archive of
+//! FlatBuffers.
 //!
-//! A model is a zip archive of *tags*. Each tag is one state of the model, such as a checkpoint,
-//! with a graph, the values of the graph's variables and constants (its *parameters*), and the
-//! states of the updater that trains it. Each array is a separate file, so FlatBuffers' limit of 2
-//! GiB applies only to single arrays, and tags share the arrays that didn't change between them.
+//! A model is a zip archive of *tags*. Each tag is one state of the model, such as a checkpoint. A
+//! tag has a graph, the values of the graph's variables and constants (its *parameters*), and the
+//! states of the updater that trains the graph. Each array is a separate file in the archive. Thus,
+//! FlatBuffers' limit of 2 GiB applies only to single arrays, and several tags can share the file
+//! of an array that didn't change.
 //!
 //! ```text
 //! tags.txt                  one tag per line, oldest first
@@ -16,10 +17,10 @@
 //! TAG/updater/ID.fb         one array
 //! ```
 //!
-//! [`Model`] reads a model. [`Draft`] describes a model to be written, which may be new or made
-//! from others. Nothing large is decoded or held in memory.
+//! [`Model`] reads a model. [`Draft`] describes a model to be written, made of new tags, or of tags
+//! from existing models. Arrays are neither decoded nor held in memory as a whole.
 //!
-//! Sizes and offsets are in bytes.
+//! All sizes and offsets are in bytes.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

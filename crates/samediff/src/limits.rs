@@ -1,25 +1,28 @@
-//! Limits for a reader.
+//! Limits on the resources that reading a model may use.
 
-/// Default maximum number of entries: 10 million. See [`SameDiffLimits::max_entries`].
+/// Default maximum number of entries in an archive: 10 million. See
+/// [`SameDiffLimits::max_entries`].
 pub const DEFAULT_MAX_ENTRIES: u64 = 10_000_000;
 
-/// Default maximum size of a text file: 128 MiB. See [`SameDiffLimits::max_text_size`].
+/// Default maximum size of a text file in an archive: 128 MiB. See
+/// [`SameDiffLimits::max_text_size`].
 pub const DEFAULT_MAX_TEXT_SIZE: u64 = 128 << 20;
 
-/// Default maximum size of a line: 1 MiB. See [`SameDiffLimits::max_line_size`].
+/// Default maximum size of a line in a text file: 1 MiB. See [`SameDiffLimits::max_line_size`].
 pub const DEFAULT_MAX_LINE_SIZE: u64 = 1 << 20;
 
-/// Default maximum memory for the lines of a text file: 512 MiB. See
+/// Default maximum memory for the parsed lines of a text file: 512 MiB. See
 /// [`SameDiffLimits::max_list_memory`].
 pub const DEFAULT_MAX_LIST_MEMORY: u64 = 512 << 20;
 
-/// Default maximum size of a graph: 512 MiB. See [`SameDiffLimits::max_graph_size`].
+/// Default maximum size of a decoded graph: 512 MiB. See [`SameDiffLimits::max_graph_size`].
 pub const DEFAULT_MAX_GRAPH_SIZE: u64 = 512 << 20;
 
-/// Default maximum size of temporary files: 16 GiB. See [`SameDiffLimits::max_inflated_size`].
+/// Default maximum total size of temporary files: 16 GiB. See
+/// [`SameDiffLimits::max_inflated_size`].
 pub const DEFAULT_MAX_INFLATED_SIZE: u64 = 16 << 30;
 
-/// Limits on a reader's memory and disk space, since files are not trusted.
+/// Limits on the memory and disk space for reading a model, since its file isn't trusted.
 ///
 /// ```
 /// use proto_splitter_samediff::{SameDiffLimits, Model, ModelOptions};
@@ -79,8 +82,8 @@ impl SameDiffLimits {
         self
     }
 
-    /// Limits the memory for the lines of a text file, in bytes. Default:
-    /// [`DEFAULT_MAX_LIST_MEMORY`]. A two-character reference takes about 60 bytes.
+    /// Limits the memory for the parsed lines of a text file, in bytes. Default:
+    /// [`DEFAULT_MAX_LIST_MEMORY`]. A reference of two characters takes about 60 bytes.
     #[must_use]
     pub const fn max_list_memory(mut self, bytes: u64) -> Self {
         self.max_list_memory = bytes;
@@ -95,9 +98,10 @@ impl SameDiffLimits {
         self
     }
 
-    /// Limits the total size of the temporary files for deflated arrays in an archive, in bytes.
-    /// Default: [`DEFAULT_MAX_INFLATED_SIZE`]. An array needs a temporary file only if it is read
-    /// in random order, or if its table is after its data.
+    /// Limits the total size of the temporary files that exist at a time for deflated arrays of an
+    /// archive, in bytes. Default: [`DEFAULT_MAX_INFLATED_SIZE`]. A deflated array needs a
+    /// temporary file only if it is read in random order, or if its FlatBuffers table is after its
+    /// data.
     #[must_use]
     pub const fn max_inflated_size(mut self, bytes: u64) -> Self {
         self.max_inflated_size = bytes;
@@ -124,12 +128,13 @@ impl SameDiffLimits {
         self.max_line_size
     }
 
-    /// Returns the maximum memory for the lines of a text file, in bytes.
+    /// Returns the maximum memory for the parsed lines of a text file, in bytes.
     pub const fn get_max_list_memory(&self) -> u64 {
         self.max_list_memory
     }
 
-    /// Returns the maximum total size of the temporary files for deflated arrays, in bytes.
+    /// Returns the maximum total size of the temporary files for deflated arrays of an archive, in
+    /// bytes.
     pub const fn get_max_inflated_size(&self) -> u64 {
         self.max_inflated_size
     }

@@ -1,4 +1,4 @@
-//! A model opened for reading.
+//! Models that were opened for reading.
 
 mod arrays;
 mod check;
@@ -36,22 +36,23 @@ impl ModelOptions {
         }
     }
 
-    /// Sets the limits for the reader. Default: [`SameDiffLimits::new`].
+    /// Sets the limits on memory and disk space. Default: [`SameDiffLimits::new`].
     #[must_use]
     pub const fn limits(mut self, limits: SameDiffLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Returns the limits for the reader.
+    /// Returns the limits on memory and disk space.
     pub const fn get_limits(&self) -> &SameDiffLimits {
         &self.limits
     }
 }
 
-/// A model, which consists of tags. Each tag has a graph and its parameters.
+/// A model, which consists of tags. Each tag has a graph, its parameters and its updater states.
 ///
-/// Opening a model reads the archive's directory and `tags.txt`. Everything else is read on demand.
+/// Opening a model reads the archive's directory and `tags.txt`. All other entries are read on
+/// demand.
 ///
 /// ```
 /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions};
@@ -77,14 +78,14 @@ pub struct Model {
     archive: Archive,
     pub(crate) limits: SameDiffLimits,
     path: Option<PathBuf>,
-    /// Tags, the oldest first. There is at least one.
+    /// Tags, oldest first. A model has at least one tag.
     tags: Vec<Folder>,
-    /// Indices of tags, by their case-folded names and by their folders.
+    /// Index of each tag, by the tag's name in lower case.
     by_fold: HashMap<String, usize>,
     by_folder: HashMap<Box<str>, usize>,
 }
 
-/// A tag, and the spelling of its folder in the archive.
+/// A tag, and the name of its folder, which may differ from the tag in its case.
 #[derive(Clone, Debug)]
 struct Folder {
     tag: Tag,
@@ -92,18 +93,18 @@ struct Folder {
 }
 
 impl Model {
-    /// Opens a file.
+    /// Opens the model in a file.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::NotAnArchive`], or any error in
-    /// the archive; [`ErrorKind::MissingEntry`] if it has no `tags.txt`, or a tag has no folder;
-    /// any error in the tags.
+    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::NotAnArchive`], or any other error
+    /// in the archive; [`ErrorKind::MissingEntry`] if the archive has no `tags.txt`, or a tag has
+    /// no folder; any error in `tags.txt`.
     pub fn open(path: impl AsRef<Path>) -> Result<Model> {
         Model::open_with(path, &ModelOptions::new())
     }
 
-    /// Opens a file with options.
+    /// Opens the model in a file, with options.
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl Model {
         Model::of_file(Arc::new(file), path, options)
     }
 
-    /// Opens a model from the open file at this path.
+    /// Opens the model in an open file. `path` is the file's path.
     pub(crate) fn of_file(
         file: Arc<dyn ReadAt>,
         path: &Path,
@@ -157,9 +158,9 @@ impl Model {
         Ok(model)
     }
 
-    /// Fails if an entry that the format doesn't define has a different name in its local header
-    /// than in the directory. No checksum covers the names in the directory, so damage to the name
-    /// of an array would otherwise go unnoticed.
+    /// Fails if an entry that the format doesn't define has different names in its local header and
+    /// in the directory. No checksum covers the names in the directory, so an array whose name
+    /// there is damaged could otherwise be mistaken for an unknown entry.
     fn check_strange_names(&self) -> Result<()> {
         let files = self.archive.directory().files();
         let strange = files.filter(|(_, record)| !self.knows(&record.name));
@@ -169,7 +170,7 @@ impl Model {
         Ok(())
     }
 
-    /// Returns true if the format defines an entry with this name.
+    /// Returns true if the format defines the entry with this name.
     pub(crate) fn knows(&self, entry: &str) -> bool {
         let known = |(_, path)| layout::is_known(path);
         entry == layout::TAGS || self.place(entry).is_some_and(known)
@@ -181,12 +182,12 @@ impl Model {
         self.path.as_deref()
     }
 
-    /// Returns all tags, oldest first.
+    /// Returns views of all tags, oldest first.
     pub fn tags(&self) -> impl DoubleEndedIterator<Item = TagView<'_>> + ExactSizeIterator {
         (0..self.tags.len()).map(|index| TagView { model: self, index })
     }
 
-    /// Returns the newest tag, which is the default.
+    /// Returns a view of the newest tag, which is the default tag.
     #[must_use]
     pub fn default_tag(&self) -> TagView<'_> {
         TagView {
@@ -195,11 +196,11 @@ impl Model {
         }
     }
 
-    /// Returns the tag with this name, ignoring case.
+    /// Returns a view of the tag with this name, ignoring case.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnknownTag`] if there is no such tag.
+    /// [`ErrorKind::UnknownTag`] if no tag has this name.
     pub fn tag(&self, name: &str) -> Result<TagView<'_>> {
         match self.tag_index(name) {
             Some(index) => Ok(TagView { model: self, index }),
@@ -215,7 +216,7 @@ impl Model {
         self.by_fold.get(&fold(name)).copied()
     }
 
-    /// Adds the file's name to an error.
+    /// Adds the path of the model's file to an error.
     fn named(&self, error: Error) -> Error {
         match &self.path {
             Some(path) => error.in_file(path.display()),
@@ -227,15 +228,16 @@ impl Model {
         &self.archive
     }
 
-    /// Returns the index of the tag whose folder contains an entry, and the entry's path relative
-    /// to the folder.
+    /// Returns the index of the tag whose folder contains this entry, and the entry's path relative
+    /// to that folder; `None` if the entry isn't in a tag's folder.
     pub(crate) fn place<'e>(&self, entry: &'e str) -> Option<(usize, &'e str)> {
         let (folder, path) = entry.split_once('/')?;
         Some((*self.by_folder.get(folder)?, path))
     }
 
-    /// Returns every file in the folders `params/` and `updater/` of a tag, including files to
-    /// which no list refers.
+    /// Returns every file in the folders `params/` and `updater/` of all tags, including files that
+    /// are in no list. Each item consists of the tag's index, the role, the file's id and the
+    /// entry's index.
     pub(crate) fn array_files(&self) -> impl Iterator<Item = (usize, Role, &str, EntryIndex)> {
         self.archive
             .directory()
@@ -248,7 +250,7 @@ impl Model {
     }
 }
 
-/// Finds each tag's folder, and the spelling of its name.
+/// Finds each tag's folder, and its spelling in the archive.
 fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
     let mut by_fold: HashMap<String, usize> = HashMap::new();
     for (index, tag) in tags.iter().enumerate() {
@@ -260,7 +262,7 @@ fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
         let Some((folder, _)) = record.name.split_once('/') else {
             continue;
         };
-        // An entry is usually in the same folder as the previous one.
+        // Skips the search if the entry is in the same folder as the previous one, as is usual.
         if folder == last {
             continue;
         }
@@ -289,7 +291,7 @@ fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
     folders.collect()
 }
 
-/// A tag of a model.
+/// A view of a tag of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct TagView<'m> {
     model: &'m Model,
@@ -297,18 +299,18 @@ pub struct TagView<'m> {
 }
 
 impl<'m> TagView<'m> {
-    /// Returns the name, as spelled in `tags.txt`.
+    /// Returns the tag's name, as spelled in `tags.txt`.
     #[must_use]
     pub fn name(&self) -> &'m Tag {
         &self.model.tags[self.index].tag
     }
 
-    /// Returns the tag's index by age, starting with 0 for the oldest.
+    /// Returns the index of the tag, in the order from the oldest tag to the newest.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
 
-    /// Returns the full name of an entry in the tag's folder.
+    /// Returns the full name of the entry with this path in the tag's folder.
     pub(crate) fn entry_name(&self, path: &str) -> String {
         format!("{}/{path}", self.model.tags[self.index].name)
     }
@@ -325,7 +327,7 @@ impl<'m> TagView<'m> {
         })
     }
 
-    /// Reads the graph.
+    /// Reads the tag's graph, ignoring unknown fields.
     ///
     /// # Errors
     ///
@@ -335,7 +337,7 @@ impl<'m> TagView<'m> {
         self.read_graph(Unknown::PassedOver)
     }
 
-    /// Reads the graph in order to make another model from it.
+    /// Reads the tag's graph. `unknown` specifies the treatment of unknown fields.
     pub(crate) fn read_graph(&self, unknown: Unknown) -> Result<Graph> {
         let index = self.require(layout::GRAPH)?;
         let limits = &self.model.limits;
@@ -354,7 +356,8 @@ impl<'m> TagView<'m> {
         })
     }
 
-    /// Reads the list of the files that contain the values of the tag's variables and constants.
+    /// Reads `params.txt`, which lists the files with the values of the tag's variables and
+    /// constants.
     ///
     /// # Errors
     ///
@@ -364,8 +367,8 @@ impl<'m> TagView<'m> {
         Arrays::read(self.model, self.index, Role::Parameter, Some(index))
     }
 
-    /// Reads the list of the files that contain the states of the tag's updater. The list is empty
-    /// for an untrained model.
+    /// Reads `updater.txt`, which lists the files with the states of the tag's updater. If the tag
+    /// has no such file, since the model was never trained, the list is empty.
     ///
     /// # Errors
     ///
@@ -375,8 +378,8 @@ impl<'m> TagView<'m> {
         Arrays::read(self.model, self.index, Role::UpdaterState, index)
     }
 
-    /// Opens the values of one variable or constant. If you need several, call
-    /// [`parameters`](Self::parameters), which reads the list only once.
+    /// Opens the values of one variable or constant. To open several, call
+    /// [`parameters`](Self::parameters) instead, which reads the list of files only once.
     ///
     /// # Errors
     ///
@@ -396,7 +399,7 @@ impl<'m> TagView<'m> {
         }
     }
 
-    /// Returns the training configuration, which consists of the bytes of `trainingConfig.fb`. The
+    /// Returns the bytes of the tag's `trainingConfig.fb`, or `None` if there is no such file. The
     /// format has no schema for it.
     ///
     /// # Errors

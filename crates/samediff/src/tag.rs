@@ -1,22 +1,22 @@
-//! Tags: the names of a model's checkpoints.
+//! Tags, which are the names of a model's checkpoints.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum length of a tag's name, in bytes; the same as for names in file systems.
+/// Maximum length of a tag's name, in bytes, as for file names in common file systems.
 pub const MAX_TAG_LEN: usize = 255;
 
-/// Names that Windows reserves for devices, with or without an extension.
+/// Names that Windows reserves for devices, even if they have an extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
-/// The name of a tag, which is the name of a folder in the archive.
+/// The name of a tag, which is also the name of the tag's folder in the archive.
 ///
 /// A tag's name has 1 to 255 bytes. It doesn't contain `/ \ : * ? " < > |`, whitespace or control
-/// characters, and doesn't end in a dot. It isn't `tags.txt`, or a name that Windows reserves for a
-/// device. Tags that differ only in case are the same tag, so equality compares
+/// characters, and doesn't end in a dot. It is neither `tags.txt` nor a name that Windows reserves
+/// for a device. Names that differ only in case denote the same tag, so tags are compared by
 /// [`folded`](Self::folded).
 ///
 /// ```
@@ -35,26 +35,26 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// Returns the name with its original spelling.
+    /// Returns the name as it was spelled when the tag was parsed.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.name
     }
 
-    /// Returns the name in lower case, which identifies the tag.
+    /// Returns the name in lower case, by which tags are compared.
     #[must_use]
     pub fn folded(&self) -> &str {
         &self.folded
     }
 
-    /// Returns true if `name` is this tag's name, in any case.
+    /// Returns true if `name` is this tag's name, ignoring case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         *self.name == *name || *self.folded == *fold(name)
     }
 }
 
-/// Returns a tag's name in lower case.
+/// Returns the lower-case form of a tag's name, by which tags are compared.
 pub(crate) fn fold(name: &str) -> String {
     name.to_lowercase()
 }
@@ -78,7 +78,7 @@ impl FromStr for Tag {
 
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTag`] if the name is not allowed.
+    /// [`ErrorKind::InvalidTag`] if a tag can't have this name.
     fn from_str(name: &str) -> Result<Tag> {
         match objection(name) {
             Some(objection) => Err(Error::new(
@@ -93,7 +93,7 @@ impl FromStr for Tag {
     }
 }
 
-/// Returns the reason why a name isn't allowed, if there is one.
+/// Returns the reason why a tag can't have this name; `None` if it can.
 fn objection(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("is empty".into());
@@ -109,7 +109,7 @@ fn objection(name: &str) -> Option<String> {
             return Some(format!("has {c:?} in it, which no tag may have"));
         }
     }
-    // This also refuses `.` and `..`.
+    // This test also rejects `.` and `..`.
     if name.ends_with('.') {
         return Some("ends in a dot".into());
     }

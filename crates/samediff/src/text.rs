@@ -1,4 +1,4 @@
-//! The three text files: `tags.txt`, `params.txt` and `updater.txt`.
+//! Parsing and formatting of a model's text files: `tags.txt`, `params.txt` and `updater.txt`.
 //!
 //! ```text
 //! tags    = 1*( tag EOL )
@@ -7,9 +7,9 @@
 //! ref     = [ tag "/" ] id
 //! ```
 //!
-//! The files are UTF-8 without NUL. Each line is written with a line feed at its end. The reader
-//! also accepts CRLF, a missing line feed at the end of the file, and one byte order mark at its
-//! beginning.
+//! The files are UTF-8 without NUL. Each line is written with a line feed at its end. The parser
+//! also accepts CRLF, a missing line feed at the end of the file, and a byte order mark at the
+//! beginning of the file.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,7 +18,8 @@ use crate::layout::Role;
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Result, Tag};
 
-/// The location of an array's file, which is in the tag's own folder or in another tag's.
+/// A reference to an array's file in a tag's list of arrays. The file is in the folder of the same
+/// tag, or in the folder of another tag.
 ///
 /// ```
 /// use proto_splitter_samediff::FileRef;
@@ -43,13 +44,14 @@ impl FileRef {
         }
     }
 
-    /// Returns the tag whose folder contains the file, if that isn't the tag with the reference.
+    /// Returns the other tag whose folder contains the file; `None` for the tag that has the
+    /// reference.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// Returns the file's name, without the extension `.fb`.
+    /// Returns the file's name without its extension, `.fb`.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -91,14 +93,14 @@ impl std::str::FromStr for FileRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// The files: one for a parameter, and one for each state of an updater.
+    /// References to files: one for a parameter, and one for each state of an updater.
     pub(crate) refs: Vec<FileRef>,
 }
 
-/// Memory that a name or a reference takes in addition to its characters, in bytes.
+/// Memory for a name or reference in addition to its characters, in bytes.
 const KEPT: u64 = 48;
 
-/// The remaining memory for the lines of a file.
+/// The remaining memory for the parsed lines of a text file, in bytes.
 struct Memory {
     left: u64,
     limit: u64,
@@ -110,7 +112,7 @@ impl Memory {
         Memory { left: limit, limit }
     }
 
-    /// Subtracts the memory for `times` copies of a string.
+    /// Subtracts the memory for `times` copies of `text`. Fails if too little memory remains.
     fn keep(&mut self, text: &str, times: u64) -> Result<()> {
         let bytes = times.saturating_mul(KEPT.saturating_add(text.len() as u64));
         match self.left.checked_sub(bytes) {
@@ -126,7 +128,7 @@ impl Memory {
     }
 }
 
-/// Returns the lines of a text file, with their numbers.
+/// Splits a text file into lines, and returns each line with its number, counted from 1.
 fn lines<'b>(
     bytes: &'b [u8],
     limits: &SameDiffLimits,
@@ -139,7 +141,7 @@ fn lines<'b>(
     let text = text.trim_end_matches(['\n', '\r']);
     let lines = (1..).zip(text.split('\n'));
     let lines = lines.map(|(number, line)| (number, line.strip_suffix('\r').unwrap_or(line)));
-    // An empty file has no lines; splitting it would return a blank line.
+    // An empty file has no lines, but splitting it would return a blank line.
     let all = if text.is_empty() { 0 } else { usize::MAX };
     for (number, line) in lines.clone().take(all) {
         if line.len() as u64 > limits.get_max_line_size() {
@@ -159,13 +161,13 @@ fn lines<'b>(
     Ok(lines.take(all))
 }
 
-/// Parses `tags.txt`.
+/// Parses the bytes of `tags.txt`.
 pub(crate) fn parse_tags(bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Tag>> {
     let mut memory = Memory::new(limits);
     let mut tags = Vec::new();
     let mut seen = HashSet::new();
     for (number, line) in lines(bytes, limits)? {
-        // A tag takes memory for its original spelling, and for its folded name in two sets.
+        // A tag's memory includes its spelling in the file, and its folded name in several places.
         memory
             .keep(line, 4)
             .map_err(|error| error.on_line(number))?;
@@ -182,7 +184,7 @@ pub(crate) fn parse_tags(bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Ta
     Ok(tags)
 }
 
-/// Parses `params.txt` or `updater.txt`.
+/// Parses the bytes of `params.txt` or `updater.txt`. `role` specifies the file.
 pub(crate) fn parse_lines(role: Role, bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Line>> {
     let mut memory = Memory::new(limits);
     let mut parsed = Vec::new();
@@ -217,7 +219,7 @@ fn parse_line(role: Role, line: &str, memory: &mut Memory) -> Result<Line> {
         }
         _ => {}
     }
-    // A name takes memory in the list, and in the two sets of names.
+    // Each name is stored in its line, and in two sets of names.
     memory.keep(name, 3)?;
     let mut refs = Vec::with_capacity(tokens.len());
     for token in tokens {
@@ -230,7 +232,7 @@ fn parse_line(role: Role, line: &str, memory: &mut Memory) -> Result<Line> {
     })
 }
 
-/// Fails unless a name is allowed in `params.txt`.
+/// Fails unless `params.txt` and `updater.txt` can contain this name.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let bad = name.chars().find(|c| c.is_whitespace() || c.is_control());
     let message = match bad {
@@ -241,12 +243,12 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::NameNotRepresentable, message))
 }
 
-/// Formats `tags.txt`.
+/// Returns the text of `tags.txt` for these tags.
 pub(crate) fn print_tags<'a>(tags: impl IntoIterator<Item = &'a Tag>) -> String {
     tags.into_iter().map(|tag| format!("{tag}\n")).collect()
 }
 
-/// Formats `params.txt` or `updater.txt`.
+/// Returns the text of `params.txt` or `updater.txt` for these lines.
 pub(crate) fn print_lines<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Result<String> {
     use fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Zip archives: their directory, their entries, and writing them.
+//! Zip archives: reading their directory, reading their entries, and writing.
 
 mod checked;
 mod directory;

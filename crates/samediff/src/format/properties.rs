@@ -1,23 +1,24 @@
-//! The properties of a tag's graph: its variables, its operations, and its training.
+//! The properties of a tag's graph, as names and values to show to the user.
 
 use std::fmt::Display;
 
 use crate::bridge::config_to_json;
 use crate::{Arguments, Graph, Operation, SameDiffVariable, VarType};
 
-/// Maximum number of variables or operations to list.
+/// Maximum number of variables, of operations and of loss variables to list.
 const MOST: usize = 1000;
 
-/// Maximum number of bytes to show from a training configuration.
+/// Maximum size of a training configuration to show as text, in bytes. Of a larger one, only the
+/// size is shown.
 const MAX_CONFIG: usize = 64 << 10;
 
-/// Returns the properties of a graph and its training configuration, as names and values.
+/// Returns the properties of a graph and its training configuration, each with a name and a value.
 pub(super) fn properties(graph: &Graph, config: Option<&[u8]>) -> Vec<(String, String)> {
     let mut properties = Vec::new();
     let mut put = |name: &str, value: String| properties.push((name.to_owned(), value));
     put("variables", graph.variables.len().to_string());
     put("operations", graph.operations.len().to_string());
-    // Results of operations are listed along with the operations.
+    // Variables that are results of operations aren't listed themselves, since the operations are.
     let named = graph
         .variables
         .iter()

@@ -1,4 +1,4 @@
-//! The arrays of a model as named tensors.
+//! The arrays of a model, as an archive of named tensors.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -16,24 +16,25 @@ use crate::{
     Array, ArrayFile, ArrayInfo, CheckOptions, Model, Nd4jType, Role, TagContent, TagView, layout,
 };
 
-/// The arrays of a model by name. Arrays in a file are opened on demand.
+/// The arrays of a model or of imported content, by tensor name. An array of a model is opened on
+/// demand.
 #[derive(Debug)]
 pub(super) struct Tensors {
-    /// `None` for an import.
+    /// The model; `None` for imported content.
     model: Option<Model>,
-    /// Properties of an import's graph.
+    /// Properties of the graph of imported content; empty for a model.
     graph: Vec<(String, String)>,
-    /// The tag to use for a name without a tag.
+    /// Tag of tensor names that don't specify a tag; `None` if tensor names have no tags.
     default: Option<String>,
     arrays: Vec<(String, Held)>,
-    /// Number of arrays in each tag of a model.
+    /// Number of arrays in each tag of a model; empty for imported content.
     counts: Vec<usize>,
-    /// Index of each name in `arrays`.
+    /// Index in `arrays` of each tensor name.
     by_name: HashMap<String, usize>,
     file: Option<OpenFile>,
 }
 
-/// The file that contains the arrays.
+/// An open file that contains arrays.
 struct OpenFile(Arc<dyn ReadAt>);
 
 impl fmt::Debug for OpenFile {
@@ -75,7 +76,8 @@ impl Tensors {
         })
     }
 
-    /// Returns the arrays of an import. If there is no tag, their names have no prefix.
+    /// Returns the arrays of imported content. If `tag` is `None`, their tensor names have no
+    /// prefix.
     pub(super) fn of_import(content: &TagContent, tag: Option<&str>) -> Tensors {
         let named = content.parameters();
         let arrays = named.map(|(name, array)| {
@@ -86,7 +88,7 @@ impl Tensors {
             (name, Held::Imported(array.clone()))
         });
         let mut arrays: Vec<_> = arrays.collect();
-        // Only an import with a tag has states.
+        // Content without a tag comes from a safetensors file, which has no states.
         for (name, states) in content.states() {
             for (index, array) in states.iter().enumerate() {
                 let tag = tag.unwrap_or_default();
@@ -94,7 +96,7 @@ impl Tensors {
                 arrays.push((name, Held::Imported(array.clone())));
             }
         }
-        // Only an import with a tag has a graph.
+        // Content without a tag comes from a safetensors file, which has no graph.
         let graph = tag.map(|_| properties(content.graph(), content.config()));
         Tensors {
             graph: graph.unwrap_or_default(),
@@ -115,13 +117,14 @@ impl Tensors {
         }
     }
 
-    /// Adds the file that contains the arrays.
+    /// Sets the open file that contains the arrays.
     pub(super) fn of_file(mut self, file: Arc<dyn ReadAt>) -> Tensors {
         self.file = Some(OpenFile(file));
         self
     }
 
-    /// Returns the open file that contains the arrays of an archive.
+    /// Returns the open file that contains the arrays of an archive, if the archive is of this
+    /// type.
     pub(super) fn file_of(archive: &dyn Archive) -> Option<Arc<dyn ReadAt>> {
         let archive: &dyn Any = archive;
         let tensors = archive.downcast_ref::<Tensors>()?;
@@ -140,7 +143,7 @@ impl Tensors {
         }
     }
 
-    /// Returns the description of an array, with this name.
+    /// Returns the description of an array, under the given tensor name.
     fn info(&self, name: &str, held: &Held, array: &Array) -> TensorInfo {
         let info = tensor_info(name.to_owned(), array);
         match (held, &self.model) {
@@ -156,7 +159,7 @@ impl Tensors {
         let known = self.by_name.get(name).copied();
         known.or_else(|| {
             let folded = self.model.as_ref().and_then(|model| {
-                // The tag may be in upper or lower case.
+                // The tag in the name may differ from the model's in its case.
                 let (tag, rest) = name.split_once('/')?;
                 let tag = model.tag(tag).ok()?;
                 self.by_name.get(&format!("{}/{rest}", tag.name()))
@@ -275,16 +278,17 @@ impl Archive for Tensors {
     }
 }
 
-/// The files of a model, and the names that use them.
+/// Entries to list for a model, and the tensor names of each array file.
 #[derive(Default)]
 struct Owners {
     entries: Vec<Entry>,
-    /// For each file, its index in `entries`, and the other names that use it.
+    /// For each file, its index in `entries`, and the tensor names after the first that share it.
     known: HashMap<ArrayFile, (usize, Vec<String>)>,
 }
 
 impl Owners {
-    /// Adds an array. An unreadable array also takes up space, so it is listed with its error.
+    /// Adds an array under a tensor name. An array that can't be opened is listed with its error,
+    /// since it takes up space, too.
     fn add(
         &mut self,
         model: &Model,
@@ -310,7 +314,7 @@ impl Owners {
         });
     }
 
-    /// Adds all entries of a tag except for arrays.
+    /// Adds the entries of a tag that aren't arrays.
     fn add_others(&mut self, model: &Model, tag: TagView<'_>) {
         for path in [
             layout::GRAPH,
@@ -327,7 +331,8 @@ impl Owners {
         }
     }
 
-    /// Returns all entries. An entry with several names lists the other names, too.
+    /// Returns all entries. If several tensor names share an entry, its detail lists all names
+    /// after the first.
     fn entries(mut self) -> Vec<Entry> {
         for (place, others) in self.known.into_values() {
             let entry = &mut self.entries[place];
@@ -347,7 +352,8 @@ fn tensor_name(tag: &str, role: Role, name: &str, index: usize) -> String {
     }
 }
 
-/// Returns the description of an array whose values are read in C order, as little-endian elements.
+/// Returns the description of an array, whose values will be read in C order as little-endian
+/// elements.
 fn tensor_info(name: String, array: &Array) -> TensorInfo {
     let info: &ArrayInfo = array.info();
     let shape = if info.is_empty_scalar() {

@@ -1,11 +1,11 @@
-//! The invariants of a graph.
+//! The invariants that every graph must satisfy.
 
 use std::collections::HashSet;
 
 use super::{Arguments, Graph, Operation};
 use crate::{Error, ErrorKind, Result};
 
-/// Fails unless names are unique, and operations use existing variables.
+/// Fails unless all names in a graph are unique, and every variable that is referred to exists.
 pub(crate) fn check(graph: &Graph) -> Result<()> {
     let mut variables = HashSet::new();
     for variable in &graph.variables {

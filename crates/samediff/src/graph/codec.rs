@@ -8,10 +8,10 @@ use crate::fb::{self, Budget, Object, Unknown, Value};
 use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Nd4jType, Result, VarType};
 
-/// The `Graph.format_version` of written graphs.
+/// Value of `Graph.format_version` in graphs that this crate writes.
 const FORMAT_VERSION: i32 = 1;
 
-/// Decodes `graph.fb`.
+/// Decodes a graph from the bytes of `graph.fb`.
 pub(crate) fn from_bytes(
     bytes: &dyn ReadAt,
     limits: &SameDiffLimits,
@@ -44,7 +44,7 @@ pub(crate) fn from_bytes(
 }
 
 fn check_version(version: i32) -> Result<()> {
-    // Other writers omit the version, which is then 0.
+    // Other writers may omit the version, which then reads as 0.
     if (0..=FORMAT_VERSION).contains(&version) {
         return Ok(());
     }
@@ -69,7 +69,8 @@ fn read_variable(mut table: Object) -> Result<SameDiffVariable> {
     read().map_err(|error| error.about("variable", &name))
 }
 
-/// Returns the type for a code in a graph, where 0 means that there is no type.
+/// Returns the element type for a code in a graph; `None` for 0, which means that the type is
+/// unknown.
 pub(crate) fn optional_dtype(code: i8) -> Result<Option<Nd4jType>> {
     match code {
         0 => Ok(None),
@@ -117,7 +118,7 @@ fn required(table: &mut Object, slot: usize, what: &str) -> Result<String> {
     name.ok_or_else(|| Error::new(ErrorKind::InvalidGraph, format!("{what} has no name")))
 }
 
-/// Pairs names with values. Fails unless there are as many names as values.
+/// Pairs the names of arguments with their values. Fails unless their numbers are equal.
 fn pair<T>(names: Vec<String>, values: Vec<T>, what: &str) -> Result<Arguments<T>> {
     if names.len() != values.len() {
         let message = format!(
@@ -130,7 +131,7 @@ fn pair<T>(names: Vec<String>, values: Vec<T>, what: &str) -> Result<Arguments<T
     Ok(names.into_iter().zip(values).collect())
 }
 
-/// Encodes `graph.fb`.
+/// Encodes a graph as the bytes of `graph.fb`.
 pub(crate) fn to_bytes(graph: &Graph) -> Result<Vec<u8>> {
     let mut table = Object::default();
     let variables = graph.variables.iter().map(write_variable).collect();
@@ -251,7 +252,7 @@ mod tests {
         ] {
             let mut table = Object::default();
             table.set(operation::NAME, Value::String("op".to_owned()));
-            // The slot for names precedes the slot for values.
+            // The slot for the names of arguments immediately precedes the slot for their values.
             table.set(slot - 1, Value::Strings(vec!["a".to_owned()]));
             table.set(slot, value);
             let mut root = Object::default();

@@ -5,7 +5,8 @@ use crate::fb::schema::flat_graph::{flat_graph as slots, flat_node, flat_variabl
 use crate::fb::{Object, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// Renames a variable wherever the graph refers to it, including in content from a classic file.
+/// Renames a variable, and all references to it in the graph and in its content from a classic
+/// file.
 pub(crate) fn rename_variable(graph: &mut Graph, from: &str, to: &str) -> Result<()> {
     let Some(place) = graph.variables.iter().position(|known| known.name == from) else {
         let message = format!("the graph has no variable {from:?}");
@@ -27,7 +28,8 @@ pub(crate) fn rename_variable(graph: &mut Graph, from: &str, to: &str) -> Result
     }
     rename(&mut graph.loss_variables);
     for variable in &mut graph.variables {
-        // A variable's third list of dependencies names operations, so it is unchanged.
+        // The third list of control dependencies isn't renamed, since it contains names of
+        // operations.
         in_field(&mut variable.classic, flat_variable::CONTROL_DEPS, rename);
         in_field(
             &mut variable.classic,

@@ -1,4 +1,4 @@
-//! The names of arrays, with their files.
+//! Lists of arrays: the names of variables, with the files that contain their arrays.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::text::{FileRef, Line, parse_lines};
 use crate::zip::EntryIndex;
 use crate::{Array, Error, ErrorKind, Result};
 
-/// The file of an array.
+/// A handle to the file of an array, for [`Arrays::open`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ArrayFile(pub(super) EntryIndex);
 
@@ -18,7 +18,8 @@ impl ArrayFile {
     }
 }
 
-/// The content of `params.txt` or `updater.txt`: names with their files, in the order of the lines.
+/// The content of `params.txt` or `updater.txt`: names of variables with their array files, in the
+/// order of the lines.
 #[derive(Clone, Debug)]
 pub struct Arrays<'m> {
     model: &'m Model,
@@ -46,7 +47,7 @@ impl<'m> Arrays<'m> {
                 None => Vec::new(),
             };
             let mut items = Vec::with_capacity(lines.len());
-            // There are no blank lines, so line numbers are consecutive.
+            // Blank lines are an error, so the numbers of lines are consecutive.
             for (Line { name, refs }, number) in lines.into_iter().zip(1..) {
                 let files = refs.iter().map(|file| resolve(model, tag, role, file));
                 let files = files.collect::<Result<_>>();
@@ -65,72 +66,72 @@ impl<'m> Arrays<'m> {
         })
     }
 
-    /// Returns the number of names.
+    /// Returns the number of names in the list.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Returns true if there are no names.
+    /// Returns true if the list has no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Returns the names with their files. A parameter has one file, and an updater has one for
-    /// each state.
+    /// Returns the names with their files. In `params.txt`, a name has one file. In `updater.txt`,
+    /// a name has one file for each state.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[ArrayFile])> {
         self.items.iter().map(|(name, files)| (&**name, &**files))
     }
 
-    /// Returns the files listed for a name.
+    /// Returns the files listed for a name; `None` if the name isn't in the list.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[ArrayFile]> {
         let index = *self.by_name.get(name)?;
         Some(&self.items[index].1)
     }
 
-    /// Opens an array by reading the beginning of its file, but not its data.
+    /// Opens an array. Usually reads only the beginning of its file, and no data.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArray`] or [`ErrorKind::UnsupportedArray`] if the file isn't a readable
-    /// array; any error in the archive.
+    /// [`ErrorKind::InvalidArray`] or [`ErrorKind::UnsupportedArray`] if the file doesn't contain a
+    /// readable array; any error in the archive.
     pub fn open(&self, file: &ArrayFile) -> Result<Array> {
         self.model.open_file(*file)
     }
 
-    /// Returns the name of a file's entry.
+    /// Returns the name of the archive entry for an array's file.
     #[must_use]
     pub fn entry_name(&self, file: &ArrayFile) -> &'m str {
         &self.model.archive.record(file.0).name
     }
 
-    /// Returns the size of a file in the archive, in bytes.
+    /// Returns the size that a file takes up in the archive, in bytes.
     #[must_use]
     pub fn stored_len(&self, file: &ArrayFile) -> u64 {
         self.model.archive.record(file.0).stored_len
     }
 
-    /// Returns the name of the list's entry.
+    /// Returns the name of the archive entry that contains this list.
     pub(crate) fn list_name(&self) -> &str {
         &self.entry
     }
 
-    /// Returns the line number of a name.
+    /// Returns the number of the line that has this name.
     pub(crate) fn line(&self, name: &str) -> Option<u64> {
         self.by_name.get(name).map(|&index| index as u64 + 1)
     }
 }
 
 impl Model {
-    /// Opens an array, like [`Arrays::open`].
+    /// Opens the array in a file, like [`Arrays::open`].
     pub(crate) fn open_file(&self, file: ArrayFile) -> Result<Array> {
         Array::open(&self.archive, file.0).map_err(|error| self.named(error))
     }
 }
 
-/// Finds the file to which a reference in a tag's list points.
+/// Finds the array file for a reference in the list of the tag with the index `own`.
 fn resolve(model: &Model, own: usize, role: Role, file: &FileRef) -> Result<ArrayFile> {
     let tag = match file.tag() {
         None => own,

@@ -32,8 +32,7 @@ impl CheckOptions {
         }
     }
 
-    /// Sets whether to read every entry to its end, in order to compare its checksum. Default:
-    /// true.
+    /// Sets whether to read every entry to its end, which compares its checksum. Default: true.
     #[must_use]
     pub const fn contents(mut self, contents: bool) -> Self {
         self.contents = contents;
@@ -47,7 +46,7 @@ impl CheckOptions {
         self
     }
 
-    /// Returns whether to read every entry to its end, in order to compare its checksum.
+    /// Returns whether to read every entry to its end, which compares its checksum.
     pub const fn get_contents(&self) -> bool {
         self.contents
     }
@@ -58,28 +57,28 @@ impl CheckOptions {
     }
 }
 
-/// The result of a check.
+/// The result of [`Model::check`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// Errors that make the model unusable, wholly or in part.
+    /// Errors due to which the model can't be used, wholly or in part.
     pub errors: Vec<Error>,
-    /// Harmless irregularities.
+    /// Descriptions of harmless irregularities.
     pub warnings: Vec<String>,
     /// Number of tags checked.
     pub tags: u64,
-    /// Number of arrays checked. Arrays shared by several tags count once.
+    /// Number of arrays checked. An array that several tags share counts once.
     pub arrays: u64,
-    /// Number of bytes read to compare checksums.
+    /// Number of bytes read in order to compare checksums.
     pub bytes: u64,
 }
 
 impl Report {
-    /// Fails with the first error, if there is one.
+    /// Returns the first error, if the check found any, and otherwise the report.
     ///
     /// # Errors
     ///
-    /// The first of [`errors`](Self::errors).
+    /// The first error in [`errors`](Self::errors).
     pub fn into_result(mut self) -> Result<Report> {
         if self.errors.is_empty() {
             Ok(self)
@@ -90,8 +89,8 @@ impl Report {
 }
 
 impl Model {
-    /// Checks the whole model: lists, graphs, arrays, and the checksums of all entries. Continues
-    /// after an error, so that all errors are reported.
+    /// Checks the whole model: its lists, its graphs, its arrays, and the checksums of all entries.
+    /// Continues after most errors, so that the report contains all of them.
     ///
     /// # Errors
     ///
@@ -124,12 +123,13 @@ impl Model {
 struct Checker<'m> {
     model: &'m Model,
     report: Report,
-    /// Descriptions of the arrays opened so far; `None` for damaged ones.
+    /// Description of each array opened so far; `None` if the array can't be opened.
     infos: HashMap<ArrayFile, Option<ArrayInfo>>,
 }
 
 impl<'m> Checker<'m> {
-    /// Records an error in the model. Errors from the system end the check.
+    /// Adds an error in the model to the report. Returns an error of the system and a cancellation,
+    /// which end the check.
     fn note(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::Io | ErrorKind::Cancelled => Err(error),
@@ -151,7 +151,7 @@ impl<'m> Checker<'m> {
         self.report.warnings.push(warning);
     }
 
-    /// Looks for entries that the format doesn't define.
+    /// Warns about entries that the format doesn't define.
     fn check_names(&mut self) {
         let directory = self.model.archive.directory();
         if directory
@@ -229,7 +229,8 @@ impl<'m> Checker<'m> {
                     if info.element_count() == 0
                         && variable.dtype.is_some_and(|dtype| dtype != info.dtype())
                     {
-                        // DL4J has written arrays like this, which can't be misinterpreted.
+                        // This is only a warning: DL4J has written empty arrays of another type,
+                        // and they can't be misread.
                         let entry = parameters.entry_name(file);
                         self.warn(format!(
                             "{entry}: the empty array is of type {}, but {name:?} is of another",
@@ -302,7 +303,8 @@ impl<'m> Checker<'m> {
         Ok(())
     }
 
-    /// Returns the description of an array, which is read from the array's file only once.
+    /// Returns the description of an array; `None` if it can't be opened. Opens each array only
+    /// once.
     fn info(&mut self, arrays: &Arrays<'m>, file: ArrayFile) -> Result<Option<ArrayInfo>> {
         if let Some(known) = self.infos.get(&file) {
             return Ok(known.clone());
@@ -331,7 +333,7 @@ impl<'m> Checker<'m> {
             .map(|(_, record)| record.len)
             .sum();
         let meter: Meter = progress.meter(total);
-        // Damaged entries were already read to their ends.
+        // Skips entries whose damage was already reported.
         let damaged = self.report.errors.iter().filter(|error| {
             let kind = error.kind();
             matches!(
@@ -359,7 +361,7 @@ impl<'m> Checker<'m> {
     }
 }
 
-/// Fails unless an array can be the value of a variable.
+/// Fails unless an array with this description can be the value of a variable.
 pub(crate) fn check_fits(variable: &SameDiffVariable, info: &ArrayInfo) -> Result<()> {
     let wanted = variable.dtype.filter(|_| info.element_count() > 0);
     if let Some(dtype) = wanted.filter(|&dtype| dtype != info.dtype()) {
@@ -373,8 +375,8 @@ pub(crate) fn check_fits(variable: &SameDiffVariable, info: &ArrayInfo) -> Resul
     check_shape(variable, info)
 }
 
-/// Fails unless the shape in the graph permits the array's shape. In the graph, -1 means any
-/// length.
+/// Fails unless the shape of a variable in the graph permits an array's shape. In the graph, -1
+/// means that a dimension can have any length.
 fn check_shape(variable: &SameDiffVariable, info: &ArrayInfo) -> Result<()> {
     let Some(shape) = &variable.shape else {
         return Ok(());

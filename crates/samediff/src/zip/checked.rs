@@ -1,8 +1,9 @@
-//! Comparing an entry's checksum with the checksum in the archive while the entry is read.
+//! Readers that compare the checksum of an archive entry while they read its bytes.
 //!
-//! If the checksum differs, a reader that reads all bytes of an entry gets an error before the last
-//! byte. This applies to a stream ([`Checked`]), a part of a stream ([`Within`]), and random access
-//! in any order ([`Positions`]). [`EntrySum`] does the same while bytes are copied and deflated.
+//! If the checksum is wrong, the read that would complete an entry fails, so no caller can read all
+//! bytes of a damaged entry. This applies to a stream of the entry ([`Checked`]), a stream of a
+//! part of it ([`Within`]), and random access in any order ([`Positions`]). [`EntrySum`] compares
+//! the checksum of bytes that are inflated while they are copied.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,15 +15,14 @@ use record_file::ReadAt;
 use super::section::Section;
 use crate::{Error, ErrorKind, Result};
 
-/// The expected length and checksum of an entry, and the length and checksum of the bytes read so
-/// far.
+/// The expected length and checksum of an entry, and the checksum of the bytes added so far.
 #[derive(Clone)]
 pub(crate) struct EntrySum {
     left: u64,
     expected: u32,
     crc: Hasher,
     entry: Box<str>,
-    /// Name of the archive, if it is a file.
+    /// Name of the archive's file; `None` if the archive isn't a file.
     file: Option<Arc<str>>,
 }
 
@@ -37,7 +37,7 @@ impl EntrySum {
         }
     }
 
-    /// Adds the next bytes of the entry.
+    /// Adds the next bytes of the entry to the checksum.
     pub(super) fn see(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
             return Err(self.too_long());
@@ -47,7 +47,7 @@ impl EntrySum {
         Ok(())
     }
 
-    /// Fails unless all bytes were added and the checksum matches.
+    /// Fails unless all bytes of the entry were added, and their checksum is the expected one.
     pub(super) fn finish(&self) -> Result<()> {
         if self.left > 0 {
             let message = format!("the entry ends {} bytes early", self.left);
@@ -70,7 +70,7 @@ impl EntrySum {
         self.fault(ErrorKind::DamagedArchive, message)
     }
 
-    /// Returns the error for stored bytes that can't be inflated.
+    /// Returns the error for a deflated entry whose bytes can't be inflated.
     pub(super) fn undecodable(&self) -> Error {
         let message = "the stored data is damaged or truncated";
         self.fault(ErrorKind::DamagedArchive, message)
@@ -86,8 +86,8 @@ impl EntrySum {
     }
 }
 
-/// All bytes of an entry as a stream. If the length or the checksum differs from the archive's,
-/// reading the last byte fails.
+/// A stream of all bytes of an entry. If their number or their checksum isn't the one in the
+/// archive, reading the last byte fails.
 pub(crate) struct Checked<R> {
     inner: R,
     sum: EntrySum,
@@ -103,8 +103,8 @@ impl<R: Read> Checked<R> {
         }
     }
 
-    /// Restricts the stream to `len` bytes, starting at `offset`. The other bytes are also read,
-    /// for the checksum.
+    /// Restricts the stream to the `len` bytes at `offset`. The bytes outside of this range are
+    /// also read, for the checksum.
     pub(crate) fn within(mut self, offset: u64, len: u64) -> Result<Within<R>> {
         io::copy(&mut (&mut self).take(offset), &mut io::sink())?;
         Ok(Within {
@@ -113,8 +113,8 @@ impl<R: Read> Checked<R> {
         })
     }
 
-    /// Compares the checksum. Tries to read one more byte, which detects a false length and makes a
-    /// decoder process the end of its input.
+    /// Compares the checksum at the end of the stream. First tries to read one more byte, which
+    /// detects a wrong length, and makes a decoder process the end of its input.
     fn end(&mut self) -> io::Result<()> {
         if self.read_inner(&mut [0])? != 0 {
             return Err(self.sum.too_long().into());
@@ -124,7 +124,8 @@ impl<R: Read> Checked<R> {
         Ok(())
     }
 
-    /// Reads unchecked bytes. Decoders report invalid input with several kinds of errors.
+    /// Reads bytes whose checksum isn't compared yet. Converts the various errors that decoders
+    /// return for damaged input to one kind.
     fn read_inner(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
 
@@ -164,8 +165,8 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// A range of an entry as a stream. The bytes after the range are read before its last byte is
-/// returned.
+/// A stream of a range of an entry. Before it returns the last byte, it reads the bytes after the
+/// range, for the checksum.
 pub(crate) struct Within<R> {
     stream: Checked<R>,
     left: u64,
@@ -182,20 +183,21 @@ impl<R: Read> Read for Within<R> {
     }
 }
 
-/// The bytes of a stored entry, for random access. If the checksum differs from the archive's, the
-/// read that completes the entry fails, whatever the order of reads.
+/// The bytes of a stored entry, for random access. Once every byte was read, in any order, the
+/// checksum is compared. If it is wrong, the read that completes the entry fails.
 pub(crate) struct Positions {
     section: Section,
     sum: EntrySum,
     seen: Mutex<Seen>,
 }
 
-/// The bytes of an entry that have been read.
+/// The ranges of an entry that have been read.
 #[derive(Default)]
 struct Seen {
-    /// Contiguous ranges of bytes read: the start of each, with its end and its checksum.
+    /// Contiguous ranges of bytes that were read. The key is a range's start, and the value is the
+    /// range's end and checksum.
     stretches: BTreeMap<u64, (u64, Hasher)>,
-    /// Total number of bytes read.
+    /// Total length of the ranges, in bytes.
     len: u64,
 }
 
@@ -208,8 +210,8 @@ impl Positions {
         }
     }
 
-    /// Reads all bytes except for the `len` bytes at `offset`, so that reading these completes the
-    /// entry.
+    /// Reads all bytes outside of the range of `len` bytes at `offset`. Afterwards, reading the
+    /// range completes the entry, and compares its checksum.
     pub(crate) fn read_around(&self, offset: u64, len: u64) -> Result<()> {
         let end = self.section.len;
         for (mut at, until) in [(0, offset), (offset.saturating_add(len), end)] {
@@ -224,7 +226,7 @@ impl Positions {
         Ok(())
     }
 
-    /// Adds bytes that were read. Once no bytes are missing, compares the checksum.
+    /// Records bytes that were read at `at`. If they complete the entry, compares its checksum.
     fn see(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.len;
@@ -240,7 +242,7 @@ impl Positions {
 }
 
 impl Seen {
-    /// Adds bytes, except for those already read.
+    /// Records the bytes at `at`, except for those that are already recorded.
     fn add(&mut self, mut at: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let next = self.stretches.range(at + 1..).next();
@@ -303,7 +305,7 @@ mod tests {
         let orders: [&[(u64, usize)]; 5] = [
             &[(0, 200)],
             &[(150, 50), (0, 100), (100, 50)],
-            // Columns of a matrix: each contiguous range grows.
+            // Reads two columns of a matrix alternately, so that each range of bytes grows.
             &[(0, 20), (100, 20), (20, 80), (120, 80)],
             // Some bytes are read twice.
             &[(50, 100), (0, 60), (40, 160)],
@@ -337,7 +339,7 @@ mod tests {
             assert!(part.read_exact(&mut buf[..1]).is_ok());
             assert_eq!(part.read_exact(&mut buf[1..2]).is_ok(), crc == good);
         }
-        // The directory has a false length.
+        // The length in the directory is wrong.
         for len in [4, 6] {
             let sum = EntrySum::new("e", len, good, None);
             let error = io::read_to_string(Checked::new(&bytes[..], sum)).unwrap_err();

@@ -1,8 +1,8 @@
-//! The central directory: the entries and their locations.
+//! The central directory of an archive, which lists the entries and their locations.
 //!
-//! The crate `zip` isn't used to read the directory, since it silently keeps only the last of
-//! several entries with the same name. All other reads use this directory, so there is only one
-//! interpretation of an archive.
+//! The crate `zip` isn't used to read the directory: if several entries have the same name, it
+//! silently keeps only the last. Everything that reads an archive uses this directory, so that
+//! there is only one interpretation of the archive.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -17,7 +17,7 @@ const END_LEN: usize = 22;
 const LOCATOR_LEN: usize = 20;
 const END64_LEN: usize = 56;
 const RECORD_LEN: usize = 46;
-/// Minimum size of an entry before its data, which is a local header.
+/// Size of a local header, in bytes, without the name and extra fields that follow it.
 pub(super) const LOCAL_LEN: usize = 30;
 const MAX_COMMENT_LEN: usize = u16::MAX as usize;
 
@@ -33,14 +33,14 @@ const FLAG_UTF8: u16 = 1 << 11;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
 
-/// Maximum compression ratio of deflate: two bits can encode 258 bytes.
+/// Maximum ratio of uncompressed to deflated bytes: two bits can encode 258 bytes.
 const DEFLATE_MAX_RATIO: u64 = 1032;
 
 /// Index of an entry in a [`Directory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct EntryIndex(usize);
 
-/// The storage method of an entry.
+/// The compression method of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Stored,
@@ -63,13 +63,13 @@ pub(crate) struct Record {
     pub(crate) name: Box<str>,
     pub(crate) method: Method,
     pub(crate) crc: u32,
-    /// Size in the archive, in bytes.
+    /// Size in the archive, in bytes; for a deflated entry, this is the compressed size.
     pub(crate) stored_len: u64,
     /// Uncompressed size, in bytes.
     pub(crate) len: u64,
-    /// Offset of the local header.
+    /// Offset of the entry's local header in the archive.
     pub(crate) header: u64,
-    /// Start of the next entry or of the directory.
+    /// Upper bound for the end of the entry: the start of the next entry or of the directory.
     pub(crate) limit: u64,
 }
 
@@ -80,24 +80,25 @@ impl Record {
     }
 }
 
-/// All entries of an archive, in the order of the directory.
+/// The central directory: all entries of an archive, in the order of their records.
 #[derive(Debug)]
 pub(crate) struct Directory {
     records: Vec<Record>,
     by_name: HashMap<Box<str>, EntryIndex>,
 }
 
-/// The location of the directory, and the sizes it claims.
+/// The end record of an archive: the location of the directory, its size, and its number of
+/// entries.
 struct End {
     entries: u64,
     start: u64,
     len: u64,
-    /// Start of the end record. The directory must end here.
+    /// Offset of the end record in the archive, where the directory must end.
     at: u64,
 }
 
 impl Directory {
-    /// Reads the directory. The end of the archive is read first, then the records as a stream.
+    /// Reads the directory. First reads the end of the archive, and then the records, as a stream.
     pub(crate) fn read(source: &dyn ReadAt, max_entries: u64) -> Result<Directory> {
         let end = End::read(source)?;
         if end.start.checked_add(end.len) != Some(end.at) {
@@ -107,7 +108,7 @@ impl Directory {
             );
             return Err(damaged(message).at_offset(end.start));
         }
-        // The size of the directory limits the number of entries.
+        // The number of entries must be plausible for the size of the directory.
         if end.entries > end.len / RECORD_LEN as u64 {
             let message = format!(
                 "{} entries are claimed by a directory of {} bytes",
@@ -160,8 +161,8 @@ impl Directory {
 }
 
 impl End {
-    /// Finds the end record, and the zip64 record before it. Only a comment may follow the end
-    /// record.
+    /// Finds the archive's end record and, if there is one, the zip64 end record that precedes it.
+    /// Only a comment may follow the end record.
     fn read(source: &dyn ReadAt) -> Result<End> {
         let size = source.size()?;
         let longest = (END_LEN + MAX_COMMENT_LEN + LOCATOR_LEN) as u64;
@@ -237,7 +238,7 @@ impl End {
     }
 }
 
-/// Reads a record, and returns it with its size in bytes.
+/// Reads a record of the directory, and returns it with its size in bytes.
 fn read_record(bytes: &mut impl Read) -> Result<(Record, u64)> {
     let mut fixed = [0; RECORD_LEN];
     fill(bytes, &mut fixed)?;
@@ -246,7 +247,7 @@ fn read_record(bytes: &mut impl Read) -> Result<(Record, u64)> {
     if u32_at(0) != RECORD_MAGIC {
         return Err(damaged("no entry of the directory begins here"));
     }
-    // Each of these has at most 64 KiB.
+    // The name, the extra fields and the comment have at most 64 KiB each.
     let mut name = vec![0; u16_at(28).into()];
     let mut extra = vec![0; u16_at(30).into()];
     let mut comment = vec![0; u16_at(32).into()];
@@ -304,7 +305,7 @@ fn decode_name(name: Vec<u8>, is_utf8: bool) -> Result<Box<str>> {
     Ok(name.into())
 }
 
-/// Fails if the two lengths of an entry contradict each other.
+/// Fails if the stored and the uncompressed length of an entry contradict each other.
 fn check_lengths(method: Method, stored_len: u64, len: u64) -> Result<()> {
     let possible = match method {
         Method::Stored => len == stored_len,
@@ -317,8 +318,8 @@ fn check_lengths(method: Method, stored_len: u64, len: u64) -> Result<()> {
     Err(damaged(message))
 }
 
-/// The 64-bit values of a record, in order. Only values that don't fit into the record's 32-bit
-/// fields are present.
+/// The 64-bit values in the zip64 extra field of a record, in order. The field only has values that
+/// don't fit into the record's 32-bit fields.
 struct Wide<'a> {
     values: &'a [u8],
 }
@@ -351,7 +352,7 @@ impl<'a> Wide<'a> {
     }
 }
 
-/// Sets the upper bound for the end of each entry. Fails if two entries overlap.
+/// Sets [`Record::limit`], the upper bound for the end of each entry. Fails if two entries overlap.
 fn place(records: &mut [Record], directory: u64) -> Result<()> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_unstable_by_key(|&index| std::cmp::Reverse(records[index].header));

@@ -1,5 +1,5 @@
-//! The bytes of entries. Stored entries support random access, and deflated ones are read as a
-//! stream.
+//! Reading the bytes of archive entries. Stored entries support random access, whereas deflated
+//! entries are read as a stream.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -16,19 +16,20 @@ use crate::{Error, ErrorKind, Result};
 
 const LOCAL_MAGIC: u32 = 0x0403_4b50;
 
-/// The flag for encrypted entries.
+/// Flag of entries that are encrypted.
 const ENCRYPTED: u16 = 1;
 
-/// The flag for entries that are followed by their checksum and lengths.
+/// Flag of entries whose checksum and lengths are stored after their data.
 const SUMMED_BEHIND: u16 = 1 << 3;
 
-/// Special length, which means that the real length is in an extra field.
+/// Value of a 32-bit length that means that the real length is in an extra field.
 const IN_EXTRA_FIELD: u64 = u32::MAX as u64;
 
-/// Size of the read at a local header. It includes the beginning of an array's file.
+/// Number of bytes read at a local header: 4 KiB. They include the beginning of an array's file.
 const HEAD_LEN: usize = 4 << 10;
 
-/// Size of the part of a deflated entry that is inflated to read its header: 64 KiB.
+/// Number of bytes to inflate from a deflated entry in order to read the header of an array: 64
+/// KiB.
 const PREFIX_LEN: u64 = 64 << 10;
 
 /// An archive opened for reading.
@@ -61,7 +62,7 @@ impl Archive {
         })
     }
 
-    /// Sets the archive's file name, for error messages about entries.
+    /// Sets the name of the archive's file, which error messages include.
     pub(crate) fn name_file(&mut self, file: String) {
         self.file = Some(file.into());
     }
@@ -83,18 +84,19 @@ impl Archive {
         Arc::ptr_eq(&a.directory, &b.directory)
     }
 
-    /// Finds the stored bytes of an entry, with one read.
+    /// Returns the location of an entry's stored bytes. Reads the archive once, unless the entry's
+    /// name is long.
     pub(super) fn locate(&self, index: EntryIndex) -> Result<Section> {
         self.locate_record(self.record(index))
             .map_err(|error| self.named(error, index))
     }
 
-    /// Fails unless an entry has the same name in the directory and in its local header.
+    /// Fails unless the entry's local header has the same name as the directory.
     pub(crate) fn check_name(&self, index: EntryIndex) -> Result<()> {
         self.locate(index).map(drop)
     }
 
-    /// Adds the names of the entry and the archive's file to an error.
+    /// Adds the name of an entry and the name of the archive's file to an error.
     pub(crate) fn named(&self, error: Error, index: EntryIndex) -> Error {
         let error = error.in_entry(&self.record(index).name);
         match &self.file {
@@ -103,7 +105,7 @@ impl Archive {
         }
     }
 
-    /// Reads the local header, which determines the offset of the stored bytes:
+    /// Reads an entry's local header, and returns the location of the entry's stored bytes:
     ///
     /// ```text
     /// 0 u32 0x04034b50   6 u16 flags    14 u32 crc-32       22 u32 length            28 u16 length of extra fields
@@ -167,7 +169,7 @@ impl Archive {
         Ok(section)
     }
 
-    /// Returns a stored entry; `None` for a deflated one.
+    /// Returns an entry for random access if it is stored; `None` if it is deflated.
     pub(crate) fn stored(&self, index: EntryIndex) -> Result<Option<StoredEntry>> {
         match self.record(index).method {
             Method::Stored => Ok(Some(StoredEntry {
@@ -178,8 +180,8 @@ impl Archive {
         }
     }
 
-    /// Returns the bytes of any entry, for random access. First reads all bytes to compare the
-    /// checksum, and inflates a deflated entry.
+    /// Returns the uncompressed bytes of a stored or deflated entry, for random access. Before it
+    /// returns, it reads the whole entry to compare its checksum.
     pub(crate) fn positioned(&self, index: EntryIndex) -> Result<Arc<dyn ReadAt>> {
         if let Some(entry) = self.stored(index)? {
             io::copy(&mut entry.stream(), &mut io::sink())?;
@@ -189,7 +191,7 @@ impl Archive {
             .map_err(|error| self.named(error, index))
     }
 
-    /// Returns the first bytes of an entry.
+    /// Returns up to [`PREFIX_LEN`] uncompressed bytes from the beginning of an entry.
     pub(crate) fn prefix(&self, index: EntryIndex) -> Result<Vec<u8>> {
         let mut prefix = Vec::new();
         self.stream(index)?
@@ -198,12 +200,13 @@ impl Archive {
         Ok(prefix)
     }
 
-    /// Returns the bytes of an entry as a stream. The stream fails if the checksum differs.
+    /// Returns a stream of an entry's uncompressed bytes. If the checksum is wrong, the stream
+    /// fails.
     pub(crate) fn stream(&self, index: EntryIndex) -> Result<Checked<Box<dyn Read + Send>>> {
         Ok(Checked::new(self.inflated(index)?, self.sum(index)))
     }
 
-    /// Returns the expected checksum of an entry.
+    /// Returns the expected length and checksum of an entry.
     pub(super) fn sum(&self, index: EntryIndex) -> EntrySum {
         let record = self.record(index);
         EntrySum::new(&record.name, record.len, record.crc, self.file.as_ref())
@@ -217,7 +220,7 @@ impl Archive {
         })
     }
 
-    /// Reads all bytes of an entry. Fails if there are more than `limit`.
+    /// Reads all uncompressed bytes of an entry. Fails if there are more than `limit` bytes.
     pub(crate) fn read(&self, index: EntryIndex, limit: u64) -> Result<Vec<u8>> {
         let record = self.record(index);
         if record.len > limit {
@@ -230,8 +233,8 @@ impl Archive {
         Ok(bytes)
     }
 
-    /// Reads an entry to its end, in order to compare its checksum. Reports the size of every
-    /// buffer read.
+    /// Reads an entry to its end, which compares its checksum. Calls `read` with the number of
+    /// bytes in each buffer that was read.
     pub(crate) fn check(
         &self,
         index: EntryIndex,
@@ -256,19 +259,19 @@ pub(crate) struct StoredEntry {
 }
 
 impl StoredEntry {
-    /// Returns all bytes as a stream. The stream fails if the checksum differs.
+    /// Returns a stream of the entry's bytes. If the checksum is wrong, the stream fails.
     pub(crate) fn stream(&self) -> Checked<Box<dyn Read + Send>> {
         Checked::new(Box::new(self.section.clone()), self.sum.clone())
     }
 
-    /// Returns the bytes, for random access. Once all bytes have been read, the checksum is
+    /// Returns the entry's bytes, for random access. Once every byte was read, the checksum is
     /// compared.
     pub(crate) fn positions(&self) -> Positions {
         Positions::new(self.section.clone(), self.sum.clone())
     }
 }
 
-/// Reads bytes without comparing the checksum, which is useful for the beginning of an entry.
+/// Reads bytes without comparing the checksum, for parsing the beginning of an entry.
 impl ReadAt for StoredEntry {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.section.read_at(offset, buf)

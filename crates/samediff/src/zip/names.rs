@@ -1,8 +1,8 @@
-//! The allowed names of entries.
+//! The names that entries may have.
 
 use crate::{Error, ErrorKind, Result};
 
-/// Fails unless an entry's name is a plain relative path.
+/// Fails unless an entry's name is a plain relative path, which can't lead outside of a folder.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let objection = if name.is_empty() {
         "is empty"
@@ -23,7 +23,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::UnsafeName, message))
 }
 
-/// Returns the parts of a path. The path of a folder ends in a slash.
+/// Returns the components of an entry's path, ignoring the slash at the end of a folder's path.
 fn parts(name: &str) -> std::str::Split<'_, char> {
     name.strip_suffix('/').unwrap_or(name).split('/')
 }

@@ -1,19 +1,19 @@
-//! A range of a source, which can be read in any order or as a stream.
+//! A byte range of a source, which can be read in any order or as a stream.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 
 use record_file::ReadAt;
 
-/// A range of a source, which can be read in any order or as a stream.
+/// A byte range of a source, which can be read in any order or as a stream.
 #[derive(Clone)]
 pub(crate) struct Section<S = Arc<dyn ReadAt>> {
     pub(super) source: S,
     pub(super) start: u64,
     pub(super) len: u64,
-    /// Position of the stream.
+    /// Position of the stream, relative to the range.
     at: u64,
-    /// Bytes at the beginning that were already read.
+    /// Bytes at the beginning of the range, if they were already read.
     pub(super) head: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Random access to the bytes of a deflated entry.
+//! Inflating deflated entries to memory or a temporary file, for random access.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,10 +10,11 @@ use record_file::ReadAt;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum size to hold in memory: 1 MiB. Larger entries go to a temporary file.
+/// Maximum size of an entry to hold in memory: 1 MiB. A larger entry is written to a temporary
+/// file.
 const IN_MEMORY: u64 = 1 << 20;
 
-/// The remaining disk space for temporary files.
+/// The remaining disk space that temporary files may use, in bytes.
 #[derive(Clone)]
 pub(super) struct Room {
     left: Arc<AtomicU64>,
@@ -45,7 +46,7 @@ impl Room {
     }
 }
 
-/// Disk space that becomes available again when this is dropped.
+/// Disk space that a temporary file uses. It becomes available again on drop.
 struct Taken {
     room: Room,
     bytes: u64,
@@ -57,7 +58,7 @@ impl Drop for Taken {
     }
 }
 
-/// A temporary file.
+/// A temporary file with the bytes of an entry.
 struct Spooled {
     file: File,
     _room: Taken,
@@ -73,7 +74,8 @@ impl ReadAt for Spooled {
     }
 }
 
-/// Reads a stream of at most `len` bytes to its end.
+/// Reads a stream of at most `len` bytes to its end, and returns the bytes for random access. If
+/// `len` is large, they are in a temporary file, for which `room` must have enough space.
 pub(super) fn spool(mut stream: impl Read, len: u64, room: &Room) -> Result<Arc<dyn ReadAt>> {
     if len <= IN_MEMORY {
         let mut bytes = Vec::new();

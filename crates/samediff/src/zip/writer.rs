@@ -1,4 +1,4 @@
-//! Writing an archive as a stream.
+//! Writing a zip archive, one entry after another.
 
 use std::cell::RefCell;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -20,29 +20,30 @@ use crate::{Error, ErrorKind, Result};
 /// Alignment of a stored entry's data: 64 bytes.
 const ALIGNMENT: u16 = 64;
 
-/// Number of bytes copied at once: 1 MiB.
+/// Number of bytes read and written at once: 1 MiB.
 const STEP: usize = 1 << 20;
 
-/// The compression of entries.
+/// The compression of the entries in a written archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZipCompression {
-    /// New entries are uncompressed. Entries from another archive keep their compression.
+    /// New entries are not compressed. Entries copied from another archive keep their compression.
     #[default]
     Keep,
-    /// Entries are uncompressed, so they support random access.
+    /// All entries are stored without compression, so they support random access.
     Stored,
-    /// Entries are deflated. This takes long, and hardly shrinks floating-point numbers.
+    /// All entries are deflated. This takes long, and hardly shrinks floating-point numbers.
     Deflated,
 }
 
-/// An archive that is being written. The same entries always produce the same bytes.
+/// An archive that is being written. The same entries always result in the same bytes.
 pub(crate) struct ArchiveWriter<W: Write + Seek> {
-    /// The writer, which completes the archive on drop, even after an error.
+    /// The underlying writer. Its drop completes the archive, even after an error.
     zip: ZipWriter<FailsOnce<BufWriter<W>>>,
     compression: ZipCompression,
-    /// Archives from which deflated entries are copied, opened with `zip`.
+    /// Archives from which deflated entries are copied, each also opened with the crate `zip`.
     sources: Vec<(Archive, ZipArchive<Cursor>)>,
-    /// The observer of the entry that is being copied from one of the `sources`.
+    /// The observer of the entry that is currently copied from one of the `sources`; `None` between
+    /// entries.
     tap: Rc<RefCell<Option<Tap>>>,
     buf: Vec<u8>,
 }
@@ -59,7 +60,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Writes an entry. Reports the size of every buffer written.
+    /// Writes an entry. Calls `written` with each buffer of the content before it is written.
     pub(crate) fn add(
         &mut self,
         name: &str,
@@ -71,9 +72,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             ZipCompression::Keep | ZipCompression::Stored => CompressionMethod::Stored,
             ZipCompression::Deflated => CompressionMethod::Deflated,
         };
-        // Lengths are written with 64 bits, since the length of a stream isn't known in advance.
-        // The time is the earliest possible, so that the output doesn't depend on when it is
-        // written.
+        // Uses 64-bit lengths, since the length of `content` isn't known in advance. The default
+        // time is the earliest possible, which keeps the output independent of the current time.
         let options = SimpleFileOptions::default()
             .compression_method(method)
             .large_file(true)
@@ -91,14 +91,14 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Returns true if an entry from another archive stays deflated.
+    /// Returns true if an entry from another archive would be copied without inflating it.
     pub(crate) fn keeps_deflated(&self, archive: &Archive, index: EntryIndex) -> bool {
         let deflated = archive.record(index).method == Method::Deflated;
         deflated && self.compression != ZipCompression::Stored
     }
 
-    /// Copies a deflated entry from another archive to an entry with this name. The bytes are also
-    /// inflated, for the checksum and for `seen`.
+    /// Copies a deflated entry of another archive, under a new name. Also inflates its bytes, in
+    /// order to compare the checksum and to call `seen` with them.
     pub(crate) fn copy_deflated(
         &mut self,
         name: &str,
@@ -143,7 +143,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         tap.map_or(Ok(()), Tap::finish)
     }
 
-    /// Writes the directory, and returns the size of the archive.
+    /// Writes the archive's directory, and returns the size of the archive in bytes.
     pub(crate) fn finish(self) -> Result<u64> {
         let file = self.zip.finish()?.into_inner()?;
         let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -151,23 +151,24 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 }
 
-/// A callback that receives the bytes as they are written.
+/// A callback that receives the uncompressed bytes of an entry as they are written.
 pub(crate) type Seen = Box<dyn FnMut(&[u8]) -> Result<()>>;
 
-/// An observer that inflates the bytes of an entry as they are copied.
+/// An observer that inflates the bytes of a deflated entry while they are copied.
 struct Tap {
-    /// Offset of the entry's next byte.
+    /// Offset in the source archive of the next byte to inflate.
     next: u64,
     end: u64,
     inflated: DeflateDecoder<Sink>,
 }
 
 impl Tap {
-    /// Inflates `bytes`, which begin at `at` in the archive, except for those already inflated.
+    /// Inflates those of `bytes` that are part of the entry and weren't inflated yet. `at` is the
+    /// offset of `bytes` in the source archive.
     fn see(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let end = self.end.min(at + bytes.len() as u64);
         if at <= self.next && self.next < end {
-            // Both offsets are within the bytes.
+            // Both offsets are at most the length of `bytes`.
             let part = usize::try_from(self.next - at).ok();
             let part = part.zip(usize::try_from(end - at).ok());
             let part = part.and_then(|(from, to)| bytes.get(from..to));
@@ -178,11 +179,11 @@ impl Tap {
         Ok(())
     }
 
-    /// Finishes once all stored bytes have been copied.
+    /// Completes the inflation after all stored bytes were copied, and compares the checksum.
     fn finish(mut self) -> Result<()> {
         let inflated = self.inflated.try_finish();
         inflated.map_err(|error| self.inflated.get_ref().explained(error))?;
-        // A complete stream doesn't accept another byte.
+        // If the deflate stream is complete, it doesn't accept another byte.
         let more = self.inflated.write(&[0]);
         let sink = self.inflated.get_ref();
         if !matches!(more, Ok(0)) {
@@ -192,15 +193,15 @@ impl Tap {
     }
 }
 
-/// The destination of a deflated entry's bytes.
+/// A writer that receives the inflated bytes of an entry.
 struct Sink {
     sum: EntrySum,
     seen: Option<Seen>,
 }
 
 impl Sink {
-    /// Returns the error for stored bytes that can't be inflated. Decoders report them with several
-    /// kinds of errors.
+    /// Converts the various errors that decoders return for damaged input to the error for an entry
+    /// that can't be inflated.
     fn explained(&self, error: io::Error) -> io::Error {
         if error.get_ref().is_some_and(|own| own.is::<Error>()) {
             return error;
@@ -223,7 +224,7 @@ impl Write for Sink {
     }
 }
 
-/// A source that `zip` reads in sequence.
+/// A source archive as the sequential reader that the crate `zip` requires.
 struct Cursor {
     source: Arc<dyn ReadAt>,
     at: u64,

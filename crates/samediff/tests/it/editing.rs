@@ -1,4 +1,4 @@
-//! The effects of edits on models.
+//! Tests of the effects of edits on models.
 
 use std::fs;
 use std::io::Read;
@@ -144,7 +144,7 @@ fn a_checkpoint_shares_with_one_of_another_file() {
         let written = draft.write(&path, &options).unwrap();
         assert_eq!((written.arrays, written.shared), (5, 3));
         assert_eq!(text(&path, "b/params.txt"), "layer/w a/0\nlayer/b:0 1\n");
-        // Reads deflated entries, too.
+        // Also reads the deflated entries of both tags.
         let both = Model::open(&path).unwrap();
         both.check(&CheckOptions::new())
             .unwrap()
@@ -238,7 +238,7 @@ fn models_are_merged_in_order_of_age() {
     assert_eq!(write(&draft, &path).arrays, 8);
     draft.deduplicate().unwrap();
     let path = folder.path().join("deduplicated.zip");
-    // Of the four arrays of each tag, only `layer/b:0` differs between the tags.
+    // Each tag has four arrays, and only `layer/b:0` differs between the tags.
     assert_eq!(write(&draft, &path).arrays, 5);
     assert_eq!(text(&path, "tags.txt"), "a\nz\n");
     assert_eq!(text(&path, "z/params.txt"), "layer/w a/0\nlayer/b:0 1\n");
@@ -292,7 +292,7 @@ fn a_variable_of_a_tag_gets_another_name_and_its_files_stay_shared() {
     assert_eq!(unknown.kind(), ErrorKind::UnknownTag);
     draft.rename_variable("B", "layer/w", "weights").unwrap();
     draft.rename_variable("b", "layer/b:0", "bias").unwrap();
-    // A variable without values is in no list, so its name may be anything.
+    // A variable without values isn't in any list, so its new name may contain spaces.
     draft.rename_variable("b", "out", "the output").unwrap();
     let path = folder.path().join("renamed.zip");
     assert_eq!(write(&draft, &path).arrays, 6);
@@ -524,7 +524,7 @@ fn an_array_in_another_order_of_bytes_is_shared_too() {
 fn arrays_that_are_not_written_yet_are_deduplicated_too() {
     let (folder, _, model) = written(&tags(&[("old", content(1.0, 2.0))]));
     let mut draft = Draft::open(&model).unwrap();
-    // A merge doesn't look for equal arrays.
+    // Merging doesn't deduplicate equal arrays.
     for (tag, w) in [("new", 1.0), ("other", 5.0), ("newest", 5.0)] {
         draft.merge(tags(&[(tag, content(w, 2.0))])).unwrap();
     }
@@ -532,7 +532,7 @@ fn arrays_that_are_not_written_yet_are_deduplicated_too() {
     assert_eq!(write(&draft, &path).arrays, 16);
     draft.deduplicate().unwrap();
     let path = folder.path().join("small.zip");
-    // In each tag, `layer/w` and its first state derive from one number; everything else is equal.
+    // In each tag, `layer/w` and its first state depend on one number; everything else is equal.
     assert_eq!(write(&draft, &path).arrays, 6);
     for (tag, owner) in [("new", "old"), ("newest", "other")] {
         let params = format!("layer/w {owner}/0\nlayer/b:0 old/1\n");

@@ -1,4 +1,4 @@
-//! Models as arbitrary entries in an archive.
+//! Models as lists of archive entries, which a test can change arbitrarily.
 
 use std::io::{Cursor, Read, Write};
 use std::sync::Arc;
@@ -10,12 +10,13 @@ use proto_splitter_samediff::{
 
 use crate::support::{content, written};
 
-/// The entries of an archive.
+/// The names and contents of an archive's entries.
 #[derive(Clone)]
 pub(crate) struct Entries(pub(crate) Vec<(String, Vec<u8>)>);
 
 impl Entries {
-    /// Returns the entries of a valid model: two tags, of which the second refers to the first.
+    /// Returns the entries of a valid model. It has two tags, and the second refers to files of the
+    /// first.
     pub(crate) fn good() -> Entries {
         let mut draft = Draft::new();
         draft
@@ -50,8 +51,8 @@ impl Entries {
         assert_eq!(self.0.len() + 1, before, "{name}");
     }
 
-    /// Replaces the second tag's graph with another valid graph, and then replaces the bytes
-    /// `there` in the new graph, in up to `places` places.
+    /// Replaces the second tag's graph with another valid graph. Then replaces up to `places`
+    /// occurrences of the bytes `there` in the new graph with `instead`.
     pub(crate) fn put_graph(&mut self, there: &[u8], instead: &[u8], places: usize) {
         let mut bytes = graph_of_names();
         let found = bytes.windows(there.len()).enumerate();
@@ -85,7 +86,7 @@ impl Entries {
     }
 }
 
-/// Opens and checks an archive, and returns the first error.
+/// Opens and checks an archive, and returns the first error. Panics if there is none.
 pub(crate) fn first_error(archive: Vec<u8>) -> Error {
     match open(archive) {
         Err(error) => error,
@@ -100,7 +101,7 @@ pub(crate) fn open(archive: Vec<u8>) -> Result<Model, Error> {
     Model::from_source(Arc::new(archive), &ModelOptions::new())
 }
 
-/// Returns the file of an array, as this crate writes it.
+/// Returns the content of an array's file, as this crate writes it.
 pub(crate) fn file_of(array: Array) -> Vec<u8> {
     let dims = array
         .info()
@@ -121,7 +122,7 @@ pub(crate) fn file_of(array: Array) -> Vec<u8> {
     )
 }
 
-/// Returns an entry of a model with this tag, "t".
+/// Returns the content of the entry `name` in a model that has only the tag "t", with this content.
 fn entry_of(content: TagContent, name: &str) -> Vec<u8> {
     let mut draft = Draft::new();
     draft.add_tag("t".parse().unwrap(), content).unwrap();
@@ -133,14 +134,15 @@ fn entry_of(content: TagContent, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Number that means all places in calls of [`Entries::put_graph`].
+/// Argument of [`Entries::put_graph`] that replaces all occurrences.
 pub(crate) const ALL: usize = usize::MAX;
 
-/// Encoded beginning of the integer arguments in [`graph_of_names`]: their count, and the first of
-/// them.
+/// Encoded beginning of the vector of integer arguments in [`graph_of_names`]: the number of
+/// arguments, and the first argument.
 pub(crate) const ARGUMENTS: &[u8] = &[2, 0, 0, 0, 0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
 
-/// Returns the file of a graph without values, in which any name may be replaced with another.
+/// Returns the content of a `graph.fb` whose names a test can replace. Its variables have no
+/// values.
 fn graph_of_names() -> Vec<u8> {
     let mut graph = Graph::default();
     for name in ["var-1", "var-2", "in-1", "out-1", "loss-1"] {

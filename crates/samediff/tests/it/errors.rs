@@ -1,4 +1,4 @@
-//! Tests that problems in a model are reported with their name, entry and line.
+//! Tests that problems in a model are reported with the right kind, entry and line.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -298,7 +298,8 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
             "b/params/0.fb",
             None,
         ),
-        // Rank, dimensions, strides, extras and order of a 2 by 3 array begin at byte 40.
+        // The rank, dimensions, strides, extras and order of a 2 by 3 array, from byte 40 of its
+        // file.
         (
             "a negative rank",
             |e| e.get("b/params/0.fb")[47] = 0x80,
@@ -471,7 +472,7 @@ fn tags_are_found_in_any_case() {
     assert_eq!(error.to_string(), "no tag is named \"c\"; there are A, b");
 }
 
-/// A source of this many zeros.
+/// A source that consists of this number of zeros.
 struct Zeros(u64);
 
 impl ReadAt for Zeros {

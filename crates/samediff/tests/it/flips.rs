@@ -1,4 +1,5 @@
-//! Tests of bit flips in an archive: reading all bytes of a damaged entry fails with the location.
+//! Tests of bit flips in archives: reading all bytes of a damaged entry fails, and the error names
+//! the entry.
 
 use std::fs;
 use std::io::{Cursor, Read, Write};
@@ -23,7 +24,7 @@ fn fortran() -> Array {
     Array::from_bytes(array.info().clone().with_order(Order::F), bytes).unwrap()
 }
 
-/// Returns a model with two tags that share arrays.
+/// Returns the bytes of a model with two tags that share arrays.
 fn model(compression: ZipCompression) -> Vec<u8> {
     let mut draft = Draft::new();
     for (tag, w) in [("a", 1.0), ("b", 3.0)] {
@@ -40,7 +41,8 @@ fn model(compression: ZipCompression) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// Returns an archive that contains an SDNB file, stored or deflated, as Java's loader expects it.
+/// Returns an SDZ archive: an SDNB file, stored or deflated, under the name that Java's loader
+/// expects.
 fn sdz(method: zip::CompressionMethod) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/samediff/model.sdnb");
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -50,7 +52,7 @@ fn sdz(method: zip::CompressionMethod) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
-/// Returns the name of each entry, and the range of its stored bytes.
+/// Returns the name of each entry in an archive, and the byte range of its stored data.
 fn places(archive: &[u8]) -> Vec<(String, std::ops::Range<usize>)> {
     let mut archive = zip::ZipArchive::new(Cursor::new(archive)).unwrap();
     let count = archive.len();
@@ -63,7 +65,7 @@ fn places(archive: &[u8]) -> Vec<(String, std::ops::Range<usize>)> {
     (0..count).map(place).collect()
 }
 
-/// Returns the results of everything that reads a model.
+/// Returns the result of every operation that reads a model, with a name for the operation.
 fn outcomes(path: &Path, names: &[String], targets: bool) -> Vec<(String, Outcome)> {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
@@ -114,7 +116,7 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
         (sdz(zip::CompressionMethod::Stored), false, false),
         (sdz(zip::CompressionMethod::Deflated), false, true),
     ];
-    // A linear congruential generator.
+    // State of a linear congruential generator.
     let mut state = 7_u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -131,8 +133,8 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
             assert_eq!(outcome.as_ref().err(), None, "{verb}");
         }
         for (entry, place) in places(&bytes) {
-            // Flips bits at the beginning, at the end, and in between. The last byte of a deflated
-            // entry has unused bits.
+            // Flips bits at the beginning, at the end, and in between. Skips the last byte of a
+            // deflated entry, which has unused bits.
             let len = 8 * (place.len() - usize::from(is_deflated));
             let bits = [0, len - 1, random(len), random(len)];
             for bit in bits {
@@ -163,7 +165,7 @@ fn a_flipped_bit_is_an_error_of_its_entry_or_in_nothing_that_is_read() {
     }
 }
 
-/// Returns the offset of every byte of a name in the directory.
+/// Returns the offset of every byte of the entries' names in the directory.
 fn names_in_directory(archive: &[u8]) -> Vec<usize> {
     let magic = b"PK\x01\x02";
     let starts = archive.windows(4).enumerate();
@@ -207,7 +209,7 @@ fn a_flipped_name_in_the_directory_leaves_nothing_out() {
 fn a_wrong_checksum_is_found_whatever_the_order_that_bytes_are_read_in() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zip");
-    // These arrays, with short or long rows, are larger than the block that is reordered at once.
+    // Arrays with short and with long rows, larger than the block that is reordered at once.
     for shape in [[5000, 1000], [64, 80_000]] {
         let array = floats(&shape, 0.0);
         let bytes = array.bytes().unwrap().read_to_vec(1 << 30).unwrap();

@@ -1,4 +1,4 @@
-//! Models through the interface shared by all formats.
+//! Tests of models through the interface that all formats share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn files_are_recognized_by_what_is_in_them() {
     ] {
         assert_eq!(format_of(&fixture(name)), format, "{name}");
     }
-    // Under another name, only self-describing files are recognized.
+    // If the file has an unusual name, it is only recognized if its content identifies the format.
     for (name, format) in [
         ("classic.fb", None),
         ("model.sdnb", Some("samediff")),
@@ -67,7 +67,7 @@ fn files_are_recognized_by_what_is_in_them() {
         fs::copy(fixture(name), &copy).unwrap();
         match format {
             Some(_) => assert_eq!(format_of(&copy), format, "{name}"),
-            // The file isn't a message either.
+            // The file isn't a protobuf message either, so opening it fails.
             None => assert!(FORMATS.open(&copy, &OpenOptions::new()).is_err(), "{name}"),
         }
     }

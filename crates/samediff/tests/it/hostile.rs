@@ -1,4 +1,4 @@
-//! Maliciously crafted archives.
+//! Tests with maliciously crafted archives.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use proto_splitter_samediff::{
 use crate::entries::{Entries, first_error, open};
 use crate::support::values;
 
-/// An archive assembled by hand, in which any claim may be false.
+/// An entry of an archive that is assembled by hand, in which any field may be false.
 struct Raw {
     name: Vec<u8>,
     data: Vec<u8>,
@@ -97,7 +97,7 @@ fn end(mut bytes: Vec<u8>, directory: &[u8], count: u16) -> Vec<u8> {
     bytes
 }
 
-/// Returns a model with additional entries.
+/// Returns the archive of a valid model with additional entries.
 fn with(extra: impl IntoIterator<Item = Raw>) -> Vec<u8> {
     let good = Entries::good().0.into_iter();
     let mut entries: Vec<Raw> = good.map(|(name, bytes)| Raw::new(name, bytes)).collect();
@@ -213,7 +213,7 @@ fn an_entry_that_could_harm_is_refused() {
         let name = String::from_utf8(entry.name.clone()).ok();
         let error = first_error(with([entry]));
         assert_eq!(error.kind(), kind, "{what}: {error}");
-        // If two entries overlap, the error may name either of them.
+        // The error for overlapping entries may name either of them.
         if kind != OverlappingEntries {
             assert_eq!(error.entry(), name.as_deref(), "{what}: {error}");
         }
@@ -228,7 +228,7 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Returns a deflated entry of this many zeros.
+/// Returns a deflated entry whose data consists of this number of zeros.
 fn bomb(name: &str, zeros: usize) -> Raw {
     let mut entry = Raw::new(name, deflated(&vec![0; zeros]));
     entry.method = 8;
@@ -242,7 +242,7 @@ fn a_deflate_bomb_is_not_inflated() {
     let bytes = archive(&[bomb("tags.txt", 64 << 20)]);
     let error = Model::from_source(Arc::new(bytes), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    // An entry is truncated at its false length.
+    // The directory claims a shorter length than that of the inflated data.
     for claimed in [100, 5] {
         let mut lying = bomb("tags.txt", 64 << 20);
         lying.len = Some(claimed);
@@ -279,7 +279,8 @@ fn deflated_arrays_take_no_more_room_on_the_disk_than_is_allowed() {
         let limits = SameDiffLimits::new().max_inflated_size(limit);
         Model::open_with(&path, &ModelOptions::new().limits(limits)).unwrap()
     };
-    // The limit only allows one array at a time, but the space of each array is released again.
+    // The limit only allows one temporary file at a time, but its space is released when the array
+    // is dropped.
     let model = open(3 << 20);
     for _ in 0..3 {
         for name in ["a", "b"] {
@@ -373,6 +374,6 @@ fn no_byte_that_changes_makes_a_panic() {
             refused += usize::from(checked.is_err());
         }
     }
-    // Checksums cover everything except times, versions and attributes.
+    // Checksums cover everything except the times, versions and attributes of entries.
     assert!(refused > bytes.len(), "{refused} of {}", 3 * bytes.len());
 }

@@ -1,4 +1,4 @@
-//! Behavior of the crate as a whole.
+//! Tests of the crate's public interface.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

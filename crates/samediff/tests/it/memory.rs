@@ -1,4 +1,4 @@
-//! A reference model in memory, which predicts the effects of a draft's edits.
+//! A reference model in memory, which predicts the effects of edits on a draft.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use proto_splitter_samediff::{
 
 use crate::support::values;
 
-/// A vector.
+/// The type and data of a vector.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Value {
     pub(crate) dtype: Nd4jType,
@@ -30,7 +30,7 @@ impl Value {
     }
 }
 
-/// Arguments of the one operation, named by their indices.
+/// The content of a tag. Arguments of its only operation are named by their indices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     pub(crate) parameters: BTreeMap<String, (Value, bool)>,
@@ -50,7 +50,7 @@ fn named<T: Copy>(values: &[T]) -> Vec<(String, T)> {
 }
 
 impl Given {
-    /// Returns a graph in which one operation has all parameters as inputs.
+    /// Returns a graph with one operation whose inputs are all parameters.
     fn graph(&self) -> Graph {
         let mut graph = Graph::default();
         let new = |name: &str, kind, dtype| SameDiffVariable::new(name, kind, dtype, [-1]);
@@ -103,11 +103,11 @@ impl Given {
 struct File {
     role: Role,
     value: Value,
-    /// Older files that replace this file if they turn out to be equal when it is written.
+    /// Indices of older files. When this file is written, an equal one of them replaces it.
     older: Vec<usize>,
 }
 
-/// A tag, whose files are indices in [`Memory::files`].
+/// A tag. Its files are given as indices in [`Memory::files`].
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryTag {
     pub(crate) name: String,
@@ -140,14 +140,14 @@ pub(crate) struct Memory {
     files: Vec<File>,
 }
 
-/// Everything in a model that a reader sees.
+/// Everything in a model that is visible to a reader.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Snapshot {
     tags: Vec<TagSnapshot>,
-    /// The number of each referenced file, in order of reference. Files are numbered by their first
-    /// occurrence, so equal numbers mean the same file.
+    /// Number of each file in the order of the references to files. Files are numbered by their
+    /// first reference, so equal numbers mean that the same file is shared.
     sharing: Vec<usize>,
-    /// Number of arrays, used or not.
+    /// Number of array files, including unreferenced ones.
     arrays: usize,
 }
 
@@ -160,7 +160,7 @@ struct TagSnapshot {
     states: Vec<(String, Vec<Value>)>,
 }
 
-/// Numbers items by their first occurrence.
+/// Replaces each item with a number. Items are numbered by their first occurrence.
 fn numbered<T: Eq + std::hash::Hash>(all: impl IntoIterator<Item = T>) -> Vec<usize> {
     let mut known = HashMap::new();
     let numbers = all.into_iter().map(|one| {
@@ -171,7 +171,7 @@ fn numbered<T: Eq + std::hash::Hash>(all: impl IntoIterator<Item = T>) -> Vec<us
 }
 
 impl Snapshot {
-    /// Reads all content of a model. `arrays` is the number of the model's array entries.
+    /// Reads all content of a model. `arrays` is the number of array files in the model's archive.
     pub(crate) fn of(model: &Model, arrays: usize) -> Snapshot {
         let mut files: Vec<ArrayFile> = Vec::new();
         let mut read = |arrays: proto_splitter_samediff::Arrays<'_>| {
@@ -223,7 +223,7 @@ impl Memory {
         }
     }
 
-    /// Returns the files of all names, with repetitions.
+    /// Returns the files to which the names in all tags refer, with repetitions.
     fn referenced(&self) -> Vec<usize> {
         let lists = self
             .tags
@@ -236,8 +236,8 @@ impl Memory {
             .collect()
     }
 
-    /// Returns the files in the order in which they are written. The files of the oldest tag come
-    /// first. Unreferenced files of a tag come after the other files of their folder.
+    /// Returns the files in the order in which a draft writes them: the files of the oldest tag
+    /// come first. In each folder, unreferenced files come after the other files.
     fn written(&self) -> Vec<usize> {
         let mut all = Vec::new();
         for tag in &self.tags {
@@ -302,7 +302,8 @@ impl Memory {
         });
     }
 
-    /// Adds a copy of a tag with one parameter changed, and returns its name and value.
+    /// Adds a copy of a tag in which one parameter is changed, and returns this parameter's name
+    /// and value.
     pub(crate) fn add_like(
         &mut self,
         base: usize,
@@ -329,7 +330,7 @@ impl Memory {
         self.tags = vec![self.tags.swap_remove(tag)];
     }
 
-    /// Renames a variable; returns false if the tag's graph doesn't have it.
+    /// Renames a variable of a tag. Returns false if the tag's graph doesn't have the variable.
     pub(crate) fn rename_variable(&mut self, tag: usize, from: &str, to: &str) -> bool {
         let tag = &mut self.tags[tag];
         let known = tag.graph.variable(from).is_some();
@@ -350,7 +351,7 @@ impl Memory {
         known
     }
 
-    /// Adds the tags of another model, whose files stay separate even if they are equal.
+    /// Adds the tags of another model. Equal files aren't merged.
     pub(crate) fn merge(&mut self, mut other: Memory) {
         let count = self.files.len();
         for file in &mut other.files {
@@ -391,14 +392,14 @@ impl Memory {
         self.tags.iter_mut().for_each(|tag| tag.stray.clear());
     }
 
-    /// Adds a file without a name to a tag.
+    /// Adds a file to a tag's folder without a reference to it.
     pub(crate) fn add_stray(&mut self, tag: usize, value: Value) {
         let file = self.push(Role::Parameter, value, None);
         self.tags[tag].stray.push(file);
     }
 
-    /// Applies the deduplication that writing performs, which replaces each file with an equal
-    /// older file for the same name. Returns the number of replaced files.
+    /// Deduplicates files like writing a draft does: if a file equals an older file of the same
+    /// name, the older file replaces it. Returns the number of replaced files.
     pub(crate) fn settle(&mut self) -> usize {
         let mut instead = HashMap::new();
         let mut written: Vec<usize> = Vec::new();

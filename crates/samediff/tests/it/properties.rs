@@ -1,4 +1,4 @@
-//! Tests that any edits to any model have the effects that a reference model in memory predicts.
+//! Tests that arbitrary edits have the effects that a reference model in memory predicts.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -27,12 +27,12 @@ enum Edit {
     Deduplicate,
     CollectGarbage,
     Save(ZipCompression),
-    /// Saves the draft, and adds a file without references.
+    /// Saves the draft, and adds an array file without a reference to a tag's folder.
     Stray(usize, Value),
 }
 
 fn value() -> impl Strategy<Value = Value> {
-    // There are few different values, so that many are equal; some differ only in type.
+    // There are only few values, so many are equal. Some differ only in their type.
     let bytes = prop_oneof![
         (0_u8..3, 1_usize..4).prop_map(|(value, len)| vec![value; len]),
         prop::collection::vec(any::<u8>(), 0..300),
@@ -94,7 +94,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// Writes a draft, checks the file, and compares its content with the model in memory.
+/// Writes a draft, checks the written file, and compares its content with the reference model.
 fn save(
     draft: &Draft,
     memory: &mut Memory,
@@ -123,14 +123,14 @@ fn checked(path: &Path) -> Model {
     model
 }
 
-/// Returns the number of entries that are array files.
+/// Returns the number of array files in an archive.
 fn arrays_in(path: &Path) -> usize {
     let all = entries(path);
     let arrays = all.iter().filter(|name| name.split('/').count() == 3);
     arrays.count()
 }
 
-/// Adds a file with an array to an archive.
+/// Adds an array file to an archive.
 fn append(path: &Path, entry: &str, value: &Value) {
     let file = OpenOptions::new()
         .read(true)

@@ -1,4 +1,4 @@
-//! The number and purpose of reads.
+//! Tests of the number of reads and the bytes that are read.
 
 use std::fs::File;
 use std::io;
@@ -54,7 +54,8 @@ fn name(number: u64) -> String {
     format!("w{number}")
 }
 
-/// Returns a tag with eight 1 MiB arrays, whose data is watched. One of the arrays can differ.
+/// Returns the content of a tag with eight 1 MiB arrays, and a recorder of the reads of their data.
+/// If `other` is given, it is the number of an array that differs.
 fn content(other: Option<u64>) -> (TagContent, Watched) {
     let mut bytes = Vec::new();
     for number in 0..COUNT {
@@ -95,7 +96,7 @@ fn model(path: &Path) {
     draft.write(path, &SameDiffWriteOptions::new()).unwrap();
 }
 
-/// Returns incompressible bytes.
+/// Returns pseudorandom bytes, which are incompressible.
 fn noise(seed: u64) -> Vec<u8> {
     let mut word = seed;
     let words = (0..LEN / 8).flat_map(|_| {
@@ -105,7 +106,7 @@ fn noise(seed: u64) -> Vec<u8> {
     words.collect()
 }
 
-/// Returns a tag with eight incompressible arrays.
+/// Returns the content of a tag with eight incompressible arrays.
 fn noisy() -> TagContent {
     let mut graph = Graph::default();
     for number in 0..COUNT {
@@ -139,7 +140,7 @@ fn a_deflated_array_is_compared_while_it_is_copied() {
     let both = folder.path().join("both.zip");
     let written = draft.write(&both, &SameDiffWriteOptions::new()).unwrap();
     assert_eq!((written.arrays, written.shared), (COUNT, COUNT));
-    // All bytes are read once, and the beginning of each array a second time to parse its header.
+    // All bytes are read once, and the beginning of each array is read again to parse its header.
     let most = COUNT * (LEN + (160 << 10));
     let read = source.bytes();
     assert!(read < most, "{read}, more than {most}");
@@ -163,7 +164,7 @@ fn one_parameter_is_read_by_two_reads() {
     let mut bytes = vec![0; LEN as usize];
     io::Read::read_exact(&mut values, &mut bytes).unwrap();
     assert!(bytes.iter().all(|&byte| byte == 5));
-    // Bytes that were read with the header aren't read again.
+    // The bytes that were read together with the header aren't read again.
     let reads = source.take();
     assert_eq!(reads.len(), 1, "{reads:?}");
     assert!(reads[0].1 < LEN);
@@ -198,7 +199,7 @@ fn a_checkpoint_that_shares_all_but_one_reads_nothing_twice() {
         .unwrap();
     assert_eq!((written.arrays, written.shared), (COUNT + 1, COUNT - 1));
     let (old, new) = (source.bytes(), data.bytes());
-    // The differing array is read up to the first difference, and again to write its file.
+    // The array that differs is read up to the first difference, and again when it is written.
     let all = COUNT * LEN;
     assert!(old < all + (1 << 18), "{old} of {all}");
     assert!(new <= all + LEN, "{new} of {all}");

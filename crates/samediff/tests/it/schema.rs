@@ -1,8 +1,8 @@
-//! Tests that `src/fb/schema.rs` has the tables of `schemas/`.
+//! Tests that `src/fb/schema.rs` contains the tables of the schemas in `schemas/`.
 
 use std::fmt::Write;
 
-/// A table of a schema: its name, and its fields with their types.
+/// A table of a schema: its name, and the name and type of each field.
 struct Table {
     name: String,
     fields: Vec<(String, String)>,
@@ -60,7 +60,8 @@ fn field(text: &str) -> Option<(String, String)> {
     Some((name.to_owned(), kind.to_owned()))
 }
 
-/// Returns the name of a type without its namespace, and the namespace.
+/// Splits the name of a type into its namespace, which is `own` by default, and the name without
+/// it.
 fn resolve<'a>(own: &'a str, kind: &'a str) -> (&'a str, &'a str) {
     kind.split_once('.').unwrap_or((own, kind))
 }

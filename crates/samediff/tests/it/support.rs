@@ -1,4 +1,4 @@
-//! Models for the tests.
+//! Models and helper functions for the tests.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use proto_splitter_samediff::{
     SameDiffWriteOptions, TagContent, VarType, WrittenSameDiff,
 };
 
-/// Returns an array of consecutive floats, starting with `first`.
+/// Returns an array of consecutive floats, of which the first is `first`.
 pub(crate) fn floats(shape: &[u64], first: f32) -> Array {
     let info = ArrayInfo::new(Nd4jType::Float, shape).unwrap();
     let mut value = first;
@@ -19,8 +19,7 @@ pub(crate) fn floats(shape: &[u64], first: f32) -> Array {
     Array::from_bytes(info, bytes).unwrap()
 }
 
-/// Returns a graph with a variable, a constant, a placeholder, and an operation that computes an
-/// array.
+/// Returns a graph with a variable, a constant, a placeholder, and an operation with its result.
 pub(crate) fn graph() -> Graph {
     let mut graph = Graph::default();
     graph.variables = vec![
@@ -43,7 +42,7 @@ pub(crate) fn graph() -> Graph {
     graph
 }
 
-/// Returns a tag for [`graph`], with Adam's two states for the variable.
+/// Returns the content of a tag with [`graph`], and Adam's two states for its variable.
 pub(crate) fn content(w: f32, b: f32) -> TagContent {
     TagContent::new(graph())
         .parameter("layer/w", floats(&[2, 3], w))
@@ -56,7 +55,8 @@ pub(crate) fn write(draft: &Draft, path: &Path) -> WrittenSameDiff {
     draft.write(path, &SameDiffWriteOptions::new()).unwrap()
 }
 
-/// Writes a draft to a file in a new folder. Returns the folder, the path and the opened model.
+/// Writes a draft to a file in a temporary folder. Returns the folder, the file's path and the
+/// opened model.
 pub(crate) fn written(draft: &Draft) -> (tempfile::TempDir, PathBuf, Model) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zip");
@@ -65,12 +65,12 @@ pub(crate) fn written(draft: &Draft) -> (tempfile::TempDir, PathBuf, Model) {
     (folder, path, model)
 }
 
-/// Returns the bytes of an array, as other libraries expect them.
+/// Returns the data of an array in the form that other libraries expect.
 pub(crate) fn values(array: &Array) -> Vec<u8> {
     array.values().unwrap().read_to_vec(1 << 30).unwrap()
 }
 
-/// Returns the names of the entries in archive order, as `zip` reads them.
+/// Returns the names of an archive's entries, in archive order. Reads them with the crate `zip`.
 pub(crate) fn entries(path: &Path) -> Vec<String> {
     let archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
     archive
@@ -79,7 +79,7 @@ pub(crate) fn entries(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Returns the text of an entry, as `zip` reads it.
+/// Returns the text of an archive's entry. Reads it with the crate `zip`.
 pub(crate) fn text(path: &Path, entry: &str) -> String {
     let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
     let file = archive.by_name(entry).unwrap();
